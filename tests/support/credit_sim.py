@@ -18,8 +18,8 @@ ROUND_TRIP = 2
 class SimLink:
     """A sender that always has more: it uses its credit a round trip after it was granted."""
 
-    def __init__(self, house: House, window: int) -> None:
-        self.link = Link(house, "a", window=CreditWindow(window, MIB, OCTETS))
+    def __init__(self, house: House, window: int, exact: bool = False) -> None:
+        self.link = Link(house, "a", window=CreditWindow(window, MIB, OCTETS), exact=exact)
         self.sent = 0
         self._known = 0
         self._under_way: deque[tuple[int, int]] = deque()

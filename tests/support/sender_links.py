@@ -37,6 +37,7 @@ class Link:
         window: CreditWindow | None = None,
         budget: HoldBudget | None = None,
         origin: ConnectionGates | None = None,
+        exact: bool = False,
     ) -> None:
         self.house = house
         self.client = LinkClient()
@@ -47,7 +48,7 @@ class Link:
         if self.route is not None:
             house.vhost.resolve(self.route, {})
         window = CreditWindow(message_octets=OCTETS) if window is None else window
-        self.credit = SenderCredit(self.producer, house.vhost, self.route, window, "1")
+        self.credit = SenderCredit(self.producer, house.vhost, self.route, window, "1", exact)
         self.confirmed = 0
         self.refused = 0
 

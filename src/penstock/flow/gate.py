@@ -48,6 +48,8 @@ class Waiter:
         """Its connection, which shares reserved room with others; None for none."""
         self.asks_for_credit = asks_for_credit
         """True if it waits for credit, not with a publish: it has no turn while the gate is closed."""
+        self.exact: bool = False
+        """True if that credit ends at the stop threshold."""
 
     def waits_at(self, gate: Gate, now: float) -> None:
         """Handle that it was put in the line of a gate."""
@@ -225,6 +227,8 @@ class Gate:
         self.requests: list[tuple[i64, i64, Waiter]] = NOBODY
         """Those that wait for credit: a heap by ticket and serial. A closed gate grants none, so they stop nobody then.
         """
+        self.exact_requests: i64 = 0
+        """Those of them whose credit ends at the stop threshold."""
         self.returning: list[tuple[i64, float, i64, Waiter]] = []
         """A heap of waiters that will return soon: ticket, and the time until which the gate waits for them."""
         self.closed_at_ticket: i64 = 0
@@ -311,6 +315,7 @@ class Gate:
             if self.requests is NOBODY:
                 self.requests = []
             heapq.heappush(self.requests, (waiter.ticket, waiter.serial, waiter))
+            self.exact_requests += 1 if waiter.exact else 0
         else:
             heapq.heappush(self.waiters, (waiter.ticket, waiter.serial, waiter))
 
@@ -332,6 +337,7 @@ class Gate:
     def leave(self, waiter: Waiter) -> None:
         """Remove a waiter, which keeps its ticket. Cheap for the first, linear for any other."""
         waiters = self.requests if waiter.asks_for_credit else self.waiters
+        self.exact_requests -= 1 if waiter.exact else 0
         if waiters and waiters[0][2] is waiter:
             heapq.heappop(waiters)
         else:

@@ -104,6 +104,13 @@ class Thresholds:
         """Return whether the gate must open: `<=` resume, so that a resume of 0 opens when empty (as Broker-J)."""
         return self.resume.covers(messages, bytes)
 
+    def exact(self) -> Level:
+        """Return the most that depth and exact credit may have together: stop, or one message where a stop is 0."""
+        stop = self.stop
+        if stop.messages == 0 or stop.bytes == 0:
+            return Level(1, self.capacity.bytes, stop.uncounted)
+        return stop
+
     def bound(self, messages: i64, bytes: i64) -> bool:
         """Return whether an increase by these amounts counts in a unit that is limited here."""
         if messages > 0 and (self.stop.messages != UNLIMITED or self.capacity.messages != UNLIMITED):

@@ -47,14 +47,22 @@ class Measure:
         return "; ".join(causes)
 
     def describe_full(self) -> str:
-        """Return the clause that the next message does not fit, for each unit with a capacity."""
-        capacity = self.thresholds.capacity
+        """Return the clause that the next message does not fit, for each unit with a capacity.
+
+        Where a capacity leaves room, exact credit lacks room below the stop threshold.
+        """
+        capacity, stop = self.thresholds.capacity, self.thresholds.stop
         parts: list[str] = []
         if capacity.messages != UNLIMITED:
             parts.append(f"{amount(self.messages)} of {amount(capacity.messages)} messages")
         if capacity.bytes != UNLIMITED or not parts:
             parts.append(f"{amount(self.bytes)} of {amount(capacity.bytes)} bytes")
-        return f"{', '.join(parts)}{self.describe_reserved()}: no room for the next message"
+        messages, size = self.messages + self.reserved_messages, self.bytes + self.reserved_bytes
+        stopped = messages >= stop.messages or size >= stop.bytes
+        depth = f"{', '.join(parts)}{self.describe_reserved()}"
+        if stopped and messages < capacity.messages and size < capacity.bytes:
+            return f"{depth}: no room below stop {stop.describe()} for exact credit"
+        return f"{depth}: no room for the next message"
 
     def describe_reserved(self) -> str:
         """Return the reserved part as the continuation of a clause; empty if there is none."""

@@ -19,6 +19,8 @@ DELETED: Final = "deleted"
 """Its queue was deleted while it was held."""
 NEVER_FITS: Final = "never-fits"
 """It is larger than the capacity, which was lowered while it was held."""
+WITHDRAWN: Final = "withdrawn"
+"""Its publisher took it back while it was held."""
 ROLLED_BACK: Final = "rolled-back"
 """It is a commit of which a part is impossible."""
 

@@ -55,6 +55,7 @@ from penstock.management.control_request import IMPORT, PUBLISH_BLOCK, ControlRe
 from penstock.management.cursor_api import CursorApi
 from penstock.management.definitions_import import answer_import
 from penstock.management.paged_list import PagedLists
+from penstock.management.producer_api import OPERATIONS
 from penstock.management.sink_api import SinkApi
 from penstock.management.status import answer_status
 from penstock.management.time_lookup import TimeLookup
@@ -117,7 +118,7 @@ class ControlApi:
             "tls.reload": lambda request: answer_reload(node.certificates, request),
             "vhost.declare": self._declare_vhost,
             "why": self._why,
-            **access_api.operations(node),
+            **(access_api.operations(node) | OPERATIONS),
         }
         self._in_steps: dict[str, Callable[[ControlRequest], Steps[dict[str, object]]]] = {
             "settings.set": lambda request: settings_api.set_settings(node, request),

@@ -123,3 +123,32 @@ def test_sender_learns_at_once_which_gate_blocks_it_when_the_first_has_opened() 
     drain(client.driver, "b")
     assert named_gates(client.say()) == []
     assert credit_of(client) > 0
+
+
+EXACT = {"desired_capabilities": ["penstock:exact-credit"]}
+
+
+def test_exact_credit_is_offered_to_a_sender_with_one_target_only() -> None:
+    client = Amqp10Dialogue()
+    client.declare("q")
+    attached, _ = client.attach_sender("/queues/q", **EXACT)
+    assert attached.performative.texts("offered_capabilities") == ["penstock:exact-credit"]
+    plain, _ = client.attach_sender("/queues/q", 1)
+    anonymous = client.attach_sender(None, 2, **EXACT)[0]
+    for other in (plain, anonymous):
+        assert other.performative.texts("offered_capabilities") == []
+
+
+def test_exact_credit_ends_at_stop_with_outcomes_and_the_depth_in_the_flow() -> None:
+    client = Amqp10Dialogue()
+    client.declare("q", capacity_messages=2, stop_messages=1, resume_messages=0)
+    client.attach_sender("/queues/q", **EXACT)
+    assert credit_of(client) == 1
+    heard = client.say(client.transfer(data_section(b"1")))
+    assert [each for each in heard if each.name == "disposition"], "it is accepted at once"
+    flow = [each for each in heard if each.name == "flow"][-1]
+    assert flow.field("link_credit") == 0
+    told = flow.performative.mapping("properties")
+    assert told[Symbol("penstock:queue")] == "q"
+    counts = [told[Symbol(f"penstock:{name}")] for name in ("depth", "stop", "resume", "capacity")]
+    assert [each["messages"] for each in counts if isinstance(each, dict)] == [Typed("ulong", n) for n in (1, 1, 0, 2)]

@@ -3,7 +3,7 @@
 Theory of operation. A publish has one of four outcomes:
 
 - *accepted*: it fits, no waiter comes before it, and it is in its queues. If a gate on its road is closed (perhaps by
-this message) the producer is blocked and the confirm is withheld.
+this message) the producer is blocked and the confirm is withheld; that of a *prompt* producer is not.
 - *held*: it would take a queue past its capacity, or waiters come before it, or its producer has waited a whole hold
 deadline at a gate that is still closed. It stays in the outbox, in order, with a deadline, and passes in turn.
 - *refused*: by a policy, at the hold limit, or at its deadline. It is in no queue, except that a queue with another
@@ -84,6 +84,8 @@ class Producer(WaitingPublisher, DurabilityListener):
         """Gates of its connection and user; None for producers without a connection."""
         self.confirming: bool = False
         """True if the next publish gets a confirm. A protocol may change it between publishes."""
+        self.prompt: bool = False
+        """True if no closed gate withholds its confirms; its client stops by another signal (withdrawal.py)."""
         self.confirms = Confirms()
         self.fast_path: bool = True
         """True if nothing is held and all confirms are in the ordinary state: the hot path applies."""
@@ -111,8 +113,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         self.has_stored: bool = False
         """True if a message on credit was to be stored, since the credit was settled last."""
         self.credit_path: bool = True
-        """As `fast_path`, for publishes on credit: the gates in `own` stop the grants instead, unless they are rates.
-        """
+        """As `fast_path`, for publishes on credit: the gates in `own` stop the grants instead, but for rates."""
         self.query: str = ""
         """Name of the query whose results it publishes; empty for most."""
         if origin is not None:
@@ -343,12 +344,13 @@ class Producer(WaitingPublisher, DurabilityListener):
         else:
             count_refused(self)
         if confirmed:
-            self.confirm(pending, closed, refusal, route.queues)
-            for gate in closed:
+            withholding = admission.NO_GATES if self.prompt else closed
+            self.confirm(pending, withholding, refusal, route.queues)
+            for gate in withholding:
                 self.count_withheld(gate, charge)
-            if self.broker.hold_events is not None and closed and refusal is None:
+            if self.broker.hold_events is not None and withholding and refusal is None:
                 number = self.confirms.published if pending is None else pending.number
-                begin_withheld(self, route, queues, content, number, closed[0])
+                begin_withheld(self, route, queues, content, number, withholding[0])
         return refusal
 
     def refuse_at(self, queue: Queue, route: Route, content: bytes, charge: i64, confirmed: bool) -> Refusal:
@@ -454,8 +456,7 @@ class Producer(WaitingPublisher, DurabilityListener):
             self._refuse_held(due, now)
         self.mark_stops()
         self.after_release(now)
-        earliest, due_by = self._earliest(), self.confirms.due()
-        return earliest if earliest < due_by else due_by
+        return min(self._earliest(), self.confirms.due())
 
     @override
     def _gate_of_credit(self) -> Gate | None:

@@ -12,6 +12,11 @@ from the parts of the messages after it.
 Thresholds are compared with the depth alone, capacities with the depth and what is reserved. A reservation is no
 backlog: if it closed a gate, a sender would be stopped by its own credit, and an empty queue could stay closed.
 
+*Exact* credit is granted from the room below the stop thresholds only (`Thresholds.exact`): depth and all reservations
+together stay at or below them. Its sender waits for credit and for nothing else. So the message that would close the
+gate stays with its sender, and the gate closes when that room has been granted, as it would behind that message. It
+opens at the resume threshold as ever: senders of all kinds meet in one line, and nobody gets the room drop by drop.
+
 Only queues whose overflow policy holds publishes reserve room (`QueueRoom.reserves`). Others decide when the message
 comes, so credit for them has no room and its messages take the ordinary way.
 
@@ -48,8 +53,12 @@ GRANT_MAX: Final = 65_536
 class Reservation(RoomHolder):
     """Credit of one sender on one road."""
 
-    def __init__(self, queues: list[Queue], charge: i64, gates: list[Gate], party: Party | None = None) -> None:
+    def __init__(
+        self, queues: list[Queue], charge: i64, gates: list[Gate], party: Party | None = None, exact: bool = False
+    ) -> None:
         self.party = party
+        self.exact = exact
+        """True if its room ends at the stop thresholds of its queues, not at their capacities."""
         self.queues = queues
         """The queues of its messages (`Route.queues`)."""
         self.gates = gates
@@ -91,17 +100,25 @@ class Reservation(RoomHolder):
         self.refresh(now)
         free = self._room_for(wanted * parts, self.charge, now)
         share = (free - 1) // parts + 1 if free > 0 else 0
-        if share < GRANT_LEAST:
+        if share < GRANT_LEAST and not self.exact:
             half = (free + 1) // 2
             share = half if half < GRANT_LEAST else GRANT_LEAST
         granted = wanted if wanted < share else share
         self._change(granted, now)
+        self.close_full(now)
         return granted
+
+    def close_full(self, now: float) -> None:
+        """Close the gates of queues that have no room below stop for more exact credit."""
+        if self.exact:
+            for queue in self._reserving:
+                if not _free_in(queue, True).covers(1, 1):
+                    queue.reserved.close_for_exact(now)
 
     def recharge(self, charge: i64, now: float) -> bool:
         """Reserve another charge in bytes for each message; returns False, and changes nothing, without room for it."""
         more = (charge - self.charge) * self.messages
-        if more > 0 and not self._covers(0, more):
+        if more > 0 and not (self._grants(0, more) if self.exact else self._covers(0, more)):
             return False
         self.charge = charge
         if more != 0:
@@ -111,7 +128,8 @@ class Reservation(RoomHolder):
     def most_charge(self, charge: i64) -> i64:
         """Return this charge in bytes, or the largest that any amount on the road can ever take, if that is less."""
         for queue in self._reserving:
-            largest = queue.thresholds.capacity.largest_charge()
+            thresholds = queue.thresholds
+            largest = (thresholds.exact() if self.exact else thresholds.capacity).largest_charge()
             if largest < charge:
                 charge = largest
         pools = self._pools()
@@ -128,7 +146,7 @@ class Reservation(RoomHolder):
     def full_gate(self, now: float) -> Gate | None:
         """Return the first gate whose amount has no room for one more message of credit; None if all have."""
         for queue in self._reserving:
-            if not queue.covers(1, self.charge):
+            if not (_free_in(queue, True).covers(1, self.charge) if self.exact else queue.covers(1, self.charge)):
                 return queue.gate
         pools = self._pools()
         for pool in pools:
@@ -286,7 +304,7 @@ class Reservation(RoomHolder):
         """Return how many messages of this charge have room in all of its queues."""
         most: i64 = UNLIMITED
         for queue in self._reserving:
-            most = _least(most, queue.reserved.free(), charge)
+            most = _least(most, _free_in(queue, self.exact), charge)
         return most
 
     def _free_bytes(self, size: i64) -> i64:
@@ -304,12 +322,24 @@ class Reservation(RoomHolder):
             most = max(most, queue.thresholds.capacity.uncounted)
         return most
 
+    def _grants(self, messages: i64, size: i64) -> bool:
+        """Return whether so much more may be promised in all of its queues: as `_covers`, below the stop thresholds."""
+        for queue in self._reserving:
+            if not _free_in(queue, True).covers(messages, size):
+                return False
+        return True
+
     def _covers(self, messages: i64, size: i64) -> bool:
         """Return whether there is room for so much more in all of its queues."""
         for queue in self._reserving:
             if not queue.covers(messages, size):
                 return False
         return True
+
+
+def _free_in(queue: Queue, exact: bool) -> Level:
+    """Return the room of a queue for more credit, exact or not."""
+    return queue.reserved.free_below_stop() if exact else queue.reserved.free()
 
 
 def _least(most: i64, room: Level, charge: i64) -> i64:

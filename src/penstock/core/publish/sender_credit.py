@@ -13,6 +13,9 @@ own room takes the ordinary way: it is held if it does not fit, and its link get
 The gates of the user, the connection and the producer stop grants, and rates count granted messages. So they do not
 stop the messages again, unless a sender has saved credit up: its messages wait at the rate then (decision 83). Credit
 is never lowered: a sender may have used it already.
+
+*Exact* credit ends at the stop thresholds, and its messages are confirmed as soon as they are in (`Producer.prompt`).
+So its sender waits for credit and nothing else. It has no trials: after a drain it is granted when messages are there.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from typing_extensions import override
 from penstock.core.gates.disk_gate import DISK_KIND
 from penstock.core.publish import admission
 from penstock.core.publish.admission import OWN_GATES_PREPAID, RATES_PREPAID, credit_gates, is_stored, passes_disk
+from penstock.core.publish.credit_counts import CreditCounts
 from penstock.core.publish.credit_window import TRIAL_OCTETS, CreditWindow
 from penstock.core.publish.hold_room import HoldShare, hold_room_of
 from penstock.core.publish.idle_credit import IdleCredit
@@ -46,40 +50,21 @@ PARTS_MAX: Final = 16
 """Most parts of the free room, where many wait: smaller grants are fairer, and cost more flow frames."""
 
 
-class CreditCounts:
-    """Messages of one link's credit since its beginning, for people."""
-
-    __slots__ = ("granted", "drained", "moved", "idle")
-
-    def __init__(self) -> None:
-        self.granted: i64 = 0
-        self.drained: i64 = 0
-        """Granted messages that will not come: the sender gave the credit back."""
-        self.moved: i64 = 0
-        """Granted messages that were set aside, because others waited for their room."""
-        self.idle: i64 = 0
-        """Times that its sender was idle while others waited; one that may answer is asked to drain."""
-
-    def as_dict(self, unused: i64) -> dict[str, object]:
-        """Return the counts as plain data; `unused` is the present credit."""
-        return {
-            "granted": int(self.granted),
-            "used": int(self.granted - self.drained - unused),
-            "drained": int(self.drained),
-            "moved": int(self.moved),
-            "idle": int(self.idle),
-        }
-
-
 class SenderCredit(Waiter):
     """The credit of one link, whose messages one producer publishes.
 
     `route` is the road of all its messages; None: each message has its own. `name` is that of the connection. The
-    first credit comes in the next turn.
+    first credit comes in the next turn. `exact`: see the module's docstring; such a link has a route.
     """
 
     def __init__(
-        self, producer: Producer, vhost: Topology, route: Route | None, window: CreditWindow, name: str
+        self,
+        producer: Producer,
+        vhost: Topology,
+        route: Route | None,
+        window: CreditWindow,
+        name: str,
+        exact: bool = False,
     ) -> None:
         super().__init__(producer.origin, True)
         self.producer = producer
@@ -92,7 +77,8 @@ class SenderCredit(Waiter):
         self.available: i64 = 0
         """Messages that the sender has besides, as far as it has said so."""
         self.counts = CreditCounts()
-        self.reservation = Reservation(NO_QUEUES, window.charge, admission.NO_GATES, self.party)
+        self.exact = producer.prompt = exact
+        self.reservation = Reservation(NO_QUEUES, window.charge, admission.NO_GATES, self.party, exact)
         self.reservation.owner = self
         self.hold = HoldShare(hold_room_of(producer.broker, producer.hold_budget, name))
         self.hold.room.links[id(self)] = self
@@ -258,6 +244,8 @@ class SenderCredit(Waiter):
         """
         if self.is_closed or not self.producer.is_ordinary() or (self._is_short and self.credit > 0):
             return False
+        if self.exact and self.idle.is_idle and self.available == 0:
+            return False
         return (self.credit == 0 or self.available > 0 or self._is_active) and self._window_lacks() > 0
 
     def _window_lacks(self) -> i64:
@@ -302,6 +290,7 @@ class SenderCredit(Waiter):
     @override
     def waits_at(self, gate: Gate, now: float) -> None:
         self.broker.credits.begin_wait(self)
+        self.reservation.close_full(now)
         if gate.kind == DISK_KIND:
             self.schedule_review()  # A trial may go on.
 
@@ -323,7 +312,7 @@ class SenderCredit(Waiter):
         if self._goes_anywhere:
             granted = self.hold.grant(wanted)
         elif self.idle.is_idle or (self.credit == 0 and self._is_beyond_share()):
-            granted = self._try_one(charge) if wanted > 0 else 0
+            granted = self._grant_one(charge, now) if wanted > 0 else 0
         else:
             if self.window.is_unproven():
                 left = self.reservation.share_left()
@@ -338,10 +327,17 @@ class SenderCredit(Waiter):
 
     @override
     def next_gate(self) -> Gate | None:
-        if self.available == 0 or not self.has_demand() or self._is_beyond_share():
+        if (self.available == 0 and not self._goes_on()) or not self.has_demand() or self._is_beyond_share():
             return None  # It asks again when its credit is used up.
         gate = self._stopping_gate(self.broker.now, True)
         return self._last_gate() if gate is None else gate
+
+    def _goes_on(self) -> bool:
+        """Return whether exact credit is granted on in this turn: the room below stop is dealt out in small parts."""
+        if self.exact and not self.idle.is_idle and not self.window.is_unproven():
+            self._is_active = self._stopping_gate(self.broker.now, True) is None
+            return self._is_active
+        return False
 
     @override
     def will_return_soon(self) -> bool:
@@ -447,6 +443,10 @@ class SenderCredit(Waiter):
         """Return whether nothing has come yet, and its connection has its share of the room in a queue."""
         return not self._goes_anywhere and self.window.is_unproven() and self.reservation.share_left() == 0
 
+    def _grant_one(self, charge: i64, now: float) -> i64:
+        """Add one message of credit: on trial, or with room where credit is exact; returns the number granted."""
+        return self.reservation.grant(1, now, True) if self.exact else self._try_one(charge)
+
     def _try_one(self, charge: i64) -> i64:
         """Add a message of credit that takes no room from others; returns 1. It is held if it does not fit."""
         if self.hold.set_aside(1, charge) == 0:
@@ -465,14 +465,14 @@ class SenderCredit(Waiter):
         for gate in self._own_gates():
             if not gate.open or gate.in_line() or not gate.admits(charge, 1, now):
                 return False
-        is_trial = self.idle.is_idle or (
-            self._goes_anywhere and self.counts.granted == 0 and not self.window.is_size_known
+        is_trial = not self.exact and (
+            self.idle.is_idle or (self._goes_anywhere and self.counts.granted == 0 and not self.window.is_size_known)
         )
         most: i64 = 0
         for queue in self.reservation.queues:
             for gate in credit_gates(queue, charge, self.window.stores()):
                 if not gate.open:
-                    if gate.kind == DISK_KIND and self.window.is_unseen():
+                    if gate.kind == DISK_KIND and self.window.is_unseen() and not self.exact:
                         is_trial = True
                         continue
                     share = (gate.guaranteed_bytes - queue.bytes) // charge

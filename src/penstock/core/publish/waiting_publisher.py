@@ -246,7 +246,7 @@ class WaitingPublisher(Waiter):
             self.broker.emit_blocked(self, gate)
 
     def mark_withheld(self, gate: Gate) -> None:
-        """Record that a gate withholds a confirm until it opens."""
+        """Record that a closed gate blocks it until it opens; as a rule it withholds a confirm as well."""
         if gate is not self._withheld_by:
             self.mark_blocked(gate)
             gate.expect(self)

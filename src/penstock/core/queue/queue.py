@@ -529,7 +529,7 @@ class Queue(GateOwner):
             # Unacknowledged messages of a deleted queue block no producer: its gate has opened for good.
             if not self.deleted and self.thresholds.overfull(self.depth_messages(), self.depth_bytes()):
                 gate.close(self.depth_messages(), self.measure().bytes, now)
-        elif self.thresholds.underfull(self.depth_messages(), self.depth_bytes()):
+        elif self.reserved.may_open():
             gate.reopen(self.depth_messages(), self.measure().bytes, now)
         if gate.open and gate.has_line():
             self.turns.schedule(gate)

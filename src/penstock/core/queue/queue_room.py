@@ -101,6 +101,29 @@ class QueueRoom(ReservedRoom):
         queue = self.queue
         return queue.thresholds.capacity.less(queue.messages + self.messages, queue.bytes + self.bytes)
 
+    def free_below_stop(self) -> Level:
+        """Return the room for exact credit: what depth and reservations leave below the stop threshold."""
+        queue = self.queue
+        return queue.thresholds.exact().less(queue.messages + self.messages, queue.bytes + self.bytes)
+
+    def may_open(self) -> bool:
+        """Return whether the depth lets a closed gate open: underfull, and below stop if exact credit is wanted."""
+        queue = self.queue
+        messages, size = queue.depth_messages(), queue.depth_bytes()
+        if not queue.thresholds.underfull(messages, size):
+            return False
+        return queue.gate.exact_requests == 0 or queue.thresholds.exact().covers(messages + 1, size + 1)
+
+    def close_for_exact(self, now: float) -> None:
+        """Close the gate, as the next message would: all room below stop is granted, and exact credit has no more.
+
+        Not at a depth at which it would open at once: then only reservations are in the way.
+        """
+        queue = self.queue
+        if queue.gate.open and not queue.deleted and not self.may_open():
+            queue.gate.close(queue.depth_messages(), queue.measure().bytes, now)
+            queue.update_gate(now)
+
     @override
     def shared(self) -> Level:
         queue = self.queue

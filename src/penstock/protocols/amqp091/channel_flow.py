@@ -19,7 +19,7 @@ class ChannelFlow(TimerHandler):
 
     Publishes that such a client delays are invisible to the broker, so no hold deadline covers them. The broker
     therefore asks it to resume at the hold deadline at the latest, even if the gate is still closed. Its publishes are
-    then held and refused as usual.
+    then held and refused as usual. A client with exact flow has a deadline of its own, and is not asked.
     """
 
     def __init__(self, channel: Channel) -> None:
@@ -42,7 +42,7 @@ class ChannelFlow(TimerHandler):
         patience_s = channel.broker.defaults.hold_deadline_s
         if gate.owner is not None:
             patience_s = gate.owner.hold_deadline_s(patience_s)
-        if patience_s > 0:
+        if patience_s > 0 and not channel.engine.profile.exact_flow:
             channel.broker.timers.add(self, now + patience_s)
 
     def go_on(self) -> None:

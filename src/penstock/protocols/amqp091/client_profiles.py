@@ -12,6 +12,11 @@ from typing import Final
 
 FLOW_CAPABILITY: Final = "channel.flow"
 """Capability announced by clients that stop publishing on channel.flow."""
+EXACT_FLOW: Final = "penstock.exact-flow"
+"""Capability announced by clients that stop on channel.flow for as long as it lasts, with a time-out of their own.
+
+On their channels with confirms what enters a queue is confirmed at once (decision 105).
+"""
 
 
 class Profile:
@@ -25,6 +30,7 @@ class Profile:
         obeys_flow: bool = False,
         return_is_success: bool = False,
         flow_with_confirms: bool = False,
+        exact_flow: bool = False,
     ) -> None:
         self.product = product
         """`product` in its client-properties."""
@@ -52,6 +58,8 @@ class Profile:
         RabbitMQ's Java client does not by itself. Its ConfirmListener runs in the thread that reads: one that publishes
         would wait for itself.
         """
+        self.exact_flow = exact_flow
+        """True if no confirm is withheld from it, and it is never asked to go on at a closed gate."""
 
 
 UNKNOWN: Final = Profile("")
@@ -82,6 +90,8 @@ PROFILES: Final[dict[str, Profile]] = {
 
 def profile_of(product: str, platform: str, capabilities: dict[str, object]) -> Profile:
     """Return the profile of a client, by its product, platform and capabilities."""
+    if capabilities.get(EXACT_FLOW) is True:
+        return Profile(product, platform, obeys_flow=True, flow_with_confirms=True, exact_flow=True)
     found = PROFILES.get(product, UNKNOWN)
     if found.platform and found.platform != platform:
         found = UNKNOWN

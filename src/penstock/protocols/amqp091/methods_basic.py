@@ -144,4 +144,5 @@ def confirm_select(channel: Channel, args: dict[str, object]) -> None:
     if channel.transaction is not None:
         raise PreconditionFailed("cannot switch from tx to confirm mode")
     channel.producer.confirming = True
+    channel.producer.prompt = channel.engine.profile.exact_flow
     channel.reply(args, spec.CONFIRM_SELECT_OK, {})

@@ -26,7 +26,7 @@ from penstock.protocols.amqp10.dynamic_nodes import CreatedNode, DynamicNode, Se
 from penstock.protocols.amqp10.error_scopes import error_composite
 from penstock.protocols.amqp10.incoming_link import IncomingLink
 from penstock.protocols.amqp10.link import FIRST, MIXED, SECOND, SETTLED, UNSETTLED, link_key
-from penstock.protocols.amqp10.link_credit import link_properties, window_properties
+from penstock.protocols.amqp10.link_credit import attach_fields, link_properties
 from penstock.protocols.amqp10.link_node import LinkNode
 from penstock.protocols.amqp10.management_link import REQUEST_OCTETS_MAX, RESPONSES, ManagementLink, response_queue
 from penstock.protocols.amqp10.outgoing_link import OutgoingLink
@@ -141,7 +141,7 @@ def _attach_incoming(session: AmqpSession, attach: Composite) -> None:
             max_message_size=int(link.max_message_size),
             rcv_settle_mode=SECOND if link.second else FIRST,
             **link.resume(attach),
-            properties=window_properties(link.credit),
+            **attach_fields(link.credit),
         )
     )
 

@@ -95,7 +95,7 @@ class IncomingLink(Link):
         self.producer.confirming = True
         self.ids = DeliveryIds()
         self.credit = request.credit(self)
-        self.credit.idle.asks = self.profile.answers_drain
+        self.credit.idle.asks = self.profile.answers_drain or self.credit.exact
         self._reported_at: float = -NEVER
         """Time of the last flow that told what blocks the sender: monotonic seconds."""
         self._reported: Gate | None = None

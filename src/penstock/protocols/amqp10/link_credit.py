@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
+from penstock.core.gates.operator import QUEUE as QUEUE_KIND
 from penstock.core.publish.credit_settings import CreditSettings
 from penstock.core.publish.sender_credit import SenderCredit
 from penstock.core.settings.limits import rates
 from penstock.flow.gate import Gate
-from penstock.flow.level import UNLIMITED
+from penstock.flow.level import UNLIMITED, Level
 from penstock.setting_names import read_link_properties
 from penstock.wire.amqp10.composite import Composite
 from penstock.wire.amqp10.spec import UINT_MAX
@@ -21,12 +22,23 @@ if TYPE_CHECKING:
     from penstock.protocols.amqp10.session import AmqpSession
     from penstock.protocols.amqp10.target import Target
 
+EXACT_CREDIT: Final = "penstock:exact-credit"
+"""Capability of a sender's link with one target: its credit ends at the stop threshold, and outcomes are not withheld.
+"""
 MESSAGE_BYTES: Final = "penstock:message-bytes"
 """Link property: the octets that a message of credit is taken for until messages have come."""
 BLOCKED_BY: Final = Symbol("penstock:blocked-by")
 BLOCKED_SINCE: Final = Symbol("penstock:since")
 RETRY_AFTER: Final = Symbol("penstock:retry-after")
 """Flow properties of a link whose credit has ended for want of room: the gate, seconds since then, milliseconds."""
+QUEUE: Final = Symbol("penstock:queue")
+"""The queue of that gate, if it is one."""
+DEPTH: Final = Symbol("penstock:depth")
+THRESHOLDS: Final = (Symbol("penstock:stop"), Symbol("penstock:resume"), Symbol("penstock:capacity"))
+"""Depth and thresholds of that gate: maps of `messages` and `bytes`, each ulong, and absent without a limit.
+
+A gate without a depth (a rate, an operator) has none of the four.
+"""
 
 
 class CreditRequest:
@@ -39,6 +51,8 @@ class CreditRequest:
         self.settings = CreditSettings(session.broker.table, [] if self.route is None else self.route.queues, words)
         self.rates = rates(f"link '{name}'", words)
         """Rates of its own; None for none."""
+        self.exact = self.route is not None and EXACT_CREDIT in attach.texts("desired_capabilities")
+        """True if the credit is exact; that of a link without one target cannot be."""
         octets = properties.get(MESSAGE_BYTES)
         self.message_octets: i64 = min(octets, UINT_MAX) if isinstance(octets, int) and octets > 0 else 0
         """Octets of its messages; 0 if it does not say."""
@@ -47,7 +61,8 @@ class CreditRequest:
         """Return the credit of the new link."""
         session, settings = link.session, self.settings
         window = settings.window(self.message_octets)
-        found = SenderCredit(link.producer, session.vhost, self.route, window, session.connection.name())
+        name = session.connection.name()
+        found = SenderCredit(link.producer, session.vhost, self.route, window, name, self.exact)
         found.idle.idle_s = settings.idle_s
         return found
 
@@ -82,11 +97,30 @@ def window_properties(credit: SenderCredit) -> dict[object, object]:
     return found
 
 
+def attach_fields(credit: SenderCredit) -> dict[str, object]:
+    """Return the fields of our attach that tell of a sender's credit: properties and capabilities."""
+    return {"properties": window_properties(credit), "offered_capabilities": [EXACT_CREDIT] if credit.exact else None}
+
+
 def blocked_properties(credit: SenderCredit, gate: Gate) -> dict[object, object]:
-    """Return the flow properties that tell a sender which gate blocks it."""
+    """Return the flow properties that tell a sender which gate blocks it, and what that gate counts."""
     since = credit.blocked_since()
-    return {
+    found: dict[object, object] = {
         BLOCKED_BY: f"{gate.kind} '{gate.name}'",
         BLOCKED_SINCE: 0.0 if since is None else round(credit.broker.now - since, 3),
         RETRY_AFTER: Typed(UINT, int(credit.retry_after_s() * 1000)),
     }
+    if gate.kind == QUEUE_KIND:
+        found[QUEUE] = gate.name
+    measured = gate.measure()
+    if measured is not None:
+        found[DEPTH] = _amounts(Level(measured.messages, measured.bytes))
+        thresholds = measured.thresholds
+        for name, level in zip(THRESHOLDS, (thresholds.stop, thresholds.resume, thresholds.capacity), strict=True):
+            found[name] = _amounts(level)
+    return found
+
+
+def _amounts(level: Level) -> dict[object, object]:
+    """Return a level as a map of an AMQP message."""
+    return {name: Typed(ULONG, amount) for name, amount in level.as_dict().items() if amount is not None}

@@ -1,0 +1,41 @@
+"""Control operations of publishers, about their own channels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from penstock.core.publish import withdrawal
+from penstock.core.publish.producer import Producer, producers_of
+from penstock.errors import NotFound, PreconditionFailed
+from penstock.management.control_request import ControlRequest
+
+
+def withdraw(request: ControlRequest) -> dict[str, object]:
+    """Take a publish back that is held: it is in no queue, and its confirm is a nack.
+
+    Request: `channel` of the same connection, and `number`, the publish's number among its confirms from 1. Answer:
+    `withdrawn`; if False it is decided already, and its confirm has been sent or is about to be. Raises NotFound (404),
+    PreconditionFailed (406).
+    """
+    channel, number = request.number("channel"), request.number("number")
+    producer = _producer(request, channel)
+    published = int(producer.confirms.published)
+    if not 1 <= number <= published:
+        raise PreconditionFailed(f"channel {channel} has no publish {number}: its last one is {published}")
+    return {"withdrawn": withdrawal.withdraw(producer, number)}
+
+
+OPERATIONS: Final[dict[str, Callable[[ControlRequest], dict[str, object] | None]]] = {"publish.withdraw": withdraw}
+"""By name."""
+
+
+def _producer(request: ControlRequest, channel: int) -> Producer:
+    """Return the producer of a channel with confirms. Raises NotFound (404), PreconditionFailed (406)."""
+    session = None if request.connection is None else request.connection.engine.session(channel)
+    found = [] if session is None else producers_of(session)
+    if len(found) != 1:
+        raise NotFound(f"no channel {channel} on the connection of the request")
+    if not found[0].confirming:
+        raise PreconditionFailed(f"channel {channel} has no confirms: select them first")
+    return found[0]
