@@ -53,6 +53,18 @@ def test_tag_can_be_used_again_when_its_outcome_was_sent_and_not_before(between:
     assert condition(client.say(client.transfer(BODY, **again))[-1]) == "amqp:invalid-field"
 
 
+@pytest.mark.parametrize("octets", range(1, 9))
+def test_tags_that_count_are_not_stored(octets: int) -> None:
+    total = TagCount()
+    tags = DeliveryTags(total)
+    for number in range(1, 100):
+        tag = number.to_bytes(octets, "big")
+        assert tags.take(tag + bytes(8), 0, octets, number, 0)
+        assert total.count == 0
+    assert tags.tag_of(50) == (50).to_bytes(octets, "big")
+    assert not tags.take((50).to_bytes(octets, "big") + bytes(8), 0, octets, 100, 0)
+
+
 @pytest.mark.parametrize("tags", [(b"a", b"a"), (b"a", b"b", b"a")])
 def test_tag_of_a_settled_delivery_can_be_used_again(tags: tuple[bytes, ...]) -> None:
     client = sender()

@@ -43,7 +43,7 @@ class DeliveryTags:
         self._width: i64 = 0
         """Octets of each tag of a sender that counts; 0 if none was taken."""
         self._offset: i64 = 0
-        """Such a tag less its number."""
+        """Such a tag, as a signed number, less the number of its delivery."""
         self._first: i64 = 0
         """The first number of which this is so."""
         self._last: i64 = 0
@@ -61,9 +61,7 @@ class DeliveryTags:
         """
         width = stop - start
         if self._stored is None and width <= _COUNTER_MAX and start + _COUNTER_MAX <= len(data):
-            value = read_i64_be(data, start)
-            if width < _COUNTER_MAX:
-                value = (value >> (64 - 8 * width)) & ((1 << (8 * width)) - 1) if width > 0 else 0
+            value = read_i64_be(data, start) >> (64 - 8 * width) if width > 0 else 0
             if value - number == self._offset and width == self._width:
                 self._last = number
                 return True
