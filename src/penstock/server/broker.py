@@ -68,7 +68,7 @@ from penstock.server.listener import Listener, url_of
 from penstock.server.log_start import counted_connections, log_start, slow_turn_s
 from penstock.server.login_threads import LoginPools, default_threads
 from penstock.server.logs import set_level
-from penstock.server.loop_clock import loop_clock
+from penstock.server.loop_clock import loop_clock, wall_clock
 from penstock.server.record_log import RecordLog
 from penstock.server.store_open import store_of, take_hold
 from penstock.server.store_writer import StoreWriter
@@ -107,6 +107,9 @@ class Broker:
     standard ones). `settings` holds everything else. Raises StartError if a port or the directory is in use, StoreError
     for an invalid store.
     """
+
+    transport_class: type[Transport] = Transport
+    """Class of the transports of its connections."""
 
     def __init__(
         self,
@@ -185,7 +188,7 @@ class Broker:
             self._directory.lock()
         loop = asyncio.get_running_loop()
         self.driver.slow_turn_s = slow_turn_s(self.settings)
-        self.driver.broker.wall_offset = time.time() - loop.time()
+        self.driver.broker.wall_offset = wall_clock(loop)() - loop.time()
         try:
             if self._flow_log is not None:
                 self._flow_log.start()
@@ -543,7 +546,7 @@ class Broker:
     async def _bind(
         self, loop: asyncio.AbstractEventLoop, host: str, port: int, event_loop: EventLoop, tls: TlsServer | None
     ) -> list[tuple[str, int]]:
-        listener = Listener(self.driver, loop, lambda: Transport(event_loop), tls)
+        listener = Listener(self.driver, loop, lambda: self.transport_class(event_loop), tls)
         addresses = await listener.start(host, port, "listen")
         self._servers.append(listener)
         event_loop.listeners += [("amqp" if tls is None else "amqp/ssl", *address) for address in addresses]
