@@ -47,7 +47,8 @@ class BrokerProcess(Observed):
         self._process: subprocess.Popen[str] | None = None
         self._listen = self._http = "127.0.0.1:0"
         self._lines: deque[str] = deque(maxlen=LINES_MOST)
-        self._readers: list[threading.Thread] = []
+        self._reader: threading.Thread | None = None
+        """Thread that reads its log; None while it does not run."""
         self.start()
 
     # The process
@@ -87,14 +88,13 @@ class BrokerProcess(Observed):
         )  # fmt: skip
         assert self._process.stdout is not None
         assert self._process.stderr is not None
-        self._readers = [self._read(self._process.stderr)]
+        self._reader = self._read(self._process.stderr)
         said = self._process.stdout.readline().strip()
         addresses = dict(word.split("://") for word in said.split() if "://" in word)
         if not said.startswith("ready ") or "http" not in addresses:
             self.kill()
             raise StartError(f"the broker has not started: {said or self.log() or 'it has said nothing'}")
         self._listen, self._http = addresses["amqp"], addresses["http"]
-        self._readers.append(self._read(self._process.stdout))
 
     def _read(self, output: IO[str]) -> threading.Thread:
         def read() -> None:
@@ -125,9 +125,11 @@ class BrokerProcess(Observed):
     def _end(self) -> None:
         assert self._process is not None
         self._process.wait(ANSWER_S)
-        for reader in self._readers:
-            reader.join(ANSWER_S)
-        self._readers.clear()
+        if self._reader is not None:
+            self._reader.join(ANSWER_S)
+            self._reader = None
+        if self._process.stdout is not None:
+            self._process.stdout.close()
 
     def restart(self) -> None:
         """Kill it, and start it again on the same ports."""
@@ -188,9 +190,7 @@ class BrokerProcess(Observed):
         connection = http.client.HTTPConnection(self._http, timeout=ANSWER_S)
         try:
             given = None if body is None else json.dumps(body)
-            connection.request(
-                method, f"/api{path}", given, {"Authorization": LOGIN, "Content-Type": "application/json"}
-            )
+            connection.request(method, f"/api{path}", given, HEADERS)
             response = connection.getresponse()
             text = response.read()
         finally:

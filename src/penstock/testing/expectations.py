@@ -173,13 +173,18 @@ def assert_lost_nothing(sent: Iterable[Hashable], got: Iterable[Hashable], doubl
 def _waits(view: View) -> bool:
     """Tell whether a publish waits at a queue's gates, or waits in a session of a connection."""
     if "queue" in view:
-        return any(gate["blocked"] or gate["waiting"] for gate in [view["gate"], *view["gates"]])
+        return any(view["waiting"].values())
     return any(
-        producer["held"]["messages"] or producer["withheld"] or producer["blocked_by"]
+        producer["held"]["messages"] or producer["withheld"] or _lacks_credit(producer)
         for channel in view["channels"]
         for producer in [channel["publishing"], *channel.get("links", [])]
         if producer is not None
     )
+
+
+def _lacks_credit(producer: View) -> bool:
+    """Tell whether a sender of AMQP 1.0 may send nothing because a gate is closed."""
+    return "credit" in producer and producer["credit"]["credit"] == 0 and producer["waits_at"] is not None
 
 
 def _listed(messages: Sequence[object]) -> str:
