@@ -76,7 +76,7 @@ def test_failing_disk_holds_durable_publishes_until_it_is_mended(penstock_proces
 
 
 def test_hold_deadline_passes_in_real_time_there(penstock_process: BrokerProcess) -> None:
-    declare(penstock_process, "orders", capacity_messages=1, hold_deadline=0.2)
+    declare(penstock_process, "orders", capacity_messages=1, hold_deadline="200ms")
     with publishing(penstock_process.url, "orders", b"1", b"2") as publisher:
         assert publisher.await_outcomes() == [CONFIRMED, REFUSED]
 

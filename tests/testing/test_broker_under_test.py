@@ -103,9 +103,7 @@ async def test_next_publishes_are_refused_exactly_in_a_pipeline(penstock_broker:
     penstock_broker.refuse_next(3, "orders")
     async with await aio_pika.connect(penstock_broker.url) as connection:
         channel = await connection.channel(publisher_confirms=True)
-        sends = [
-            channel.default_exchange.publish(aio_pika.Message(b"%d" % number), "orders") for number in range(10)
-        ]
+        sends = [channel.default_exchange.publish(aio_pika.Message(b"%d" % number), "orders") for number in range(10)]
         outcomes = await asyncio.gather(*sends, return_exceptions=True)
     refused = [isinstance(each, aio_pika.exceptions.DeliveryError) for each in outcomes]
     assert refused == [True] * 3 + [False] * 7

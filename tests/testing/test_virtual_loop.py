@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.testing import LoopStuck, VirtualClock
-from penstock.testing import virtual_loop
+from penstock.testing import LoopStuck, VirtualClock, virtual_loop
 from penstock.testing.virtual_loop import ADVANCE_MOST_S, VirtualLoop
 from tests.support.brokers import PATIENCE
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from penstock.protocols.common.connection import Connection
     from penstock.testing.faulty_broker import FaultyTransport
-    from penstock.testing.server import Server
+    from penstock.testing.threaded_server import Server
 
 PEER: Final = "the test"
 """Name of the kit in logs, where a client's address would be."""

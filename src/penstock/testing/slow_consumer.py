@@ -13,7 +13,7 @@ from penstock.core.consume.session import Session
 from penstock.core.message import Message
 
 if TYPE_CHECKING:
-    from penstock.testing.server import Server
+    from penstock.testing.threaded_server import Server
 
 BODIES_MOST: Final = 10_000
 """Bodies that are kept; older ones are forgotten."""
