@@ -19,7 +19,7 @@ async def test_assertions_wait_beside_a_publisher_of_the_same_loop(
         send = asyncio.create_task(channel.default_exchange.publish(aio_pika.Message(b"3"), "full"))
         await aio.assert_held(penstock_full_queue)
         assert not send.done()
-        with pytest.raises(AssertionError, match="has not confirmed all publishes within 0.05 s"):
+        with pytest.raises(AssertionError, match=r"has not confirmed all publishes within 0.05 s"):
             await aio.assert_confirmed(penstock_full_queue, within=0.05)
         penstock_clock.advance(61)
         with pytest.raises(aio_pika.exceptions.DeliveryError):

@@ -88,7 +88,7 @@ def test_process_is_started_and_stopped_once(penstock_process: BrokerProcess) ->
     with pytest.raises(StartError, match="the broker does not run: start it first"):
         penstock_process.stop()
     with pytest.raises(StartError, match="the broker does not run"):
-        penstock_process.queue("orders").view
+        penstock_process.look("queue", "orders")
     penstock_process.start()
     assert "Ready" in penstock_process.log()
 

@@ -132,16 +132,18 @@ def test_order_to_refuse_needs_a_number_and_a_queue(penstock_broker: BrokerUnder
 
 def test_dropped_connection_ends_without_a_close_and_others_stay(penstock_broker: BrokerUnderTest) -> None:
     orders = penstock_broker.full_queue("orders")
-    with publishing(penstock_broker.url, "orders", b"1", name="one") as one:
-        with publishing(penstock_broker.url, "orders", b"2", name="two") as two:
-            assert_held(penstock_broker.connection("one"))
-            assert_held(penstock_broker.connection("two"))
-            assert penstock_broker.drop_connection("one") == 1
-            assert one.await_outcomes() == [LOST]
-            assert two.is_waiting()
-            assert_held(orders)
-            assert penstock_broker.drop_connection() == 1
-            assert two.await_outcomes() == [LOST]
+    with (
+        publishing(penstock_broker.url, "orders", b"1", name="one") as one,
+        publishing(penstock_broker.url, "orders", b"2", name="two") as two,
+    ):
+        assert_held(penstock_broker.connection("one"))
+        assert_held(penstock_broker.connection("two"))
+        assert penstock_broker.drop_connection("one") == 1
+        assert one.await_outcomes() == [LOST]
+        assert two.is_waiting()
+        assert_held(orders)
+        assert penstock_broker.drop_connection() == 1
+        assert two.await_outcomes() == [LOST]
     assert_confirmed(orders)
 
 

@@ -24,9 +24,7 @@ def fails(message: str) -> pytest.RaisesExc[AssertionError]:
 
 def test_queue_that_holds_nothing_is_told_with_its_state(penstock_broker: BrokerUnderTest) -> None:
     orders = penstock_broker.declare_queue("orders")
-    with fails(
-        r"^no publish is held by queue 'orders' within 0.05 s: queue orders: the gate is open; .*nobody is blocked"
-    ):
+    with fails(r"^no publish is held by queue 'orders' within 0.05 s: queue orders: the gate is open; .*nobody"):
         assert_held(orders, within=SOON)
 
 

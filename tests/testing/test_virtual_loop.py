@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 import time
 from collections.abc import Iterator
@@ -65,7 +66,7 @@ def test_timer_that_another_one_starts_runs_in_the_same_advance(loop: VirtualLoo
     loop.call(run)
     clock.advance(100.5)
     assert len(runs) == 101
-    steps = [later - earlier for earlier, later in zip(runs, runs[1:], strict=False)]
+    steps = [later - earlier for earlier, later in itertools.pairwise(runs)]
     assert min(steps) >= 0.99
 
 

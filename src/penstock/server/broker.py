@@ -108,9 +108,6 @@ class Broker:
     for an invalid store.
     """
 
-    transport_class: type[Transport] = Transport
-    """Class of the transports of its connections."""
-
     def __init__(
         self,
         listen: str | Sequence[str] | None = None,
@@ -543,10 +540,14 @@ class Broker:
         event_loop.listeners += [("http" if tls is None else "https", *address) for address in addresses]
         return addresses
 
+    def _make_transport(self, event_loop: EventLoop) -> Transport:
+        """Return the transport of a new connection."""
+        return Transport(event_loop)
+
     async def _bind(
         self, loop: asyncio.AbstractEventLoop, host: str, port: int, event_loop: EventLoop, tls: TlsServer | None
     ) -> list[tuple[str, int]]:
-        listener = Listener(self.driver, loop, lambda: self.transport_class(event_loop), tls)
+        listener = Listener(self.driver, loop, lambda: self._make_transport(event_loop), tls)
         addresses = await listener.start(host, port, "listen")
         self._servers.append(listener)
         event_loop.listeners += [("amqp" if tls is None else "amqp/ssl", *address) for address in addresses]

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.protocols.common.connection import Connection
+    from penstock.testing.broker_thread import BrokerThread
     from penstock.testing.faulty_broker import FaultyTransport
-    from penstock.testing.threaded_server import Server
 
 PEER: Final = "the test"
 """Name of the kit in logs, where a client's address would be."""
@@ -35,7 +35,7 @@ HOLD_DEADLINE_S: Final = 60
 class BrokerUnderTest(Observed):
     """The virtual host of one test. Its faults concern this virtual host only, but for `crash`."""
 
-    def __init__(self, server: Server, vhost: str) -> None:
+    def __init__(self, server: BrokerThread, vhost: str) -> None:
         self.server = server
         self.vhost = vhost
         """Name of the virtual host."""
@@ -208,7 +208,7 @@ class BrokerUnderTest(Observed):
         return self.server.call(act)
 
     def crash(self) -> None:
-        """Crash the broker, as after a power cut, and start it again on the same port: see `Server.crash`."""
+        """Crash the broker, as after a power cut, and start it again on the same port: see `BrokerThread.crash`."""
         self._consumers.clear()
         self._refusals = None
         self.server.crash()

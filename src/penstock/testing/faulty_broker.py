@@ -8,7 +8,8 @@ from typing import Final
 from typing_extensions import override
 
 from penstock.driver.entry_times import EntryClock
-from penstock.server.broker import Broker
+from penstock.server.broker import Broker as ServedBroker
+from penstock.server.event_loop import EventLoop
 from penstock.server.store_writer import WriterState
 from penstock.server.transport import ReadState, Transport
 
@@ -40,15 +41,17 @@ class FaultyTransport(Transport):
             super()._read(state)
 
 
-class FaultyBroker(Broker):
+class FaultyBroker(ServedBroker):
     """Broker on a virtual clock that can crash."""
-
-    transport_class = FaultyTransport
 
     @override
     async def start(self) -> None:
         await super().start()
         self.driver.scheduler.entries.clock = EntryClock()  # A test that is debugged must not make its client rest.
+
+    @override
+    def _make_transport(self, event_loop: EventLoop) -> Transport:
+        return FaultyTransport(event_loop)
 
     def transports(self, vhost: str) -> list[FaultyTransport]:
         """Return the transports of the open connections of a virtual host."""

@@ -13,7 +13,7 @@ from penstock.core.consume.session import Session
 from penstock.core.message import Message
 
 if TYPE_CHECKING:
-    from penstock.testing.threaded_server import Server
+    from penstock.testing.broker_thread import BrokerThread
 
 BODIES_MOST: Final = 10_000
 """Bodies that are kept; older ones are forgotten."""
@@ -22,7 +22,7 @@ BODIES_MOST: Final = 10_000
 class SlowConsumer(Session):
     """A consumer of one queue that acknowledges each message as it gets it, `rate` messages a second."""
 
-    def __init__(self, server: Server, vhost: str, queue: str, rate: float, tag: str) -> None:
+    def __init__(self, server: BrokerThread, vhost: str, queue: str, rate: float, tag: str) -> None:
         super().__init__(None, f"{tag} of the test")
         if not rate > 0:
             raise ValueError(f"a consumer of {rate:g} messages a second gets none: give a rate above 0")

@@ -19,8 +19,6 @@ from typing import Final, TypeVar
 
 from typing_extensions import override
 
-from penstock.errors import PenstockError
-
 T = TypeVar("T")
 ADVANCE_MOST_S: Final = 7 * 86_400.0
 """Most seconds of one advance: each virtual second of a broker costs about 0.1 ms."""
@@ -28,7 +26,7 @@ PATIENCE_S: Final = 60.0
 """Real seconds that a call in the loop may take before the loop is given up as stuck."""
 
 
-class LoopStuck(PenstockError):
+class LoopStuck(RuntimeError):
     """The loop of the test broker has not done in time what a test asked for."""
 
 
