@@ -120,10 +120,14 @@ class BrokerUnderTest(Observed):
         self.server.call(send)
 
     def full_queue(
-        self, name: str = "full", capacity_messages: int = 2, hold_deadline: float = HOLD_DEADLINE_S
+        self,
+        name: str = "full",
+        capacity_messages: int = 2,
+        hold_deadline: float = HOLD_DEADLINE_S,
+        durable: bool = False,
     ) -> Subject:
         """Declare a queue and fill it: its gate is closed, and the next publish is held until its hold deadline."""
-        queue = self.declare_queue(name, capacity_messages=capacity_messages, hold_deadline=hold_deadline)
+        queue = self.declare_queue(name, durable, capacity_messages=capacity_messages, hold_deadline=hold_deadline)
         self.publish(name, *[b"filling %d" % number for number in range(capacity_messages)])
         return queue
 

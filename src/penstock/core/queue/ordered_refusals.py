@@ -12,6 +12,7 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.queue.length_limit import Length, limit
+from penstock.flow.level import UNLIMITED
 
 if TYPE_CHECKING:
     from penstock.core.queue.context import QueueContext
@@ -66,5 +67,7 @@ class OrderedRefusals(Length):
 
     @override
     def clause(self) -> str:
-        left = self.order.left()
-        return f"an order to refuse {left:,} more publish{'' if left == 1 else 'es'}, and {super().clause()}"
+        count, left = self.order.count, self.order.left()
+        text = f"an order to refuse {count:,} publish{'' if count == 1 else 'es'}, of which {left:,} are left"
+        limited = self.most.messages != UNLIMITED or self.most.bytes != UNLIMITED
+        return f"{text}, and {super().clause()}" if limited else text
