@@ -5,6 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from celery.contrib.testing.worker import start_worker
 from kombu.exceptions import OperationalError
+from shop import app, charge, charged
+
 from penstock.testing import (
     assert_confirmed,
     assert_depth,
@@ -12,7 +14,6 @@ from penstock.testing import (
     assert_held,
     assert_lost_nothing,
 )
-from shop import app, charge, charged
 
 
 @pytest.fixture

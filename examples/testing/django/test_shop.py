@@ -4,8 +4,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from django.test import Client, override_settings
-from penstock.testing import assert_confirmed, assert_depth, assert_held
 from shop import QUEUE
+
+from penstock.testing import assert_confirmed, assert_depth, assert_held
 
 
 @pytest.fixture

@@ -5,8 +5,9 @@ import asyncio
 import pytest
 from aio_pika.exceptions import DeliveryError
 from faststream.rabbit import RabbitBroker
-from penstock.testing import aio, assert_depth_never_above, assert_lost_nothing
 from shop import charged, place, service
+
+from penstock.testing import aio, assert_depth_never_above, assert_lost_nothing
 
 
 @pytest.fixture
