@@ -11,6 +11,7 @@ import pika
 import pytest
 
 import penstock.testing
+from penstock.config import Settings
 from penstock.testing import LoopStuck, Server, assert_confirmed
 from tests.support.kit_clients import CONFIRMED, publishing
 
@@ -39,8 +40,9 @@ def test_server_leaves_no_thread_and_no_socket_behind() -> None:
 
 def test_server_with_a_store_leaves_no_thread_and_no_file_behind(tmp_path: Path) -> None:
     threads, files = set(threading.enumerate()), held_open()
-    with penstock.testing.server(data=tmp_path) as server, server.virtual_host() as broker:
+    with penstock.testing.server(tmp_path, Settings(heartbeat_s=0)) as server, server.virtual_host() as broker:
         broker.declare_queue("orders", durable=True)
+        broker.crash()
         broker.crash()
     assert set(threading.enumerate()) - threads == set()
     assert held_open() == files

@@ -119,7 +119,9 @@ class BrokerThread:
         try:
             watch.done.result(self.within_s if within_s is None else within_s)
         except TimeoutError:
-            return not watch.done.cancel()
+            if watch.done.cancel():
+                return False
+            watch.done.result()  # It has come to an end just now.
         return True
 
     def crash(self) -> None:

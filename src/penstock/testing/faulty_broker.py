@@ -108,6 +108,9 @@ class FaultyBroker(ServedBroker):
             self._store.close()
         if self._login_threads is not None:
             self._login_threads.stop()
+        for records in (self._flow_log, self._audit_log):
+            if records is not None:
+                records.stop()
         if self._directory is not None:
             self._directory.unlock()
         self._servers.clear()

@@ -39,16 +39,17 @@ class Watch:
 
     def look(self) -> bool:
         """Look once; return whether the watch is over."""
-        if self.done.cancelled():
-            return True
+        error: Exception | None = None
         try:
-            if not self._look():
-                return False
-            if self.done.set_running_or_notify_cancel():
+            over = self.done.cancelled() or bool(self._look())
+        except Exception as failure:
+            error, over = failure, True
+        if over and self.done.set_running_or_notify_cancel():
+            if error is None:
                 self.done.set_result(None)
-        except Exception as error:
-            self.done.set_exception(error)
-        return True
+            else:
+                self.done.set_exception(error)
+        return over
 
 
 class VirtualSelector(selectors.DefaultSelector):
