@@ -31,11 +31,8 @@ def drain(broker: BrokerProcess, queue: str) -> list[bytes]:
     found = []
     with contextlib.closing(pika.BlockingConnection(pika.URLParameters(broker.url))) as client:
         channel = client.channel()
-        for method, _, body in channel.consume(queue, inactivity_timeout=0.5):
-            if method is None:
-                return found
-            channel.basic_ack(method.delivery_tag)
-            found.append(body)
+        while (got := channel.basic_get(queue, auto_ack=True))[0] is not None:
+            found.append(got[2])
     return found
 
 

@@ -54,10 +54,10 @@ def test_hold_deadline_of_a_minute_passes_on_the_virtual_clock(
 ) -> None:
     with publishing(penstock_broker.url, "full", b"3") as publisher:
         assert_held(penstock_full_queue)
-        penstock_clock.advance(58)
+        penstock_clock.advance(20)
         assert_held(penstock_full_queue)
         assert publisher.is_waiting()
-        penstock_clock.advance(3)
+        penstock_clock.advance(41)
         assert publisher.await_outcomes() == [REFUSED]
 
 

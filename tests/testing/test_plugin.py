@@ -6,6 +6,8 @@ import importlib.util
 import subprocess
 import sys
 import threading
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -78,6 +80,12 @@ def test_client_works_against_the_fixtures(pytester: pytest.Pytester, client: st
     pytest.importorskip(client)
     pytester.makepyfile(CLIENTS[client])
     pytester.runpytest_inprocess(*PLUGIN).assert_outcomes(passed=1)
+
+
+def test_entry_point_of_pytest_is_the_plugin() -> None:
+    project = tomllib.loads((Path(__file__).resolve().parents[2] / "pyproject.toml").read_text())["project"]
+    assert project["entry-points"]["pytest11"] == {"penstock": "penstock.testing.plugin"}
+    assert importlib.util.find_spec("penstock.testing.plugin") is not None
 
 
 def test_import_of_penstock_imports_no_pytest() -> None:
