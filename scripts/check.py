@@ -70,6 +70,7 @@ WHOLE_BROKER = (
     "tests/simulation",
     "tests/fuzz",
     "tests/scenarios",
+    "tests/testing",
 )
 """Tests of a whole broker, through its ports or a simulated network: they run once, compiled where that is possible."""
 SMOKE = (

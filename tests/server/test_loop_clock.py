@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import time
 
 import penstock
 from penstock.server import loop_clock
 from penstock.server.loop_clock import COLLECTIONS, COMPILED_UNIT_S, INTERPRETED_UNIT_S, CollectionTimes
+from penstock.testing.virtual_loop import VirtualLoop
 
 
 def test_processor_time_passes_with_work_and_not_with_waiting() -> None:
@@ -48,3 +50,14 @@ def test_collector_tells_the_clock_once_however_many_brokers_there_are() -> None
 
 def test_unit_takes_longer_interpreted() -> None:
     assert loop_clock.loop_clock().unit_s == (COMPILED_UNIT_S if penstock.compiled() else INTERPRETED_UNIT_S)
+
+
+def test_wall_clock_is_the_systems_unless_the_loop_has_one_of_its_own() -> None:
+    plain, virtual = asyncio.SelectorEventLoop(), VirtualLoop()
+    try:
+        assert loop_clock.wall_clock(plain) is time.time
+        virtual.selector.shift = 3600.0
+        assert loop_clock.wall_clock(virtual)() >= time.time() + 3599.0
+    finally:
+        plain.close()
+        virtual.close()

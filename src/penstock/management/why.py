@@ -120,6 +120,7 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
     gates = gates_of(queue)
     view["gates"] = [views.gate_view(gate, now) for gate in gates[1:]]
     view["blocked"] = [block.as_dict(now, queue.gate.stats.since) for block in list(blocks.values())[:PRODUCERS_LISTED]]
+    view["waiting"] = waiting_at(gates)
     view["waits_for"] = waits_for(queue, now)
     sentences: list[str] = []
     for gate in gates:
@@ -190,6 +191,21 @@ def of_user(user: str, connections: list[Connection], node: Node) -> dict[str, o
         "more_connections": len(connections) - len(shown),
         "sentences": _of_connections(connections, node),
     }
+
+
+def waiting_at(gates: list[Gate]) -> dict[str, int]:
+    """Return what waits at gates, as plain data: held publishes, withheld confirms, and senders without credit.
+
+    Of each gate the first `PRODUCERS_LISTED` blocked producers count.
+    """
+    held = withheld = senders = 0
+    for gate in gates:
+        for producer in list(gate.blocked.values())[:PRODUCERS_LISTED]:
+            if isinstance(producer, WaitingPublisher):
+                held += views.held_by(producer)[0] if producer.gate is gate else 0
+                withheld += views.withheld_by(producer, gate)
+        senders += 0 if gate.open else len(gate.requests)
+    return {"held": held, "withheld": withheld, "senders": senders}
 
 
 def waits_for(queue: Queue, now: float) -> list[dict[str, object]]:

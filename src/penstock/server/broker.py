@@ -68,7 +68,7 @@ from penstock.server.listener import Listener, url_of
 from penstock.server.log_start import counted_connections, log_start, slow_turn_s
 from penstock.server.login_threads import LoginPools, default_threads
 from penstock.server.logs import set_level
-from penstock.server.loop_clock import loop_clock
+from penstock.server.loop_clock import loop_clock, wall_clock
 from penstock.server.record_log import RecordLog
 from penstock.server.store_open import store_of, take_hold
 from penstock.server.store_writer import StoreWriter
@@ -185,7 +185,7 @@ class Broker:
             self._directory.lock()
         loop = asyncio.get_running_loop()
         self.driver.slow_turn_s = slow_turn_s(self.settings)
-        self.driver.broker.wall_offset = time.time() - loop.time()
+        self.driver.broker.wall_offset = wall_clock(loop)() - loop.time()
         try:
             if self._flow_log is not None:
                 self._flow_log.start()
@@ -540,10 +540,14 @@ class Broker:
         event_loop.listeners += [("http" if tls is None else "https", *address) for address in addresses]
         return addresses
 
+    def _make_transport(self, event_loop: EventLoop) -> Transport:
+        """Return the transport of a new connection."""
+        return Transport(event_loop)
+
     async def _bind(
         self, loop: asyncio.AbstractEventLoop, host: str, port: int, event_loop: EventLoop, tls: TlsServer | None
     ) -> list[tuple[str, int]]:
-        listener = Listener(self.driver, loop, lambda: Transport(event_loop), tls)
+        listener = Listener(self.driver, loop, lambda: self._make_transport(event_loop), tls)
         addresses = await listener.start(host, port, "listen")
         self._servers.append(listener)
         event_loop.listeners += [("amqp" if tls is None else "amqp/ssl", *address) for address in addresses]

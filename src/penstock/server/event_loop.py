@@ -25,6 +25,7 @@ from penstock.protocols.common.log_line import LogLine
 from penstock.protocols.common.peer import Peer
 from penstock.protocols.common.refusal_log import HANDSHAKE
 from penstock.protocols.common.single_publish import SinglePublish
+from penstock.server.loop_clock import wall_clock
 from penstock.server.record_log import RecordLog
 from penstock.server.slices import Slices
 from penstock.server.store_writer import StoreWriter
@@ -106,7 +107,7 @@ class EventLoop:
         """Line of the onlookers."""
         self._began: float = 0.0
         """Time of the first input since the last turn; 0.0 without one."""
-        self._wall_offset = time.time() - loop.time()
+        self._wall_offset = wall_clock(loop)() - loop.time()
         self.started: float = loop.time()
         driver.stats.times.start(self.started)
         self.listeners: list[tuple[str, str, int]] = []
@@ -352,11 +353,12 @@ class EventLoop:
         self.driver.begin(now)
         self.driver.scheduler.entries.begin(now)
         self._log_lateness(now - due)
-        self._wall_offset = time.time() - now
+        wall_time = wall_clock(self.loop)
+        self._wall_offset = wall_time() - now
         if self.driver.recorder is not None:
             self.driver.recorder.wall_offset = self._wall_offset
         broker = self.driver.broker
-        broker.wall_offset = stepped(broker.wall_offset, self.loop.time(), time.time(), self.loop.time())
+        broker.wall_offset = stepped(broker.wall_offset, self.loop.time(), wall_time(), self.loop.time())
         self.driver.tick()
         if self.store_writer is not None:
             self.store_writer.tick()

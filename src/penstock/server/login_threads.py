@@ -84,6 +84,10 @@ class LoginThreads(Authenticator):
         """Return the number of verifications that wait for a thread."""
         return len(self._line)
 
+    def is_working(self) -> bool:
+        """Tell whether a thread has a verification."""
+        return self._running > 0
+
     @override
     def start(self, verification: Verification) -> None:
         if not self._line.add(verification):

@@ -1,12 +1,14 @@
-"""Clock of the event loop's entries: monotonic time, and the processor time of the loop's thread.
+"""Clocks of the event loop: the wall clock, and that of its entries: monotonic and processor time of its thread.
 
 A collection of all garbage happens to whoever allocates then. Its time is subtracted from the processor time.
 """
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import time
+from collections.abc import Callable
 from importlib import import_module
 from typing import Final
 
@@ -45,6 +47,12 @@ def loop_clock() -> EntryClock:
     return EntryClock(
         time.monotonic, _busy, COMPILED_UNIT_S if import_module("penstock").compiled() else INTERPRETED_UNIT_S
     )
+
+
+def wall_clock(loop: asyncio.AbstractEventLoop) -> Callable[[], float]:
+    """Return the wall clock of a loop: its own `wall_time` if its time is virtual, otherwise the system's."""
+    found: Callable[[], float] = getattr(loop, "wall_time", time.time)
+    return found
 
 
 def _busy() -> float:

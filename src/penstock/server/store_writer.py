@@ -268,6 +268,13 @@ class StoreWriter:
             await asyncio.to_thread(self._thread.join, LEAVE_S)
         self._stop_gathering()
 
+    async def abandon(self) -> None:
+        """End the thread after the transaction that it writes, as at a power cut: nothing else is written."""
+        self._stop_gathering()
+        self._jobs.put(None)
+        if self._thread.is_alive():
+            await asyncio.to_thread(self._thread.join, LEAVE_S)
+
     # Called by the event loop
 
     def run_once(self) -> None:

@@ -1,0 +1,64 @@
+"""Test kit: a broker in the test's process, a virtual clock, faults to order, and assertions that wait.
+
+The pytest plugin (`plugin.py`) provides it as fixtures. Without pytest `server()` does::
+
+    with penstock.testing.server() as server, server.virtual_host() as broker:
+        program_under_test(broker.url)
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from penstock.testing.broker_process import BrokerProcess
+    from penstock.testing.broker_under_test import BrokerUnderTest
+    from penstock.testing.expectations import (
+        Subject,
+        assert_confirmed,
+        assert_depth,
+        assert_depth_never_above,
+        assert_held,
+        assert_lost_nothing,
+    )
+    from penstock.testing.slow_consumer import SlowConsumer
+    from penstock.testing.threaded_server import Server, server
+    from penstock.testing.virtual_loop import LoopStuck, VirtualClock
+
+__all__ = [
+    "BrokerProcess",
+    "BrokerUnderTest",
+    "LoopStuck",
+    "Server",
+    "SlowConsumer",
+    "Subject",
+    "VirtualClock",
+    "assert_confirmed",
+    "assert_depth",
+    "assert_depth_never_above",
+    "assert_held",
+    "assert_lost_nothing",
+    "server",
+]
+
+_MODULES: Final = {
+    "BrokerProcess": "broker_process",
+    "BrokerUnderTest": "broker_under_test",
+    "LoopStuck": "virtual_loop",
+    "Server": "threaded_server",
+    "SlowConsumer": "slow_consumer",
+    "VirtualClock": "virtual_loop",
+    "server": "threaded_server",
+}
+"""Modules of the public names; the others are in `expectations`."""
+
+
+def __dir__() -> list[str]:
+    """Return the public names, also of what is imported when it is first asked for."""
+    return sorted({*globals(), *__all__})
+
+
+def __getattr__(name: str) -> object:
+    """Import what is asked for: pytest loads the plugin in every run, and most have no test with a broker."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"penstock.testing.{_MODULES.get(name, 'expectations')}"), name)
