@@ -61,7 +61,9 @@ class DeliveryTags:
         """
         width = stop - start
         if self._stored is None and width <= _COUNTER_MAX and start + _COUNTER_MAX <= len(data):
-            value = read_i64_be(data, start) >> (64 - 8 * width) if width > 0 else 0
+            value: i64 = 0
+            if width > 0:
+                value = read_i64_be(data, start) >> (64 - 8 * width)
             if value - number == self._offset and width == self._width:
                 self._last = number
                 return True

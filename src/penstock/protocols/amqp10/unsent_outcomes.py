@@ -35,7 +35,7 @@ class UnsentOutcomes:
 
     def take(self, data: bytes, start: i64, stop: i64, number: i64, told: i64) -> bool:
         """Take the tag of a delivery that begins; return False if an unsettled one has it (`DeliveryTags.take`)."""
-        if self._awaited or self.resumed:
+        if self._total.count > 0 and (self._awaited or self.resumed):
             tag = data[start:stop]
             if tag in self._awaited_tags or tag in self.resumed:
                 return False
