@@ -89,6 +89,7 @@ def write_private(path: Path, text: str) -> None:
 MODULES: dict[str, str] = {
     name: module
     for module, names in {
+        "penstock.cli.bench": ("bench",),
         "penstock.cli.completion": ("completion",),
         "penstock.cli.config": ("config",),
         "penstock.cli.connections": ("connection",),
@@ -122,6 +123,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Flow control and settings": ("block", "unblock", "set", "unset", "settings", "show", "policies", "connection"),
     "Users": ("users", "permissions", "limits"),
     "Logs and plans": ("analyze", "log", "plan", "replay"),
+    "Measure": ("bench",),
     "Command line": ("completion", "man"),
 }
 """Sections of the help, with their commands in order; others are in a section at the end."""
