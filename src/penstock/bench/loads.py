@@ -37,7 +37,7 @@ class Load(NamedTuple):
     prefetch: int = 1000
     rate: float = 0.0
     """Messages a second that are due, of all senders; 0: as fast as it goes."""
-    count: int = 0
+    most: int = 0
     """Most messages of all senders; 0: until the end."""
     durable: bool = False
 
@@ -81,7 +81,7 @@ def play(target: Target, queue: str, load: Load, say: Say, resident: Callable[[]
         window=load.window,
         prefetch=load.prefetch,
         rate=load.rate / load.senders,
-        count=-(-load.count // load.senders),
+        most=-(-load.most // load.senders),
         durable=load.durable,
     )
     with ExitStack() as stack:

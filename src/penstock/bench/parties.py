@@ -1,8 +1,8 @@
 """Senders and receivers of a load, each in a process of its own, so that none waits for the other's processor time.
 
-The first eight octets of a body are a time of the system's monotonic clock, which all processes of a machine share. With
-a rate it is the time at which the message was due: a sender that is late writes the time at which it should have sent,
-so a stall of the broker counts for every message that it delays (no coordinated omission).
+The first eight octets of a body are a time of the system's monotonic clock, which all processes of a machine share.
+With a rate it is the time at which the message was due: a sender that is late writes the time at which it should have
+sent, so a stall of the broker counts for every message that it delays (no coordinated omission).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Plan(NamedTuple):
     prefetch: int = 1000
     rate: float = 0.0
     """Messages a second that are due; 0: as fast as it goes."""
-    count: int = 0
+    most: int = 0
     """Most messages; 0: until the end."""
     durable: bool = False
 
@@ -146,7 +146,7 @@ def send(party: Party, connection: sync.Connection) -> None:
 
 def _stamped(plan: Plan) -> Iterator[bytes]:
     padding = bytes(plan.size - STAMP)
-    left = plan.count or 1 << 62
+    left = plan.most or 1 << 62
     while left > 0 and (now := time.monotonic_ns()) < plan.end:
         yield from repeat(now.to_bytes(STAMP, "big") + padding, min(BURST, left))
         left -= BURST
@@ -176,7 +176,7 @@ def send_at_rate(party: Party, connection: sync.Connection) -> None:
     plan, outcomes, late = party.plan, Outcomes(party), Histogram()
     padding = bytes(plan.size - STAMP)
     step = 1e9 / plan.rate
-    total = plan.count or int(plan.interval * plan.intervals * plan.rate)
+    total = plan.most or int(plan.interval * plan.intervals * plan.rate)
     publisher = connection.publisher(plan.queue, window=plan.window, window_bytes=-1, durable=plan.durable)
     _sleep_until(plan.start)
     sent = 0

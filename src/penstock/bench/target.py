@@ -70,7 +70,7 @@ class Target:
         return {"product": self.product, "version": self.version, "protocol": self.protocol}
 
     @contextlib.contextmanager
-    def queue(self, name: str = "", durable: bool = False, **settings: object) -> Iterator[str]:
+    def queue(self, name: str = "", durable: bool = False, **settings: Any) -> Iterator[str]:
         """Declare a queue, and delete it at the end; with `name`, one that is there already is used and stays."""
         if name:
             yield name

@@ -74,7 +74,8 @@ def loaded(command: Decorated) -> Decorated:
                          help="Most unconfirmed messages of a sender."),
             click.option("--prefetch", type=click.IntRange(1, 65_535), default=1000, show_default=True,
                          help="Messages that a receiver is sent in advance."),
-            click.option("--senders", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes that send."),
+            click.option("--senders", type=click.IntRange(1, 64), default=1, show_default=True,
+                         help="Processes that send."),
             click.option("--receivers", type=click.IntRange(1, 64), default=1, show_default=True,
                          help="Processes that receive."),
             click.option("--count", type=click.IntRange(1), default=None, help="Stop after this number of messages."),
@@ -175,7 +176,8 @@ def throughput(
 
     with report_errors():
         session = Session(url, yes_really, quiet, as_json, plot)
-        rows, courses = [], {}
+        rows: list[dict[str, object]] = []
+        courses: dict[str, Any] = {}
         for size in sizes or (100,):
             load = loads.Load(
                 seconds,
@@ -222,7 +224,8 @@ def latency(
 
     with report_errors():
         session = Session(url, yes_really, quiet, as_json, plot)
-        rows, courses = [], {}
+        rows: list[dict[str, object]] = []
+        courses: dict[str, Any] = {}
         for size in sizes or (100,):
             load = loads.Load(
                 seconds,
@@ -246,3 +249,33 @@ def latency(
 def _interval(seconds: float) -> float:
     """Return the seconds of an interval: at most 360 of them, and a tenth of a short run."""
     return min(1.0, seconds / 10) if seconds <= 360 else seconds / 360
+
+
+@bench.command()
+@click.option("--hold", metavar="S", type=Seconds(1, 60), default=10.0, show_default=True, help="Length of the hold.")
+@click.option(
+    "--timeout",
+    metavar="S",
+    type=Seconds(0.5, 60),
+    help="Time-out of a send, where the library has one; default: a third of the hold.",
+)
+@shared
+def survive(
+    hold: float, timeout: float | None, yes_really: bool, plot: Path | None, quiet: bool, as_json: bool, url: str
+) -> None:
+    """Hold every client library that is installed here, and tell what each does.
+
+    Each sends numbers one by one to a queue of four messages that nobody consumes. Then the queue is emptied, and each
+    sends once more. `failed but came` counts messages that were reported as failed and arrived all the same; `lost`
+    those that were confirmed and did not arrive. A broker other than Penstock refuses at the bound instead. For
+    example: penstock bench survive --hold 60
+    """
+    from penstock.bench import survive as experiment
+    from penstock.bench.target import BenchError
+
+    with report_errors():
+        session = Session(url, yes_really, quiet, as_json, None)
+        if plot is not None:
+            raise BenchError("`penstock bench survive` has no course to plot")
+        rows = experiment.survive(session.target, hold, timeout or hold / 3, session.say)
+        session.finish("survive", rows, {})
