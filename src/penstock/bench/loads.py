@@ -219,6 +219,29 @@ def latency(run: Run) -> list[dict[str, object]]:
     return found
 
 
+def soak(run: Run) -> list[dict[str, object]]:
+    """Return the rows of a long load at a rate: its first and last tenth, and the drift between them."""
+    confirms, receipts = run.course(run.senders), run.course(run.receivers)
+    size = max(1, len(confirms) // 10)
+    rows: list[dict[str, object]] = []
+    for name, part in (("first tenth", slice(0, size)), ("last tenth", slice(-size, None))):
+        row: dict[str, object] = {"case": name}
+        for label, times in (("confirm", merged(confirms[part])), ("receiver", merged(receipts[part]))):
+            row[f"{label} p50 ms"], row[f"{label} p99 ms"] = times.milliseconds(0.5), times.milliseconds(0.99)
+        memory = [mib for _, mib in run.resident]
+        tenth = memory[part] if len(memory) >= len(confirms) else memory[:1] if part.start == 0 else memory[-1:]
+        row["broker MiB"] = round(sum(tenth) / len(tenth), 1) if tenth else None
+        rows.append(row)
+    first, last = rows
+    drift: dict[str, object] = {"case": "drift"}
+    for name, value in first.items():
+        if isinstance(value, float) and isinstance(last[name], float):
+            drift[name] = round(float(str(last[name])) - value, 3)
+    failed = run.total(run.senders, "refused") + run.total(run.senders, "unknown") + run.total(run.senders, "unsent")
+    sent, received = run.total(run.senders, "messages"), run.total(run.receivers, "messages")
+    return [*rows, drift | {"messages": sent, "failed": failed, "missing": max(0, sent - received)}]
+
+
 def courses(run: Run) -> dict[str, Points]:
     """Return what a plot shows: by the seconds since the warm-up."""
     found: dict[str, Points] = {}

@@ -83,15 +83,21 @@ def _change(before: object, after: object) -> str | None:
 
 
 def plot(path: Path, title: str, courses: Mapping[str, Any]) -> None:
-    """Draw the lines of a run as SVG. Raises `BenchError`."""
+    """Draw the lines of a run that have the unit of the first one, at most four, as SVG. Raises `BenchError`."""
     lines = {name: [(at, y) for at, y in points if y is not None] for name, points in courses.items()}
     lines = {name: points for name, points in lines.items() if points}
     if not lines:
         raise BenchError("the run has no lines to plot")
-    if len(lines) > LINES_MAX:
-        lines = dict(list(lines.items())[:LINES_MAX])
-    unit = "milliseconds" if all(name.endswith(" ms") for name in lines) else "messages a second"
+    kind = _unit(next(iter(lines)))
+    shown = [(name, points) for name, points in lines.items() if _unit(name) == kind][:LINES_MAX]
     try:
-        path.write_text(draw(Picture(title, unit, lines)))
+        path.write_text(draw(Picture(title, kind, dict(shown))))
     except OSError as error:
         raise BenchError(f"cannot write '{path}': {error.strerror}") from None
+
+
+def _unit(line: str) -> str:
+    """Return the unit of a line by its name."""
+    if "/s" in line:
+        return "messages a second"
+    return "milliseconds" if line.endswith(" ms") else "MiB"

@@ -222,7 +222,7 @@ def attempt(send: Send, number: int) -> bool:
     begun = time.monotonic()
     try:
         send(number)
-    except Exception as error:
+    except BaseException as error:  # That of RabbitMQ's client is one.
         tell(number=number, error=told(error), seconds=time.monotonic() - begun)
         return False
     tell(number=number, seconds=time.monotonic() - begun)
@@ -234,7 +234,7 @@ def main(name: str, url: str, queue: str, timeout: float) -> None:
     library = next(each for each in LIBRARIES if each.name == name)
     try:
         send = library.opened(Place(url, queue, timeout))
-    except Exception as error:
+    except BaseException as error:  # That of RabbitMQ's client is one.
         tell(refused=told(error))
         return
     tell(ready=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from penstock.cli.common import JSON, URL, Seconds, cell, main, report_errors, say, say_json, table
+from penstock.cli.common import JSON, URL, OneOf, Seconds, cell, main, report_errors, say, say_json, table
 from penstock.cli.target import tls_files
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from penstock.bench.target import Target
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+Rows = list[dict[str, object]]
 LONGEST_S = 24 * 3600.0
 """Seconds of the longest run."""
 TLS_NAMES = {"cacert": "cacertfile", "client_cert": "certfile", "client_key": "keyfile"}
@@ -120,8 +122,8 @@ class Session:
         if not self._quiet:
             say(f"penstock: {text}", err=True)
 
-    def finish(self, bench: str, rows: list[dict[str, object]], courses: dict[str, Any]) -> None:
-        """Print and draw the result."""
+    def finish(self, bench: str, rows: Rows, courses: dict[str, Any], shown: Rows | None = None) -> None:
+        """Print and draw the result; people see the rows `shown`, if there are any."""
         from penstock.bench import result
 
         found = result.result(bench, self.target, rows, courses)
@@ -132,12 +134,12 @@ class Session:
             say_json(found)
             return
         say(f"{self.target.product} {self.target.version}, {self.target.protocol}")
-        show(rows)
+        show(rows if shown is None else shown)
 
     def run(self, load: Load, queue: str, pid: int | None = None) -> Run:
         """Run a load."""
         from penstock.bench.loads import play
-        from penstock.bench.memory import resident_mib
+        from penstock.bench.process import resident_mib
 
         self.say(f"{load.words()}, for {load.warm_up + load.seconds:g} s")
         with self.target.queue(queue, load.durable) as name:
@@ -246,6 +248,40 @@ def latency(
         session.finish("latency", rows, courses)
 
 
+@bench.command()
+@click.option(
+    "--rate", type=click.FloatRange(0.1, 1e5), default=500.0, show_default=True, help="Messages a second that are due."
+)
+@click.option("--pid", type=click.IntRange(1), help="The broker's process on this machine, for its memory.")
+@duration(3600.0)
+@loaded
+@shared
+def soak(
+    rate: float, pid: int | None, seconds: float, sizes: tuple[int, ...], window: int, prefetch: int, senders: int,
+    receivers: int, count: int | None, warm_up: float, durable: bool, queue: str,
+    yes_really: bool, plot: Path | None, quiet: bool, as_json: bool, url: str,
+) -> None:  # fmt: skip
+    """Send at a rate for hours, and tell how latency and the broker's memory drift.
+
+    The table compares the first tenth of the run with the last one. Latency is measured as by `penstock bench latency`.
+    For example: penstock bench soak --for 8h --rate 200 --pid "$(pgrep -f 'penstock serve')" --json > soak.json
+    """
+    from penstock.bench import loads
+    from penstock.bench.target import BenchError
+
+    with report_errors():
+        if len(sizes) > 1:
+            raise BenchError("`penstock bench soak` has one --size")
+        session = Session(url, yes_really, quiet, as_json, plot)
+        size = sizes[0] if sizes else 100
+        load = loads.Load(
+            seconds, warm_up, _interval(seconds), senders, receivers, size, window, prefetch, rate, count or 0, durable
+        )
+        run = session.run(load, queue, pid)
+        courses: dict[str, Any] = {**loads.courses(run), "broker MiB": run.resident}
+        session.finish("soak", loads.soak(run), courses)
+
+
 def _interval(seconds: float) -> float:
     """Return the seconds of an interval: at most 360 of them, and a tenth of a short run."""
     return min(1.0, seconds / 10) if seconds <= 360 else seconds / 360
@@ -279,3 +315,51 @@ def survive(
             raise BenchError("`penstock bench survive` has no course to plot")
         rows = experiment.survive(session.target, hold, timeout or hold / 3, session.say)
         session.finish("survive", rows, {})
+
+
+PROTOCOLS = {"auto": ("auto",), "amqp091": ("amqp091",), "amqp10": ("amqp10",), "both": ("amqp091", "amqp10")}
+"""Protocols of publishers in turn, by the words of --protocol."""
+EXPERIMENTS = (
+    "overshoot", "standstill", "starvation", "resume", "equal", "greedy", "isolation", "throughput", "order", "crowd",
+)  # fmt: skip
+
+
+@bench.command()
+@click.option("--only", metavar="EXPERIMENT", type=OneOf(EXPERIMENTS), multiple=True, help=", ".join(EXPERIMENTS))
+@click.option("--full", is_flag=True, help="Run more cells, with 64 publishers as well: about five minutes.")
+@click.option(
+    "--protocol",
+    type=OneOf(tuple(PROTOCOLS)),
+    default="amqp091",
+    show_default=True,
+    help="Protocol of publishers; both: in turns.",
+)
+@click.option("--pid", type=click.IntRange(1), help="The broker's process on this machine, for its memory and CPU.")
+@duration(3.0)
+@shared
+def flow(
+    only: tuple[str, ...], full: bool, protocol: str, pid: int | None, seconds: float,
+    yes_really: bool, plot: Path | None, quiet: bool, as_json: bool, url: str,
+) -> None:  # fmt: skip
+    """Judge a broker's flow control: a scorecard with goals.
+
+    Publishers meet full queues of 1 MiB and 64 KiB. The table has the worst cell of each experiment, `--json` all of
+    them. `--for` is the length of one measurement. `crowd` needs --pid. Exit code 1: a goal was missed. For example:
+    penstock bench flow --only overshoot --only equal
+    """
+    from penstock.bench.flow import Card
+    from penstock.bench.flow_parties import Place
+    from penstock.bench.scorecard import figures, met, scorecard
+    from penstock.bench.target import BenchError
+
+    with report_errors():
+        if plot is not None:
+            raise BenchError("`penstock bench flow` has no course to plot")
+        session = Session(url, yes_really, quiet, as_json, None)
+        card = Card(Place(session.target, PROTOCOLS[protocol]), session.say, seconds, full, pid)
+        cells = list(card.cells(set(only or EXPERIMENTS)))
+        if not cells:
+            raise BenchError("no experiment could be run: some are for Penstock only, and crowd needs --pid")
+        session.finish("flow", figures(cells), {}, scorecard(cells))
+        if not all(met([each]) for each in cells):
+            sys.exit(1)
