@@ -111,9 +111,14 @@ class Party:
 
 
 def run_party(role: str, plan: Plan, pipe: Pipe) -> None:
-    """Be a party, in a process of its own; an error is sent to who started it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Who started it ends it.
+    """Run a party in a process of its own."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Its parent ends it.
     gc.freeze()
+    take_part(role, plan, pipe)
+
+
+def take_part(role: str, plan: Plan, pipe: Pipe) -> None:
+    """Be a "sender" or "receiver"; reports and errors go to the pipe, and the word to begin comes from it."""
     party = Party(plan, pipe)
     try:
         with sync.connect(plan.url) as connection:

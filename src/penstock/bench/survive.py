@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from typing import IO, Any, Final
 
@@ -40,7 +40,8 @@ class Survivor:
         """Numbers that came out of the queue."""
         self._changed = threading.Condition()
         assert process.stdout is not None
-        threading.Thread(target=self._read, args=(process.stdout,), daemon=True).start()
+        self._reader = threading.Thread(target=self._read, args=(process.stdout,), daemon=True)
+        self._reader.start()
 
     def _read(self, stream: IO[str]) -> None:
         for line in stream:
@@ -50,6 +51,16 @@ class Survivor:
         with self._changed:
             self.lines.append({"ended": True})
             self._changed.notify_all()
+
+    def close(self) -> None:
+        """End the process, and close its pipes."""
+        self.process.kill()
+        self.process.wait()
+        self._reader.join()
+        for stream in (self.process.stdin, self.process.stdout):
+            assert stream is not None
+            with suppress(OSError):
+                stream.close()
 
     def wait_for(self, name: str, timeout: float) -> bool:
         """Wait until it has told something with this name, or has ended; return whether it has told it."""
@@ -65,11 +76,9 @@ class Survivor:
     def go_on(self) -> None:
         """Let it go on to its next part."""
         assert self.process.stdin is not None
-        try:
+        with suppress(OSError):  # It may have ended: its lines say so.
             self.process.stdin.write("\n")
             self.process.stdin.flush()
-        except OSError:
-            pass  # It has ended, and its lines say so.
 
     def outcome(self, number: int) -> dict[str, Any] | None:
         """Return the outcome of a number; None while it is open."""
@@ -109,27 +118,27 @@ def survive(target: Target, hold_s: float, timeout: float, say: Callable[[str], 
                 rows[library.name] = {"case": library.name, "told": f"not installed: pip install {library.package}"}
                 continue
             queue = stack.enter_context(target.queue(**bounded(target, hold_s)))
-            survivors[queue] = stack.enter_context(_survivor(library, target.url, queue, timeout))
-        for queue, survivor in list(survivors.items()):
-            if not survivor.wait_for("ready", START_S):
-                refusal = next((line["refused"] for line in survivor.lines if "refused" in line), "no answer")
-                rows[survivor.library.name] = {"case": survivor.library.name, "told": f"cannot be used: {refusal}"}
+            survivors[queue] = stack.enter_context(survivor(library, target.url, queue, timeout))
+        for queue, each in list(survivors.items()):
+            if not each.wait_for("ready", START_S):
+                refusal = next((line["refused"] for line in each.lines if "refused" in line), "no answer")
+                rows[each.library.name] = {"case": each.library.name, "told": f"cannot be used: {refusal}"}
                 del survivors[queue]
         say(f"{len(survivors)} libraries send to full queues for {hold_s:g} s")
-        for survivor in survivors.values():
-            survivor.go_on()
+        for each in survivors.values():
+            each.go_on()
         time.sleep(hold_s)  # The hold itself.
         say("the queues are emptied")
         _empty(target, survivors)
-        for survivor in survivors.values():
-            survivor.wait_for("waiting", AFTER_S)
-            survivor.go_on()
+        for each in survivors.values():
+            each.wait_for("waiting", AFTER_S)
+            each.go_on()
         deadline = time.monotonic() + AFTER_S
-        for survivor in survivors.values():
-            survivor.wait_for_number(AFTER, max(0.0, deadline - time.monotonic()))
+        for each in survivors.values():
+            each.wait_for_number(AFTER, max(0.0, deadline - time.monotonic()))
         _empty(target, survivors)
-        for survivor in survivors.values():
-            rows[survivor.library.name] = survivor.row()
+        for each in survivors.values():
+            rows[each.library.name] = each.row()
     return [rows[library.name] for library in LIBRARIES]
 
 
@@ -141,16 +150,17 @@ def bounded(target: Target, hold_s: float) -> dict[str, Any]:
 
 
 @contextmanager
-def _survivor(library: Library, url: str, queue: str, timeout: float) -> Iterator[Survivor]:
+def survivor(library: Library, url: str, queue: str, timeout: float) -> Iterator[Survivor]:
+    """Start the process of a library, and end it."""
     words = [sys.executable, "-m", "penstock.bench.survivors", library.name, url, queue, str(timeout)]
     process = subprocess.Popen(
         words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
+    found = Survivor(library, process)
     try:
-        yield Survivor(library, process)
+        yield found
     finally:
-        process.kill()
-        process.wait()
+        found.close()
 
 
 def _empty(target: Target, survivors: dict[str, Survivor]) -> None:
