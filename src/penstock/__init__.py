@@ -20,21 +20,18 @@ from penstock.version import VERSION
 if TYPE_CHECKING:
     from penstock.client.aio import Connection, Publisher, Receiver, connect
     from penstock.client.engine.blocked import Blocked
+    from penstock.client.engine.failures import ConfirmTimeout, ConnectionLost, FlowControlTimeout, MessageRefused
     from penstock.client.engine.messages import Delivery, Message
-    from penstock.client.engine.publisher import SendResult
     from penstock.client.engine.receipt import Receipt
+    from penstock.client.engine.window import SendResult
     from penstock.client.errors import (
         ChannelClosed,
         ClientError,
-        ConfirmTimeout,
         ConnectError,
         ConnectionClosed,
-        ConnectionLost,
         ControlError,
-        FlowControlTimeout,
         LinkClosed,
         LoginRefused,
-        MessageRefused,
         MessageTooLarge,
     )
     from penstock.server.broker import Broker
@@ -73,20 +70,22 @@ _PURE_PACKAGES = (
     "client/engine",
 )
 
-_ERRORS = "penstock.client.errors"
 _HOMES = {
     "Broker": "penstock.server.broker",
     **dict.fromkeys(("Connection", "Publisher", "Receiver", "connect"), "penstock.client.aio"),
     "Blocked": "penstock.client.engine.blocked",
     **dict.fromkeys(("Delivery", "Message"), "penstock.client.engine.messages"),
-    "SendResult": "penstock.client.engine.publisher",
     "Receipt": "penstock.client.engine.receipt",
+    "SendResult": "penstock.client.engine.window",
+    **dict.fromkeys(
+        ("ConfirmTimeout", "ConnectionLost", "FlowControlTimeout", "MessageRefused"), "penstock.client.engine.failures"
+    ),
     **dict.fromkeys(
         (
-            *("ChannelClosed", "ClientError", "ConfirmTimeout", "ConnectError", "ConnectionClosed", "ConnectionLost"),
-            *("ControlError", "FlowControlTimeout", "LinkClosed", "LoginRefused", "MessageRefused", "MessageTooLarge"),
+            *("ChannelClosed", "ClientError", "ConnectError", "ConnectionClosed", "ControlError", "LinkClosed"),
+            *("LoginRefused", "MessageTooLarge"),
         ),
-        _ERRORS,
+        "penstock.client.errors",
     ),
 }
 """Modules of the names that are imported when they are first asked for."""

@@ -59,3 +59,22 @@ async def received(connection: Connection, queue: str, most: int = 1 << 30) -> l
             bodies.append(message.body)
             message.accept()
     return bodies
+
+
+CONTRACT_OPTIONS = {"flow_control_wait_failure": 0.6, "flow_control_wait_notify_period": 0.2}
+FIRST_WORDS = "Message send delayed by 0.2s due to broker enforced flow control"
+"""Options of the contract, in a shorter time, and how its warning begins."""
+
+
+def check_contract(
+    error: penstock.FlowControlTimeout | penstock.ConfirmTimeout, queue: str, sent: int, came: int
+) -> None:
+    """Check that what the error says of the message is what has become of it."""
+    assert error.seconds == 0.6
+    assert error.blocked.queue == queue
+    if isinstance(error, penstock.ConfirmTimeout):
+        assert error.receipt is not None
+        assert error.receipt.state == "confirmed"
+        sent += 1
+    assert came == sent
+    assert 1 <= sent <= 2

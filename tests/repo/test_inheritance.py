@@ -20,6 +20,7 @@ INTERFACES = {
     "QueueContext": "what queues use of the broker",
     "RoomHolder": "what an amount asks those that have reserved room in it",
     "SecuredProtocol": "what the layer of TLS tells the protocol above it",
+    "TimerHandler": "what timers call; has its live entry",
     "Topology": "what gates use of a virtual host",
     "Waiter": "what a gate asks those that wait",
 }
@@ -27,6 +28,14 @@ INTERFACES = {
 TREES = {"PenstockError": "one tree of errors, which `except` follows"}
 """Classes whose subclasses may be deeper, with the reason."""
 DEEP = {
+    "Engine091": "one protocol of a connection of the client",
+    "Engine10": "the other one",
+    "Publisher091": "one protocol of a publisher",
+    "Publisher10": "the other one",
+    "Receiver091": "one protocol of a receiver",
+    "Receiver10": "the other one",
+    "PublisherLink": "a link of a publisher, which its session knows without its protocol's publisher",
+    "Why": "a request of the client whose answer goes to a publisher",
     "TrackedMessage": "each level adds slots that plain messages do not pay for",
     "ConnectionOutput": "a list, of those that wait, for the output of one connection",
     "Outlet": "a list, of those that wait, for output",

@@ -12,12 +12,14 @@ from penstock.client import calls
 from penstock.client.calls import LOGGER, SLICE
 from penstock.client.engine.blocked import Blocked
 from penstock.client.engine.connection import Engine
+from penstock.client.engine.failures import ConnectionLost
 from penstock.client.engine.messages import Delivery, Message
-from penstock.client.engine.publisher import PublisherCore, SendResult
+from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receipt import Receipt
 from penstock.client.engine.receiver import ReceiverCore
 from penstock.client.engine.waits import Steps, T, Wait
-from penstock.client.errors import ClientError, ConnectionClosed, ConnectionLost, WrongProtocol
+from penstock.client.engine.window import SendResult
+from penstock.client.errors import ClientError, ConnectionClosed, WrongProtocol
 from penstock.client.options import Address, Options
 from penstock.client.reconnect import explain, is_final, pauses
 
@@ -49,7 +51,7 @@ class Connection:
         self._timer: asyncio.TimerHandle | None = None
         self._acknowledging: asyncio.TimerHandle | None = None
         self._lost: asyncio.Event | None = None
-        self._keeper: asyncio.Task[None] | None = None
+        self._reconnecting: asyncio.Task[None] | None = None
         self._error: ClientError | None = None
 
     # Opening and closing
@@ -83,7 +85,7 @@ class Connection:
             self._engine = None
             raise
         if self.options["reconnect"]:
-            self._keeper = loop.create_task(self._keep(self._lost))
+            self._reconnecting = loop.create_task(self._keep(self._lost))
         return self
 
     async def _open_as(self, protocol: str, loop: asyncio.AbstractEventLoop) -> None:
@@ -163,9 +165,9 @@ class Connection:
         engine = self._engine
         if engine is None:
             return
-        if self._keeper is not None:
-            self._keeper.cancel()
-            self._keeper = None
+        if self._reconnecting is not None:
+            self._reconnecting.cancel()
+            self._reconnecting = None
         try:
             await self.run(engine.closing(timeout))
         finally:

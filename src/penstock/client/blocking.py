@@ -20,13 +20,15 @@ from penstock.client import calls
 from penstock.client.calls import LOGGER, SLICE
 from penstock.client.engine.blocked import Blocked
 from penstock.client.engine.connection import IDLE, Engine
+from penstock.client.engine.failures import ConfirmTimeout, ConnectionLost
 from penstock.client.engine.messages import Delivery, Message
-from penstock.client.engine.publisher import PublisherCore, SendResult
+from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receipt import PENDING, Receipt
 from penstock.client.engine.receiver import ReceiverCore
 from penstock.client.engine.terms import ReceiverTerms
 from penstock.client.engine.waits import Steps, T
-from penstock.client.errors import ClientError, ConfirmTimeout, ConnectionClosed, ConnectionLost, WrongProtocol
+from penstock.client.engine.window import SendResult
+from penstock.client.errors import ClientError, ConnectionClosed, WrongProtocol
 from penstock.client.options import Address, Options
 from penstock.client.reconnect import explain, is_final, pauses
 

@@ -15,19 +15,16 @@ ClientError
 ├── ConfirmTimeout      a message was sent, and no answer came until its time-out
 └── Timeout             no answer in time; the operation may still complete
 
-All of them can be pickled, because they travel from Spark's executors to its driver.
+ConnectionLost, MessageRefused, FlowControlTimeout and ConfirmTimeout are in `engine.failures`: they have a receipt, or
+what the broker says. All of them can be pickled, because they travel from Spark's executors to its driver.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 from penstock.errors import PenstockError
-
-if TYPE_CHECKING:
-    from penstock.client.engine.blocked import Blocked
-    from penstock.client.engine.receipt import Receipt
 
 REPLY: Final = re.compile(r"^[A-Z_]+ - ")
 """Name of a reply code before a reply text, as RabbitMQ writes it."""
@@ -74,17 +71,6 @@ class ConnectionClosed(ClientError):
         return f"the connection is closed: {self.text}" + ("" if self.code is None else f" ({self.code})")
 
 
-class ConnectionLost(ConnectionClosed):
-    """Lost connection; `receipt` is that of the message whose outcome is unknown, None if none was under way."""
-
-    def __init__(self, code: int | None, text: str, receipt: Receipt | None = None) -> None:
-        super().__init__(code, text)
-        self.receipt = receipt
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.code, self.text)  # A receipt stays in its process, here and below.
-
-
 class LinkClosed(ClientError):
     """Ended publisher or receiver; `code` is the AMQP 0-9-1 reply code, None without one."""
 
@@ -97,57 +83,8 @@ class LinkClosed(ClientError):
         return REPLY.sub("", self.text) + ("" if self.code is None else f" ({self.code})")
 
 
-class MessageRefused(ClientError):
-    """Refused message, which is in no queue; `receipt` has it."""
-
-    def __init__(self, reason: str, receipt: Receipt | None = None) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.receipt = receipt
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.reason,)
-
-    def __str__(self) -> str:
-        return f"the broker refused the message: {self.reason or 'it gave no reason'}"
-
-
 class MessageTooLarge(ClientError):
     """Message that is larger than the broker takes."""
-
-
-class FlowControlTimeout(ClientError):
-    """Expired time-out of a message that waited for room: nothing of it was written, and all is usable as before.
-
-    `seconds` is how long it waited; `blocked` says what it waited for.
-    """
-
-    def __init__(self, seconds: float, blocked: Blocked) -> None:
-        super().__init__(seconds, blocked)
-        self.seconds = seconds
-        self.blocked = blocked
-
-    def __str__(self) -> str:
-        return f"the message was not sent: it waited {self.seconds:g} s for room ({self.blocked})"
-
-
-class ConfirmTimeout(ClientError):
-    """Expired time-out of a message that was written: it has no outcome yet, and `receipt` will have it.
-
-    `blocked` says what may withhold it.
-    """
-
-    def __init__(self, seconds: float, blocked: Blocked, receipt: Receipt | None = None) -> None:
-        super().__init__(seconds, blocked)
-        self.seconds = seconds
-        self.blocked = blocked
-        self.receipt = receipt
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.seconds, self.blocked)
-
-    def __str__(self) -> str:
-        return f"the message was sent, and its outcome is unknown after {self.seconds:g} s ({self.blocked})"
 
 
 class ChannelClosed(ClientError):

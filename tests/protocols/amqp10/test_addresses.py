@@ -27,7 +27,7 @@ from penstock.protocols.amqp10.addresses import (
     target_node,
 )
 from penstock.wire.amqp10.neutral_properties import reply_queue
-from penstock.wire.amqp10.node_addresses import exchange_address, queue_address, to_reply_address
+from penstock.wire.amqp10.node_addresses import exchange_address, queue_address
 from tests.support.broker_fixture import House
 
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=255).filter(is_name)
@@ -298,22 +298,6 @@ def test_any_text_is_read_or_refused(text: str, capabilities: list[str]) -> None
     for parse in (parse_target, parse_source):
         with suppress(InvalidField):
             parse(text, capabilities)
-
-
-@pytest.mark.parametrize(
-    ("reply_to", "neutral", "back"),
-    [
-        ("/queues/a%2Fb", "a/b", "/queues/a%2Fb"),
-        ("/queues/%2Fslash", "/slash", "/queues/%2Fslash"),
-        ("replies", "replies", "/queues/replies"),
-        ("/queues/%ff", "/queues/%ff", "/queues/%ff"),
-        ("/exchanges/x/k", "/exchanges/x/k", "/exchanges/x/k"),
-        ("/exchanges/x", "/exchanges/x", "/exchanges/x"),
-    ],
-)
-def test_reply_to_of_a_queue_crosses_by_its_name(reply_to: str, neutral: str, back: str) -> None:
-    assert reply_queue(reply_to) == neutral
-    assert to_reply_address(neutral) == back
 
 
 def test_address_without_its_first_slash_is_refused_with_the_right_one(vhost: VirtualHost) -> None:

@@ -1,4 +1,4 @@
-"""What keeps a message from being sent, as far as the broker says it."""
+"""Causes that keep a message from being sent, and what the broker says of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REASONS: Final[dict[str, str]] = {
     TURN: "other messages of this publisher wait before it",
     SOCKET: "the broker does not read",
 }
-"""What each cause means, as a sentence without its end."""
+"""Meaning of each cause, as a sentence without its end."""
 ENFORCED: Final = frozenset({CHANNEL_FLOW, CONNECTION_BLOCKED, CREDIT, WINDOW, WINDOW_BYTES, SOCKET, TURN})
 """Causes that are flow control of the broker: a full window is one whose confirms the broker withholds."""
 
@@ -68,7 +68,7 @@ def amounts_of(row: object) -> Amounts:
 
 
 class Blocked:
-    """Why a message cannot be sent now. What the broker does not say is None, or has None in it."""
+    """Reason why a message cannot be sent now. What the broker does not say is None, or has None in it."""
 
     def __init__(
         self,

@@ -15,9 +15,10 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.client.engine.failures import ConnectionLost
 from penstock.client.engine.terms import ConnectionTerms, PublisherTerms, ReceiverTerms
 from penstock.client.engine.waits import Call, Steps, Wakes
-from penstock.client.errors import ClientError, ConnectionClosed, ConnectionLost, ControlError, Timeout
+from penstock.client.errors import ClientError, ConnectionClosed, ControlError, Timeout
 from penstock.flow.timers import NEVER, TimerHandler
 
 if TYPE_CHECKING:
@@ -91,19 +92,19 @@ class Engine(Wakes):
         self.out = BytesWriter()
         self.rest: bytes = b""
         self.is_scheduled: bool = False
-        """Whether the shell knows that there is output."""
+        """True if the shell knows that there is output."""
         self.is_congested: bool = False
-        """Whether the transport takes no more."""
+        """True if the transport takes no more."""
         self.notices: list[str] = []
         """Warnings to be logged."""
         self.fault: ClientError | None = None
-        """Why the transport has to be closed after its output."""
+        """Reason why the transport has to be closed after its output."""
         self.opened = Call("connection")
         self.blocked_reason: str = ""
         """The broker's reason for blocking the connection; empty if it does not."""
         self.blocked_at: float = 0.0
         self.blocked_changes: int = 0
-        """How often that has begun and ended."""
+        """Number of times that has begun and ended."""
         self.lost_at: float = 0.0
         self.lost_reason: str = ""
         self.server: dict[str, object] = {}

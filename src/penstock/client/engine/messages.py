@@ -100,7 +100,7 @@ class Delivery:
         self.head = head
         """Properties as octets, decoded when they are asked for."""
         self.envelope = envelope
-        """Where it comes from, as octets."""
+        """Origin, as octets."""
         self.is_settled: bool = False
         self.decoded: Properties | None = None
 

@@ -1,17 +1,12 @@
-"""Publisher of the client: the window of unconfirmed messages, the line of those that wait, and outcomes.
+"""Publisher of the client: room, the line of those that wait, time-outs and warnings.
 
-Theory of operation. `pending` has an entry for each message without an outcome, in the order of their numbers; the
-first has the number `base`. An entry is a receipt, or the message alone where `send_many` counts outcomes. An outcome
-that comes before that of an older message leaves None behind (`ahead` counts these). So the entries are what has to be
-sent again after a reconnect, and the window bounds them.
-
-A message is written in one step with its entry: between the encoding and the return of `publish` nothing waits. So a
-call that is cancelled, or times out, in `place` has written nothing.
+Theory of operation. A message is written in one step with its entry in the window: between the encoding and the return
+of `publish` nothing waits. So a call that is cancelled, or times out, in `place` has written nothing. What has no
+outcome stays in the window (`window.py`), and is sent again after a reconnect.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
@@ -21,123 +16,55 @@ from typing_extensions import override
 from penstock.client.engine import blocked as causes
 from penstock.client.engine.blocked import Blocked
 from penstock.client.engine.connection import Engine
+from penstock.client.engine.failures import ConfirmTimeout, FlowControlTimeout
 from penstock.client.engine.messages import Message
 from penstock.client.engine.receipt import CONFIRMED, PENDING, REFUSED, UNKNOWN, Receipt
 from penstock.client.engine.terms import PublisherTerms
-from penstock.client.engine.waits import Call, Line, Steps, Wait
-from penstock.client.errors import ConfirmTimeout, FlowControlTimeout, LinkClosed
+from penstock.client.engine.waits import Call, Steps, Wait
+from penstock.client.engine.window import SendResult, Window
+from penstock.client.errors import ClientError, LinkClosed
 from penstock.flow.timers import NEVER
 from penstock.flow.token_bucket import TokenBucket, smooth
 
 UNLIMITED: Final = 1 << 62
-REFUSALS_MAX: Final = 100_000
-"""Most refused messages that a result of `send_many` lists; `refused_count` has them all."""
+WITHDRAWN_WITHIN: Final = 5.0
+"""Seconds that the answer to a withdrawal is waited for, and then the outcome."""
 
 
-class Refused:
-    """Message of `send_many` that the broker refused: its index in the iterable, and the reason."""
-
-    def __init__(self, index: int, reason: str) -> None:
-        self.index = index
-        self.reason = reason
-
-    def __repr__(self) -> str:
-        return f"Refused(index={self.index}, reason={self.reason!r})"
-
-
-class SendResult:
-    """Outcomes of a `send_many`, true at any time. `taken` is how many messages it took from the iterable."""
-
-    def __init__(self) -> None:
-        self.taken: int = 0
-        self.confirmed: int = 0
-        self.refused_count: int = 0
-        self.unknown: int = 0
-        """Messages whose outcome was lost with the connection."""
-        self.refused: list[Refused] = []
-        """The refused messages, at most 100,000."""
-        self.open: i64 = 0
-        self.moved_at: float = 0.0
-        """Time of the last outcome."""
-        self.wait: Wait | None = None
-
-    @property
-    def under_way(self) -> int:
-        """Return the number of messages that were sent and have no outcome yet."""
-        return int(self.open)
-
-    @property
-    def ok(self) -> bool:
-        """Return whether every message that was taken is confirmed."""
-        return self.confirmed == self.taken
-
-    def __repr__(self) -> str:
-        return (
-            f"<SendResult of {self.taken}: {self.confirmed} confirmed, {self.refused_count} refused, "
-            f"{self.unknown} unknown, {self.under_way} under way>"
-        )
-
-
-class Run:
-    """Consecutive numbers of the messages of one `send_many`."""
-
-    def __init__(self, first: i64, count: i64, result: SendResult, index: i64) -> None:
-        self.first: i64 = first
-        self.count: i64 = count
-        self.result = result
-        self.index: i64 = index
-        """Index of the first in its iterable."""
-
-
-class PublisherCore(Line):
+class PublisherCore(Window):
     """Publisher of one protocol; a protocol writes messages and says when it may."""
 
     def __init__(self, engine: Engine, terms: PublisherTerms) -> None:
-        super().__init__(engine)
+        super().__init__(engine, terms.window_bytes)
         self.engine = engine
         self.terms = terms
         self.window: i64 = terms.window
-        self.window_octets: i64 = terms.window_bytes
-        self.pending: list[object] = []
-        self.base: i64 = 1
-        self.ahead: i64 = 0
-        self.octets: i64 = 0
-        """Octets of the messages without an outcome, if their number is limited."""
-        self.runs: deque[Run] = deque()
-        self.reasons: dict[int, str] = {}
-        """Reasons that came before the outcomes of their messages, by number."""
         self.credit: i64 = UNLIMITED
         """Messages that the broker lets it send; AMQP 0-9-1 has no such number."""
         self.may_write: bool = False
-        """Whether it is attached, and nothing has stopped it."""
+        """True if it is attached, and nothing has stopped it."""
         self.is_attached: bool = False
         self.is_stopped: bool = False
-        """Whether the broker has stopped it by channel.flow."""
+        """True if the broker has stopped it by channel.flow."""
         self.stopped_at: float = 0.0
         self.careful: i64 = UNLIMITED
         """Most messages without an outcome while the broker blocks the connection: the confirms since then, and 1."""
-        self.replay_at: i64 = -1
-        """Index in `pending` of the next message that has to be sent again; -1 for none."""
         self.error: Exception | None = None
-        """Why it has ended."""
+        """Reason for its end; None before it."""
         self.is_closing: bool = False
         self.bucket: TokenBucket | None = None
         if terms.max_rate > 0:
             rate, burst = smooth(terms.max_rate)
             self.bucket = TokenBucket(rate, burst, saves=False)
-        self.confirmed_count: int = 0
-        self.refused_count: int = 0
         self.delayed_count: int = 0
         """Messages that had to wait for room."""
         self.info: Blocked | None = None
-        """What the broker said last about what blocks this publisher."""
+        """Last words of the broker about what blocks this publisher."""
         self.notice_at: float = NEVER
         self.sends: i64 = 0
         """Calls of `send` that wait for an outcome."""
         self.results: list[SendResult] = []
         """Results that are waited for."""
-        self.idle: list[Wait] = []
-        """Waits for the moment at which no message is without an outcome."""
 
     # What a protocol does
 
@@ -159,6 +86,10 @@ class PublisherCore(Line):
     def ask_room(self) -> None:
         """Tell the broker that messages wait for credit."""
 
+    def withdraw(self, number: int) -> Call | None:
+        """Ask the broker to give a message back that it may hold; None if it cannot be asked."""
+        return None
+
     def ask_why(self) -> None:
         """Ask the broker what blocks this publisher, if it can say so and does not by itself."""
 
@@ -170,16 +101,6 @@ class PublisherCore(Line):
         raise NotImplementedError
 
     # Room
-
-    @property
-    def unsettled_count(self) -> int:
-        """Return the number of messages without an outcome."""
-        return len(self.pending) - int(self.ahead)
-
-    @property
-    def unsettled(self) -> list[Receipt]:
-        """Return the receipts without an outcome, the oldest first; `send_many` has no receipts."""
-        return [item for item in self.pending if isinstance(item, Receipt)]
 
     @override
     def fits(self, size: i64) -> bool:
@@ -374,8 +295,31 @@ class PublisherCore(Line):
             self.sends -= 1
             receipt.sender = None
         if wait.expired and receipt.outcome == PENDING:
-            raise ConfirmTimeout(limit, self.describe(), receipt)
+            blocked = self.describe()
+            yield from self._withdrawing(receipt)
+            if receipt.outcome == PENDING:
+                raise ConfirmTimeout(limit, blocked, receipt)
+            if receipt.outcome == REFUSED and receipt.withdrawn:
+                raise FlowControlTimeout(limit, blocked)
         return receipt.check()
+
+    def _withdrawing(self, receipt: Receipt) -> Steps[None]:
+        """Take a message back that the broker may hold, if it can do so: a nack means that it is in no queue."""
+        number = self.base + self.pending.index(receipt)
+        call = self.withdraw(int(number))
+        if call is None:
+            return
+        wait = Wait()
+        receipt.sender = wait
+        try:
+            answer = yield from self.engine.waiting(call, WITHDRAWN_WITHIN)
+            receipt.withdrawn = answer["withdrawn"] is True
+            if receipt.outcome == PENDING:
+                yield from self.engine.until(wait, WITHDRAWN_WITHIN)
+        except ClientError:
+            return  # It stays unknown, and the receipt says what becomes of it.
+        finally:
+            receipt.sender = None
 
     # send_many
 
@@ -418,16 +362,6 @@ class PublisherCore(Line):
         if self.line:
             self.grant()
 
-    def _add_run(self, first: i64, count: i64, result: SendResult) -> None:
-        """Note that these numbers belong to a `send_many`."""
-        last = self.runs[-1] if self.runs else None
-        if last is not None and last.result is result and last.first + last.count == first:
-            last.count += count
-        else:
-            self.runs.append(Run(first, count, result, result.taken))
-        result.taken += int(count)
-        result.open += count
-
     def sending_slice(self, items: Sequence[object], result: SendResult, timeout: float | None) -> Steps[None]:
         """Publish some messages of a `send_many`, waiting for room."""
         self.check()
@@ -457,114 +391,13 @@ class PublisherCore(Line):
                 raise ConfirmTimeout(limit, self.describe())
         return result
 
-    # Outcomes
+    # Warnings and time-outs
 
+    @override
     def settle(self, first: i64, last: i64, outcome: i64, reason: str = "") -> None:
-        """Set the outcome of the messages with these numbers; those that have one keep it."""
         if self.careful != UNLIMITED and outcome == CONFIRMED:
             self.careful += last - first + 1
-        if not self.runs:
-            self._settle_range(first, last, outcome, reason, None, 0)
-        else:
-            for run in list(self.runs):
-                if run.first > first:
-                    self._settle_range(first, min(last, run.first - 1), outcome, reason, None, 0)
-                    first = run.first
-                stop = run.first + run.count - 1
-                if first <= stop and first <= last:
-                    index = run.index + first - run.first
-                    self._settle_range(first, min(last, stop), outcome, reason, run.result, index)
-                    first = stop + 1
-                if first > last:
-                    break
-            if first <= last:
-                self._settle_range(first, last, outcome, reason, None, 0)
-        self._drop_settled()
-
-    def _settle_range(
-        self, first: i64, last: i64, outcome: i64, reason: str, result: SendResult | None, index: i64
-    ) -> None:
-        """Settle numbers that belong to one `send_many`, whose index begins at `index`, or to none."""
-        pending = self.pending
-        i = first - self.base
-        if i < 0:
-            index -= i
-            i = 0
-        stop: i64 = min(last - self.base + 1, len(pending))
-        plain: i64 = 0
-        has_reasons = len(self.reasons) > 0
-        while i < stop:
-            item = pending[i]
-            if item is not None:
-                state, why = outcome, reason
-                if has_reasons and int(self.base + i) in self.reasons:
-                    why = self.reasons.pop(int(self.base + i))
-                    state = REFUSED
-                if isinstance(item, Receipt):
-                    self._set_outcome(item, state, why)
-                    message = item.message
-                    if state == CONFIRMED:
-                        item.message = None
-                else:
-                    message = item
-                    if result is not None:
-                        plain += 1
-                        if state == CONFIRMED:
-                            result.confirmed += 1
-                        elif state == REFUSED:
-                            result.refused_count += 1
-                            if len(result.refused) < REFUSALS_MAX:
-                                result.refused.append(Refused(int(index), why))
-                        else:
-                            result.unknown += 1
-                if state == CONFIRMED:
-                    self.confirmed_count += 1
-                else:
-                    self.refused_count += 1
-                if self.window_octets >= 0:
-                    self.octets -= len(message) if isinstance(message, bytes) else _octets(message)
-                pending[i] = None
-                self.ahead += 1
-            i += 1
-            index += 1
-        if plain > 0 and result is not None:
-            result.open -= plain
-            result.moved_at = self.wakes.now
-            if result.open == 0 and result.wait is not None:
-                self.wakes.finish(result.wait)
-
-    def _set_outcome(self, receipt: Receipt, outcome: i64, reason: str) -> None:
-        receipt.outcome = outcome
-        if outcome != CONFIRMED:
-            receipt.reason = reason
-        if receipt.sender is not None:
-            self.wakes.finish(receipt.sender)
-        if receipt.futures is not None or receipt.callbacks is not None:
-            self.wakes.woken.append(receipt)
-
-    def _drop_settled(self) -> None:
-        pending = self.pending
-        count: i64 = 0
-        n: i64 = len(pending)
-        while count < n and pending[count] is None:
-            count += 1
-        if count > 0:
-            del pending[:count]
-            self.base += count
-            self.ahead -= count
-            while self.runs and self.runs[0].first + self.runs[0].count <= self.base:
-                self.runs.popleft()
-        if self.line:
-            self.grant()
-        if self.idle and not pending:
-            self._end_idle()
-
-    def _end_idle(self) -> None:
-        idle, self.idle = self.idle, []
-        for wait in idle:
-            self.wakes.finish(wait)
-
-    # Warnings and time-outs
+        super().settle(first, last, outcome, reason)
 
     @override
     def on_deadline(self, now: float) -> float:
@@ -643,60 +476,26 @@ class PublisherCore(Line):
 
     # The ends
 
-    def begin_replay(self) -> None:
-        """Number the messages without an outcome anew, from 1, and send them again before others."""
-        kept: list[object] = []
-        runs: deque[Run] = deque()
-        number = self.base
-        for item in self.pending:
-            if item is not None:
-                run = self._run_of(number)
-                if run is not None:
-                    index = run.index + number - run.first
-                    new: i64 = len(kept) + 1
-                    last = runs[-1] if runs else None
-                    if (
-                        last is not None
-                        and last.result is run.result
-                        and last.first + last.count == new
-                        and last.index + last.count == index
-                    ):
-                        last.count += 1
-                    else:
-                        runs.append(Run(new, 1, run.result, index))
-                kept.append(item)
-            number += 1
-        self.pending = kept
-        self.runs = runs
-        self.ahead = 0
-        self.base = 1
-        self.reasons.clear()
-        self.replay_at = 0 if kept else -1
-
-    def _run_of(self, number: i64) -> Run | None:
-        for run in self.runs:
-            if run.first <= number < run.first + run.count:
-                return run
-        return None
-
     def _replay(self) -> None:
         """Send again what there is credit for."""
-        at = self.replay_at
         pending = self.pending
         n: i64 = len(pending)
-        if at < n and not self.engine.is_scheduled:
+        if not self.engine.is_scheduled:
             self.engine.is_scheduled = True
             self.engine.schedule(False)
-        while at < n and self.credit > 0:
-            item = pending[at]
+        while self.replay_at < n and self.credit > 0 and self.frames_left() > 0:
+            item = pending[self.replay_at]
             message = item.message if isinstance(item, Receipt) else item
             if isinstance(message, bytes):
                 self.write(message)
             elif isinstance(message, Message):
                 self.write_message(message)
             self.credit -= 1
-            at += 1
-        self.replay_at = at if at < n else -1
+            self.replay_at += 1
+        if self.replay_at >= n:
+            self.replay_at = -1
+        elif self.credit <= 0:
+            self.ask_room()
 
     def lose(self) -> None:
         """Note that the connection is lost, and will be tried again."""
@@ -741,7 +540,3 @@ class PublisherCore(Line):
         self.end(error, "the publisher was closed before an answer came")
         self.engine.forget_publisher(self)
         return left
-
-
-def _octets(message: object) -> int:
-    return len(message.body) if isinstance(message, Message) else 0

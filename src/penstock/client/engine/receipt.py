@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mypy_extensions import i64
 
-from penstock.client.errors import ConnectionLost, MessageRefused
+from penstock.client.engine.failures import ConnectionLost, MessageRefused
 
 if TYPE_CHECKING:
     from penstock.client.engine.publisher import PublisherCore
@@ -31,13 +31,15 @@ class Receipt:
     def __init__(self, publisher: PublisherCore, message: object, sent_at: float) -> None:
         self.publisher = publisher
         self.message: object = message
-        """What was published; None once it is confirmed."""
+        """Message that was published; None once it is confirmed."""
         self.outcome: i64 = PENDING
         self.reason: str = ""
-        """Why it was refused, or why the outcome is unknown; empty otherwise."""
+        """Reason why it was refused, or why the outcome is unknown; empty otherwise."""
         self.sent_at: float = sent_at
         self.sender: Wait | None = None
         """Wait of the `send` that published it."""
+        self.withdrawn: bool = False
+        """True if the broker held it and has given it back: it is in no queue."""
         self.futures: list[Any] | None = None
         self.callbacks: list[Callable[[Receipt], object]] | None = None
 

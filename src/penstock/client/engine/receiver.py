@@ -38,7 +38,7 @@ class ReceiverCore(Line):
         self.ready: deque[Delivery] = deque()
         self.is_attached: bool = False
         self.is_draining: bool = False
-        """Whether no more messages are asked for."""
+        """True if no more messages are asked for."""
         self.error: Exception | None = None
         self.attached = Call("the subscription")
         self.unsettled_count: i64 = 0
@@ -49,7 +49,7 @@ class ReceiverCore(Line):
         self.last_accepted: i64 = 0
         self.threshold: i64 = max(1, min(ACKS, terms.prefetch // 2)) if terms.prefetch > 0 else ACKS
         self.pulls: bool = terms.window_bytes == 0
-        """Whether it asks for each message."""
+        """True if it asks for each message."""
         self.settled: list[Wait] = []
         """Waits for the moment at which every message that was handed over is settled."""
         self.bucket: TokenBucket | None = None

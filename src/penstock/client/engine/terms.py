@@ -46,7 +46,7 @@ class PublisherTerms(NamedTuple):
     """Seconds between two warnings while it waits."""
     durable: bool = True
     mandatory: bool = True
-    """Whether a message that reaches no queue is refused."""
+    """True if a message that reaches no queue is refused."""
     name: str = ""
 
 

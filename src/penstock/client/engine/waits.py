@@ -39,7 +39,7 @@ class Wait:
         self.done: bool = False
         self.expired: bool = False
         self.error: Exception | None = None
-        """Why it ended without a result."""
+        """Reason for an end without a result."""
         self.future: Any = None
         """Future of the shell that waits, if that has any."""
 
@@ -72,7 +72,7 @@ class Call(Wait):
 
 
 class Wakes:
-    """What an engine and its shell share: the clock, the timers, and whom to wake."""
+    """State that an engine and its shell share: the clock, the timers, and whom to wake."""
 
     def __init__(self) -> None:
         self.now: float = 0.0
@@ -81,9 +81,9 @@ class Wakes:
         self.woken: list[Any] = []
         """Waits and receipts that are done; the shell calls `release` of each."""
         self.new_future: Callable[[], Any] | None = None
-        """How a shell makes a future; None if it blocks."""
+        """Function by which a shell makes a future; None if it blocks."""
         self.block_for: Callable[[Any, float | None], None] | None = None
-        """How a blocking shell waits for a receipt, at most so many seconds; None if it does not."""
+        """Function by which a blocking shell waits for a receipt, at most so many seconds; None if it does not."""
         self.schedule: Callable[[bool], None] = _ignore
         """Told that there is output; with True, acknowledgements that may wait for a moment."""
 

@@ -10,7 +10,7 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.client.engine.amqp091.channel import Channel
-from penstock.client.engine.amqp091.publisher import Publisher091
+from penstock.client.engine.amqp091.publisher import EXACT_FLOW, Publisher091
 from penstock.client.engine.amqp091.receiver import Receiver091
 from penstock.client.engine.connection import CLOSING, CONTROL_EXCHANGE, JSON_TYPE, OPENING, Engine
 from penstock.client.engine.publisher import PublisherCore
@@ -36,6 +36,7 @@ CAPABILITIES: Final[dict[str, object]] = {
     "publisher_confirms": True,
     "authentication_failure_close": True,
     "channel.flow": True,
+    EXACT_FLOW: True,
 }
 REPLIES: Final = "amq.penstock.replies"
 """Name for a queue of answers: the broker makes a name of its own, and asks for no permission."""
@@ -70,7 +71,7 @@ class Engine091(Engine):
         self.channels: dict[int, Channel] = {}
         self.last_number: int = 0
         self.step: str = FIRST_STEP
-        """What is due in the login."""
+        """Answer that is due in the login."""
         self.has_heard: bool = False
         self.declarations: Channel | None = None
         """Channel of declarations; None until there is one."""

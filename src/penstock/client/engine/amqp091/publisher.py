@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from penstock.client.engine.amqp091.channel import Channel
 from penstock.client.engine.blocked import Blocked, amounts_of
+from penstock.client.engine.connection import OPEN
 from penstock.client.engine.messages import Message
 from penstock.client.engine.publisher import UNLIMITED, PublisherCore
 from penstock.client.engine.receipt import Receipt
@@ -22,6 +23,8 @@ from penstock.wire.amqp091.codec import encode_header, frame, method_frame
 if TYPE_CHECKING:
     from penstock.client.engine.amqp091.connection import Engine091
 
+EXACT_FLOW: Final = "penstock.exact-flow"
+"""Capability of both sides: channel.flow with confirms at once for what enters, and `publish.withdraw` for the rest."""
 _SIZE_AT: Final = 11
 """Octets of a header frame before the size of the body: frame header, class and weight."""
 
@@ -164,10 +167,17 @@ class Publisher091(PublisherCore):
             self.review()
 
     @override
+    def withdraw(self, number: int) -> Call | None:
+        engine, channel = self.connection, self.channel
+        if channel is None or not engine.offers(EXACT_FLOW) or engine.phase != OPEN:
+            return None
+        return engine.ask("publish.withdraw", {"channel": channel.number, "number": number}, Call("publish.withdraw"))
+
+    @override
     def ask_why(self) -> None:
         engine = self.engine
         queue = self._queue()
-        if queue is None or self.asked is not None or not engine.is_penstock() or engine.phase != 2:
+        if queue is None or self.asked is not None or not engine.is_penstock() or engine.phase != OPEN:
             return
         if self.is_stopped or engine.blocked_reason or self.pending:
             call = Why(self)

@@ -50,7 +50,7 @@ SASL_HEADER_DUE: Final = 0
 SASL_DUE: Final = 1
 AMQP_HEADER_DUE: Final = 2
 FRAMES_DUE: Final = 3
-"""What input is due."""
+"""Kinds of input that are due."""
 
 
 class Engine10(Engine):

@@ -80,9 +80,9 @@ class Publisher10(PublisherCore):
         self.size_max: i64 = 0
         """Octets of the largest message that the broker takes; 0 for no limit."""
         self.is_exact: bool = False
-        """Whether the broker keeps exact credit."""
+        """True if the broker keeps exact credit."""
         self.by_subject: bool = bool(terms.exchange) and not terms.key
-        """Whether the subject of each message is its routing key."""
+        """True if the subject of each message is its routing key."""
 
     @property
     def address(self) -> str | None:

@@ -1,0 +1,71 @@
+"""Errors of the client that have a receipt, or a reason of the broker. A receipt stays in its process when pickled."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.client.errors import ClientError, ConnectionClosed
+
+if TYPE_CHECKING:
+    from penstock.client.engine.blocked import Blocked
+    from penstock.client.engine.receipt import Receipt
+
+
+class ConnectionLost(ConnectionClosed):
+    """Lost connection; `receipt` is that of the message whose outcome is unknown, None if none was under way."""
+
+    def __init__(self, code: int | None, text: str, receipt: Receipt | None = None) -> None:
+        super().__init__(code, text)
+        self.receipt = receipt
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.code, self.text)
+
+
+class MessageRefused(ClientError):
+    """Refused message, which is in no queue; `receipt` has it."""
+
+    def __init__(self, reason: str, receipt: Receipt | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.receipt = receipt
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.reason,)
+
+    def __str__(self) -> str:
+        return f"the broker refused the message: {self.reason or 'it gave no reason'}"
+
+
+class FlowControlTimeout(ClientError):
+    """Expired time-out of a message that waited for room: nothing of it was written, and all is usable as before.
+
+    `seconds` is how long it waited; `blocked` says what it waited for.
+    """
+
+    def __init__(self, seconds: float, blocked: Blocked) -> None:
+        super().__init__(seconds, blocked)
+        self.seconds = seconds
+        self.blocked = blocked
+
+    def __str__(self) -> str:
+        return f"the message was not sent: it waited {self.seconds:g} s for room ({self.blocked})"
+
+
+class ConfirmTimeout(ClientError):
+    """Expired time-out of a message that was written: it has no outcome yet, and `receipt` will have it.
+
+    `blocked` says what may withhold it.
+    """
+
+    def __init__(self, seconds: float, blocked: Blocked, receipt: Receipt | None = None) -> None:
+        super().__init__(seconds, blocked)
+        self.seconds = seconds
+        self.blocked = blocked
+        self.receipt = receipt
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.seconds, self.blocked)
+
+    def __str__(self) -> str:
+        return f"the message was sent, and its outcome is unknown after {self.seconds:g} s ({self.blocked})"

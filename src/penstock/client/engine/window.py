@@ -1,0 +1,267 @@
+"""Window of a publisher: the messages without an outcome, and their outcomes.
+
+Theory of operation. `pending` has an entry for each message without an outcome, in the order of their numbers; the
+first has the number `base`. An entry is a receipt, or the message alone where `send_many` counts outcomes. An outcome
+that comes before that of an older message leaves None behind (`ahead` counts these). So the entries are what has to be
+sent again after a reconnect, and the window bounds them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from mypy_extensions import i64
+
+from penstock.client.engine.messages import Message
+from penstock.client.engine.receipt import CONFIRMED, REFUSED, Receipt
+from penstock.client.engine.waits import Line, Wait, Wakes
+
+REFUSALS_MAX: Final = 100_000
+"""Most refused messages that a result of `send_many` lists; `refused_count` has them all."""
+
+
+class Refused:
+    """Message of `send_many` that the broker refused: its index in the iterable, and the reason."""
+
+    def __init__(self, index: int, reason: str) -> None:
+        self.index = index
+        self.reason = reason
+
+    def __repr__(self) -> str:
+        return f"Refused(index={self.index}, reason={self.reason!r})"
+
+
+class SendResult:
+    """Outcomes of a `send_many`, true at any time. `taken` is how many messages it took from the iterable."""
+
+    def __init__(self) -> None:
+        self.taken: int = 0
+        self.confirmed: int = 0
+        self.refused_count: int = 0
+        self.unknown: int = 0
+        """Messages whose outcome was lost with the connection."""
+        self.refused: list[Refused] = []
+        """The refused messages, at most 100,000."""
+        self.open: i64 = 0
+        self.moved_at: float = 0.0
+        """Time of the last outcome."""
+        self.wait: Wait | None = None
+
+    def fail(self, outcome: i64, index: i64, reason: str) -> None:
+        """Count a message that was refused, or whose outcome is unknown."""
+        if outcome != REFUSED:
+            self.unknown += 1
+            return
+        self.refused_count += 1
+        if len(self.refused) < REFUSALS_MAX:
+            self.refused.append(Refused(int(index), reason))
+
+    @property
+    def under_way(self) -> int:
+        """Return the number of messages that were sent and have no outcome yet."""
+        return int(self.open)
+
+    @property
+    def ok(self) -> bool:
+        """Return whether every message that was taken is confirmed."""
+        return self.confirmed == self.taken
+
+    def __repr__(self) -> str:
+        return (
+            f"<SendResult of {self.taken}: {self.confirmed} confirmed, {self.refused_count} refused, "
+            f"{self.unknown} unknown, {self.under_way} under way>"
+        )
+
+
+class Run:
+    """Consecutive numbers of the messages of one `send_many`."""
+
+    def __init__(self, first: i64, count: i64, result: SendResult, index: i64) -> None:
+        self.first: i64 = first
+        self.count: i64 = count
+        self.result = result
+        self.index: i64 = index
+        """Index of the first in its iterable."""
+
+
+class Window(Line):
+    """Messages without an outcome, and the line of those that wait for room among them."""
+
+    def __init__(self, wakes: Wakes, octets: int) -> None:
+        super().__init__(wakes)
+        self.window_octets: i64 = octets
+        """Most octets of messages without an outcome; -1 without a limit."""
+        self.pending: list[object] = []
+        self.base: i64 = 1
+        self.ahead: i64 = 0
+        self.octets: i64 = 0
+        """Octets of the messages without an outcome, if their number is limited."""
+        self.runs: deque[Run] = deque()
+        self.reasons: dict[int, str] = {}
+        """Reasons that came before the outcomes of their messages, by number."""
+        self.confirmed_count: int = 0
+        self.refused_count: int = 0
+        self.idle: list[Wait] = []
+        """Waits for the moment at which no message is without an outcome."""
+        self.replay_at: i64 = -1
+        """Index in `pending` of the next message that has to be sent again; -1 for none."""
+
+    @property
+    def unsettled_count(self) -> int:
+        """Return the number of messages without an outcome."""
+        return len(self.pending) - int(self.ahead)
+
+    @property
+    def unsettled(self) -> list[Receipt]:
+        """Return the receipts without an outcome, the oldest first; `send_many` has no receipts."""
+        return [item for item in self.pending if isinstance(item, Receipt)]
+
+    def _add_run(self, first: i64, count: i64, result: SendResult) -> None:
+        """Note that these numbers belong to a `send_many`."""
+        last = self.runs[-1] if self.runs else None
+        if last is not None and last.result is result and last.first + last.count == first:
+            last.count += count
+        else:
+            self.runs.append(Run(first, count, result, result.taken))
+        result.taken += int(count)
+        result.open += count
+
+    def settle(self, first: i64, last: i64, outcome: i64, reason: str = "") -> None:
+        """Set the outcome of the messages with these numbers; those that have one keep it."""
+        if not self.runs:
+            self._settle_range(first, last, outcome, reason, None, 0)
+        else:
+            for run in list(self.runs):
+                if run.first > first:
+                    self._settle_range(first, min(last, run.first - 1), outcome, reason, None, 0)
+                    first = run.first
+                stop = run.first + run.count - 1
+                if first <= stop and first <= last:
+                    index = run.index + first - run.first
+                    self._settle_range(first, min(last, stop), outcome, reason, run.result, index)
+                    first = stop + 1
+                if first > last:
+                    break
+            if first <= last:
+                self._settle_range(first, last, outcome, reason, None, 0)
+        self._drop_settled()
+
+    def _settle_range(
+        self, first: i64, last: i64, outcome: i64, reason: str, result: SendResult | None, index: i64
+    ) -> None:
+        """Settle numbers that belong to one `send_many`, whose index begins at `index`, or to none."""
+        pending = self.pending
+        i = first - self.base
+        if i < 0:
+            index -= i
+            i = 0
+        stop: i64 = min(last - self.base + 1, len(pending))
+        plain: i64 = 0
+        has_reasons = len(self.reasons) > 0
+        while i < stop:
+            item = pending[i]
+            if item is not None:
+                state, why = outcome, reason
+                if has_reasons and int(self.base + i) in self.reasons:
+                    why = self.reasons.pop(int(self.base + i))
+                    state = REFUSED
+                if isinstance(item, Receipt):
+                    self._set_outcome(item, state, why)
+                    message = item.message
+                    if state == CONFIRMED:
+                        item.message = None
+                else:
+                    message = item
+                    if result is not None:
+                        plain += 1
+                        if state == CONFIRMED:
+                            result.confirmed += 1
+                        else:
+                            result.fail(state, index, why)
+                if state == CONFIRMED:
+                    self.confirmed_count += 1
+                else:
+                    self.refused_count += 1
+                if self.window_octets >= 0:
+                    self.octets -= len(message) if isinstance(message, bytes) else _octets(message)
+                pending[i] = None
+                self.ahead += 1
+            i += 1
+            index += 1
+        if plain > 0 and result is not None:
+            result.open -= plain
+            result.moved_at = self.wakes.now
+            if result.open == 0 and result.wait is not None:
+                self.wakes.finish(result.wait)
+
+    def _set_outcome(self, receipt: Receipt, outcome: i64, reason: str) -> None:
+        receipt.outcome = outcome
+        if outcome != CONFIRMED:
+            receipt.reason = reason
+        if receipt.sender is not None:
+            self.wakes.finish(receipt.sender)
+        if receipt.futures is not None or receipt.callbacks is not None:
+            self.wakes.woken.append(receipt)
+
+    def _drop_settled(self) -> None:
+        pending = self.pending
+        count: i64 = 0
+        n: i64 = len(pending)
+        while count < n and pending[count] is None:
+            count += 1
+        if count > 0:
+            del pending[:count]
+            self.base += count
+            self.ahead -= count
+            while self.runs and self.runs[0].first + self.runs[0].count <= self.base:
+                self.runs.popleft()
+        if self.line:
+            self.grant()
+        if self.idle and not pending:
+            self._end_idle()
+
+    def _end_idle(self) -> None:
+        idle, self.idle = self.idle, []
+        for wait in idle:
+            self.wakes.finish(wait)
+
+    def begin_replay(self) -> None:
+        """Number the messages without an outcome anew, from 1, and send them again before others."""
+        kept: list[object] = []
+        runs: deque[Run] = deque()
+        number = self.base
+        for item in self.pending:
+            if item is not None:
+                run = self._run_of(number)
+                if run is not None:
+                    index = run.index + number - run.first
+                    new: i64 = len(kept) + 1
+                    last = runs[-1] if runs else None
+                    if (
+                        last is not None
+                        and last.result is run.result
+                        and last.first + last.count == new
+                        and last.index + last.count == index
+                    ):
+                        last.count += 1
+                    else:
+                        runs.append(Run(new, 1, run.result, index))
+                kept.append(item)
+            number += 1
+        self.pending = kept
+        self.runs = runs
+        self.ahead = 0
+        self.base = 1
+        self.reasons.clear()
+        self.replay_at = 0 if kept else -1
+
+    def _run_of(self, number: i64) -> Run | None:
+        for run in self.runs:
+            if run.first <= number < run.first + run.count:
+                return run
+        return None
+
+
+def _octets(message: object) -> int:
+    return len(message.body) if isinstance(message, Message) else 0
