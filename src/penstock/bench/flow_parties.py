@@ -20,7 +20,8 @@ SECTION_OCTETS: Final = 8
 CHARGE: Final = BODY_OCTETS + 240
 """What Penstock charges such a message: body, no properties, overhead."""
 RETRY_S: Final = 0.005
-"""Seconds after a refusal until the next publish."""
+"""Seconds after a refusal until the next publish; they double with each, up to `RETRY_MOST_S`."""
+RETRY_MOST_S: Final = 0.08
 PATIENCE_S: Final = 30.0
 """Seconds to wait for a message before an experiment fails."""
 
@@ -56,7 +57,11 @@ class Place:
 
 
 class Publisher:
-    """Publisher that keeps a window of unconfirmed messages full; after a refusal it waits a little."""
+    """Publisher that keeps a window of unconfirmed messages full.
+
+    After a refusal it pauses, and begins again with one message and twice as many for each confirm: a bench that sent
+    whatever is refused again at once would measure itself.
+    """
 
     def __init__(self, connection: aio.Connection, publisher: aio.Publisher, index: int, window: int) -> None:
         self.connection = connection
@@ -72,6 +77,9 @@ class Publisher:
         self._last = 0.0
         self._most: int | None = None
         self._is_stopped = False
+        self._allowed = window
+        self._is_pausing = False
+        self._retry_s = RETRY_S
         self._task: asyncio.Task[None] | None = None
 
     def start(self, count: int | None = None) -> None:
@@ -85,7 +93,7 @@ class Publisher:
 
     def _fill(self) -> None:
         """Publish as long as there is room: in the turn that brought a confirm, so that no task's turn is measured."""
-        while not self._is_stopped and (self._most is None or self.published < self._most):
+        while self._may_publish():
             try:
                 found = self.publisher.try_publish(self._body())
             except PenstockError as error:
@@ -96,6 +104,15 @@ class Publisher:
                     self._task = asyncio.create_task(self._wait())
                 return
             self._count(found)
+
+    def _may_publish(self) -> bool:
+        if self._is_stopped or self._is_pausing or (self._most is not None and self.published >= self._most):
+            return False
+        return self.published - self.confirmed - self.refused < self._allowed
+
+    def _end_pause(self) -> None:
+        self._is_pausing = False
+        self._fill()
 
     async def _wait(self) -> None:
         """Wait for room that no confirm brings."""
@@ -118,10 +135,15 @@ class Publisher:
             self.longest_s = max(self.longest_s, now - self._last)
             self._last = now
             self.confirmed_at.append(now)
+            self._allowed, self._retry_s = min(self.window, 2 * self._allowed), RETRY_S
             self._fill()
         elif receipt.outcome == REFUSED:
             self.refused += 1
-            asyncio.get_running_loop().call_later(RETRY_S, self._fill)
+            self._allowed = 1
+            if not self._is_pausing:
+                self._is_pausing = True
+                asyncio.get_running_loop().call_later(self._retry_s, self._end_pause)
+                self._retry_s = min(2 * self._retry_s, RETRY_MOST_S)
 
     async def stop(self) -> None:
         """Publish no more, and let the connection go."""

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 from penstock import sync
 from penstock.bench.histogram import Histogram
 from penstock.client.engine.messages import Delivery
-from penstock.client.engine.publisher import SendResult
+from penstock.client.engine.window import SendResult
 from penstock.client.engine.receipt import CONFIRMED, Receipt
 from penstock.errors import PenstockError
 

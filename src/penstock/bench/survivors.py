@@ -221,7 +221,8 @@ def attempt(send: Send, number: int) -> bool:
     tell(number=number, begun=True)
     begun = time.monotonic()
     try:
-        send(number)
+        if send(number) is False:
+            raise RuntimeError("it returned False")  # AMQPStorm's word for a refusal; its user has to look.
     except BaseException as error:  # That of RabbitMQ's client is one.
         tell(number=number, error=told(error), seconds=time.monotonic() - begun)
         return False
