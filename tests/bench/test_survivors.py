@@ -6,7 +6,7 @@ import pytest
 
 from penstock import sync
 from penstock.bench.survive import survivor
-from penstock.bench.survivors import LIBRARIES, NUMBERS, Library, Place, told
+from penstock.bench.survivors import LIBRARIES, NUMBERS, Library, Place, text_of
 from penstock.bench.target import Target
 
 OURS_ONLY = "RabbitMQ's 1.0 client"
@@ -45,5 +45,5 @@ def test_client_of_rabbitmq_refuses_another_broker(target: Target) -> None:
 
 
 def test_error_is_one_line_with_its_kind() -> None:
-    assert told(TimeoutError()) == "TimeoutError"
-    assert told(ValueError("two\n lines")) == "ValueError: two lines"
+    assert text_of(TimeoutError()) == "TimeoutError"
+    assert text_of(ValueError("two\n lines")) == "ValueError: two lines"

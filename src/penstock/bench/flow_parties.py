@@ -18,7 +18,7 @@ BODY_OCTETS: Final = 1024
 SECTION_OCTETS: Final = 8
 """Octets more of a body as a section of AMQP 1.0."""
 CHARGE: Final = BODY_OCTETS + 240
-"""What Penstock charges such a message: body, no properties, overhead."""
+"""Charge of such a message at Penstock: body, no properties, overhead."""
 RETRY_S: Final = 0.005
 """Seconds after a refusal until the next publish; they double with each, up to `RETRY_MOST_S`."""
 RETRY_MOST_S: Final = 0.08

@@ -49,7 +49,7 @@ class Load(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What became of a load: the ends of its parties, and how many intervals are the warm-up."""
+    """Load that was run: the reports of its parties, and how many intervals are the warm-up."""
 
     load: Load
     skipped: int
@@ -135,7 +135,7 @@ class _Watch:
         self._say = say
         self._ask = resident
         self._counts: dict[Pipe, int] = {}
-        self._said: tuple[float, int, int] = (0.0, 0, 0)
+        self._last_line: tuple[float, int, int] = (0.0, 0, 0)
         self.resident: list[tuple[float, float]] = []
 
     def until_done(self, pipes: list[Pipe], others: list[Pipe]) -> list[dict[str, Any]]:
@@ -159,12 +159,12 @@ class _Watch:
 
     def _tell(self, senders: list[Pipe], receivers: list[Pipe]) -> None:
         at = (time.monotonic_ns() - self._plan.start) / 1e9
-        before, sent_before, received_before = self._said
+        before, sent_before, received_before = self._last_line
         if at - before < max(self._plan.interval, PROGRESS_S):
             return
         sent, received = (sum(self._counts.get(pipe, 0) for pipe in pipes) for pipes in (senders, receivers))
         span = at - before
-        self._said = (at, sent, received)
+        self._last_line = (at, sent, received)
         memory = self._ask()
         if memory is not None:
             self.resident.append((at, memory))

@@ -2,7 +2,7 @@
 
 The first eight octets of a body are a time of the system's monotonic clock, which all processes of a machine share.
 With a rate it is the time at which the message was due: a sender that is late writes the time at which it should have
-sent, so a stall of the broker counts for every message that it delays (no coordinated omission).
+sent, so a pause of the broker counts for every message that it delays (no coordinated omission).
 """
 
 from __future__ import annotations

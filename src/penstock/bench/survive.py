@@ -1,4 +1,4 @@
-"""What each client library does while the broker holds it: a full queue, a wait, and then an empty queue.
+"""Hold of every client library: a full queue, a wait, and then an empty queue.
 
 All libraries run at once, each in a process of its own with a queue of its own.
 """

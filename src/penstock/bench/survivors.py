@@ -210,7 +210,7 @@ def tell(**found: object) -> None:
     sys.stdout.flush()
 
 
-def told(error: BaseException) -> str:
+def text_of(error: BaseException) -> str:
     """Return an error as its user sees it."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
@@ -224,7 +224,7 @@ def attempt(send: Send, number: int) -> bool:
         if send(number) is False:
             raise RuntimeError("it returned False")  # AMQPStorm's word for a refusal; its user has to look.
     except BaseException as error:  # That of RabbitMQ's client is one.
-        tell(number=number, error=told(error), seconds=time.monotonic() - begun)
+        tell(number=number, error=text_of(error), seconds=time.monotonic() - begun)
         return False
     tell(number=number, seconds=time.monotonic() - begun)
     return True
@@ -236,7 +236,7 @@ def main(name: str, url: str, queue: str, timeout: float) -> None:
     try:
         send = library.opened(Place(url, queue, timeout))
     except BaseException as error:  # That of RabbitMQ's client is one.
-        tell(refused=told(error))
+        tell(refused=text_of(error))
         return
     tell(ready=True)
     sys.stdin.readline()

@@ -11,12 +11,12 @@ from urllib.parse import urlencode
 
 from penstock import sync
 from penstock.client.options import Options
-from penstock.errors import PenstockError
+from penstock.errors import ConfigError
 
 PRODUCT: Final = "Penstock"
 
 
-class BenchError(PenstockError):
+class BenchError(ConfigError):
     """Run that cannot begin, or that has ended early; the text says why."""
 
 
