@@ -21,8 +21,8 @@ from typing import Any, Final, NamedTuple
 from penstock import sync
 from penstock.bench.histogram import Histogram
 from penstock.client.engine.messages import Delivery
-from penstock.client.engine.window import SendResult
 from penstock.client.engine.receipt import CONFIRMED, Receipt
+from penstock.client.engine.window import SendResult
 from penstock.errors import PenstockError
 
 STAMP: Final = 8

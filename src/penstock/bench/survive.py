@@ -90,7 +90,7 @@ class Survivor:
         outcomes = {number: self.outcome(number) for number in begun}
         failed = {number: found for number, found in outcomes.items() if found is not None and "error" in found}
         hanging = [number for number, found in outcomes.items() if found is None]
-        first = next(iter(failed.values()), None)
+        errors = list(dict.fromkeys(str(found["error"]) for found in failed.values()))
         unsure = [number for number in failed if number in self.came]
         lost = [n for n, found in outcomes.items() if found and "error" not in found and n not in self.came]
         waited = [found["seconds"] for found in outcomes.values() if found is not None]
@@ -100,7 +100,7 @@ class Survivor:
             "case": self.library.name,
             "sent": len(begun) - len(failed) - len(hanging),
             "failed": len(failed),
-            "told": "nothing: it waits" if first is None and hanging else (first or {}).get("error"),
+            "told": "; then ".join(errors) or ("nothing: it waits" if hanging else None),
             "longest wait s": round(max(waited), 1) if waited else None,
             "failed but came": f"{len(unsure)} of {len(failed)}" if failed else None,
             "lost": len(lost),
