@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-from tests.support.brokers import BrokerProcess, penstock_command
-from tests.support.commands import refused, run
+from tests.support.brokers import PATIENCE, BrokerProcess, penstock_command
+from tests.support.commands import refused, run, started
 
 SHORT = ("--for", "0.3", "--warm-up", "0", "--quiet")
 
@@ -47,6 +48,16 @@ def test_flow_prints_the_scorecard_of_the_experiments_that_are_asked_for(broker:
 
 def test_queues_of_runs_are_deleted(broker: BrokerProcess) -> None:
     run(broker, "bench", "throughput", *SHORT)
+    assert "penstock-bench-" not in run(broker, "list", "queues")
+
+
+def test_interrupted_run_ends_at_once_and_deletes_its_queue(broker: BrokerProcess) -> None:
+    with started(broker, "bench", "latency", "--for", "600", "--rate", "100") as process:
+        assert process.stderr is not None
+        assert "100 B, window 1,000, 100/s" in process.stderr.readline()
+        assert "received" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 130
     assert "penstock-bench-" not in run(broker, "list", "queues")
 
 

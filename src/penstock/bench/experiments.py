@@ -132,7 +132,7 @@ async def pace(place: Place, windows: list[int], capacity: int, seconds: float) 
         "first_to_others": shares[0] / max(1.0, sum(shares[1:]) / max(1, len(shares) - 1)),
         "longest_block_s": max(party.longest_s for party in parties),
         "longest_block_cycles": None if cycle is None else longest_gap(order, len(windows)) / cycle,
-        "rounds_missed": rounds_missed(order, len(windows), crossings),
+        "rounds_missed": rounds_missed(order, len(windows), crossings) if place.is_penstock else None,
         "crossings/s": crossings / took if place.is_penstock else None,
         "out_of_order": consumer.out_of_order,
         "refused": sum(party.refused for party in parties),

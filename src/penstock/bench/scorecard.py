@@ -82,8 +82,8 @@ EXPERIMENTS = (
         "greedy",
         "window 1000 among seven of 10",
         "<= 1.1, no round missed",
-        lambda f: f"{f['first_to_others']:.2f}, {f['rounds_missed']} missed",
-        lambda f: f["first_to_others"] <= 1.1 and f["rounds_missed"] == 0,
+        lambda f: f"{f['first_to_others']:.2f}, {_number(f['rounds_missed'], '{}')} missed",
+        lambda f: f["first_to_others"] <= 1.1 and not f["rounds_missed"],
         lambda f: f["first_to_others"],
     ),
     Experiment(

@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from penstock.cli.common import JSON, URL, OneOf, Seconds, cell, main, report_errors, say, say_json, table
+from penstock.cli.common import (
+    JSON,
+    URL,
+    OneOf,
+    Seconds,
+    cell,
+    interruptible,
+    main,
+    report_errors,
+    say,
+    say_json,
+    table,
+)
 from penstock.cli.target import tls_files
 
 if TYPE_CHECKING:
@@ -176,7 +188,7 @@ def throughput(
     """
     from penstock.bench import loads
 
-    with report_errors():
+    with report_errors(), interruptible():
         session = Session(url, yes_really, quiet, as_json, plot)
         rows: list[dict[str, object]] = []
         courses: dict[str, Any] = {}
@@ -224,7 +236,7 @@ def latency(
     """
     from penstock.bench import loads
 
-    with report_errors():
+    with report_errors(), interruptible():
         session = Session(url, yes_really, quiet, as_json, plot)
         rows: list[dict[str, object]] = []
         courses: dict[str, Any] = {}
@@ -269,7 +281,7 @@ def soak(
     from penstock.bench import loads
     from penstock.bench.target import BenchError
 
-    with report_errors():
+    with report_errors(), interruptible():
         if len(sizes) > 1:
             raise BenchError("`penstock bench soak` has one --size")
         session = Session(url, yes_really, quiet, as_json, plot)
@@ -309,7 +321,7 @@ def survive(
     from penstock.bench import survive as experiment
     from penstock.bench.target import BenchError
 
-    with report_errors():
+    with report_errors(), interruptible():
         session = Session(url, yes_really, quiet, as_json, None)
         if plot is not None:
             raise BenchError("`penstock bench survive` has no course to plot")
@@ -352,10 +364,11 @@ def flow(
     from penstock.bench.scorecard import figures, met, scorecard
     from penstock.bench.target import BenchError
 
-    with report_errors():
+    with report_errors(), interruptible():
         if plot is not None:
             raise BenchError("`penstock bench flow` has no course to plot")
         session = Session(url, yes_really, quiet, as_json, None)
+        session.target.protocol = protocol
         card = Card(Place(session.target, PROTOCOLS[protocol]), session.say, seconds, full, pid)
         cells = list(card.cells(set(only or EXPERIMENTS)))
         if not cells:

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -35,6 +36,8 @@ else:
 
 __all__ = ["JSON", "URL", "main"]  # URL is defined in target.py.
 
+INTERRUPTED: Final = 130
+"""Exit code after Ctrl-C, as in shells."""
 NUMBER = re.compile(r"-?\d{1,18}")
 OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """Error numbers of the system when help cannot be written."""
@@ -378,3 +381,15 @@ def report_errors() -> Iterator[None]:
             sys.exit(1)
         click.echo(f"{styled('penstock:', 'alarm', err=True)} {printable(str(error))}", err=True)
         sys.exit(1)
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Exit in order on Ctrl-C or SIGTERM: what the command holds is closed and given back first."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    finally:
+        signal.signal(signal.SIGTERM, before)
