@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from copy import copy
 from typing import Any, Final
 
 from penstock.bench import experiments as run
@@ -12,7 +13,7 @@ from penstock.bench.flow_parties import Place
 from penstock.bench.loads import Load, play, throughput
 from penstock.bench.process import cpu_seconds, resident_mib
 from penstock.bench.scorecard import Cell, by_key
-from penstock.bench.target import BenchError
+from penstock.bench.target import BenchError, with_options
 
 CAPACITIES: Final = {"1 MiB": MIB, "64 KiB": KIB_64}
 GREEDY: Final = (1000, *(10,) * 7)
@@ -92,15 +93,15 @@ class Card:
         """Compare a bounded queue with one without a bound; one that refuses at its bound has no such rate."""
         if "throughput" not in wanted or not self._place.is_penstock:
             return
+        target = copy(self._place.target)
+        target.url = with_options(target.url, protocol=self._place.protocols[0])
         for window in (50, 500):
             rates: dict[bool, float] = {}
             for is_bounded in (False, True):
                 load = Load(seconds=self._seconds, warm_up=self._seconds / 4, interval=self._seconds / 4, size=1024)
                 settings = self._place.bounded(MIB) if is_bounded else {}
-                with self._place.target.queue(**settings) as queue:
-                    found = play(
-                        self._place.target, queue, load._replace(window=window), lambda text: None, lambda: None
-                    )
+                with target.queue(**settings) as queue:
+                    found = play(target, queue, load._replace(window=window), lambda text: None, lambda: None)
                 rates[is_bounded] = float(str(throughput(found)["received/s"]))
             ratio = rates[True] / max(1.0, rates[False])
             yield self._cell("throughput", f"1 x {window}, 1 KiB", {"rate_ratio": ratio, "rate": rates[True]})
