@@ -68,12 +68,13 @@ def draw(picture: Picture) -> str:
 
 def _axes(longest: float, highest: float, unit: str, has_bands: bool) -> list[str]:
     lines = []
+    form = ",.0f" if highest >= 10 else ".2f"
     for part in (0.0, 0.25, 0.5, 0.75, 1.0):
         x = LEFT + (WIDTH - LEFT - RIGHT) * part
         y = HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * part
         lines.append(f'<line x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}" stroke="#ddd"/>')
         lines.append(f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{longest * part:.1f}</text>')
-        lines.append(f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{highest * part:,.0f}</text>')
+        lines.append(f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{highest * part:{form}}</text>')
     told = "seconds" + ("; grey: the gate is closed" if has_bands else "")
     middle = (LEFT + WIDTH - RIGHT) / 2
     lines.append(f'<text x="{middle}" y="{HEIGHT - 12}" text-anchor="middle">{told}</text>')
