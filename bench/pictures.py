@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -24,30 +23,14 @@ from aio_pika.abc import AbstractChannel
 from aio_pika.exceptions import DeliveryError
 
 from bench.brokers import INTERPRETED, start_penstock
+from penstock.bench.picture import Picture, Points, draw
 from penstock.client import Connection
 from penstock.client.control import ControlClient
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 LOOK_S = 0.025
 """Seconds between two looks at the queue."""
-WIDTH, HEIGHT = 860, 340
-LEFT, RIGHT, TOP, BOTTOM = 70, 150, 50, 50
-BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#D55E00", "#00785A", "#9A4F96", "#8C8C8C"
-"""Okabe and Ito's colours, for those who do not see red and green apart."""
 BODY = b"x" * 100
-
-Points = list[tuple[float, float]]
-
-
-@dataclass
-class Picture:
-    """Lines over time, levels, and the times in which a gate was closed."""
-
-    title: str
-    unit: str
-    lines: dict[str, Points]
-    levels: dict[str, float] = field(default_factory=dict)
-    closed: list[tuple[float, float]] = field(default_factory=list)
 
 
 @dataclass
@@ -251,65 +234,6 @@ RUNS: dict[str, Callable[[str, float], Coroutine[Any, Any, Picture]]] = {
     "fair": fair,
 }
 """The runs by the names of their pictures."""
-
-
-def thinned(points: Points) -> Points:
-    """Return points without those in the middle of a level."""
-    kept = points[:1]
-    for before, point, after in zip(points, points[1:], points[2:], strict=False):
-        if not before[1] == point[1] == after[1]:
-            kept.append(point)
-    return kept + points[-1:]
-
-
-def draw(picture: Picture) -> str:
-    """Return a picture as SVG."""
-    longest = max((points[-1][0] for points in picture.lines.values() if points), default=1.0)
-    highest = max([*picture.levels.values(), *(y for points in picture.lines.values() for _, y in points), 1]) * 1.05
-
-    def x(at: float) -> float:
-        return LEFT + (WIDTH - LEFT - RIGHT) * at / longest
-
-    def y(value: float) -> float:
-        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * value / highest
-
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
-        f'font-family="sans-serif" font-size="13"><rect width="100%" height="100%" fill="white"/>'
-        f'<text x="{LEFT}" y="28" font-size="17" font-weight="bold">{escape(picture.title)}</text>'
-    ]
-    for start, end in picture.closed:
-        band = f'<rect x="{x(start):.1f}" y="{TOP}" width="{x(end) - x(start):.1f}" height="{HEIGHT - TOP - BOTTOM}" '
-        parts.append(band + f'fill="{GREY}" fill-opacity="0.25"><title>the gate is closed</title></rect>')
-    parts += _axes(longest, highest, picture.unit, bool(picture.closed))
-    for name, level in picture.levels.items():
-        line = f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(level):.1f}" y2="{y(level):.1f}" stroke="{GREY}" '
-        parts.append(line + 'stroke-dasharray="4 3"/>')
-        parts.append(f'<text x="{WIDTH - RIGHT + 6}" y="{y(level) + 4:.1f}" fill="#555">{escape(name)}</text>')
-    for number, (name, points) in enumerate(picture.lines.items()):
-        colour = (BLUE, GREEN, ORANGE, PURPLE)[number % 4]
-        way = " ".join(f"{x(at):.1f},{y(value):.1f}" for at, value in thinned(points))
-        parts.append(f'<polyline points="{way}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        place = LEFT + 8 + 170 * number
-        parts.append(f'<rect x="{place}" y="{TOP - 12}" width="14" height="4" fill="{colour}"/>')
-        parts.append(f'<text x="{place + 20}" y="{TOP - 6}">{escape(name)}</text>')
-    return "\n".join([*parts, "</svg>", ""])
-
-
-def _axes(longest: float, highest: float, unit: str, has_bands: bool) -> list[str]:
-    lines = []
-    for part in (0.0, 0.25, 0.5, 0.75, 1.0):
-        x = LEFT + (WIDTH - LEFT - RIGHT) * part
-        y = HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * part
-        lines.append(f'<line x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}" stroke="#ddd"/>')
-        lines.append(f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{longest * part:.1f}</text>')
-        lines.append(f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{highest * part:,.0f}</text>')
-    told = "seconds" + ("; grey: the gate is closed" if has_bands else "")
-    middle = (LEFT + WIDTH - RIGHT) / 2
-    lines.append(f'<text x="{middle}" y="{HEIGHT - 12}" text-anchor="middle">{told}</text>')
-    x, y = 18, (TOP + HEIGHT - BOTTOM) / 2
-    lines.append(f'<text transform="translate({x},{y}) rotate(-90)" text-anchor="middle">{escape(unit)}</text>')
-    return lines
 
 
 def main(words: list[str] | None = None) -> int:

@@ -19,8 +19,6 @@ from typing import Any
 
 from bench import loadgen, peers10
 from bench.brokers import COMPILED, INTERPRETED, RABBITMQ, Broker
-from bench.flow import live
-from bench.flow.live import Live
 from bench.flow.stops import Stops, stops
 
 MIB = 1024 * 1024
@@ -193,17 +191,15 @@ def cells(broker: Broker, name: str, quick: bool, say: Say) -> Iterator[Outcome]
         say(f"{name}: small credit: FAILED: {failure}")
 
 
-def all_cells(broker: Broker, name: str, quick: bool, say: Say) -> Iterator[Outcome | Stops | Live]:
+def all_cells(broker: Broker, name: str, quick: bool, say: Say) -> Iterator[Outcome | Stops]:
     """Run everything against one broker."""
     yield from cells(broker, name, quick, say)
     yield from stop_cells(broker, name, quick)
-    if name in OURS:
-        yield from live.cells(f"amqp://guest:guest@127.0.0.1:{broker.port}/", name, quick)
 
 
 def main(wanted: argparse.Namespace, say: Say) -> int:
     """Run it; 1 if one of our goals is missed or nothing could be run."""
-    found: list[Outcome | Stops | Live] = []
+    found: list[Outcome | Stops] = []
     names = wanted.brokers or [COMPILED, *(name for name in peers10.PEERS if peers10.takes_part(name, False))]
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-flow-")))

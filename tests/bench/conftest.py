@@ -1,6 +1,19 @@
-"""Which of these tests belong to which run."""
+"""A broker for the loads and experiments of `penstock bench`."""
 
-import os
+from __future__ import annotations
 
-# What the compiled form costs is measured in the run of the compiled form, not twice.
-collect_ignore = ["test_compiled_costs.py"] if os.environ.get("PENSTOCK_EXPECT") == "interpreted" else []
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.bench.target import Target
+from tests.server.conftest import broker
+from tests.support.brokers import BrokerProcess
+
+__all__ = ["broker", "target"]
+
+
+@pytest.fixture
+def target(broker: BrokerProcess) -> Iterator[Target]:
+    """Return the broker as a target."""
+    return Target.ask(broker.url)

@@ -30,19 +30,6 @@ def test_every_run_has_a_small_picture_on_the_page() -> None:
         ElementTree.fromstring(picture)
 
 
-def test_picture_has_a_line_a_level_and_a_band_with_names_escaped() -> None:
-    picture = pictures.Picture("a < b", "messages", {"depth": [(0.0, 0.0), (1.0, 5.0)]}, {"stop": 4.0}, [(0.5, 1.0)])
-    drawn = pictures.draw(picture)
-    ElementTree.fromstring(drawn)
-    assert "a &lt; b" in drawn
-    assert (drawn.count("<polyline"), drawn.count("the gate is closed</title>")) == (1, 1)
-
-
-def test_points_in_the_middle_of_a_level_are_left_out() -> None:
-    points = [(0.0, 1.0), (1.0, 1.0), (2.0, 1.0), (3.0, 2.0)]
-    assert pictures.thinned(points) == [(0.0, 1.0), (2.0, 1.0), (3.0, 2.0)]
-
-
 def test_unknown_picture_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         pictures.main(["gates"])

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -35,6 +36,8 @@ else:
 
 __all__ = ["JSON", "URL", "main"]  # URL is defined in target.py.
 
+INTERRUPTED: Final = 130
+"""Exit code after Ctrl-C, as in shells."""
 NUMBER = re.compile(r"-?\d{1,18}")
 OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """Error numbers of the system when help cannot be written."""
@@ -89,6 +92,7 @@ def write_private(path: Path, text: str) -> None:
 MODULES: dict[str, str] = {
     name: module
     for module, names in {
+        "penstock.cli.bench": ("bench",),
         "penstock.cli.completion": ("completion",),
         "penstock.cli.config": ("config",),
         "penstock.cli.connections": ("connection",),
@@ -122,6 +126,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Flow control and settings": ("block", "unblock", "set", "unset", "settings", "show", "policies", "connection"),
     "Users": ("users", "permissions", "limits"),
     "Logs and plans": ("analyze", "log", "plan", "replay"),
+    "Measure": ("bench",),
     "Command line": ("completion", "man"),
 }
 """Sections of the help, with their commands in order; others are in a section at the end."""
@@ -376,3 +381,15 @@ def report_errors() -> Iterator[None]:
             sys.exit(1)
         click.echo(f"{styled('penstock:', 'alarm', err=True)} {printable(str(error))}", err=True)
         sys.exit(1)
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Exit in order on Ctrl-C or SIGTERM: what the command holds is closed and given back first."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from penstock.cli.common import (
     Seconds,
     connected,
     counted,
+    interruptible,
     main,
     pairs,
     print_result,
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from penstock.client.publisher import Progress, Publisher
     from penstock.content.properties import Properties
 
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as in shells."""
 PATIENCE = Seconds(0)
 PROGRESS_S = 1.0
 """Seconds between two progress lines."""
@@ -105,7 +103,7 @@ def publish(
     from penstock.client.publisher import Publisher
     from penstock.content.properties import Properties
 
-    with report_errors(), _interruptible():
+    with report_errors(), interruptible():
         if bodies and (file is not None or whole):
             raise ConfigError("BODY and --file (or --whole) exclude each other: give bodies or a file")
         properties = Properties(content_type=content_type, headers=pairs(headers) or None)
@@ -266,7 +264,7 @@ def consume(queue: str, count: int | None, ack: bool, timeout: float | None, as_
     penstock consume orders --ack --count 10
     """
     most = count if ack else min(count or SHOWN_MOST, SHOWN_MOST)
-    with report_errors(), _interruptible(), connected(url) as connection:
+    with report_errors(), interruptible(), connected(url) as connection:
         channel = connection.channel()
         channel.qos(min(most or SHOWN_MOST, SHOWN_MOST))
         tag = channel.consume(queue)
@@ -308,7 +306,7 @@ def get(queue: str, count: int, ack: bool, as_json: bool, url: str) -> None:
     Without --ack the messages are requeued. Exit code 1: no message was ready. For example: penstock get orders --count
     3
     """
-    with report_errors(), _interruptible(), connected(url) as connection:
+    with report_errors(), interruptible(), connected(url) as connection:
         channel = connection.channel()
         found = 0
         while found < count:
@@ -343,15 +341,3 @@ def _print(delivery: Delivery, as_json: bool) -> None:
         "properties": delivery.properties.as_dict(),
     }
     say_json(shown)
-
-
-@contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
-    """Exit in order on Ctrl-C or SIGTERM: acknowledgements are sent, other messages are requeued."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -14,6 +14,7 @@ import click
 
 from penstock.cli import style, top_view
 from penstock.cli.common import (
+    INTERRUPTED,
     URL,
     Seconds,
     counted,
@@ -43,8 +44,6 @@ VALUE_CELLS: Final = 34
 """Width of what is before and behind a sparkline."""
 SAMPLES_MAX: Final = 1000
 """Samples that `watch` keeps: more than any terminal is wide."""
-INTERRUPTED: Final = 130
-"""Exit code after Ctrl-C, as in shells."""
 
 INTERVAL = click.option(
     "--interval",

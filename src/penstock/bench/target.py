@@ -1,0 +1,85 @@
+"""Broker under load: its URL, what it says of itself, and a queue that exists as long as a run."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import secrets
+from collections.abc import Iterator
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from penstock import sync
+from penstock.client.options import Options
+from penstock.errors import ConfigError
+
+PRODUCT: Final = "Penstock"
+
+
+class BenchError(ConfigError):
+    """Run that cannot begin, or that has ended early; the text says why."""
+
+
+def with_options(url: str, **options: object) -> str:
+    """Return a URL with more options; those that are None are left out."""
+    given = {name: value for name, value in options.items() if value is not None}
+    return url + ("&" if "?" in url else "?") + urlencode(given) if given else url
+
+
+def strangers(url: str) -> list[str]:
+    """Return the hosts of a URL that are not on this machine. Raises `BenchError` for a URL that cannot be read."""
+    try:
+        hosts = [address.host for address in Options(url, {}).hosts]
+    except ValueError as error:
+        raise BenchError(f"--url: {error}") from None
+    return [host for host in hosts if not is_loopback(host)]
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a host is this machine by its name or address; names are not looked up."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Target:
+    """Broker of a run."""
+
+    def __init__(self, url: str, server: dict[str, Any], protocol: str) -> None:
+        self.url = url
+        self.product = str(server.get("product", "unknown"))
+        self.version = str(server.get("version", ""))
+        self.protocol = protocol
+
+    @classmethod
+    def ask(cls, url: str) -> Target:
+        """Connect, and note what the broker says of itself. Raises the errors of `sync.connect`."""
+        with sync.connect(url) as connection:
+            return cls(url, connection.server_properties, connection.protocol)
+
+    @property
+    def is_penstock(self) -> bool:
+        """Tell whether it is a Penstock, whose queues have a capacity and whose `why` can be asked."""
+        return self.product == PRODUCT
+
+    def describe(self) -> dict[str, object]:
+        """Return the broker as a row of a result."""
+        return {"product": self.product, "version": self.version, "protocol": self.protocol}
+
+    @contextlib.contextmanager
+    def queue(self, name: str = "", durable: bool = False, **settings: Any) -> Iterator[str]:
+        """Declare a queue, and delete it at the end; with `name`, one that is there already is used and stays."""
+        if name:
+            yield name
+            return
+        name = f"penstock-bench-{secrets.token_hex(4)}"
+        with sync.connect(self.url) as connection:
+            connection.declare_queue(name, durable=durable, **settings)
+        try:
+            yield name
+        finally:
+            with sync.connect(self.url) as connection:
+                connection.delete_queue(name)

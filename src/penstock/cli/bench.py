@@ -1,0 +1,378 @@
+"""`penstock bench`: loads and experiments for any AMQP broker by its URL."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from penstock.cli.common import (
+    JSON,
+    URL,
+    OneOf,
+    Seconds,
+    cell,
+    interruptible,
+    main,
+    report_errors,
+    say,
+    say_json,
+    table,
+)
+from penstock.cli.target import tls_files
+
+if TYPE_CHECKING:
+    from penstock.bench.loads import Load, Run
+    from penstock.bench.target import Target
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+Rows = list[dict[str, object]]
+LONGEST_S = 24 * 3600.0
+"""Seconds of the longest run."""
+TLS_NAMES = {"cacert": "cacertfile", "client_cert": "certfile", "client_key": "keyfile"}
+
+
+@main.group(invoke_without_command=True)
+@click.option(
+    "--compare",
+    metavar="A B",
+    nargs=2,
+    type=click.Path(path_type=Path),
+    help="Compare two results that --json has printed.",
+)
+@JSON
+@click.pass_context
+def bench(context: click.Context, compare: tuple[Path, Path] | None, as_json: bool) -> None:
+    """Measure a broker: rates, latency, flow control, what clients do when it holds them.
+
+    Any broker that speaks AMQP 0-9-1 or 1.0 can be measured. The load is this package's client; `penstock` need not be
+    the broker. A run declares a queue of its own and deletes it at the end. For example: penstock bench latency --rate
+    5000 --json > a.json, and later penstock bench --compare a.json b.json
+    """
+    if compare is None:
+        if context.invoked_subcommand is None:
+            click.echo(context.get_help())
+        return
+    from penstock.bench import result
+
+    with report_errors():
+        rows = result.compare(*(result.read(path) for path in compare))
+        if as_json:
+            say_json(rows)
+        else:
+            show(rows)
+    context.exit()
+
+
+def shared(command: Decorated) -> Decorated:
+    """Add the options of every run."""
+    for option in (
+        click.option("--yes-really", is_flag=True, help="Load a broker that is on another machine."),
+        click.option("--plot", metavar="FILE", type=click.Path(path_type=Path), help="Draw the course as SVG."),
+        click.option("--quiet", is_flag=True, help="Print no progress on standard error."),
+    ):
+        command = option(command)
+    return URL(JSON(command))
+
+
+def loaded(command: Decorated) -> Decorated:
+    """Add the options of a load."""
+    for option in reversed(
+        (
+            click.option("--size", "sizes", metavar="N", type=click.IntRange(8, 1 << 24), multiple=True,
+                         help="Octets of a body; may be repeated, a run for each. Default: 100."),
+            click.option("--window", type=click.IntRange(1, 100_000), default=1000, show_default=True,
+                         help="Most unconfirmed messages of a sender."),
+            click.option("--prefetch", type=click.IntRange(1, 65_535), default=1000, show_default=True,
+                         help="Messages that a receiver is sent in advance."),
+            click.option("--senders", type=click.IntRange(1, 64), default=1, show_default=True,
+                         help="Processes that send."),
+            click.option("--receivers", type=click.IntRange(1, 64), default=1, show_default=True,
+                         help="Processes that receive."),
+            click.option("--count", type=click.IntRange(1), default=None, help="Stop after this number of messages."),
+            click.option("--warm-up", metavar="S", type=Seconds(0, 600), default=1.0, show_default=True,
+                         help="Seconds before the measurement."),
+            click.option("--durable", is_flag=True, help="Send durable messages to a durable queue."),
+            click.option("--queue", metavar="NAME", default="",
+                         help="Use this queue, which is there and empty, instead of one of the run's own."),
+        )
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def duration(default: float) -> Callable[[Decorated], Decorated]:
+    """Return the option for the length of a run."""
+    text = "Length of the measurement: 10, 90s, 5 min, 2 h."
+    kind = Seconds(0.1, LONGEST_S)
+    return click.option("--for", "seconds", metavar="S", type=kind, default=default, show_default=True, help=text)
+
+
+class Session:
+    """One use of the command: its broker, its progress, and how its result is printed."""
+
+    def __init__(self, url: str, yes_really: bool, quiet: bool, as_json: bool, plot: Path | None) -> None:
+        from penstock.bench.target import BenchError, Target, strangers, with_options
+
+        files = {TLS_NAMES[name]: path for name, path in tls_files().items()}
+        url = with_options(url, **files)
+        hosts = strangers(url)
+        if hosts and not yes_really:
+            raise BenchError(
+                f"{hosts[0]} is another machine, and a bench loads it fully: --yes-really does it all the same"
+            )
+        self.target: Target = Target.ask(url)
+        self._quiet = quiet
+        self._as_json = as_json
+        self._plot = plot
+
+    def say(self, text: str) -> None:
+        """Print a line of progress on standard error."""
+        if not self._quiet:
+            say(f"penstock: {text}", err=True)
+
+    def finish(self, bench: str, rows: Rows, courses: dict[str, Any], shown: Rows | None = None) -> None:
+        """Print and draw the result; people see the rows `shown`, if there are any."""
+        from penstock.bench import result
+
+        found = result.result(bench, self.target, rows, courses)
+        if self._plot is not None:
+            title = f"penstock bench {bench}: {self.target.product} {self.target.version}"
+            result.plot(self._plot, title, courses)
+        if self._as_json:
+            say_json(found)
+            return
+        say(f"{self.target.product} {self.target.version}, {self.target.protocol}")
+        show(rows if shown is None else shown)
+
+    def run(self, load: Load, queue: str, pid: int | None = None) -> Run:
+        """Run a load."""
+        from penstock.bench.loads import play
+        from penstock.bench.process import resident_mib
+
+        self.say(f"{load.words()}, for {load.warm_up + load.seconds:g} s")
+        with self.target.queue(queue, load.durable) as name:
+            return play(self.target, name, load, self.say, lambda: None if pid is None else resident_mib(pid))
+
+
+def show(rows: list[dict[str, object]]) -> None:
+    """Print rows as a table; a figure that a row has not is a dash."""
+    from penstock.bench.result import columns
+
+    heads = columns(rows)
+    table(tuple(heads), [tuple(_figure(row.get(head)) for head in heads) for row in rows])
+
+
+def _figure(value: object) -> str:
+    return f"{value:,.2f}" if isinstance(value, float) else cell(value)
+
+
+@bench.command()
+@duration(10.0)
+@loaded
+@shared
+def throughput(
+    seconds: float, sizes: tuple[int, ...], window: int, prefetch: int, senders: int, receivers: int,
+    count: int | None, warm_up: float, durable: bool, queue: str,
+    yes_really: bool, plot: Path | None, quiet: bool, as_json: bool, url: str,
+) -> None:  # fmt: skip
+    """Send as fast as the broker confirms, and receive as fast as it delivers.
+
+    `transit` is the time from the sending to the receiver: mostly waiting in queues here, since the queue fills up when
+    receivers are slower. `sender us` and `receiver us` are the processor time of the bench for a message: the bench is
+    the limit where these are near 1,000,000 divided by the rate. For example: penstock bench throughput --size 100
+    --size 10000 --for 5
+    """
+    from penstock.bench import loads
+
+    with report_errors(), interruptible():
+        session = Session(url, yes_really, quiet, as_json, plot)
+        rows: list[dict[str, object]] = []
+        courses: dict[str, Any] = {}
+        for size in sizes or (100,):
+            load = loads.Load(
+                seconds,
+                warm_up,
+                _interval(seconds),
+                senders,
+                receivers,
+                size,
+                window,
+                prefetch,
+                0.0,
+                count or 0,
+                durable,
+            )
+            run = session.run(load, queue)
+            rows.append(loads.throughput(run))
+            names = {} if len(sizes) < 2 else {"size": size}
+            courses |= {
+                " ".join([name, *(f"{size:,} B" for _ in names)]): line for name, line in loads.courses(run).items()
+            }
+        session.finish("throughput", rows, courses)
+
+
+@bench.command()
+@click.option(
+    "--rate", type=click.FloatRange(0.1, 1e6), default=1000.0, show_default=True, help="Messages a second that are due."
+)
+@duration(10.0)
+@loaded
+@shared
+def latency(
+    rate: float, seconds: float, sizes: tuple[int, ...], window: int, prefetch: int, senders: int, receivers: int,
+    count: int | None, warm_up: float, durable: bool, queue: str,
+    yes_really: bool, plot: Path | None, quiet: bool, as_json: bool, url: str,
+) -> None:  # fmt: skip
+    """Send each message at its own time, and measure from then to its confirm and to its receiver.
+
+    The load is open: a message is due at its time whatever became of those before it, and its latency counts from the
+    time at which it was due. So a broker that stops for a second has a thousand late messages at 1,000/s, not one. The
+    row `of the bench` says how late the bench itself was with messages that the broker did not hold: latencies below
+    it mean nothing. For example: penstock bench latency --rate 5000 --for 30 --plot latency.svg
+    """
+    from penstock.bench import loads
+
+    with report_errors(), interruptible():
+        session = Session(url, yes_really, quiet, as_json, plot)
+        rows: list[dict[str, object]] = []
+        courses: dict[str, Any] = {}
+        for size in sizes or (100,):
+            load = loads.Load(
+                seconds,
+                warm_up,
+                _interval(seconds),
+                senders,
+                receivers,
+                size,
+                window,
+                prefetch,
+                rate,
+                count or 0,
+                durable,
+            )
+            run = session.run(load, queue)
+            rows += loads.latency(run)
+            courses |= loads.courses(run)
+        session.finish("latency", rows, courses)
+
+
+@bench.command()
+@click.option(
+    "--rate", type=click.FloatRange(0.1, 1e5), default=500.0, show_default=True, help="Messages a second that are due."
+)
+@click.option("--pid", type=click.IntRange(1), help="The broker's process on this machine, for its memory.")
+@duration(3600.0)
+@loaded
+@shared
+def soak(
+    rate: float, pid: int | None, seconds: float, sizes: tuple[int, ...], window: int, prefetch: int, senders: int,
+    receivers: int, count: int | None, warm_up: float, durable: bool, queue: str,
+    yes_really: bool, plot: Path | None, quiet: bool, as_json: bool, url: str,
+) -> None:  # fmt: skip
+    """Send at a rate for hours, and tell how latency and the broker's memory drift.
+
+    The table compares the first tenth of the run with the last one. Latency is measured as by `penstock bench latency`.
+    For example: penstock bench soak --for 8h --rate 200 --pid "$(pgrep -f 'penstock serve')" --json > soak.json
+    """
+    from penstock.bench import loads
+    from penstock.bench.target import BenchError
+
+    with report_errors(), interruptible():
+        if len(sizes) > 1:
+            raise BenchError("`penstock bench soak` has one --size")
+        session = Session(url, yes_really, quiet, as_json, plot)
+        size = sizes[0] if sizes else 100
+        load = loads.Load(
+            seconds, warm_up, _interval(seconds), senders, receivers, size, window, prefetch, rate, count or 0, durable
+        )
+        run = session.run(load, queue, pid)
+        courses: dict[str, Any] = {**loads.courses(run), "broker MiB": run.resident}
+        session.finish("soak", loads.soak(run), courses)
+
+
+def _interval(seconds: float) -> float:
+    """Return the seconds of an interval: at most 360 of them, and a tenth of a short run."""
+    return min(1.0, seconds / 10) if seconds <= 360 else seconds / 360
+
+
+@bench.command()
+@click.option("--hold", metavar="S", type=Seconds(1, 60), default=10.0, show_default=True, help="Length of the hold.")
+@click.option(
+    "--timeout",
+    metavar="S",
+    type=Seconds(0.5, 60),
+    help="Time-out of a send, where the library has one; default: a third of the hold.",
+)
+@shared
+def survive(
+    hold: float, timeout: float | None, yes_really: bool, plot: Path | None, quiet: bool, as_json: bool, url: str
+) -> None:
+    """Hold every client library that is installed here, and tell what each does.
+
+    Each sends numbers one by one to a queue of four messages that nobody consumes. Then the queue is emptied, and each
+    sends once more. `failed but came` counts messages that were reported as failed and arrived all the same; `lost`
+    those that were confirmed and did not arrive. A broker other than Penstock refuses at the bound instead. For
+    example: penstock bench survive --hold 60
+    """
+    from penstock.bench import survive as experiment
+    from penstock.bench.target import BenchError
+
+    with report_errors(), interruptible():
+        session = Session(url, yes_really, quiet, as_json, None)
+        if plot is not None:
+            raise BenchError("`penstock bench survive` has no course to plot")
+        rows = experiment.survive(session.target, hold, timeout or hold / 3, session.say)
+        session.finish("survive", rows, {})
+
+
+PROTOCOLS = {"auto": ("auto",), "amqp091": ("amqp091",), "amqp10": ("amqp10",), "both": ("amqp091", "amqp10")}
+"""Protocols of publishers in turn, by the words of --protocol."""
+EXPERIMENTS = (
+    "overshoot", "standstill", "starvation", "resume", "equal", "greedy", "isolation", "throughput", "order", "crowd",
+)  # fmt: skip
+
+
+@bench.command()
+@click.option("--only", metavar="EXPERIMENT", type=OneOf(EXPERIMENTS), multiple=True, help=", ".join(EXPERIMENTS))
+@click.option("--full", is_flag=True, help="Run more cells, with 64 publishers as well: about five minutes.")
+@click.option(
+    "--protocol",
+    type=OneOf(tuple(PROTOCOLS)),
+    default="amqp091",
+    show_default=True,
+    help="Protocol of publishers; both: in turns.",
+)
+@click.option("--pid", type=click.IntRange(1), help="The broker's process on this machine, for its memory and CPU.")
+@duration(3.0)
+@shared
+def flow(
+    only: tuple[str, ...], full: bool, protocol: str, pid: int | None, seconds: float,
+    yes_really: bool, plot: Path | None, quiet: bool, as_json: bool, url: str,
+) -> None:  # fmt: skip
+    """Judge a broker's flow control: a scorecard with goals.
+
+    Publishers meet full queues of 1 MiB and 64 KiB. The table has the worst cell of each experiment, `--json` all of
+    them. `--for` is the length of one measurement. `crowd` needs --pid. Exit code 1: a goal was missed. For example:
+    penstock bench flow --only overshoot --only equal
+    """
+    from penstock.bench.flow import Card
+    from penstock.bench.flow_parties import Place
+    from penstock.bench.scorecard import figures, met, scorecard
+    from penstock.bench.target import BenchError
+
+    with report_errors(), interruptible():
+        if plot is not None:
+            raise BenchError("`penstock bench flow` has no course to plot")
+        session = Session(url, yes_really, quiet, as_json, None)
+        session.target.protocol = protocol
+        card = Card(Place(session.target, PROTOCOLS[protocol]), session.say, seconds, full, pid)
+        cells = list(card.cells(set(only or EXPERIMENTS)))
+        if not cells:
+            raise BenchError("no experiment could be run: some are for Penstock only, and crowd needs --pid")
+        session.finish("flow", figures(cells), {}, scorecard(cells))
+        if not all(met([each]) for each in cells):
+            sys.exit(1)
