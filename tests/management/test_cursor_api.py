@@ -12,7 +12,7 @@ from penstock.core.message import Envelope, Message
 from penstock.core.queue.indexed_ready_queue import CHUNK, REACH_WORK
 from penstock.core.queue.queue import Queue
 from penstock.core.settings import changes
-from penstock.flow.work import SHARE
+from penstock.flow.work import AT_ONCE, SHARE
 from penstock.setting_names import read_settings
 from tests.support.control_requests import answers, request
 from tests.support.driven_connection import Dialogue, make_driver, publish
@@ -162,6 +162,23 @@ def test_query_that_settles_very_many_messages_takes_a_share_a_turn(operation: s
         turns += 1
     assert turns >= 3
     assert desk.vhost.cursors["c"].position("q").settled == 3 * share
+
+
+def test_messages_that_are_settled_in_slices_are_one_settlement() -> None:
+    many = 3 * int(AT_ONCE)
+    desk = Readers("q")
+    queue = desk.queue("q")
+    desk.put("q", many)
+    desk.ask("cursor.attach", "c", queues=["q"])
+    desk.ask("cursor.plan", "c", start={"q": 0})
+    token, now = desk.vhost.cursors["c"].token, desk.driver.broker.now
+    desk.client.connection.receive(request("cursor.settle", cursor="c", token=token, end={"q": many}))
+    assert queue.messages == many - AT_ONCE
+    while queue.messages:
+        now += 0.001
+        desk.driver.begin(now)
+        desk.driver.run_turn()
+    assert queue.counters.settlements == 1
 
 
 def test_plan_of_a_cursor_at_the_end_of_very_many_messages_takes_none_of_them_into_the_index() -> None:
