@@ -14,7 +14,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.settings import changes
 from penstock.flow.work import AT_ONCE, SHARE
 from penstock.setting_names import read_settings
-from tests.support.control_requests import answers, request
+from tests.support.control_requests import answers, known_to, request
 from tests.support.driven_connection import Dialogue, make_driver, publish
 
 MOST_A_STEP = 300
@@ -44,7 +44,7 @@ class Readers:
         found = self.vhost.cursors.get(cursor)
         before = len(answers(self.driver))
         token = found.token if found is not None else 0
-        self.client.say(request(operation, cursor=cursor, token=token, **fields))
+        self.client.say(request(operation, **known_to(operation, cursor=cursor, token=token), **fields))
         return answers(self.driver)[before:]
 
     def turn(self) -> list[Any]:
@@ -108,7 +108,8 @@ def test_first_look_at_very_many_messages_takes_a_share_a_turn(operation: str) -
     desk.put("q", count)
     desk.ask("cursor.attach", "c", queues=["q"])
     desk.driver.broker.delete_queue(desk.queue("answers"))
-    data = request(operation, cursor="c", token=1, start={"q": 0}, queue="q", lo=count - 1, hi=count)
+    fields = known_to(operation, start={"q": 0}, queue="q", lo=count - 1, hi=count)
+    data = request(operation, cursor="c", token=1, **fields)
     desk.vhost.declare_queue("answers", {}, False, False, None, None)
     client = Dialogue(desk.driver)
     desk.driver.scheduler.begin_turn()
@@ -151,7 +152,7 @@ def test_query_that_settles_very_many_messages_takes_a_share_a_turn(operation: s
     assert ready.taken == CHUNK
     count = int(queue.messages)
     end = {"q": 3 * share}
-    data = request(operation, cursor="c", token=token, settle=end, start=end, end=end, query="etl")
+    data = request(operation, cursor="c", token=token, **known_to(operation, settle=end, start=end, end=end))
     desk.driver.scheduler.begin_turn()
     desk.driver.scheduler.receive(desk.client.connection, data)
     turns = 0
