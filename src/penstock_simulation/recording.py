@@ -39,9 +39,13 @@ PRODUCERS_MAX = 100
 
 STANDSTILL = 1e-9
 """Messages per second of a consumer that consumes no more."""
+FILLS_LEAST = 5
+"""Times that the queue must have filled up from an opening to the next closing for a pace to be known."""
 LOOKS_LEAST = 2
 LOOKS_PART = 0.1
 """Looks, and part of them, at which a producer must have had the same most publishes without a confirm: its window."""
+PACED = 0.5
+"""Share of the producers' time beyond which blocks alone bound them: they fill the queue as fast as they can."""
 TOGETHER_S = 0.001
 """Seconds between a closing and the blocks that it makes, at most."""
 
@@ -114,6 +118,8 @@ class Recording:
     is_too_large: bool = False
     closings: list[tuple[float, int, int]] = field(default_factory=list)
     """Closings of the gate within the recorded time: when, and depth in messages and bytes."""
+    fills: list[tuple[float, int]] = field(default_factory=list)
+    """Seconds from an opening of the gate to its next closing, and the messages by which the queue grew meanwhile."""
     crossings: int = 0
     closed_s: float = 0.0
     """Number and seconds of all closings, those included that the log has as sums."""
@@ -165,6 +171,21 @@ class Recording:
         settlements = sum(sample.settlements for sample in self.samples)
         return max(1, round(sum(sample.left for sample in self.samples) / settlements)) if settlements else 1
 
+    @property
+    def pace(self) -> float:
+        """Messages a second by which the queue grew while blocked producers went on: half of them came no faster.
+
+        0 if it is not known, or if producers were not blocked so much that they alone bounded it.
+        """
+        if self.blocked <= PACED or len(self.fills) < FILLS_LEAST:
+            return 0.0
+        half, found = sum(messages for _, messages in self.fills) / 2, 0
+        for rate, messages in sorted((messages / max(seconds, 1e-6), messages) for seconds, messages in self.fills):
+            found += messages
+            if found >= half:
+                return rate
+        return 0.0
+
     def candidate(self) -> Candidate:
         """Return the settings that were in force, as far as the log has them."""
         found = settings_of(self.thresholds, self.hold_deadline_s, self.prefetch)
@@ -180,7 +201,14 @@ class Recording:
                 f"{MESSAGES_MAX:,} in {SAMPLES_MAX:,} seconds: choose a part of it with --from and --to"
             )
         return Workload(
-            self._sources(), self._workers(), self.seconds, round_trip_s, seed, self.queue, blocked=self.blocked
+            self._sources(),
+            self._workers(),
+            self.seconds,
+            round_trip_s,
+            seed,
+            self.queue,
+            self.pace,
+            self.blocked,
         )
 
     def _sources(self) -> tuple[Source, ...]:
@@ -315,6 +343,7 @@ class _Taker:
         self._blocked: dict[tuple[int, str], list[tuple[float, bool]]] = {}
         """Begins (True) and ends of the blocks of each producer."""
         self._closings: list[tuple[int, float, int, int]] = []
+        self._openings: list[tuple[int, float, int]] = []
         self._brief: list[tuple[int, float, str, Mapping[str, Any]]] = []
 
     def take(self, each: Mapping[str, Any]) -> None:
@@ -347,6 +376,8 @@ class _Taker:
             self._crossed.setdefault(run, []).append((mono, event == "gate-closed"))
             if event == "gate-closed":
                 self._closings.append((run, mono, int(each.get("messages", 0)), int(each.get("bytes", 0))))
+            else:
+                self._openings.append((run, mono, int(each.get("messages", 0))))
         elif event in ("blocked", "unblocked"):
             self._blocked.setdefault((run, producer), []).append((mono, event == "blocked"))
         elif event in ("brief-closings", "brief-blocks"):
@@ -394,6 +425,7 @@ class _Taker:
             for number, mono, messages, size in self._closings
             if self._is_inside(number, mono)
         )
+        found.fills = self._fills()
         depths = [(sample.depth, sample.depth_bytes) for sample in found.samples]
         depths += [(messages, size) for _, messages, size in found.closings]
         for number, mono, event, each in self._brief:
@@ -402,6 +434,18 @@ class _Taker:
                 found.closed_s += float(each["brief_s"])
                 depths.append((int(each.get("messages", 0)), int(each.get("bytes", 0))))
         found.highest = max((each[0] for each in depths), default=0), max((each[1] for each in depths), default=0)
+
+    def _fills(self) -> list[tuple[float, int]]:
+        """Return how long the gate was open between two closings, and by how many messages the queue grew."""
+        found: list[tuple[float, int]] = []
+        closings = sorted((run, mono, messages) for run, mono, messages, _ in self._closings)
+        for run, mono, messages in self._openings:
+            place = bisect_right(closings, (run, mono, -1))
+            if place < len(closings) and closings[place][0] == run and self._is_inside(run, mono):
+                grown = closings[place][2] - messages
+                if grown > 0:
+                    found.append((closings[place][1] - mono, grown))
+        return found
 
     def _count_blocks(self) -> None:
         found = self._found

@@ -4,8 +4,9 @@ Theory of operation. A heap has the next event of each client: a message to publ
 that arrive, the end of a service, an acknowledgement that arrives. Each event sets the broker's time, acts on the core
 as a protocol would, and gives the broker turns until it has nothing more to do at once. Nothing of the flow control is
 modelled: gates, lines, deadlines, credit and dispatching are those of the broker. What is left out are the costs of
-the broker and the sockets: a message takes no time in them, besides half a round trip each way. Arrivals are at the
-time when their publish reaches the broker.
+the broker and the sockets: a message takes no time in them, besides half a round trip each way. Where the workload has
+a pace, messages enter the queue no faster, those that were held included. Arrivals are at the time when their publish
+reaches the broker.
 """
 
 from __future__ import annotations
@@ -32,10 +33,12 @@ from penstock_simulation.outcome import Outcome
 from penstock_simulation.services import Service
 from penstock_simulation.workload import Workload
 
-ARRIVAL, CONFIRM, DELIVERY, DONE, ACKNOWLEDGEMENT = range(5)
+ARRIVAL, CONFIRM, DELIVERY, DONE, ACKNOWLEDGEMENT, ENTRY = range(6)
 """Kinds of events."""
 TURNS = 1000
 """Turns of waiting producers that the broker gives at once."""
+TOGETHER_S = 0.001
+"""Seconds within which messages enter at once, where there is a pace."""
 HOLD_BYTES = 1 << 40
 """Bytes that the broker may hold of a simulated connection: its window bounds it, and nothing else."""
 
@@ -60,6 +63,8 @@ class _Publisher:
         """Its next arrival; None after the last one."""
         self.expected = False
         """True if an event for that is due; not while its source stands still."""
+        self.waits = False
+        """True if it publishes on when the pace lets more messages in."""
 
 
 class _Subscriber:
@@ -102,6 +107,13 @@ class Simulation:
         self._events: list[tuple[float, int, int, int, int]] = []
         self._serial = 0
         self._now = 0.0
+        self._gap = 1 / workload.pace if workload.pace else 0.0
+        self._enters_at = 0.0
+        """When the next message may enter, by the pace."""
+        self._resumes = False
+        """True if an event for what waits for that is due."""
+        self._waiting: deque[_Publisher] = deque()
+        """Publishers that wait for it."""
         self.meter = Meter(self.queue, len(self._subscribers))
 
     def _producer(self, index: int) -> Producer:
@@ -164,6 +176,12 @@ class Simulation:
             self._receive(who, number)
         elif kind == DONE:
             self._finish(who, number)
+        elif kind == ENTRY:
+            self._resumes = False
+            for _ in range(len(self._waiting)):
+                publisher = self._waiting.popleft()
+                publisher.waits = False
+                self._publish(publisher)
         else:
             subscriber = self._subscribers[who]
             subscriber.session.unsettled.acknowledge(number, True, self._now)
@@ -199,12 +217,39 @@ class Simulation:
 
     def _publish(self, publisher: _Publisher) -> None:
         """Publish what the window admits."""
-        producer = publisher.producer
+        producer, queue = publisher.producer, self.queue
         while publisher.backlog and len(publisher.sent) < publisher.window:
+            # A publish would let all who wait pass before it.
+            if self._gap and queue.gate.open and (self.broker.turns.pending or not self._room()):
+                if not publisher.waits:
+                    publisher.waits = True
+                    self._waiting.append(publisher)
+                self._resume_later()
+                return
+            before = queue.tail
             arrival = publisher.backlog.popleft()
             producer.publish(self._route, b"", arrival.octets + OVERHEAD)
             publisher.sent[int(producer.confirms.published)] = arrival.at
+            self._enter(int(queue.tail - before))
             self.meter.note_depth()
+
+    def _room(self) -> int:
+        """Return how many messages may enter now."""
+        if not self._gap:
+            return TURNS
+        if self._enters_at <= self._now:
+            return max(1, int(TOGETHER_S / self._gap))
+        return int(max(0.0, self._now + TOGETHER_S - self._enters_at) / self._gap)
+
+    def _resume_later(self) -> None:
+        """Go on when the pace lets more messages in."""
+        if not self._resumes:
+            self._resumes = True
+            self._at(max(self._enters_at, self._now), ENTRY, 0)
+
+    def _enter(self, messages: int) -> None:
+        """Count messages that have entered."""
+        self._enters_at = max(self._enters_at, self._now) + messages * self._gap
 
     def _receive(self, who: int, number: int) -> None:
         subscriber = self._subscribers[who]
@@ -243,7 +288,9 @@ class Simulation:
     def _turns(self) -> None:
         broker = self.broker
         while True:
-            more = broker.run(TURNS)
+            room, before = self._room(), self.queue.tail
+            more = broker.run(room)
+            self._enter(int(self.queue.tail - before))
             batch = broker.next_batch()
             while batch is not None:
                 self._deliver(batch)
@@ -258,6 +305,9 @@ class Simulation:
             for producer in broker.take_confirming():
                 self._confirm(producer)
             if not more and not broker.pending() and not broker.has_dirty():
+                break
+            if not room:
+                self._resume_later()
                 break
         self.meter.note_depth()
 

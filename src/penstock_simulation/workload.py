@@ -87,6 +87,8 @@ class Workload:
     """Time of a confirm or an acknowledgement on the network, there and back."""
     seed: int = 1
     queue: str = field(default="queue")
+    pace: float = 0.0
+    """Most messages a second that enter the queue while it is filled, of all producers together; 0 for no limit."""
     blocked: float = 0.0
     """Share of the producers' time for which they were blocked when it was recorded."""
 

@@ -122,8 +122,12 @@ def test_other_clients_get_blocks_too(broker: BrokerProcess, exclusive: bool) ->
         channel = connection.channel()
         replies = channel.queue_declare(some_name("replies"), exclusive=exclusive).method.queue
         properties = pika.BasicProperties(reply_to=replies)
-        asked = {"cursor": name, "queues": [name], "token": 1, "queue": name, "lo": 0, "hi": 40}
-        for operation in ("cursor.attach", "cursor.range"):
+        holder = {"cursor": name, "token": 1}
+        for operation, fields in (
+            ("cursor.attach", {"queues": [name]}),
+            ("cursor.range", {"queue": name, "lo": 0, "hi": 40}),
+        ):
+            asked = {**holder, **fields}
             channel.basic_publish("penstock.control", operation, json.dumps(asked).encode(), properties)
         found: list[bytes] = []
         while len(found) < 2:

@@ -12,9 +12,9 @@ from penstock.core.message import Envelope, Message
 from penstock.core.queue.indexed_ready_queue import CHUNK, REACH_WORK
 from penstock.core.queue.queue import Queue
 from penstock.core.settings import changes
-from penstock.flow.work import SHARE
+from penstock.flow.work import AT_ONCE, SHARE
 from penstock.setting_names import read_settings
-from tests.support.control_requests import answers, request
+from tests.support.control_requests import answers, known_to, request
 from tests.support.driven_connection import Dialogue, make_driver, publish
 
 MOST_A_STEP = 300
@@ -44,7 +44,7 @@ class Readers:
         found = self.vhost.cursors.get(cursor)
         before = len(answers(self.driver))
         token = found.token if found is not None else 0
-        self.client.say(request(operation, cursor=cursor, token=token, **fields))
+        self.client.say(request(operation, **known_to(operation, cursor=cursor, token=token), **fields))
         return answers(self.driver)[before:]
 
     def turn(self) -> list[Any]:
@@ -108,7 +108,8 @@ def test_first_look_at_very_many_messages_takes_a_share_a_turn(operation: str) -
     desk.put("q", count)
     desk.ask("cursor.attach", "c", queues=["q"])
     desk.driver.broker.delete_queue(desk.queue("answers"))
-    data = request(operation, cursor="c", token=1, start={"q": 0}, queue="q", lo=count - 1, hi=count)
+    fields = known_to(operation, start={"q": 0}, queue="q", lo=count - 1, hi=count)
+    data = request(operation, cursor="c", token=1, **fields)
     desk.vhost.declare_queue("answers", {}, False, False, None, None)
     client = Dialogue(desk.driver)
     desk.driver.scheduler.begin_turn()
@@ -151,7 +152,7 @@ def test_query_that_settles_very_many_messages_takes_a_share_a_turn(operation: s
     assert ready.taken == CHUNK
     count = int(queue.messages)
     end = {"q": 3 * share}
-    data = request(operation, cursor="c", token=token, settle=end, start=end, end=end, query="etl")
+    data = request(operation, cursor="c", token=token, **known_to(operation, settle=end, start=end, end=end))
     desk.driver.scheduler.begin_turn()
     desk.driver.scheduler.receive(desk.client.connection, data)
     turns = 0
@@ -162,6 +163,23 @@ def test_query_that_settles_very_many_messages_takes_a_share_a_turn(operation: s
         turns += 1
     assert turns >= 3
     assert desk.vhost.cursors["c"].position("q").settled == 3 * share
+
+
+def test_messages_that_are_settled_in_slices_are_one_settlement() -> None:
+    many = 3 * int(AT_ONCE)
+    desk = Readers("q")
+    queue = desk.queue("q")
+    desk.put("q", many)
+    desk.ask("cursor.attach", "c", queues=["q"])
+    desk.ask("cursor.plan", "c", start={"q": 0})
+    token, now = desk.vhost.cursors["c"].token, desk.driver.broker.now
+    desk.client.connection.receive(request("cursor.settle", cursor="c", token=token, end={"q": many}))
+    assert queue.messages == many - AT_ONCE
+    while queue.messages:
+        now += 0.001
+        desk.driver.begin(now)
+        desk.driver.run_turn()
+    assert queue.counters.settlements == 1
 
 
 def test_plan_of_a_cursor_at_the_end_of_very_many_messages_takes_none_of_them_into_the_index() -> None:

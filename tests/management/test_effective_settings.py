@@ -14,7 +14,7 @@ def rows(found: list[dict[str, object]]) -> dict[str, tuple[object, object]]:
 
 def test_effective_settings_of_a_queue_say_where_each_comes_from() -> None:
     house = House()
-    house.queue("a", capacity_messages=100)
+    house.queue("a", capacity_messages=100, x_single_active_consumer=True)
     changes.set_settings(house.broker, "queue", "#", read_settings("queue", "#", {"hold-deadline": 7}))
     found = rows(queue_settings(house.broker, house.vhost.queue("a")))
     assert found["capacity-messages"] == (100, "argument capacity-messages=100")
@@ -22,6 +22,7 @@ def test_effective_settings_of_a_queue_say_where_each_comes_from() -> None:
     assert found["hold-deadline"] == (7, "pattern '#', set by command: hold-deadline=7")
     assert found["message-ttl"] == (None, "default")
     assert found["overflow"] == ("block", "default")
+    assert found["single-active-consumer"] == (True, "argument x-single-active-consumer=true")
 
 
 def test_thresholds_of_a_small_capacity_say_why_they_are_lower_than_by_default() -> None:

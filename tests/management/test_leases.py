@@ -158,7 +158,7 @@ def test_lease_settles_nothing_and_is_no_cursor_by_name() -> None:
     desk = Desk("q")
     desk.ask("lease.open", queues=["q"])
     name = desk.vhost.queues["q"].cursors[0].name
-    assert "no cursor" in desk.ask("cursor.settle", cursor=name, token=0, lease=1, end={"q": 5})["text"]
+    assert "no cursor" in desk.ask("cursor.settle", cursor=name, token=0, end={"q": 5})["text"]
     assert desk.vhost.queues["q"].messages == 10
     assert desk.vhost.cursors == {}
 

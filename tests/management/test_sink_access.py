@@ -15,6 +15,7 @@ from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, method_frame
 from tests.support.access_of import access_of
 from tests.support.block_encoder import encode_published
+from tests.support.control_requests import known_to
 from tests.support.driven_connection import Dialogue, make_driver, methods, publish
 
 BATCH = {"query": "q", "batch": 0, "run": "r", "write": "w", "exchange": "", "routing_key": "q"}
@@ -59,7 +60,7 @@ class AppSink:
         return self.request("publish.block", data, "application/vnd.penstock.block")
 
     def ask(self, operation: str, **fields: object) -> Any:
-        self.client.say(self.request(operation, json.dumps({**BATCH, **fields}).encode()))
+        self.client.say(self.request(operation, json.dumps({**known_to(operation, **BATCH), **fields}).encode()))
         return self.answer()
 
     def answer(self) -> Any:

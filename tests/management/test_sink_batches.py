@@ -14,6 +14,7 @@ from penstock.protocols.amqp091.content_frames import body_of
 from penstock.wire.amqp091.codec import Properties
 from tests.profiles import examples
 from tests.support.block_encoder import encode_published
+from tests.support.control_requests import known_to
 from tests.support.driven_connection import Dialogue, make_driver, publish
 
 
@@ -38,7 +39,8 @@ class Task:
 
     def ask(self, operation: str, **fields: object) -> Any:
         given = {"query": "q", "batch": 0, "run": "r", "write": "w", "exchange": "", "routing_key": "out"}
-        return self.answer(self._publish(operation, json.dumps({**given, "delivery": "dedup", **fields}).encode()))
+        asked = {**known_to(operation, **given, delivery="dedup"), **fields}
+        return self.answer(self._publish(operation, json.dumps(asked).encode()))
 
     def block(self, kind: str, first: int, rows: list[bytes], **ids: object) -> str:
         given = {"query": "q", "batch": 0, "run": "r", "write": "w", "exchange": "", "routing_key": "out"}

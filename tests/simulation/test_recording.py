@@ -239,3 +239,34 @@ def test_closed_time_counts_as_in_the_analysis_of_the_whole_log() -> None:
     assert (whole.seconds, whole.measures()["closed"], whole.measures()["crossings"]) == (35.0, 7.0 / 35.0, 2)
     part = record(records, "orders", 2005.0, 3011.0)
     assert (part.seconds, part.measures()["closed"], part.measures()["crossings"]) == (26.0, 2.0 / 26.0, 1)
+
+
+def test_queue_fills_in_the_replay_as_fast_as_it_was_recorded() -> None:
+    """A reader settles 400 at once; four producers need half a second to fill the queue again."""
+    about = {"kind": "queue", "gate": "orders", "vhost": "/", "queue": "orders"}
+    marks = {"capacity_messages": 410, "stop_messages": 400, "resume_messages": 300}
+    records: list[dict[str, Any]] = [
+        {"event": "start", "wall": START},
+        {"event": "queue", "wall": START, **about, **marks},
+    ]
+    names = [f"p{number}" for number in range(4)]
+    for name in names:
+        records.append({"event": "blocked", "wall": START, **about, "producer": name})
+        records.append({"event": "producer", "wall": START + 10, **about, "producer": name, "in_messages": 100})
+    records.append({"event": "gate-closed", "wall": START, **about, "messages": 401, "bytes": 401 * 760})
+    for second in range(1, 21):
+        at = START + second
+        sample = {"in_messages": 401, "settled_messages": 401, "settlements": 1, "seconds": 1.0, "sizes": SIZES}
+        records.append({"event": "depth", "wall": at, **about, "messages": 401, "bytes": 401 * 760, **sample})
+        records.append({"event": "gate-opened", "wall": at + 0.2, **about, "messages": 0, "bytes": 0})
+        records.append({"event": "gate-closed", "wall": at + 0.7, **about, "messages": 401, "bytes": 401 * 760})
+    found = record(records, "orders")
+    assert found.pace == pytest.approx(802)
+    comparison = compare(found, found.candidate(), None)
+    assert found.measures()["closed"] == pytest.approx(0.52, abs=0.03)
+    assert comparison.same.closed == pytest.approx(found.measures()["closed"], rel=0.2)
+    assert comparison.same.crossings == pytest.approx(found.crossings, rel=0.2)
+
+
+def test_queue_of_producers_that_are_seldom_blocked_has_no_pace() -> None:
+    assert record(log(), "orders").pace == 0.0

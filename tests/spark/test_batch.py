@@ -230,3 +230,21 @@ def test_spark_reads_a_batch_with_and_without_pushing_filters(spark, broker, pus
     finally:
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
     assert broker.depth(queue) == 20
+
+
+@pytest.mark.spark
+def test_worker_of_a_task_leaves_what_it_has_loaded_out_of_collection_once(spark):
+    def frozen(_: int) -> tuple[int, int]:
+        import gc
+
+        from pyspark_penstock.connections import freeze_worker
+
+        freeze_worker()
+        first = gc.get_freeze_count()
+        later = [[number] for number in range(1_000)]
+        freeze_worker()
+        return first, gc.get_freeze_count() - first + len(later) - 1_000
+
+    ((count, more),) = spark.sparkContext.parallelize([0], 1).map(frozen).collect()
+    assert count > 1_000, "the modules of PySpark"
+    assert more == 0

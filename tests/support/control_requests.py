@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock.core.settings import changes
 from penstock.driver.driver import BrokerDriver
+from penstock.management.control_fields import FIELDS
 from penstock.protocols.amqp091.content_frames import body_of
 from penstock.setting_names import read_settings
 from penstock.wire.amqp091.codec import Properties
@@ -32,6 +33,11 @@ def with_patterns() -> BrokerDriver:
 def request(operation: str, **fields: object) -> bytes:
     properties = Properties(reply_to="answers")
     return publish(operation, json.dumps(fields).encode(), properties=properties, exchange="penstock.control")
+
+
+def known_to(operation: str, **fields: object) -> dict[str, object]:
+    """Return those of the fields that an operation has."""
+    return {name: value for name, value in fields.items() if name in FIELDS[operation]}
 
 
 def answers(driver: BrokerDriver) -> list[Any]:

@@ -51,6 +51,7 @@ from penstock.management import (
 from penstock.management.answer_text import OCTETS_A_UNIT, text_steps
 from penstock.management.block_body import BlockBody
 from penstock.management.certificates import answer_reload
+from penstock.management.control_fields import check_fields
 from penstock.management.control_request import IMPORT, PUBLISH_BLOCK, ControlRequest, octets_max
 from penstock.management.cursor_api import CursorApi
 from penstock.management.definitions_import import answer_import
@@ -164,8 +165,7 @@ class ControlApi:
             if operation == IMPORT:
                 request.unread = body
             else:
-                _check_values(operation, body)
-                request.read(body)
+                _read(request, operation, body)
             in_steps = self._in_steps.get(operation)
             if in_steps is not None:
                 self.node.start(self._answer_in_steps(request, self._audited(request, operation, in_steps)), connection)
@@ -348,6 +348,13 @@ def _lists(node: Node) -> dict[str, Callable[[ControlRequest], Steps[dict[str, o
         "status": lambda request: answer_status(node, request),
         "top": lambda request: queue_ranking.answer_top(node, request),
     }
+
+
+def _read(request: ControlRequest, operation: str, body: bytes) -> None:
+    """Take the fields of a body. Raises PreconditionFailed (406) for one that the operation does not have."""
+    _check_values(operation, body)
+    request.read(body)
+    check_fields(operation, request.fields)
 
 
 def _properties_for(request: ControlRequest, content_type: str) -> Properties:

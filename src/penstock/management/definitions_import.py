@@ -14,7 +14,8 @@ from penstock.core.settings.changes import copied_steps
 from penstock.errors import BrokerError, NotFound, PreconditionFailed, ResourceError
 from penstock.flow.work import Steps
 from penstock.log_ids import CHANGED
-from penstock.management.control_request import ControlRequest
+from penstock.management.control_fields import check_fields
+from penstock.management.control_request import IMPORT, ControlRequest
 from penstock.management.definitions_access import (
     PermissionKind,
     TopicPermissionKind,
@@ -132,6 +133,7 @@ def answer_import(node: Node, request: ControlRequest) -> Steps[Shape]:
     except JsonError as error:
         raise PreconditionFailed(f"the body of a control request must be a JSON object: {error}") from None
     request.fields = reader.found
+    check_fields(IMPORT, request.fields)
     text = request.fields.pop("definitions", None)
     if not isinstance(text, str):
         raise PreconditionFailed("'definitions' must be a string: the text of a file")

@@ -217,6 +217,6 @@ def _check_unknown(subject: str, name: str, value: object) -> None:
         return
     check_foreign(subject, name)
     if name.removeprefix("x-").startswith(FLOW_PREFIXES) or name.startswith((*FLOW_PREFIXES, "x-max")):
-        near = nearest(name, [*OURS, *ALIASES])
+        near = nearest(name, [*OURS, *ALIASES, *sorted(FEATURES)])
         hint = f"; did you mean {near}?" if near else f"; known are {', '.join(OURS)}"
         raise PreconditionFailed(f"{subject}: unknown argument {name}={shown(value)}{hint}")

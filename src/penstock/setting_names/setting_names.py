@@ -340,5 +340,11 @@ FLOW_PREFIXES: Final = (
     "dead-le",
     "disk-",
     "min-disk",
+    "max-pr",
+    "single-active",
+    "queue-type",
+    "message-t",
+    "delivery-l",
+    "expire",
 )
-"""Prefixes of flow-control arguments: an unknown argument with one is refused as a misspelling."""
+"""Prefixes of settings and features, without x-: an unknown argument with one is refused as a misspelling."""

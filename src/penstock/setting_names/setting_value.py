@@ -254,6 +254,8 @@ def _choice(subject: str, name: str, value: object, known: dict[str, str], what:
 
 def shown(value: object, quoted: bool = False) -> str:
     """Return a value as text for a message; text that is not a number in quotes, if `quoted`."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
     if isinstance(value, bytes):
         value = value.decode(errors="replace")
     text = repr(value) if quoted else str(value)

@@ -95,7 +95,7 @@ class QueueCounters:
         """Bytes (charges) of all messages that have left the queue; their number follows from tail and depth."""
         self.settlements: i64 = 0
         """Moments at which messages were settled, any number at each."""
-        self.settled_at: float = 0.0
+        self.settled_at: float = -1.0
         """The last one: monotonic seconds."""
         self.delivered: i64 = 0
         self.delivered_bytes: i64 = 0
