@@ -255,6 +255,9 @@ class PublisherCore(Window):
                     raise FlowControlTimeout(limit, self.describe(size))
                 if self.take(wait):
                     return
+                if self.credit <= 0 and self.is_attached:
+                    self.ask_room()  # The broker has taken its credit back meanwhile.
+                    self.engine.wake_output()
         except BaseException:
             self.leave(wait)
             raise
