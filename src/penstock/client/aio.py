@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self, cast
 
 from penstock.client import calls
-from penstock.client.calls import LOGGER, SLICE
+from penstock.client.calls import SLICE
 from penstock.client.engine.blocked import Blocked
 from penstock.client.engine.connection import Engine
 from penstock.client.engine.failures import ConnectionLost
@@ -134,7 +134,7 @@ class Connection:
             await lost.wait()
             lost.clear()
             error: Exception = self._error or ConnectionClosed(None, "it was lost")
-            LOGGER.warning("Connection to %s lost: %s", self.options, error)
+            calls.logger().warning("Connection to %s lost: %s", self.options, error)
             for pause in pauses(self.options):
                 await asyncio.sleep(pause)
                 try:
@@ -144,7 +144,7 @@ class Connection:
                     if is_final(failure):
                         break
                 else:
-                    LOGGER.info("Connected again to %s", self.options)
+                    calls.logger().info("Connected again to %s", self.options)
                     break
             if engine.lost_reason:
                 self._error = error if isinstance(error, ClientError) else None

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Final, Self, cast
 
 from penstock.client import calls
-from penstock.client.calls import LOGGER, SLICE
+from penstock.client.calls import SLICE
 from penstock.client.engine.blocked import Blocked
 from penstock.client.engine.connection import IDLE, Engine
 from penstock.client.engine.failures import ConfirmTimeout, ConnectionLost
@@ -125,7 +125,7 @@ class Connection:
         """Connect again; raises `ConnectionLost` when no more attempts are allowed."""
         engine = self._engine
         error: ClientError = ConnectionLost(None, engine.lost_reason)
-        LOGGER.warning("Connection to %s lost: %s", self.options, engine.lost_reason)
+        calls.logger().warning("Connection to %s lost: %s", self.options, engine.lost_reason)
         for pause in pauses(self.options):
             time.sleep(pause)
             engine.tick(self._clock())
@@ -136,7 +136,7 @@ class Connection:
                 if is_final(failure):
                     break
             else:
-                LOGGER.info("Connected again to %s", self.options)
+                calls.logger().info("Connected again to %s", self.options)
                 return
         lost = ConnectionLost(None, str(error))
         engine.lose(lost, False, self._clock())

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.client.engine.connection import Engine
 from penstock.client.engine.terms import ConnectionTerms
 from penstock.client.engine.waits import Steps
 from penstock.client.options import queue_arguments
 
-LOGGER: Final = logging.getLogger("penstock")
+if TYPE_CHECKING:
+    from logging import Logger
 
 PROTOCOLS: Final = {"auto": ("amqp10", "amqp091"), "amqp091": ("amqp091",), "amqp10": ("amqp10",)}
 """Protocols that are tried, by the option `protocol`."""
@@ -30,11 +30,18 @@ def engine_of(protocol: str, terms: ConnectionTerms) -> Engine:
     return Engine091(terms)
 
 
+def logger() -> Logger:
+    """Return the log of all clients, "penstock"."""
+    import logging  # It takes 4 ms, and most programs have nothing to log here.
+
+    return logging.getLogger("penstock")
+
+
 def log_notices(engine: Engine) -> None:
     """Write the warnings of an engine to the log."""
     notices, engine.notices = engine.notices, []
     for text in notices:
-        LOGGER.warning("%s", text)
+        logger().warning("%s", text)
 
 
 def call_callbacks(receipt: Any) -> None:
@@ -44,7 +51,7 @@ def call_callbacks(receipt: Any) -> None:
         try:
             callback(receipt)
         except Exception:
-            LOGGER.exception("A callback of a receipt has raised")
+            logger().exception("A callback of a receipt has raised")
 
 
 def declaring_queue(
