@@ -109,12 +109,13 @@ class Connection:
     async def _try(self, address: Address) -> None:
         loop, engine = self._in_loop(), self._core()
         timeout = self.options["connect_timeout"]
-        engine.terms = self.options.connection_terms(address, heartbeat=HEARTBEAT)
+        engine.terms = calls.login_terms(self.options, address, HEARTBEAT)
         name = address.host if self.options.tls is not None else None
         try:
             async with asyncio.timeout(timeout):
                 await loop.create_connection(lambda: _Wire(self), *address, ssl=self.options.tls, server_hostname=name)
                 await self.run(engine.opening())
+                calls.renew_later(engine, self.options)
         except (OSError, TimeoutError) as error:
             self._drop()
             raise explain(address, error, timeout) from error

@@ -87,7 +87,7 @@ class Connection:
 
     def _try(self, address: Address) -> None:
         engine, timeout = self._engine, self.options["connect_timeout"]
-        engine.terms = self.options.connection_terms(address, heartbeat=0.0)
+        engine.terms = calls.login_terms(self.options, address, 0.0)
         try:
             deadline = self._clock() + timeout
             sock = socket.create_connection(address, timeout)
@@ -108,6 +108,7 @@ class Connection:
                 self._turn(left, again=False)
             engine.woken.clear()
             opened.check()
+            calls.renew_later(engine, self.options)
         except (OSError, ValueError) as error:
             self._drop()
             raise explain(address, error, timeout) from error

@@ -257,7 +257,8 @@ class Options:
         self.tls: SSLContext | None = None
         self.hosts: tuple[Address, ...] = ()
         self.user, self.password, self.virtual_host = "guest", "guest", "/"
-        self.token: Callable[[], Any] | str | None = None
+        self.token: Callable[[], str] | str | None = None
+        """Token in the place of the password, or a function that returns one: at each login, and before it expires."""
         self._container = f"penstock-{os.urandom(6).hex()}"
         files = self._read_url(url)
         for name, value in keywords.items():
@@ -321,6 +322,11 @@ class Options:
         except ValueError:
             raise ValueError(f"the port of {text.rpartition(':')[0] or text} is not a number from 0 to 65535") from None
         return Address(parts.hostname or "127.0.0.1", default if port is None else port)
+
+    def secret(self) -> str:
+        """Return the password, or a token."""
+        token = self.token
+        return self.password if token is None else token if isinstance(token, str) else token()
 
     def connection_terms(self, address: Address, *, heartbeat: float) -> ConnectionTerms:
         """Return the terms of a connection to one of the hosts; `heartbeat` counts where no option says it."""

@@ -34,6 +34,8 @@ ENDED: Final = 4
 REQUESTS_MAX: Final = 64
 """Most control requests without an answer."""
 CONTROL_EXCHANGE: Final = "penstock.control"
+UPDATE_SECRET: Final = "connection.update-secret"
+"""Name of the call that gives the broker a newer token."""
 JSON_TYPE: Final = "application/json"
 ERROR_TYPE: Final = "application/vnd.penstock.error+json"
 
