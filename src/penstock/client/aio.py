@@ -54,6 +54,11 @@ class Connection:
         self._reconnecting: asyncio.Task[None] | None = None
         self._error: ClientError | None = None
 
+    def forked(self) -> None:
+        """End it without a word to the broker: this process was forked from the one that opened it."""
+        calls.end_forked(self._core())
+        self._transport = None  # It is left alone: the selector is shared with the parent.
+
     # Opening and closing
 
     def __await__(self) -> Generator[Any, None, Connection]:
@@ -84,6 +89,7 @@ class Connection:
         except BaseException:
             self._engine = None
             raise
+        calls.end_at_fork(self)
         if self.options["reconnect"]:
             self._reconnecting = loop.create_task(self._keep(self._lost))
         return self

@@ -74,6 +74,13 @@ class Connection:
                 if protocol == protocols[-1]:
                     raise
 
+        calls.end_at_fork(self)
+
+    def forked(self) -> None:
+        """End it without a word to the broker: this process was forked from the one that opened it."""
+        calls.end_forked(self._engine)
+        self._drop()
+
     # Opening and closing
 
     def _try_hosts(self) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
 
 from typing_extensions import override
 
 from penstock.client.engine.connection import OPEN, UPDATE_SECRET, Engine
 from penstock.client.engine.terms import ConnectionTerms
 from penstock.client.engine.waits import Steps
+from penstock.client.errors import ConnectionClosed
 from penstock.client.options import Address, Options, queue_arguments
 from penstock.flow.timers import NEVER, TimerHandler
 
@@ -31,6 +34,34 @@ def engine_of(protocol: str, terms: ConnectionTerms) -> Engine:
     from penstock.client.engine.amqp091.connection import Engine091
 
     return Engine091(terms)
+
+
+FORKED: Final = "it belongs to the process that opened it; connect again after a fork"
+_OPEN: Final[WeakSet[Any]] = WeakSet()
+"""Connections of this process."""
+
+
+def end_at_fork(connection: Any) -> None:
+    """Call `forked` of a connection in each process that is forked from this one."""
+    _OPEN.add(connection)
+
+
+def _forked() -> None:
+    """End all connections in a process that was just forked: their sockets are its parent's."""
+    for connection in list(_OPEN):
+        connection.forked()
+    _OPEN.clear()
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork.
+    os.register_at_fork(after_in_child=_forked)
+
+
+def end_forked(engine: Engine) -> None:
+    """End the engine of a connection that is its parent's; no callback is called."""
+    engine.lost_reason = FORKED
+    engine.lose(ConnectionClosed(None, FORKED), False, engine.now)
+    engine.woken.clear()
 
 
 RENEW_AT: Final = 0.8
