@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self, cast
 
 from penstock.client import calls
-from penstock.client.calls import SLICE
+from penstock.client.calls import PUSH, SLICE
 from penstock.client.engine.blocked import Blocked
 from penstock.client.engine.connection import Engine
 from penstock.client.engine.failures import ConnectionLost
@@ -473,6 +473,8 @@ class Publisher:
                 at = core.publish_some(piece, 0, result)
                 if at < len(piece):
                     await run(core.sending_slice(piece[at:], result, timeout))
+                elif len(core.engine.out) > PUSH:
+                    self._connection.after()
                 if progress is not None:
                     progress(result)
         return await run(core.finishing(result, timeout))

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Final, Self, cast
 
 from penstock.client import calls
-from penstock.client.calls import SLICE
+from penstock.client.calls import PUSH, SLICE
 from penstock.client.engine.blocked import Blocked
 from penstock.client.engine.connection import IDLE, Engine
 from penstock.client.engine.failures import ConfirmTimeout, ConnectionLost
@@ -36,8 +36,6 @@ RECEIVE: Final = 256 * 1024
 """Octets of one read."""
 UNSENT: Final = 512 * 1024
 """Octets that are kept for a broker that does not read, before publishers wait."""
-PUSH: Final = 32 * 1024
-"""Octets of output at which they are sent within a batch."""
 
 
 def connect(url: str = "amqp://", **options: object) -> Connection:

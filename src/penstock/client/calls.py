@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 PROTOCOLS: Final = {"auto": ("amqp10", "amqp091"), "amqp091": ("amqp091",), "amqp10": ("amqp10",)}
 """Protocols that are tried, by the option `protocol`."""
+PUSH: Final = 32 * 1024
+"""Octets of output at which they are sent within a batch: more at once do not fit into the socket's buffer."""
 SLICE: Final = 256
 """Messages that `send_many` takes from its iterable at a time."""
 
