@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 
 import pytest
 
 import penstock
 import penstock.sync
-from tests.client.conversations import both_protocols, depth_of, fresh, received, url_of
+from tests.client.conversations import both_protocols, depth_of, fresh, received, until, url_of
+from tests.support.brokers import BrokerProcess, serving
 
 BLOCKING_FORK = """
 import os, penstock, penstock.sync
@@ -174,3 +178,54 @@ async def test_hundred_thousand_refused_messages_are_listed(broker_url: str, pro
         assert (result.confirmed, result.refused_count, result.unknown) == (0, 100_000, 0)
         assert [item.index for item in result.refused] == list(range(100_000))
         assert await connection.delete_queue(queue) == 1
+
+
+@pytest.fixture(scope="module")
+def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with serving(tmp_path_factory.mktemp("own")) as process:
+        yield process
+
+
+BODY = bytes(10_000)
+PILE = 3000
+"""Messages that together are more than sockets and client hold for a broker that does not read."""
+WIDE = {"window": PILE, "producerWindowSize": -1}
+
+
+@both_protocols
+async def test_broker_that_stops_reading_stops_publishers(own_broker: BrokerProcess, protocol: str) -> None:
+    async with penstock.connect(url_of(own_broker.url, protocol, **WIDE)) as connection:
+        publisher = connection.publisher(await connection.declare_queue(fresh(), exclusive=True))
+        await publisher.send(b"first")
+        result = penstock.SendResult()
+        os.kill(own_broker.pid, signal.SIGSTOP)
+        sending = asyncio.create_task(publisher.send_many((BODY for _ in range(PILE)), result=result))
+        try:
+            await until(lambda: (found := publisher.blocked) is not None and found.cause in ("socket", "credit"))
+            assert result.taken < PILE
+            with pytest.raises(penstock.FlowControlTimeout):
+                await publisher.send(b"x", timeout=0.1)
+        finally:
+            os.kill(own_broker.pid, signal.SIGCONT)
+        await sending
+        assert (result.confirmed, result.taken) == (PILE, PILE)
+
+
+@both_protocols
+def test_broker_that_stops_reading_stops_blocking_calls(own_broker: BrokerProcess, protocol: str) -> None:
+    with penstock.sync.connect(url_of(own_broker.url, protocol, **WIDE)) as connection:
+        publisher = connection.publisher(connection.declare_queue(fresh(), exclusive=True))
+        publisher.send(b"first")
+        receipts = []
+        os.kill(own_broker.pid, signal.SIGSTOP)
+        try:
+            while isinstance(found := publisher.try_publish(BODY), penstock.Receipt):
+                receipts.append(found)
+            assert found.cause in ("socket", "credit")
+            assert len(receipts) < PILE
+            with pytest.raises(penstock.FlowControlTimeout):
+                publisher.send(b"x", timeout=0.1)
+        finally:
+            os.kill(own_broker.pid, signal.SIGCONT)
+        assert publisher.drain()
+        assert {receipt.state for receipt in receipts} == {"confirmed"}

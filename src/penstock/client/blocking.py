@@ -322,6 +322,13 @@ class Connection:
             except OSError:  # It would block, or is broken: the next read says why.
                 return False
 
+    def _push_within_bound(self) -> bool:
+        """Send what can be sent, and stop or continue publishers; return whether all is sent."""
+        engine, done = self._engine, self.push()
+        if engine.is_congested == done:
+            engine.congest(not done and len(self._unsent) + len(engine.out) > UNSENT)
+        return done
+
     def _turn(self, timeout: float | None, again: bool = True) -> bool:
         """Send, and read once, waiting at most `timeout` seconds (None: until a timer is due); connect again if needed.
 
@@ -332,9 +339,7 @@ class Connection:
             if not again or engine.phase != IDLE:
                 raise ConnectionLost(None, engine.lost_reason or "it is closed")
             self._reconnect()
-        done = self.push()
-        if engine.is_congested == done:
-            engine.congest(not done and len(self._unsent) > UNSENT)
+        done = self._push_within_bound()
         data = self._read()
         if data is None:
             due = engine.next_deadline()
@@ -380,7 +385,7 @@ class Connection:
     def pushed(self) -> None:
         """Send what was published, unless a batch is open; at 32 KiB in a batch as well."""
         if self._batches == 0 or len(self._engine.out) > PUSH:
-            self.push()
+            self._push_within_bound()
             self._after()
 
     @contextmanager
