@@ -199,15 +199,15 @@ async def test_broker_that_stops_reading_stops_publishers(own_broker: BrokerProc
         await publisher.send(b"first")
         result = penstock.SendResult()
         os.kill(own_broker.pid, signal.SIGSTOP)
-        sending = asyncio.create_task(publisher.send_many((BODY for _ in range(PILE)), result=result))
-        try:
-            await until(lambda: (found := publisher.blocked) is not None and found.cause in ("socket", "credit"))
-            assert result.taken < PILE
-            with pytest.raises(penstock.FlowControlTimeout):
-                await publisher.send(b"x", timeout=0.1)
-        finally:
-            os.kill(own_broker.pid, signal.SIGCONT)
-        await sending
+        async with asyncio.TaskGroup() as group:
+            group.create_task(publisher.send_many((BODY for _ in range(PILE)), result=result))
+            try:
+                await until(lambda: (found := publisher.blocked) is not None and found.cause in ("socket", "credit"))
+                assert result.taken < PILE
+                with pytest.raises(penstock.FlowControlTimeout):
+                    await publisher.send(b"x", timeout=0.1)
+            finally:
+                os.kill(own_broker.pid, signal.SIGCONT)
         assert (result.confirmed, result.taken) == (PILE, PILE)
 
 
