@@ -11,8 +11,6 @@ In a program of one's own::
 
 from functools import cache
 from importlib import import_module
-from importlib.machinery import EXTENSION_SUFFIXES
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.version import VERSION
@@ -97,6 +95,9 @@ def compiled() -> bool:
 
     Python prefers an extension module to the source of the same name beside it, so the files are all that counts.
     """
+    from importlib.machinery import EXTENSION_SUFFIXES
+    from pathlib import Path  # A client that sends one message has no need of it.
+
     here = Path(__file__).parent
     sources = [path for name in _PURE_PACKAGES for path in (here / name).rglob("*.py") if path.name != "__init__.py"]
     return bool(sources) and all(

@@ -56,6 +56,8 @@ def test_option_is_read(url: str, keywords: dict[str, object], name: str, value:
         ("amqp://?producerMaxRate=0", "producerMaxRate='0' is not valid: it must be -1 or a whole number from 1 on"),
         ("amqp://?consumerMaxRate=1.5", "a whole number"),
         ("amqp://?flow_control_wait_failure=soon", "0 or -1 or seconds from 0.001 on"),
+        ("amqp://?window=inf", "window='inf' is not valid: it must be a whole number from 1 on"),
+        ("amqp://?timeout=nan", "timeout='nan' is not valid: it must be seconds from 0.001 on"),
         ("amqp://?protocol=mqtt", "one of auto, amqp091, amqp10"),
         ("amqp://?reconnect=maybe", "true or false"),
         ("amqp://?cacertfile=x", "cacertfile is for amqps:// URLs"),

@@ -25,6 +25,7 @@ INTERFACES = {
             *("amqp10/requests", "amqp10/sasl", "amqp10/session"),
         )
     },
+    "limits.py": "a number",
     "sync.py": "names; tests/client/test_blocking.py tests what they are of",
     "core/consume/context.py": "what sessions use of the broker; tests/core/test_broker.py tests the broker",
     "core/publish/context.py": "what publishers use of the broker; tests/core/test_broker.py tests the broker",

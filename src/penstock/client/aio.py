@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self, cast
 
 from penstock.client import calls
-from penstock.client.calls import LOGGER, SLICE
+from penstock.client.calls import PUSH, SLICE
 from penstock.client.engine.blocked import Blocked
 from penstock.client.engine.connection import Engine
 from penstock.client.engine.failures import ConnectionLost
@@ -54,6 +54,11 @@ class Connection:
         self._reconnecting: asyncio.Task[None] | None = None
         self._error: ClientError | None = None
 
+    def forked(self) -> None:
+        """End it without a word to the broker: this process was forked from the one that opened it."""
+        calls.end_forked(self._core())
+        self._transport = None  # It is left alone: the selector is shared with the parent.
+
     # Opening and closing
 
     def __await__(self) -> Generator[Any, None, Connection]:
@@ -84,6 +89,7 @@ class Connection:
         except BaseException:
             self._engine = None
             raise
+        calls.end_at_fork(self)
         if self.options["reconnect"]:
             self._reconnecting = loop.create_task(self._keep(self._lost))
         return self
@@ -109,12 +115,13 @@ class Connection:
     async def _try(self, address: Address) -> None:
         loop, engine = self._in_loop(), self._core()
         timeout = self.options["connect_timeout"]
-        engine.terms = self.options.connection_terms(address, heartbeat=HEARTBEAT)
+        engine.terms = calls.login_terms(self.options, address, HEARTBEAT)
         name = address.host if self.options.tls is not None else None
         try:
             async with asyncio.timeout(timeout):
                 await loop.create_connection(lambda: _Wire(self), *address, ssl=self.options.tls, server_hostname=name)
                 await self.run(engine.opening())
+                calls.renew_later(engine, self.options)
         except (OSError, TimeoutError) as error:
             self._drop()
             raise explain(address, error, timeout) from error
@@ -134,7 +141,7 @@ class Connection:
             await lost.wait()
             lost.clear()
             error: Exception = self._error or ConnectionClosed(None, "it was lost")
-            LOGGER.warning("Connection to %s lost: %s", self.options, error)
+            calls.logger().warning("Connection to %s lost: %s", self.options, error)
             for pause in pauses(self.options):
                 await asyncio.sleep(pause)
                 try:
@@ -144,7 +151,7 @@ class Connection:
                     if is_final(failure):
                         break
                 else:
-                    LOGGER.info("Connected again to %s", self.options)
+                    calls.logger().info("Connected again to %s", self.options)
                     break
             if engine.lost_reason:
                 self._error = error if isinstance(error, ClientError) else None
@@ -466,6 +473,8 @@ class Publisher:
                 at = core.publish_some(piece, 0, result)
                 if at < len(piece):
                     await run(core.sending_slice(piece[at:], result, timeout))
+                elif len(core.engine.out) > PUSH:
+                    self._connection.after()
                 if progress is not None:
                     progress(result)
         return await run(core.finishing(result, timeout))

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Final, Self, cast
 
 from penstock.client import calls
-from penstock.client.calls import LOGGER, SLICE
+from penstock.client.calls import PUSH, SLICE
 from penstock.client.engine.blocked import Blocked
 from penstock.client.engine.connection import IDLE, Engine
 from penstock.client.engine.failures import ConfirmTimeout, ConnectionLost
@@ -36,8 +36,6 @@ RECEIVE: Final = 256 * 1024
 """Octets of one read."""
 UNSENT: Final = 512 * 1024
 """Octets that are kept for a broker that does not read, before publishers wait."""
-PUSH: Final = 32 * 1024
-"""Octets of output at which they are sent within a batch."""
 
 
 def connect(url: str = "amqp://", **options: object) -> Connection:
@@ -74,6 +72,13 @@ class Connection:
                 if protocol == protocols[-1]:
                     raise
 
+        calls.end_at_fork(self)
+
+    def forked(self) -> None:
+        """End it without a word to the broker: this process was forked from the one that opened it."""
+        calls.end_forked(self._engine)
+        self._drop()
+
     # Opening and closing
 
     def _try_hosts(self) -> None:
@@ -87,7 +92,7 @@ class Connection:
 
     def _try(self, address: Address) -> None:
         engine, timeout = self._engine, self.options["connect_timeout"]
-        engine.terms = self.options.connection_terms(address, heartbeat=0.0)
+        engine.terms = calls.login_terms(self.options, address, 0.0)
         try:
             deadline = self._clock() + timeout
             sock = socket.create_connection(address, timeout)
@@ -108,6 +113,7 @@ class Connection:
                 self._turn(left, again=False)
             engine.woken.clear()
             opened.check()
+            calls.renew_later(engine, self.options)
         except (OSError, ValueError) as error:
             self._drop()
             raise explain(address, error, timeout) from error
@@ -125,7 +131,7 @@ class Connection:
         """Connect again; raises `ConnectionLost` when no more attempts are allowed."""
         engine = self._engine
         error: ClientError = ConnectionLost(None, engine.lost_reason)
-        LOGGER.warning("Connection to %s lost: %s", self.options, engine.lost_reason)
+        calls.logger().warning("Connection to %s lost: %s", self.options, engine.lost_reason)
         for pause in pauses(self.options):
             time.sleep(pause)
             engine.tick(self._clock())
@@ -136,7 +142,7 @@ class Connection:
                 if is_final(failure):
                     break
             else:
-                LOGGER.info("Connected again to %s", self.options)
+                calls.logger().info("Connected again to %s", self.options)
                 return
         lost = ConnectionLost(None, str(error))
         engine.lose(lost, False, self._clock())
@@ -316,6 +322,13 @@ class Connection:
             except OSError:  # It would block, or is broken: the next read says why.
                 return False
 
+    def _push_within_bound(self) -> bool:
+        """Send what can be sent, and stop or continue publishers; return whether all is sent."""
+        engine, done = self._engine, self.push()
+        if engine.is_congested == done:
+            engine.congest(not done and len(self._unsent) + len(engine.out) > UNSENT)
+        return done
+
     def _turn(self, timeout: float | None, again: bool = True) -> bool:
         """Send, and read once, waiting at most `timeout` seconds (None: until a timer is due); connect again if needed.
 
@@ -326,9 +339,7 @@ class Connection:
             if not again or engine.phase != IDLE:
                 raise ConnectionLost(None, engine.lost_reason or "it is closed")
             self._reconnect()
-        done = self.push()
-        if engine.is_congested == done:
-            engine.congest(not done and len(self._unsent) > UNSENT)
+        done = self._push_within_bound()
         data = self._read()
         if data is None:
             due = engine.next_deadline()
@@ -374,7 +385,7 @@ class Connection:
     def pushed(self) -> None:
         """Send what was published, unless a batch is open; at 32 KiB in a batch as well."""
         if self._batches == 0 or len(self._engine.out) > PUSH:
-            self.push()
+            self._push_within_bound()
             self._after()
 
     @contextmanager

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-import logging
+import os
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
 
-from penstock.client.engine.connection import Engine
+from typing_extensions import override
+
+from penstock.client.engine.connection import OPEN, UPDATE_SECRET, Engine
 from penstock.client.engine.terms import ConnectionTerms
 from penstock.client.engine.waits import Steps
-from penstock.client.options import queue_arguments
+from penstock.client.errors import ConnectionClosed
+from penstock.client.options import Address, Options, queue_arguments
+from penstock.flow.timers import NEVER, TimerHandler
 
-LOGGER: Final = logging.getLogger("penstock")
+if TYPE_CHECKING:
+    from logging import Logger
 
 PROTOCOLS: Final = {"auto": ("amqp10", "amqp091"), "amqp091": ("amqp091",), "amqp10": ("amqp10",)}
 """Protocols that are tried, by the option `protocol`."""
+PUSH: Final = 32 * 1024
+"""Octets of output at which they are sent within a batch: more at once do not fit into the socket's buffer."""
 SLICE: Final = 256
 """Messages that `send_many` takes from its iterable at a time."""
 
@@ -30,11 +38,112 @@ def engine_of(protocol: str, terms: ConnectionTerms) -> Engine:
     return Engine091(terms)
 
 
+FORKED: Final = "it belongs to the process that opened it; connect again after a fork"
+_OPEN: Final[WeakSet[Any]] = WeakSet()
+"""Connections of this process."""
+
+
+def end_at_fork(connection: Any) -> None:
+    """Call `forked` of a connection in each process that is forked from this one."""
+    _OPEN.add(connection)
+
+
+def _forked() -> None:
+    """End all connections in a process that was just forked: their sockets are its parent's."""
+    for connection in list(_OPEN):
+        connection.forked()
+    _OPEN.clear()
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork.
+    os.register_at_fork(after_in_child=_forked)
+
+
+def end_forked(engine: Engine) -> None:
+    """End the engine of a connection that is its parent's; no callback is called."""
+    engine.lost_reason = FORKED
+    engine.lose(ConnectionClosed(None, FORKED), False, engine.now)
+    engine.woken.clear()
+
+
+RENEW_AT: Final = 0.8
+"""Part of a token's life after which it is renewed."""
+RENEW_AGAIN: Final = 10.0
+"""Seconds after which a token is asked for again if there was none."""
+
+
+class Renewal(TimerHandler):
+    """Renewal of a connection's token, which is a function's to make; `renew_later` begins it."""
+
+    def __init__(self, engine: Engine, options: Options) -> None:
+        super().__init__()
+        self._engine = engine
+        self._options = options
+
+    @override
+    def on_deadline(self, now: float) -> float:
+        self._engine.woken.append(self)  # The shell releases it.
+        return NEVER
+
+    def release(self) -> None:
+        """Give the broker a new token; one that it refuses ends the connection."""
+        engine = self._engine
+        if engine.phase != OPEN:
+            return
+        try:
+            token = self._options.secret()
+        except Exception:
+            logger().exception("There is no new token; it is asked for again in %g s", RENEW_AGAIN)
+            engine.timers.add(self, engine.now + RENEW_AGAIN)
+            return
+        engine.call(UPDATE_SECRET, {"new_secret": token})
+        engine.wake_output()
+        self.begin(token)
+
+    def begin(self, token: str) -> None:
+        """Expect the renewal of a token in time."""
+        left = seconds_left(token)
+        if left is not None:
+            self._engine.timers.add(self, self._engine.now + max(left * RENEW_AT, 1.0))
+
+
+def seconds_left(token: str) -> float | None:
+    """Return the seconds until a token (JWT, RFC 7519) expires; None if it does not, or says nothing of it."""
+    import json
+    import time
+    from base64 import urlsafe_b64decode
+
+    part = token.split(".")[1] if token.count(".") == 2 else ""
+    try:
+        claims = json.loads(urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+        return float(claims["exp"]) - time.time()
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def login_terms(options: Options, address: Address, heartbeat: float) -> ConnectionTerms:
+    """Return the terms of one login, with a token of its own."""
+    return options.connection_terms(address, heartbeat=heartbeat)._replace(password=options.secret())
+
+
+def renew_later(engine: Engine, options: Options) -> None:
+    """Renew the token of a connection that is open before it expires, if a function makes it."""
+    if callable(options.token):
+        Renewal(engine, options).begin(engine.terms.password)
+
+
+def logger() -> Logger:
+    """Return the log of all clients, "penstock"."""
+    import logging  # It takes 4 ms, and most programs have nothing to log here.
+
+    return logging.getLogger("penstock")
+
+
 def log_notices(engine: Engine) -> None:
     """Write the warnings of an engine to the log."""
     notices, engine.notices = engine.notices, []
     for text in notices:
-        LOGGER.warning("%s", text)
+        logger().warning("%s", text)
 
 
 def call_callbacks(receipt: Any) -> None:
@@ -44,7 +153,7 @@ def call_callbacks(receipt: Any) -> None:
         try:
             callback(receipt)
         except Exception:
-            LOGGER.exception("A callback of a receipt has raised")
+            logger().exception("A callback of a receipt has raised")
 
 
 def declaring_queue(

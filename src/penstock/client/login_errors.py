@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from penstock.client.errors import REPLY
-from penstock.wire.amqp091.spec import ReplyCode
 
 FIRST_STEP = "an answer to the protocol header"
 """First step of a login, whose failures have causes of their own."""
@@ -11,6 +10,8 @@ FIRST_STEP = "an answer to the protocol header"
 
 def why_closed(user: str, step: str, code: int | None, text: str, *, is_encrypted: bool) -> str:
     """Return why the broker closed the connection where `step` was due."""
+    from penstock.wire.amqp091.spec import ReplyCode  # A login over AMQP 1.0 that succeeds has no need of it.
+
     if code == ReplyCode.ACCESS_REFUSED:
         return f"the broker refuses {user}; check user, password and permissions ({text})"
     if step == FIRST_STEP and code is not None:

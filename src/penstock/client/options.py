@@ -7,15 +7,13 @@ The names are Artemis' and Qpid's. Case, `_`, `-` and `.` in a name do not count
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable, Mapping
+from math import isfinite
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from penstock.client.engine.terms import ConnectionTerms, PublisherTerms, ReceiverTerms
 from penstock.client.tls import TLS_FIELDS
-from penstock.setting_names.near import nearest
-from penstock.setting_names.units import BYTES, TIMES, amount
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -167,6 +165,8 @@ def option_of(name: str, scopes: tuple[str, ...]) -> tuple[Option, int]:
     found = _BY_NAME.get(plain(name))
     known = [each for option in OPTIONS if option.scope in scopes for each in (option.name, *option.aliases)]
     if found is None:
+        from penstock.setting_names.near import nearest
+
         near = nearest(name, known, 0.5)
         hint = f"did you mean {near}?" if near else f"known are {', '.join(known)}"
         raise ValueError(f"unknown option {name}; {hint}")
@@ -190,7 +190,7 @@ def read_value(name: str, option: Option, value: object, unit: int = 1000) -> An
             raise _invalid(name, value, "true or false")
         return flag
     number = _number(kind, value, unit)
-    if number is None:
+    if number is None or not isfinite(number):
         raise _invalid(name, value, _rule(option))
     if number not in option.special and number < option.least:
         raise _invalid(name, value, _rule(option))
@@ -209,15 +209,22 @@ def _number(kind: str, value: object, unit: int) -> float | None:
         return value if unit == 1000 or kind != "seconds" or value <= 0 else value / 1000
     if not isinstance(value, str):
         return None
-    units: Mapping[str, int] = TIMES if kind == "seconds" else BYTES if kind == "bytes" else {}
-    with_unit = amount(value, units)
-    if with_unit is not None:
-        return float(with_unit) / 1000 if kind == "seconds" else float(with_unit)
     try:
         number = float(value)
     except ValueError:
+        return _with_unit(kind, value)
+    return _number(kind, int(number) if number.is_integer() else number, unit)
+
+
+def _with_unit(kind: str, text: str) -> float | None:
+    """Return an amount with a unit in seconds or bytes; None if it is none."""
+    from penstock.setting_names.units import BYTES, TIMES, amount  # They take 20 ms.
+
+    units: Mapping[str, int] = TIMES if kind == "seconds" else BYTES if kind == "bytes" else {}
+    found = amount(text, units)
+    if found is None:
         return None
-    return None if number != number else _number(kind, int(number) if number.is_integer() else number, unit)
+    return float(found) / 1000 if kind == "seconds" else float(found)
 
 
 def _rule(option: Option) -> str:
@@ -250,8 +257,9 @@ class Options:
         self.tls: SSLContext | None = None
         self.hosts: tuple[Address, ...] = ()
         self.user, self.password, self.virtual_host = "guest", "guest", "/"
-        self.token: Callable[[], Any] | str | None = None
-        self._container = f"penstock-{secrets.token_hex(6)}"
+        self.token: Callable[[], str] | str | None = None
+        """Token in the place of the password, or a function that returns one: at each login, and before it expires."""
+        self._container = f"penstock-{os.urandom(6).hex()}"
         files = self._read_url(url)
         for name, value in keywords.items():
             if name in ("tls", "token"):
@@ -315,6 +323,11 @@ class Options:
             raise ValueError(f"the port of {text.rpartition(':')[0] or text} is not a number from 0 to 65535") from None
         return Address(parts.hostname or "127.0.0.1", default if port is None else port)
 
+    def secret(self) -> str:
+        """Return the password, or a token."""
+        token = self.token
+        return self.password if token is None else token if isinstance(token, str) else token()
+
     def connection_terms(self, address: Address, *, heartbeat: float) -> ConnectionTerms:
         """Return the terms of a connection to one of the hosts; `heartbeat` counts where no option says it."""
         wanted = self["heartbeat"]
@@ -329,7 +342,7 @@ class Options:
             heartbeat=heartbeat if wanted is None else wanted,
             name=self["name"],
             container=self["container_id"] or self._container,
-            nonce=secrets.token_hex(16),
+            nonce=os.urandom(16).hex(),
             call_timeout=self["timeout"],
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 
 from penstock.client.errors import ConnectError, LoginRefused, WrongProtocol, WrongServer
@@ -19,6 +18,8 @@ def pauses(options: Options) -> Iterator[float]:
 
     A pause is a random part, at least half, of a time that doubles: clients that lost one broker do not return at once.
     """
+    import random  # Most connections are never lost.
+
     delay, most, attempts = options["reconnect_delay"], options["reconnect_delay_max"], options["reconnect_attempts"]
     while attempts != 0:
         yield random.uniform(delay / 2, delay)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -26,6 +25,7 @@ def tls_context(
     Raises `ValueError` that names the file which cannot be used. Without `verify` anybody may pose as the broker.
     """  # fmt: skip
     import ssl  # It takes 15 ms, and most connections do without.
+    from pathlib import Path
 
     for path in (ca, certificate, key):
         if path is not None and not Path(path).is_file():

@@ -14,7 +14,7 @@ from mypy_extensions import i64
 from penstock.content.header_values import headers_from_json
 from penstock.content.properties import Properties
 from penstock.errors import PreconditionFailed
-from penstock.setting_names.setting_value import NAME_MAX
+from penstock.limits import NAME_MAX
 
 INT32: Final = 4
 INT64: Final = 8

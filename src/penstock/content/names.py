@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.errors import PreconditionFailed
-from penstock.setting_names.setting_value import NAME_MAX
+from penstock.limits import NAME_MAX
 
 CC: Final = "CC"
 BCC: Final = "BCC"

@@ -19,7 +19,7 @@ from penstock.core.journal.group import JournalGroup
 from penstock.core.large_content import is_large, number_of
 from penstock.core.message import BccEnvelope, Envelope, StoredMessage
 from penstock.flow.timers import NEVER
-from penstock.setting_names.setting_value import NAME_MAX
+from penstock.limits import NAME_MAX
 
 FORMAT: Final = 1
 """Format of rows, and of notes (settlement_codec.py)."""

@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from penstock.errors import NotImplementedHere, PreconditionFailed
+from penstock.limits import NAME_MAX
 from penstock.setting_names import setting_names
 from penstock.setting_names.near import nearest
 from penstock.setting_names.units import BYTES, TIMES, amount
 
-NAME_MAX: Final = 255
-"""Octets of a name or routing key (AMQP 0-9-1 section 4.2.5.3)."""
 NUMBER_MAX: Final = 1 << 62
 """Largest number: above it, 64-bit arithmetic of depths could overflow."""
 MILLISECONDS_MAX: Final = 1 << 53

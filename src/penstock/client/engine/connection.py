@@ -8,7 +8,6 @@ what is in `woken`, logs `notices`, and closes the transport if `fault` is set. 
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, Final
 
 from librt.strings import BytesWriter
@@ -35,6 +34,8 @@ ENDED: Final = 4
 REQUESTS_MAX: Final = 64
 """Most control requests without an answer."""
 CONTROL_EXCHANGE: Final = "penstock.control"
+UPDATE_SECRET: Final = "connection.update-secret"
+"""Name of the call that gives the broker a newer token."""
 JSON_TYPE: Final = "application/json"
 ERROR_TYPE: Final = "application/vnd.penstock.error+json"
 
@@ -336,6 +337,8 @@ class Engine(Wakes):
 
     def ask(self, operation: str, arguments: dict[str, Any], call: Call) -> Call:
         """Begin a control operation whose answer goes to `call`; return it."""
+        import json  # Most programs only send and receive.
+
         self.request_number += 1
         number = f"{self.epoch}.{self.request_number}"
         self.requests[number] = call
@@ -355,6 +358,8 @@ class Engine(Wakes):
         if kind != JSON_TYPE and kind != ERROR_TYPE:
             self.finish(call, ClientError(f"the broker answered with the content type {kind}"))
             return
+        import json
+
         found = json.loads(body)
         if kind == ERROR_TYPE:
             self.finish(call, ControlError(int(found["code"]), str(found["name"]), str(found["text"])))

@@ -246,7 +246,7 @@ class PublisherCore(Window):
         self.stand(wait)
         if self.credit <= 0 and self.is_attached:
             self.ask_room()
-        self._expect_notice()
+        self._expect_notice(limit)
         try:
             while True:
                 yield wait
@@ -255,6 +255,9 @@ class PublisherCore(Window):
                     raise FlowControlTimeout(limit, self.describe(size))
                 if self.take(wait):
                     return
+                if self.credit <= 0 and self.is_attached:
+                    self.ask_room()  # The broker has taken its credit back meanwhile.
+                    self.engine.wake_output()
         except BaseException:
             self.leave(wait)
             raise
@@ -288,7 +291,7 @@ class PublisherCore(Window):
         if wait.deadline < self.due:
             self._arm_at(wait.deadline)
         if self.notice_at == NEVER:
-            self._expect_notice()
+            self._expect_notice(limit)
         try:
             yield wait
         finally:
@@ -381,7 +384,7 @@ class PublisherCore(Window):
             result.wait = wait
             self.results.append(result)
             self._arm_at(wait.deadline)
-            self._expect_notice()
+            self._expect_notice(limit)
             try:
                 yield wait
             finally:
@@ -429,11 +432,12 @@ class PublisherCore(Window):
                 following = min(following, max(bucket.ready_at(now), now + 0.001))
         return following
 
-    def _expect_notice(self) -> None:
+    def _expect_notice(self, limit: float) -> None:
+        """Look after this wait at half of its time: most end before, and the broker need not be asked about them."""
         if self.notice_at == NEVER and self.terms.notify_period > 0:
-            self.notice_at = self.wakes.now + self.terms.notify_period
+            self.notice_at = self.wakes.now + min(self.terms.notify_period, limit) / 2
             self._arm_at(self.notice_at)
-            if self.may_write or self.is_stopped:
+            if self.is_stopped:
                 self.ask_why()
 
     def _arm_at(self, when: float) -> None:
@@ -450,6 +454,7 @@ class PublisherCore(Window):
         passed = now - since
         if passed < period * 0.99:
             self.notice_at = since + period
+            self.ask_why()
             return
         seconds = round(passed / period) * period
         found = self.describe()

@@ -25,7 +25,7 @@ from penstock.content.names import is_name
 from penstock.core.routing.binding import EXCHANGE, QUEUE
 from penstock.core.vhost import VirtualHost
 from penstock.errors import InvalidField, NotFound
-from penstock.setting_names.setting_value import NAME_MAX
+from penstock.limits import NAME_MAX
 from penstock.wire.amqp10.neutral_properties import percent_decoded
 from penstock.wire.amqp10.node_addresses import EXCHANGES, QUEUES
 

@@ -12,7 +12,7 @@ from typing_extensions import override
 from penstock.client.engine.amqp091.channel import Channel
 from penstock.client.engine.amqp091.publisher import EXACT_FLOW, Publisher091
 from penstock.client.engine.amqp091.receiver import Receiver091
-from penstock.client.engine.connection import CLOSING, CONTROL_EXCHANGE, JSON_TYPE, OPENING, Engine
+from penstock.client.engine.connection import CLOSING, CONTROL_EXCHANGE, JSON_TYPE, OPENING, UPDATE_SECRET, Engine
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receiver import ReceiverCore
 from penstock.client.engine.terms import ConnectionTerms, PublisherTerms, ReceiverTerms
@@ -201,7 +201,11 @@ class Engine091(Engine):
             for call in self.calls:
                 self.finish(call)
             self.calls.clear()
-        elif found != spec.CONNECTION_UPDATE_SECRET_OK:
+        elif found == spec.CONNECTION_UPDATE_SECRET_OK:
+            for call in [call for call in self.calls if call.what == UPDATE_SECRET][:1]:
+                self.calls.remove(call)
+                self.finish(call)
+        else:
             raise CodecError(f"{method.name} on channel 0")
 
     def _start(self, method: Method) -> None:
@@ -310,12 +314,21 @@ class Engine091(Engine):
 
     @override
     def call(self, name: str, arguments: dict[str, Any]) -> Call:
+        if name == UPDATE_SECRET:
+            return self._update_secret(str(arguments["new_secret"]))
         method, answer = CALLS[name]
         call = Call(name, (answer,))
         self.to_declare.append(Declaration(call, method, arguments))
         self.calls.append(call)
         if len(self.to_declare) == 1:
             self._declare_next()
+        return call
+
+    def _update_secret(self, secret: str) -> Call:
+        call = Call(UPDATE_SECRET)
+        self.calls.append(call)
+        self.out.write(method_frame(0, spec.CONNECTION_UPDATE_SECRET, new_secret=secret.encode(), reason="renewed"))
+        self.wake_output()
         return call
 
     def _declare_next(self) -> None:

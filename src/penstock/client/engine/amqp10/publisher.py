@@ -140,7 +140,7 @@ class Publisher10(PublisherCore):
         if flow.drain:
             self.sent += max(self.credit, 0)
             self.credit = 0
-            link.session.write_flow(link, self.sent, 0, len(self.line), True, self.engine.out)
+            link.session.write_flow(link, self.sent, 0, self._waiting(), True, self.engine.out)
         elif flow.echo:
             self.ask_room()
         self.review()
@@ -176,7 +176,11 @@ class Publisher10(PublisherCore):
     def ask_room(self) -> None:
         link = self.link
         if link is not None:
-            link.session.write_flow(link, self.sent, max(self.credit, 0), len(self.line), False, self.engine.out)
+            link.session.write_flow(link, self.sent, max(self.credit, 0), self._waiting(), False, self.engine.out)
+
+    def _waiting(self) -> int:
+        """Return how many messages wait for credit: those with a place in their hand have not used it yet."""
+        return len(self.line) + int(self.granted)
 
     @override
     def check_size(self, size: i64) -> None:

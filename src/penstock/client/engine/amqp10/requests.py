@@ -13,7 +13,7 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.client.engine.amqp10.session import Link, Session
-from penstock.client.engine.connection import CONTROL_EXCHANGE, JSON_TYPE
+from penstock.client.engine.connection import CONTROL_EXCHANGE, JSON_TYPE, UPDATE_SECRET
 from penstock.client.engine.waits import Call
 from penstock.client.errors import ChannelClosed, ClientError
 from penstock.content.properties import Properties
@@ -268,6 +268,8 @@ class Control(RequestPair):
 
 def request_of(name: str, arguments: dict[str, Any]) -> tuple[str, str, object]:
     """Return method, path and body of the request that declares or deletes what a method of AMQP 0-9-1 does."""
+    if name == UPDATE_SECRET:
+        return "PUT", "/auth/tokens", str(arguments["new_secret"]).encode()
     if name.startswith("queue.") and "bind" not in name:
         path = f"/queues/{_part(arguments['queue'])}"
         if name == "queue.declare":

@@ -1,0 +1,6 @@
+"""Limits that every part of the package keeps."""
+
+from typing import Final
+
+NAME_MAX: Final = 255
+"""Octets of a name or routing key (AMQP 0-9-1 section 4.2.5.3)."""

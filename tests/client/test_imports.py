@@ -1,0 +1,63 @@
+"""Imports of the client: what a first message does not need is not imported, which would cost 10 to 100 ms."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.client.conversations import PROTOCOLS, fresh, url_of
+
+BLOCKING = """
+import sys
+before = set(sys.modules)
+import penstock.sync
+with penstock.sync.connect({url!r}) as connection:
+    connection.declare_queue({queue!r}, exclusive=True)
+    connection.publisher({queue!r}).send(b"first")
+print(*(set(sys.modules) - before))
+"""
+ASYNCHRONOUS = """
+import asyncio, sys
+before = set(sys.modules)
+import penstock
+async def main():
+    async with penstock.connect({url!r}) as connection:
+        await connection.declare_queue({queue!r}, exclusive=True)
+        await connection.publisher({queue!r}).send(b"first")
+asyncio.run(main())
+print(*(set(sys.modules) - before))
+"""
+SLOW = {"ssl", "logging", "logging.config", "json", "pathlib", "dataclasses", "fractions", "random", "secrets", "hmac"}
+"""Modules of the standard library that a first message does not need."""
+UNUSED = {"control", "connection", "channel", "publisher", "stream"}
+"""Modules of `penstock.client` that it does not need."""
+MOST = {"amqp091": 46, "amqp10": 68}
+"""Most modules of the package that a protocol and a shell need."""
+
+
+def imported(program: str, url: str, protocol: str) -> set[str]:
+    """Return the modules that a program has imported in a process of its own, `penstock` without its name."""
+    text = program.format(url=url_of(url, protocol), queue=fresh())
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_first_message_imports_no_other_protocol_and_nothing_slow(broker_url: str, protocol: str) -> None:
+    found = imported(BLOCKING, broker_url, protocol)
+    assert found & (SLOW | {"asyncio"}) == set()
+    assert found & {f"penstock.client.{name}" for name in UNUSED} == set()
+    (other,) = set(PROTOCOLS) - {protocol}
+    assert [name for name in found if name.startswith((f"penstock.wire.{other}", "penstock.setting_names"))] == []
+    assert len([name for name in found if name.startswith("penstock")]) <= MOST[protocol]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_first_message_with_asyncio_imports_no_other_protocol(broker_url: str, protocol: str) -> None:
+    found = imported(ASYNCHRONOUS, broker_url, protocol)
+    assert found & (SLOW - {"ssl", "logging"}) == set()  # asyncio imports those two.
+    (other,) = set(PROTOCOLS) - {protocol}
+    assert [name for name in found if name.startswith((f"penstock.wire.{other}", "penstock.setting_names"))] == []
+    assert len([name for name in found if name.startswith("penstock")]) <= MOST[protocol]
