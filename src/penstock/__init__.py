@@ -20,7 +20,13 @@ from penstock.version import VERSION
 if TYPE_CHECKING:
     from penstock.client.aio import Connection, Publisher, Receiver, connect
     from penstock.client.engine.blocked import Blocked
-    from penstock.client.engine.failures import ConfirmTimeout, ConnectionLost, FlowControlTimeout, MessageRefused
+    from penstock.client.engine.failures import (
+        ConfirmTimeout,
+        ConnectionLost,
+        FlowControlTimeout,
+        MessageRefused,
+        ReplayUncertain,
+    )
     from penstock.client.engine.messages import Delivery, Message
     from penstock.client.engine.receipt import Receipt
     from penstock.client.engine.window import SendResult
@@ -57,6 +63,7 @@ __all__ = [
     "Publisher",
     "Receipt",
     "Receiver",
+    "ReplayUncertain",
     "SendResult",
     "__version__",
     "compiled",
@@ -78,7 +85,8 @@ _HOMES = {
     "Receipt": "penstock.client.engine.receipt",
     "SendResult": "penstock.client.engine.window",
     **dict.fromkeys(
-        ("ConfirmTimeout", "ConnectionLost", "FlowControlTimeout", "MessageRefused"), "penstock.client.engine.failures"
+        ("ConfirmTimeout", "ConnectionLost", "FlowControlTimeout", "MessageRefused", "ReplayUncertain"),
+        "penstock.client.engine.failures",
     ),
     **dict.fromkeys(
         (

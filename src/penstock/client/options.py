@@ -97,6 +97,14 @@ OPTIONS: Final = (
         environment=("PENSTOCK_FLOW_CONTROL_WAIT_NOTIFY_PERIOD", "QPID_FLOW_CONTROL_WAIT_NOTIFY_PERIOD"),
     ),
     Option("durable", PUBLISHER, "flag", True, "whether messages that do not say so are durable"),
+    Option(
+        "replay",
+        PUBLISHER,
+        "choice",
+        "again",
+        "what becomes of messages under way when the broker has lost its mark: sent again, or reported unknown",
+        choices=("again", "unknown"),
+    ),
     Option("mandatory", PUBLISHER, "flag", True, "whether a message that reaches no queue is refused"),
     Option(
         "consumerWindowSize",
@@ -252,6 +260,7 @@ class Options:
         self.user, self.password, self.virtual_host = "guest", "guest", "/"
         self.token: Callable[[], Any] | str | None = None
         self._container = f"penstock-{secrets.token_hex(6)}"
+        self._producer = secrets.token_hex(16)
         files = self._read_url(url)
         for name, value in keywords.items():
             if name in ("tls", "token"):
@@ -330,6 +339,7 @@ class Options:
             name=self["name"],
             container=self["container_id"] or self._container,
             nonce=secrets.token_hex(16),
+            producer=self._producer,
             call_timeout=self["timeout"],
         )
 
@@ -348,6 +358,7 @@ class Options:
             notify_period=found["flow_control_wait_notify_period"],
             durable=found["durable"],
             mandatory=found["mandatory"],
+            sends_uncertain=found["replay"] == "again",
             name=found["name"],
         )
 

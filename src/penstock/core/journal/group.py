@@ -172,6 +172,16 @@ class MetadataChange:
         self.deleted = gone
 
 
+class SealedState:
+    """An object whose state belongs to the operations of a group, as it is when the group is closed."""
+
+    __slots__ = ()
+
+    def sealed(self) -> object:
+        """Return the state as a durable object, which does not change later."""
+        raise NotImplementedError
+
+
 class PageOwner:
     """The pages of one queue, as the journal sees them; `QueuePager` implements it."""
 
@@ -193,6 +203,7 @@ class JournalGroup(StoredRow):
         "dead",
         "progressed",
         "changes",
+        "states",
         "listeners",
         "urgent",
         "settlement_records",
@@ -219,6 +230,8 @@ class JournalGroup(StoredRow):
         """Rows without messages."""
         self.progressed: list[QueueProgress] = []
         self.changes: list[MetadataChange] = []
+        self.states: list[SealedState] = []
+        """Objects whose state is written with it, as it is at its closing."""
         self.listeners: list[DurabilityListener] = []
         self.urgent: bool = False
         """True if it should be written at once: a client waits, or this is the last chance."""
@@ -286,6 +299,9 @@ class JournalGroup(StoredRow):
             page.storage.paged += page.persistent_messages
         for progress in self.progressed:
             progress.messages = progress.storage.has_stored()
+        for each in self.states:
+            self.changes.append(MetadataChange(each.sealed(), False))
+        self.states = []
 
     def assign_indexes(self) -> None:
         """Fill the runs and assign final indexes."""

@@ -26,7 +26,8 @@ from penstock.protocols.amqp10.dynamic_nodes import CreatedNode, DynamicNode, Se
 from penstock.protocols.amqp10.error_scopes import error_composite
 from penstock.protocols.amqp10.incoming_link import IncomingLink
 from penstock.protocols.amqp10.link import FIRST, MIXED, SECOND, SETTLED, UNSETTLED, link_key
-from penstock.protocols.amqp10.link_credit import attach_fields, link_properties
+from penstock.protocols.amqp10.link_credit import attach_fields, link_properties, window_properties
+from penstock.protocols.amqp10.link_lane import lane_properties, lane_request
 from penstock.protocols.amqp10.link_node import LinkNode
 from penstock.protocols.amqp10.management_link import REQUEST_OCTETS_MAX, RESPONSES, ManagementLink, response_queue
 from penstock.protocols.amqp10.outgoing_link import OutgoingLink
@@ -121,9 +122,13 @@ def _attach_incoming(session: AmqpSession, attach: Composite) -> None:
         session.engine.targets,
         session.connection.number,
     )
+    wanted = lane_request(link_properties(attach))
     suspended = session.engine.suspended
     suspended.steal(link_key(session, attach))
     link = IncomingLink(session, attach, target)
+    fields = attach_fields(link.credit)
+    if wanted is not None:
+        fields["properties"] = {**window_properties(link.credit), **lane_properties(link, wanted)}
     session.links.add(link)
     suspended.add(link.key, link)
     nodes = session.engine.nodes
@@ -141,7 +146,7 @@ def _attach_incoming(session: AmqpSession, attach: Composite) -> None:
             max_message_size=int(link.max_message_size),
             rcv_settle_mode=SECOND if link.second else FIRST,
             **link.resume(attach),
-            **attach_fields(link.credit),
+            **fields,
         )
     )
 
