@@ -16,8 +16,9 @@ ClientError
 ├── ConfirmTimeout      a message was sent, and no answer came until its time-out
 └── Timeout             no answer in time; the operation may still complete
 
-ConnectionLost, ReplayUncertain, MessageRefused, FlowControlTimeout and ConfirmTimeout are in `engine.failures`: they have a receipt, or
-what the broker says. All of them can be pickled, because they travel from Spark's executors to its driver.
+ConnectionLost, ReplayUncertain, MessageRefused, FlowControlTimeout and ConfirmTimeout are in `engine.failures`: they
+have a receipt, or what the broker says. All of them can be pickled, because they travel from Spark's executors to its
+driver.
 """
 
 from __future__ import annotations
