@@ -30,7 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="fail at once unless Penstock runs in this form (also: PENSTOCK_EXPECT)",
     )
     parser.addoption(
-        "--kill-rounds", type=int, default=2, help="how often a broker is killed in the middle of a client's sends"
+        "--kill-rounds", type=int, default=3, help="how often a broker is killed in the middle of a client's sends"
     )
 
 
