@@ -49,7 +49,7 @@ MARK: Final = "mark"
 """Progress of a query that publishes: of one partition of its batch, or of the whole batch."""
 
 LANE: Final = "lane"
-"""How far the publishes of a producer's lane are decided."""
+"""Mark of a producer's lane: the number up to which its publishes are decided."""
 
 
 def encode_metadata(change: MetadataChange) -> MetadataRecord:

@@ -17,7 +17,7 @@ from penstock.core.publish.producer_lanes import (
 )
 from penstock.core.publish.producer_state import ProducerState
 from penstock.core.publish.withdrawal import withdraw
-from penstock.errors import AccessRefused, Fenced, PreconditionFailed, ResourceError
+from penstock.errors import AccessRefused, Fenced, PreconditionFailed, ResourceError, ResourceLocked
 from tests.support.broker_fixture import House
 from tests.support.durable_broker import Kept
 from tests.support.sender_links import CHARGE
@@ -111,7 +111,7 @@ def test_higher_epoch_drops_what_the_session_before_holds_and_ends_it(house: Hou
     assert begun.taken == 2
     assert not session.outbox
     assert session.state is ProducerState.CLOSING
-    assert isinstance(session.closing, Fenced)
+    assert isinstance(session.closing, ResourceLocked)
     house.take("a")
     house.take("a")
     house.publish(session, "a", CHARGE)

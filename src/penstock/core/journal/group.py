@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from enum import IntEnum
 from typing import Final
 
@@ -386,3 +387,17 @@ class PageWrite:
     def end(self) -> i64:
         """Return the sequence after its last message."""
         return self.first + len(self.group.messages)
+
+
+class UnflushedConfirm:
+    """The first publish whose confirm waits for a journal group, and that group."""
+
+    __slots__ = ("number", "group")
+
+    def __init__(self, number: i64, group: JournalGroup) -> None:
+        self.number: i64 = number
+        self.group = group
+
+
+NONE_UNFLUSHED: Final[deque[UnflushedConfirm]] = deque(maxlen=0)
+"""That of a producer without persistent messages, as an empty deque has 640 octets."""

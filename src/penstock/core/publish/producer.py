@@ -21,7 +21,7 @@ from typing_extensions import override
 
 from penstock.core.consume.session import Session
 from penstock.core.gates.rate_gate import RateGate
-from penstock.core.journal.group import DurabilityListener, JournalGroup
+from penstock.core.journal.group import NONE_UNFLUSHED, DurabilityListener, JournalGroup, UnflushedConfirm
 from penstock.core.message import Message, StoredMessage
 from penstock.core.publish import admission
 from penstock.core.publish.admission import NOT_PREPAID
@@ -33,7 +33,6 @@ from penstock.core.publish.hold_events import ProducerEnded, begin_withheld, end
 from penstock.core.publish.producer_listener import NO_CLIENT, ProducerListener
 from penstock.core.publish.producer_state import PRODUCER_STATES, ProducerState
 from penstock.core.publish.publisher_counts import count_refused
-from penstock.core.publish.unflushed import NONE_UNFLUSHED, UnflushedConfirm
 from penstock.core.publish.waiting_publisher import WaitingPublisher, count_arrival
 from penstock.core.publish.withheld_run import WithheldRun
 from penstock.core.queue.pinned_room import PinnedRoom

@@ -24,7 +24,7 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.journal.group import JournalGroup, SealedState
-from penstock.errors import AccessRefused, Fenced, PreconditionFailed, ResourceError
+from penstock.errors import AccessRefused, Fenced, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.confirms import LaneNumbers
 from penstock.flow.timers import NEVER, TimerHandler
 
@@ -316,7 +316,7 @@ class ProducerLanes:
         session = lane.session
         assert session is not None
         self.leave(lane)
-        session.fail(Fenced(f"{lane.describe()} was continued by another session, with epoch {epoch}"))
+        session.fail(ResourceLocked(f"{lane.describe()} was continued by another session, with epoch {epoch}"))
 
     def _add(self, lane: Lane) -> None:
         user = self._users.get(lane.user)

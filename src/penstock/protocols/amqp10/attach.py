@@ -26,8 +26,8 @@ from penstock.protocols.amqp10.dynamic_nodes import CreatedNode, DynamicNode, Se
 from penstock.protocols.amqp10.error_scopes import error_composite
 from penstock.protocols.amqp10.incoming_link import IncomingLink
 from penstock.protocols.amqp10.link import FIRST, MIXED, SECOND, SETTLED, UNSETTLED, link_key
-from penstock.protocols.amqp10.link_credit import attach_fields, link_properties, window_properties
-from penstock.protocols.amqp10.link_lane import lane_properties, lane_request
+from penstock.protocols.amqp10.link_credit import link_properties
+from penstock.protocols.amqp10.link_lane import sender_fields
 from penstock.protocols.amqp10.link_node import LinkNode
 from penstock.protocols.amqp10.management_link import REQUEST_OCTETS_MAX, RESPONSES, ManagementLink, response_queue
 from penstock.protocols.amqp10.outgoing_link import OutgoingLink
@@ -122,19 +122,15 @@ def _attach_incoming(session: AmqpSession, attach: Composite) -> None:
         session.engine.targets,
         session.connection.number,
     )
-    wanted = lane_request(link_properties(attach))
     suspended = session.engine.suspended
     suspended.steal(link_key(session, attach))
     link = IncomingLink(session, attach, target)
-    fields = attach_fields(link.credit)
-    if wanted is not None:
-        fields["properties"] = {**window_properties(link.credit), **lane_properties(link, wanted)}
+    fields = sender_fields(link, attach)
     session.links.add(link)
     suspended.add(link.key, link)
-    nodes = session.engine.nodes
     if created is not None:
-        link.nodes.append(CreatedNode(nodes, created))
-    lasting = nodes.find(session.vhost, text)
+        link.nodes.append(CreatedNode(session.engine.nodes, created))
+    lasting = session.engine.nodes.find(session.vhost, text)
     if lasting is not None:
         link.nodes.append(SenderOfNode(lasting))
     session.send(

@@ -8,6 +8,8 @@ from mypy_extensions import i64
 
 from penstock.core.publish.producer_lanes import WINDOW_MAX, LaneRequest
 from penstock.errors import BrokerError, PreconditionFailed, ResourceError
+from penstock.protocols.amqp10.link_credit import attach_fields, link_properties, window_properties
+from penstock.wire.amqp10.composite import Composite
 from penstock.wire.amqp10.values import ULONG, Symbol, Typed
 
 if TYPE_CHECKING:
@@ -30,7 +32,23 @@ ATTACH_OCTETS: Final = 2048
 """Octets of the other fields of an attach, approximately."""
 
 
-def lane_request(properties: dict[str, object]) -> LaneRequest | None:
+def sender_fields(link: IncomingLink, attach: Composite) -> dict[str, object]:
+    """Begin the lane that an attach asks for, if it does; return the fields of ours that tell of it and of credit.
+
+    Raises BrokerError, and the link has ended then.
+    """
+    fields = attach_fields(link.credit)
+    try:
+        request = _request(link_properties(attach))
+        if request is not None:
+            fields["properties"] = {**window_properties(link.credit), **_begin(link, request)}
+    except BrokerError:
+        link.end(False)
+        raise
+    return fields
+
+
+def _request(properties: dict[str, object]) -> LaneRequest | None:
     """Return the lane that a sender asks for; None for none. Raises PreconditionFailed for an invalid request."""
     if PRODUCER not in properties:
         return None
@@ -43,27 +61,21 @@ def lane_request(properties: dict[str, object]) -> LaneRequest | None:
     )
 
 
-def lane_properties(link: IncomingLink, request: LaneRequest) -> dict[object, object]:
-    """Begin the lane of a link; return the properties that answer, none if there are too many lanes.
-
-    Raises BrokerError, and the link has ended then.
-    """
+def _begin(link: IncomingLink, request: LaneRequest) -> dict[object, object]:
+    """Begin a lane; return the properties that answer, none if there are too many lanes. Raises BrokerError."""
     session = link.session
-    producer = link.producer
+    octets = session.engine.peer_max_frame_size
+    fits: i64 = max((octets - ATTACH_OCTETS) // NUMBER_OCTETS, 0)
+    if request.window > fits:
+        raise PreconditionFailed(
+            f"'{WINDOW}' must be at most {fits}, not {request.window}: the answer has to fit into one of your frames "
+            f"of {octets} octets"
+        )
+    lanes = session.broker.producer_lanes
     try:
-        fits: i64 = (session.engine.peer_max_frame_size - ATTACH_OCTETS) // NUMBER_OCTETS
-        if request.window > fits:
-            raise PreconditionFailed(
-                f"'{WINDOW}' must be at most {max(int(fits), 0)}, not {request.window}: the answer has to fit into one "
-                f"of your frames of {session.engine.peer_max_frame_size} octets"
-            )
-        user = session.connection.access.user
-        begun = producer.broker.producer_lanes.begin(producer, session.vhost.name, user, request)
+        begun = lanes.begin(link.producer, session.vhost.name, session.connection.access.user, request)
     except ResourceError:
         return {}
-    except BrokerError:
-        link.end(False)
-        raise
     return {
         KNOWN: begun.known,
         TAKEN: Typed(ULONG, int(begun.taken)),
