@@ -29,6 +29,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=os.environ.get("PENSTOCK_EXPECT"),
         help="fail at once unless Penstock runs in this form (also: PENSTOCK_EXPECT)",
     )
+    parser.addoption(
+        "--kill-rounds", type=int, default=3, help="how often a broker is killed in the middle of a client's sends"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -36,6 +39,13 @@ def pytest_configure(config: pytest.Config) -> None:
     found = "compiled" if penstock.compiled() else "interpreted"
     if expected is not None and expected != found:
         raise pytest.UsageError(f"these tests were to run {expected}, but {penstock.__file__} is {found}")
+
+
+@pytest.fixture
+def kill_rounds(request: pytest.FixtureRequest) -> int:
+    """How often a broker is killed in the middle of a client's sends, with each protocol."""
+    rounds: int = request.config.getoption("--kill-rounds")
+    return rounds
 
 
 def pytest_report_header() -> str:

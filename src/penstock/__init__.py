@@ -18,7 +18,13 @@ from penstock.version import VERSION
 if TYPE_CHECKING:
     from penstock.client.aio import Connection, Publisher, Receiver, connect
     from penstock.client.engine.blocked import Blocked
-    from penstock.client.engine.failures import ConfirmTimeout, ConnectionLost, FlowControlTimeout, MessageRefused
+    from penstock.client.engine.failures import (
+        ConfirmTimeout,
+        ConnectionLost,
+        FlowControlTimeout,
+        MessageRefused,
+        ReplayUncertain,
+    )
     from penstock.client.engine.messages import Delivery, Message
     from penstock.client.engine.receipt import Receipt
     from penstock.client.engine.window import SendResult
@@ -55,6 +61,7 @@ __all__ = [
     "Publisher",
     "Receipt",
     "Receiver",
+    "ReplayUncertain",
     "SendResult",
     "__version__",
     "compiled",
@@ -76,7 +83,8 @@ _HOMES = {
     "Receipt": "penstock.client.engine.receipt",
     "SendResult": "penstock.client.engine.window",
     **dict.fromkeys(
-        ("ConfirmTimeout", "ConnectionLost", "FlowControlTimeout", "MessageRefused"), "penstock.client.engine.failures"
+        ("ConfirmTimeout", "ConnectionLost", "FlowControlTimeout", "MessageRefused", "ReplayUncertain"),
+        "penstock.client.engine.failures",
     ),
     **dict.fromkeys(
         (

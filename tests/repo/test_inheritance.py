@@ -36,6 +36,7 @@ DEEP = {
     "Receiver10": "the other one",
     "PublisherLink": "a link of a publisher, which its session knows without its protocol's publisher",
     "Why": "a request of the client whose answer goes to a publisher",
+    "Begin": "likewise, for its lane",
     "TrackedMessage": "each level adds slots that plain messages do not pay for",
     "ConnectionOutput": "a list, of those that wait, for the output of one connection",
     "Outlet": "a list, of those that wait, for output",

@@ -121,6 +121,7 @@ CONTROL: Final[dict[str, ControlNeed]] = {
     "lease.close": ControlNeed(permissions=_READ_QUEUE),
     "query.progress": ControlNeed(permissions=("read queue, for each cursor that is told",)),
     "publish.block": ControlNeed(permissions=_PUBLISH),
+    "producer.begin": ControlNeed(),
     "publish.withdraw": ControlNeed(),
     "sink.begin": ControlNeed(permissions=_PUBLISH),
     "sink.commit": ControlNeed(permissions=_PUBLISH),

@@ -6,6 +6,7 @@ ClientError
 │   └── WrongServer     the host's name cannot be resolved, or its certificate is not trusted
 ├── ConnectionClosed    the connection is closed, with the broker's reason if it gave one
 │   └── ConnectionLost      it was lost with a message under way, whose outcome is unknown
+│       └── ReplayUncertain     the broker does not know it any more either, and it was not sent again
 ├── ChannelClosed       the broker closed a channel, with its reason
 ├── LinkClosed          a publisher or receiver has ended, with the reason
 ├── ControlError        a control operation was refused, with its reason
@@ -15,8 +16,9 @@ ClientError
 ├── ConfirmTimeout      a message was sent, and no answer came until its time-out
 └── Timeout             no answer in time; the operation may still complete
 
-ConnectionLost, MessageRefused, FlowControlTimeout and ConfirmTimeout are in `engine.failures`: they have a receipt, or
-what the broker says. All of them can be pickled, because they travel from Spark's executors to its driver.
+ConnectionLost, ReplayUncertain, MessageRefused, FlowControlTimeout and ConfirmTimeout are in `engine.failures`: they
+have a receipt, or what the broker says. All of them can be pickled, because they travel from Spark's executors to its
+driver.
 """
 
 from __future__ import annotations

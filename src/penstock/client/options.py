@@ -95,6 +95,14 @@ OPTIONS: Final = (
         environment=("PENSTOCK_FLOW_CONTROL_WAIT_NOTIFY_PERIOD", "QPID_FLOW_CONTROL_WAIT_NOTIFY_PERIOD"),
     ),
     Option("durable", PUBLISHER, "flag", True, "whether messages that do not say so are durable"),
+    Option(
+        "replay",
+        PUBLISHER,
+        "choice",
+        "again",
+        "what becomes of messages under way when the broker has lost its mark: sent again, or reported unknown",
+        choices=("again", "unknown"),
+    ),
     Option("mandatory", PUBLISHER, "flag", True, "whether a message that reaches no queue is refused"),
     Option(
         "consumerWindowSize",
@@ -260,6 +268,7 @@ class Options:
         self.token: Callable[[], str] | str | None = None
         """Token in the place of the password, or a function that returns one: at each login, and before it expires."""
         self._container = f"penstock-{os.urandom(6).hex()}"
+        self._producer = os.urandom(16).hex()
         files = self._read_url(url)
         for name, value in keywords.items():
             if name in ("tls", "token"):
@@ -343,6 +352,7 @@ class Options:
             name=self["name"],
             container=self["container_id"] or self._container,
             nonce=os.urandom(16).hex(),
+            producer=self._producer,
             call_timeout=self["timeout"],
         )
 
@@ -361,6 +371,7 @@ class Options:
             notify_period=found["flow_control_wait_notify_period"],
             durable=found["durable"],
             mandatory=found["mandatory"],
+            sends_uncertain=found["replay"] == "again",
             name=found["name"],
         )
 

@@ -16,6 +16,7 @@ from penstock.core.consume.session import Session
 from penstock.core.effects import Drained, Effect, QueueChanged
 from penstock.core.publish.context import PublishContext
 from penstock.core.publish.credit_line import CreditLine
+from penstock.core.publish.producer_lanes import ProducerLanes
 from penstock.core.publish.promotion_line import PromotionLine
 from penstock.core.publish.sink_marks import SinkMarks
 from penstock.core.queue.expiry import EXPIRED_A_TURN, QueueExpiry, freshen
@@ -44,6 +45,7 @@ class Dispatcher(PublishContext):
         """Links of senders whose credit changes."""
         self.pinned_rooms = PinnedRooms()
         self.sink_marks = SinkMarks(self)
+        self.producer_lanes = ProducerLanes(self)
         self.promotions = PromotionLine(self)
         self.expirable = EXPIRED_A_TURN
         self.expiry_cutoff = 0.0

@@ -73,6 +73,22 @@ class ConfirmRange:
         """The reason of a refusal; None if it is confirmed."""
 
 
+class LaneNumbers:
+    """Numbers of the publishes of a lane, which go on when another session continues it."""
+
+    __slots__ = ("offset", "refused")
+
+    def __init__(self, offset: i64, refused: list[int], most: int) -> None:
+        self.offset: i64 = offset
+        """The lane's number of a publish less that of its confirm."""
+        self.refused: deque[int] = deque(refused, most)
+        """The latest refused numbers of the lane, at most `most`."""
+
+    def refuse(self, number: i64) -> None:
+        """Record that the publish with this confirm was refused, or returned."""
+        self.refused.append(int(self.offset + number))
+
+
 NO_PENDING: Final[deque[PendingConfirm]] = deque(maxlen=0)
 NO_NUMBERS: Final[deque[int]] = deque(maxlen=0)
 """The empty queues of a producer that has not needed its own: most never do, and an empty deque has 640 octets."""
@@ -92,6 +108,8 @@ class Confirms:
         """The last number up to which every outcome was taken."""
         self.uncounted: i64 = 0
         """Numbers up to `sent_upto` that are no confirms: refusals, answers to commits, and those counted elsewhere."""
+        self.lane: LaneNumbers | None = None
+        """Numbers of its lane; None for most."""
         self._refused: list[ConfirmRange] = []
         self._nacked: deque[int] = NO_NUMBERS
 
@@ -130,10 +148,29 @@ class Confirms:
 
     def refuse(self, pending: PendingConfirm, refusal: Refusal) -> None:
         """Refuse a held publish for a reason: its outcome is ready at once."""
-        pending.state = REFUSED
         self._refused.append(ConfirmRange(pending.number, pending.number, refusal))
+        self._leave_out(pending)
+        if self.lane is not None:
+            self.lane.refuse(pending.number)
+
+    def number_decided(self, refused: bool) -> None:
+        """Number a publish whose outcome is told by other means, for a lane counts it; no range has its number."""
+        pending = self.hold(float("inf"))
+        self._leave_out(pending)
+        if refused and self.lane is not None:
+            self.lane.refuse(pending.number)
+
+    def _leave_out(self, pending: PendingConfirm) -> None:
+        pending.state = REFUSED
         while self.pending and self.pending[0].state == REFUSED:
             self._nack(self.pending.popleft())  # It does not delay later publishes.
+
+    def decided(self) -> i64:
+        """Return the number up to which every publish is in its queues, refused or unroutable."""
+        for pending in self.pending:
+            if pending.state == HELD:
+                return pending.number - 1
+        return self.published
 
     def release(self) -> Gate | None:
         """Release, in order, all confirms that no closed gate delays; returns the gate that delays the next one."""

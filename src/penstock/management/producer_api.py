@@ -7,6 +7,7 @@ from typing import Final
 
 from penstock.core.publish import withdrawal
 from penstock.core.publish.producer import Producer, producers_of
+from penstock.core.publish.producer_lanes import LaneRequest
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.management.control_request import ControlRequest
 
@@ -26,7 +27,29 @@ def withdraw(request: ControlRequest) -> dict[str, object]:
     return {"withdrawn": withdrawal.withdraw(producer, number)}
 
 
-OPERATIONS: Final[dict[str, Callable[[ControlRequest], dict[str, object] | None]]] = {"publish.withdraw": withdraw}
+def begin(request: ControlRequest) -> dict[str, object]:
+    """Begin a session of a lane on a channel with confirms that has published nothing yet (decision 106).
+
+    Request: `channel` of the same connection, `producer`, `lane`, `epoch`, `window`, and `named` if the producer's id
+    is a lasting name. Answer: `known`, `taken`, `refused`. Raises NotFound (404), PreconditionFailed (406), and as
+    `ProducerLanes.begin`.
+    """
+    producer = _producer(request, request.number("channel"))
+    wanted = LaneRequest(
+        request.text("producer"),
+        request.text("lane"),
+        request.number("epoch"),
+        request.number("window"),
+        request.flag("named"),
+    )
+    begun = producer.broker.producer_lanes.begin(producer, request.vhost.name, request.access.user, wanted)
+    return {"known": begun.known, "taken": int(begun.taken), "refused": begun.refused}
+
+
+OPERATIONS: Final[dict[str, Callable[[ControlRequest], dict[str, object] | None]]] = {
+    "producer.begin": begin,
+    "publish.withdraw": withdraw,
+}
 """By name."""
 
 

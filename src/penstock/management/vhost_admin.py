@@ -81,6 +81,7 @@ def delete_vhost_steps(node: Node, name: str) -> Steps[None]:
             connection.close(ConnectionForced(f"vhost '{name}' is deleted"))
     node.control.cursors.forget_cursors(vhost)
     broker.sink_marks.drop_vhost(name)
+    broker.producer_lanes.drop_vhost(name)
     while vhost.queues:
         broker.delete_queue(next(iter(vhost.queues.values())))
         work.done += DELETION_WORK

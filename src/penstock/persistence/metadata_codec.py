@@ -69,6 +69,13 @@ class Fields:
             raise StoreError(f"its '{name}' is not a list of names")
         return value
 
+    def numbers(self, name: str) -> list[int]:
+        """Return a list of non-negative integers."""
+        value = self._fields.get(name)
+        if not isinstance(value, list):
+            raise StoreError(f"its '{name}' is not a list of numbers")
+        return [_number(name, number) for number in value]
+
     def counts(self, name: str) -> dict[str, int]:
         """Return numbers by name; empty if there are none, as in records of earlier versions."""
         value = self._fields.get(name, {})

@@ -9,6 +9,7 @@ from penstock.access.user import User
 from penstock.core.gates.operator import OperatorGate
 from penstock.core.journal.group import MetadataChange
 from penstock.core.journal.journal import Journal, numbers_end
+from penstock.core.publish.producer_lanes import LaneRecord
 from penstock.core.publish.sink_marks import WHOLE_BATCH, BatchProgress, MarkRecord
 from penstock.core.queue.cursor import Cursor
 from penstock.core.queue.queue import Queue
@@ -47,6 +48,9 @@ PARAMETER: Final = "parameter"
 MARK: Final = "mark"
 """Progress of a query that publishes: of one partition of its batch, or of the whole batch."""
 
+LANE: Final = "lane"
+"""Mark of a producer's lane: the number up to which its publishes are decided."""
+
 
 def encode_metadata(change: MetadataChange) -> MetadataRecord:
     """Encode a change for the store: the definition as it is now, or its deletion."""
@@ -70,6 +74,8 @@ def name_of(subject: object) -> tuple[str, str]:
     if isinstance(subject, MarkRecord):
         partition = "batch" if subject.partition == WHOLE_BATCH else str(int(subject.partition))
         return MARK, key_of(subject.vhost, subject.query, subject.target, partition)
+    if isinstance(subject, LaneRecord):
+        return LANE, key_of(subject.vhost, subject.producer, subject.lane)
     if isinstance(subject, SettingsEntry):
         return SETTINGS, key_of(subject.scope, subject.pattern)
     if isinstance(subject, OperatorGate):
@@ -110,6 +116,8 @@ def _fields_of(subject: object) -> dict[str, object]:
         return _cursor(subject)
     if isinstance(subject, MarkRecord):
         return _mark(subject)
+    if isinstance(subject, LaneRecord):
+        return _lane(subject)
     if isinstance(subject, SettingsEntry):
         overrides = subject.commands(True)
         return {
@@ -207,6 +215,30 @@ def _mark(record: MarkRecord) -> dict[str, object]:
     fields["checked"] = int(record.checked)
     fields["digest"] = record.digest
     return fields
+
+
+def _lane(record: LaneRecord) -> dict[str, object]:
+    refused: list[object] = list(record.refused)
+    return {
+        "vhost": record.vhost,
+        "producer": record.producer,
+        "lane": record.lane,
+        "user": record.user,
+        "named": record.named,
+        "epoch": int(record.epoch),
+        "taken": int(record.taken),
+        "refused": refused,
+    }
+
+
+def read_lane(fields: Fields) -> LaneRecord:
+    """Decode the mark of a lane. Raises StoreError."""
+    record = LaneRecord(fields.text("vhost"), fields.text("producer"), fields.text("lane"), fields.text("user"))
+    record.named = fields.flag("named")
+    record.epoch = fields.number("epoch")
+    record.taken = fields.number("taken")
+    record.refused = fields.numbers("refused")
+    return record
 
 
 def read_mark(fields: Fields) -> MarkRecord:

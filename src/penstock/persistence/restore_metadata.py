@@ -98,6 +98,7 @@ class MetadataRestorer:
             kinds.BINDING: self._binding,
             kinds.CURSOR: lambda fields: self._hosted.cursor(self._host(fields), fields),
             kinds.MARK: self._mark,
+            kinds.LANE: self._lane,
             access.VHOST_LIMITS: lambda fields: access.restore_vhost_limits(table, fields),
         }
         found: dict[str, list[MetadataRecord]] = {kind: [] for kind in steps}
@@ -137,6 +138,9 @@ class MetadataRestorer:
 
     def _mark(self, fields: Fields) -> None:
         self.broker.sink_marks.restore(kinds.read_mark(fields))
+
+    def _lane(self, fields: Fields) -> None:
+        self.broker.producer_lanes.restore(kinds.read_lane(fields))
 
     def _binding(self, fields: Fields) -> None:
         """Restore a binding. Raises LeftBehind if one of its ends is not in the store any more."""

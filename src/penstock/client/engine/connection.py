@@ -92,6 +92,8 @@ class Engine(Wakes):
         """Number of the transport; what belongs to an earlier one is over."""
         self.out = BytesWriter()
         self.rest: bytes = b""
+        self.lanes: int = 0
+        """Lanes of publishers until now."""
         self.is_scheduled: bool = False
         """True if the shell knows that there is output."""
         self.is_congested: bool = False

@@ -22,6 +22,13 @@ class ConnectionLost(ConnectionClosed):
         return type(self), (self.code, self.text)
 
 
+class ReplayUncertain(ConnectionLost):
+    """Lost connection to a broker that does not know any more what it took of this publisher's messages.
+
+    `receipt` is that of a message that may be in its queue; it was not sent again, as the option `replay` says.
+    """
+
+
 class MessageRefused(ClientError):
     """Refused message, which is in no queue; `receipt` has it."""
 

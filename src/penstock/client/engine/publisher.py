@@ -17,6 +17,7 @@ from penstock.client.engine import blocked as causes
 from penstock.client.engine.blocked import Blocked
 from penstock.client.engine.connection import Engine
 from penstock.client.engine.failures import ConfirmTimeout, FlowControlTimeout
+from penstock.client.engine.lane import PublisherLane, new_lane
 from penstock.client.engine.messages import Message
 from penstock.client.engine.receipt import CONFIRMED, PENDING, REFUSED, UNKNOWN, Receipt
 from penstock.client.engine.terms import PublisherTerms
@@ -27,6 +28,9 @@ from penstock.flow.timers import NEVER
 from penstock.flow.token_bucket import TokenBucket, smooth
 
 UNLIMITED: Final = 1 << 62
+REFUSED_BEFORE: Final = "refused before the connection was lost"
+MARK_LOST: Final = "the connection was lost, and the broker does not know any more what it took"
+"""Reasons of outcomes that a mark decides, or that its loss leaves open."""
 WITHDRAWN_WITHIN: Final = 5.0
 """Seconds that the answer to a withdrawal is waited for, and then the outcome."""
 
@@ -63,6 +67,8 @@ class PublisherCore(Window):
         self.notice_at: float = NEVER
         self.sends: i64 = 0
         """Calls of `send` that wait for an outcome."""
+        self.lane: PublisherLane | None = new_lane(engine, terms.window)
+        """Its lane at Penstock; None if it has none."""
         self.results: list[SendResult] = []
         """Results that are waited for."""
 
@@ -478,6 +484,44 @@ class PublisherCore(Window):
                 count += 1
                 since = min(since, wait.since)
         return since, count
+
+    # Replay
+
+    def go_on(self) -> None:
+        """Go on without a lane: all that has no outcome is sent again."""
+        if self.lane is not None:
+            self.lane.is_begun = False
+        self._begin_replaying()
+
+    def go_on_from(self, is_known: bool, taken: i64, refused: list[int]) -> None:
+        """Go on where the lane is: what the mark covers has its outcome, and the rest is sent again."""
+        lane = self.lane
+        assert lane is not None
+        if lane.is_begun and is_known:
+            for number in refused:
+                if number - lane.taken >= self.base:
+                    self.settle(number - lane.taken, number - lane.taken, REFUSED, REFUSED_BEFORE)
+            if taken - lane.taken >= self.base:
+                self.settle(self.base, taken - lane.taken, CONFIRMED)
+        elif lane.is_begun and self.unsettled_count > 0:
+            self._doubt()
+        lane.is_begun = True
+        lane.taken = taken
+        self._begin_replaying()
+
+    def _begin_replaying(self) -> None:
+        self.is_attached = True
+        self.begin_replay()
+        self.review()
+
+    def _doubt(self) -> None:
+        """Handle that the broker has lost the mark: what it took of the open messages is not known."""
+        becomes = "sent again, and may be there twice" if self.terms.sends_uncertain else "unknown and not sent again"
+        self.engine.notices.append(f"ReplayUncertain: {MARK_LOST}; {self.unsettled_count} messages are {becomes}")
+        if not self.terms.sends_uncertain:
+            for receipt in self.unsettled:
+                receipt.uncertain = True
+            self.settle(self.base, self.base + len(self.pending) - 1, UNKNOWN, MARK_LOST)
 
     # The ends
 

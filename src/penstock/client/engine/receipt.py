@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mypy_extensions import i64
 
-from penstock.client.engine.failures import ConnectionLost, MessageRefused
+from penstock.client.engine.failures import ConnectionLost, MessageRefused, ReplayUncertain
 
 if TYPE_CHECKING:
     from penstock.client.engine.publisher import PublisherCore
@@ -40,6 +40,8 @@ class Receipt:
         """Wait of the `send` that published it."""
         self.withdrawn: bool = False
         """True if the broker held it and has given it back: it is in no queue."""
+        self.uncertain: bool = False
+        """True if the outcome is unknown because the broker has lost its mark."""
         self.futures: list[Any] | None = None
         self.callbacks: list[Callable[[Receipt], object]] | None = None
 
@@ -67,7 +69,7 @@ class Receipt:
         if self.outcome == REFUSED:
             raise MessageRefused(self.reason, self)
         if self.outcome == UNKNOWN:
-            raise ConnectionLost(None, self.reason, self)
+            raise (ReplayUncertain if self.uncertain else ConnectionLost)(None, self.reason, self)
         return self
 
     def wait(self, timeout: float | None = None) -> Receipt:

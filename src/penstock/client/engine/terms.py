@@ -24,6 +24,8 @@ class ConnectionTerms(NamedTuple):
     product: str = "penstock-client"
     nonce: str = ""
     """Random letters for SCRAM: an engine has no chance of its own."""
+    producer: str = ""
+    """Id of the connection as a producer, the same over all its transports; empty: it has no lanes."""
     call_timeout: float = 30.0
     """Seconds that a request waits for its answer."""
 
@@ -47,6 +49,8 @@ class PublisherTerms(NamedTuple):
     durable: bool = True
     mandatory: bool = True
     """True if a message that reaches no queue is refused."""
+    sends_uncertain: bool = True
+    """True if messages are sent again of which the broker does not know whether it has taken them."""
     name: str = ""
 
 

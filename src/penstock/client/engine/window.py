@@ -214,6 +214,8 @@ class Window(Line):
             del pending[:count]
             self.base += count
             self.ahead -= count
+            if self.replay_at >= 0:
+                self.replay_at -= count  # Only what was sent again has an outcome.
             while self.runs and self.runs[0].first + self.runs[0].count <= self.base:
                 self.runs.popleft()
         if self.line:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from enum import IntEnum
 from typing import Final
 
@@ -172,6 +173,16 @@ class MetadataChange:
         self.deleted = gone
 
 
+class SealedState:
+    """An object whose state belongs to the operations of a group, as it is when the group is closed."""
+
+    __slots__ = ()
+
+    def sealed(self) -> object:
+        """Return the state as a durable object, which does not change later."""
+        raise NotImplementedError
+
+
 class PageOwner:
     """The pages of one queue, as the journal sees them; `QueuePager` implements it."""
 
@@ -193,6 +204,7 @@ class JournalGroup(StoredRow):
         "dead",
         "progressed",
         "changes",
+        "states",
         "listeners",
         "urgent",
         "settlement_records",
@@ -219,6 +231,8 @@ class JournalGroup(StoredRow):
         """Rows without messages."""
         self.progressed: list[QueueProgress] = []
         self.changes: list[MetadataChange] = []
+        self.states: list[SealedState] = []
+        """Objects whose state is written with it, as it is at its closing."""
         self.listeners: list[DurabilityListener] = []
         self.urgent: bool = False
         """True if it should be written at once: a client waits, or this is the last chance."""
@@ -286,6 +300,9 @@ class JournalGroup(StoredRow):
             page.storage.paged += page.persistent_messages
         for progress in self.progressed:
             progress.messages = progress.storage.has_stored()
+        for each in self.states:
+            self.changes.append(MetadataChange(each.sealed(), False))
+        self.states = []
 
     def assign_indexes(self) -> None:
         """Fill the runs and assign final indexes."""
@@ -370,3 +387,17 @@ class PageWrite:
     def end(self) -> i64:
         """Return the sequence after its last message."""
         return self.first + len(self.group.messages)
+
+
+class UnflushedConfirm:
+    """The first publish whose confirm waits for a journal group, and that group."""
+
+    __slots__ = ("number", "group")
+
+    def __init__(self, number: i64, group: JournalGroup) -> None:
+        self.number: i64 = number
+        self.group = group
+
+
+NONE_UNFLUSHED: Final[deque[UnflushedConfirm]] = deque(maxlen=0)
+"""That of a producer without persistent messages, as an empty deque has 640 octets."""

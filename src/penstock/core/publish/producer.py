@@ -14,14 +14,14 @@ policy may have its copy (as in RabbitMQ).
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
 from penstock.core.consume.session import Session
 from penstock.core.gates.rate_gate import RateGate
-from penstock.core.journal.group import DurabilityListener, JournalGroup
+from penstock.core.journal.group import NONE_UNFLUSHED, DurabilityListener, JournalGroup, UnflushedConfirm
 from penstock.core.message import Message, StoredMessage
 from penstock.core.publish import admission
 from penstock.core.publish.admission import NOT_PREPAID
@@ -48,22 +48,9 @@ from penstock.flow.timers import CLOSE_ENOUGH_S, NEVER
 
 if TYPE_CHECKING:
     from penstock.core.publish.context import PublishContext
+    from penstock.core.publish.producer_lanes import Lane
     from penstock.core.publish.sender_credit import SenderCredit
     from penstock.core.publish.transaction import Transaction
-
-
-class UnflushedConfirm:
-    """The first publish whose confirm waits for a journal group, and that group."""
-
-    __slots__ = ("number", "group")
-
-    def __init__(self, number: i64, group: JournalGroup) -> None:
-        self.number: i64 = number
-        self.group = group
-
-
-NONE_UNFLUSHED: Final[deque[UnflushedConfirm]] = deque(maxlen=0)
-"""That of a producer without persistent messages, as an empty deque has 640 octets."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -116,6 +103,8 @@ class Producer(WaitingPublisher, DurabilityListener):
         """As `fast_path`, for publishes on credit: the gates in `own` stop the grants instead, but for rates."""
         self.query: str = ""
         """Name of the query whose results it publishes; empty for most."""
+        self.lane: Lane | None = None
+        """The lane that it is the session of; None for most."""
         if origin is not None:
             broker.add_producer(origin, self)
 
@@ -339,6 +328,8 @@ class Producer(WaitingPublisher, DurabilityListener):
         refusal = None if refused is None else self.refuse_at(refused, route, content, charge, confirmed)
         if not queues:
             self.broker.count_unroutable(self, route, content)
+            if route.mandatory and self.confirms.lane is not None:  # Its client takes it as refused.
+                self.confirms.lane.refuse(self.confirms.published + 1 if pending is None else pending.number)
         elif refused is None:
             count_arrival(self, queues, charge)
         else:
@@ -422,6 +413,8 @@ class Producer(WaitingPublisher, DurabilityListener):
         if self.unflushed is NONE_UNFLUSHED:
             self.unflushed = deque()
         self.unflushed.append(UnflushedConfirm(number, journal.open))
+        if self.lane is not None:
+            self.lane.join(journal.open)
         journal.wait(self)
 
     @override
@@ -582,6 +575,8 @@ class Producer(WaitingPublisher, DurabilityListener):
         if self.transaction is not None:
             self.transaction.end()
         drop_held(self, 0, cause)
+        if self.lane is not None:
+            self.broker.producer_lanes.leave(self.lane)
         place = self.gate
         self.leave_gates(now)
         self.ticket = 0

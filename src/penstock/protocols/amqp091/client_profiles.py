@@ -17,6 +17,8 @@ EXACT_FLOW: Final = "penstock.exact-flow"
 
 On their channels with confirms what enters a queue is confirmed at once (decision 105).
 """
+PRODUCER_LANES: Final = "penstock.producer-lanes"
+"""Capability of the broker: the control operation `producer.begin` for channels with confirms (decision 106)."""
 
 
 class Profile:

@@ -8,7 +8,7 @@ from penstock.access.access_table import GUEST
 from penstock.errors import AccessRefused, CommandInvalid, FrameError, NotAllowed
 from penstock.protocols.amqp091 import method_arguments as arg
 from penstock.protocols.amqp091.blocked_notice import BlockedNotice
-from penstock.protocols.amqp091.client_profiles import EXACT_FLOW, profile_of
+from penstock.protocols.amqp091.client_profiles import EXACT_FLOW, PRODUCER_LANES, profile_of
 from penstock.protocols.amqp091.heartbeat import Heartbeat
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.login import check_login_rate, conclude_login, count_login, log_in
@@ -88,6 +88,7 @@ def _server_properties(version: str) -> dict[str, object]:
             "direct_reply_to": True,
             "penstock.tx_commit_retry": True,
             EXACT_FLOW: True,
+            PRODUCER_LANES: True,
         },
     }
 

@@ -26,7 +26,8 @@ from penstock.protocols.amqp10.dynamic_nodes import CreatedNode, DynamicNode, Se
 from penstock.protocols.amqp10.error_scopes import error_composite
 from penstock.protocols.amqp10.incoming_link import IncomingLink
 from penstock.protocols.amqp10.link import FIRST, MIXED, SECOND, SETTLED, UNSETTLED, link_key
-from penstock.protocols.amqp10.link_credit import attach_fields, link_properties
+from penstock.protocols.amqp10.link_credit import link_properties
+from penstock.protocols.amqp10.link_lane import sender_fields
 from penstock.protocols.amqp10.link_node import LinkNode
 from penstock.protocols.amqp10.management_link import REQUEST_OCTETS_MAX, RESPONSES, ManagementLink, response_queue
 from penstock.protocols.amqp10.outgoing_link import OutgoingLink
@@ -124,12 +125,12 @@ def _attach_incoming(session: AmqpSession, attach: Composite) -> None:
     suspended = session.engine.suspended
     suspended.steal(link_key(session, attach))
     link = IncomingLink(session, attach, target)
+    fields = sender_fields(link, attach)
     session.links.add(link)
     suspended.add(link.key, link)
-    nodes = session.engine.nodes
     if created is not None:
-        link.nodes.append(CreatedNode(nodes, created))
-    lasting = nodes.find(session.vhost, text)
+        link.nodes.append(CreatedNode(session.engine.nodes, created))
+    lasting = session.engine.nodes.find(session.vhost, text)
     if lasting is not None:
         link.nodes.append(SenderOfNode(lasting))
     session.send(
@@ -141,7 +142,7 @@ def _attach_incoming(session: AmqpSession, attach: Composite) -> None:
             max_message_size=int(link.max_message_size),
             rcv_settle_mode=SECOND if link.second else FIRST,
             **link.resume(attach),
-            **attach_fields(link.credit),
+            **fields,
         )
     )
 

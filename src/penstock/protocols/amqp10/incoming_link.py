@@ -380,6 +380,7 @@ class IncomingLink(Link):
         connection.services.control_request(session.vhost, connection, route.envelope.routing_key, content)
         if not settled:
             self._write(delivery_id, delivery_id, not self._second, ACCEPTED_STATE)
+        self._number_decided(settled, False)
         connection.output.await_change(declared)
 
     def _unroutable(self, delivery_id: i64, settled: bool, route: Route, content: bytes, charge: i64) -> None:
@@ -395,6 +396,14 @@ class IncomingLink(Link):
                 return
             state = ACCEPTED_STATE if unroutable is Unroutable.ACCEPTED else RELEASED_STATE
             self._write(delivery_id, delivery_id, not self._second, state)
+            self._number_decided(settled, unroutable is not Unroutable.ACCEPTED)
+
+    def _number_decided(self, settled: bool, refused: bool) -> None:
+        """Give a delivery its number in the link's lane, if it has one: its outcome is no confirm of the producer."""
+        producer = self.producer
+        if producer.lane is not None and not settled and self.posting is None:
+            producer.confirms.number_decided(refused)
+            producer.schedule_confirms()
 
     # Outcomes
 
@@ -440,6 +449,7 @@ class IncomingLink(Link):
             info = delivery_info(self._tag) if isinstance(self.target, AnonymousTarget) else {}
             state = encode_composite(composite(REJECTED, error=error_composite(error, info)))
             self._write(delivery_id, delivery_id, not self._second, state)
+            self._number_decided(settled, True)
 
     def _write(self, first: i64, last: i64, settled: bool, state: bytes) -> None:
         if self.posting is not None:

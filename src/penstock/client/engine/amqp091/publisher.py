@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 EXACT_FLOW: Final = "penstock.exact-flow"
 """Capability of both sides: channel.flow with confirms at once for what enters, and `publish.withdraw` for the rest."""
+PRODUCER_LANES: Final = "penstock.producer-lanes"
+"""Capability of a broker that knows `producer.begin`."""
 _SIZE_AT: Final = 11
 """Octets of a header frame before the size of the body: frame header, class and weight."""
 
@@ -42,6 +44,8 @@ class Publisher091(PublisherCore):
         """And those between the size and that of the body frame."""
         self.body_max: i64 = 0
         """Octets of body in a frame."""
+        self.beginning: Begin | None = None
+        """Request for its lane that has no answer yet."""
         self.asked: Why | None = None
         """Question to the broker that has no answer yet."""
 
@@ -58,10 +62,13 @@ class Publisher091(PublisherCore):
         head = frame(spec.FRAME_HEADER, channel.number, encode_header(0, Properties(delivery_mode=mode)))
         self.before_size = self._method(self.terms.exchange, self.terms.key) + head[:_SIZE_AT]
         self.after_size = head[_SIZE_AT + 8 :] + bytes((spec.FRAME_BODY,)) + channel.number.to_bytes(2, "big")
-        self.is_attached = True
         engine.wake_output()
-        self.begin_replay()
-        self.review()
+        if self.lane is None or not engine.offers(PRODUCER_LANES):
+            self.go_on()
+            return
+        self.beginning = Begin(self)
+        wanted = {"channel": channel.number, **self.lane.request(self.terms.window)}
+        engine.ask("producer.begin", wanted, self.beginning)
 
     def _method(self, exchange: str, key: str) -> bytes:
         number = 0 if self.channel is None else self.channel.number
@@ -124,6 +131,7 @@ class Publisher091(PublisherCore):
     @override
     def lose(self) -> None:
         self.channel = None
+        self.beginning = None
         super().lose()
 
     # What the broker says
@@ -182,6 +190,26 @@ class Publisher091(PublisherCore):
         if self.is_stopped or engine.blocked_reason or self.pending:
             call = Why(self)
             engine.ask("why", {"queue": queue}, call)
+
+
+class Begin(Call):
+    """Request for the lane of a publisher. Without an answer that has one, the publisher goes on without."""
+
+    def __init__(self, publisher: Publisher091) -> None:
+        super().__init__("producer.begin")
+        self.publisher = publisher
+
+    @override
+    def release(self) -> None:
+        publisher = self.publisher
+        if publisher.beginning is not self or publisher.error is not None:
+            return  # It belongs to an earlier transport.
+        publisher.beginning = None
+        if self.error is not None:
+            publisher.engine.notices.append(f"a lost connection may double messages: {self.error}")
+            publisher.go_on()
+            return
+        publisher.go_on_from(self.value["known"] is True, self.value["taken"], self.value["refused"])
 
 
 class Why(Call):

@@ -30,7 +30,7 @@ from penstock.wire.amqp10.transfer import (
     write_delivery,
     write_delivery_head,
 )
-from penstock.wire.amqp10.values import Symbol, Typed
+from penstock.wire.amqp10.values import ULONG, Symbol, Typed
 
 if TYPE_CHECKING:
     from penstock.client.engine.amqp10.connection import Engine10
@@ -107,8 +107,17 @@ class Publisher10(PublisherCore):
             source=composite(spec.SOURCE, address=self.connection.terms.container),
             target=composite(spec.TARGET, address=address),
             desired_capabilities=capabilities,
+            properties=self._lane_properties(),
         )
-        self.begin_replay()
+
+    def _lane_properties(self) -> dict[object, object] | None:
+        if self.lane is None or not self.connection.is_penstock():
+            return None
+        wanted = self.lane.request(self.terms.window)
+        return {
+            Symbol(f"penstock:{name}"): Typed(ULONG, value) if isinstance(value, int) else value
+            for name, value in wanted.items()
+        }
 
     def on_attach(self, attach: Composite) -> None:
         """Take the broker's attach."""
@@ -116,9 +125,14 @@ class Publisher10(PublisherCore):
             return  # A detach with the error follows.
         self.size_max = max(attach.number("max_message_size", 0), 0)
         self.is_exact = EXACT_CREDIT in attach.texts("offered_capabilities")
-        self.is_attached = True
         self.stopped_at = self.engine.now
-        self.review()
+        found = {key.text: value for key, value in attach.mapping("properties").items() if isinstance(key, Symbol)}
+        refused = found.get("penstock:refused")
+        if self.lane is None or "penstock:known" not in found:
+            self.go_on()
+        else:
+            numbers = [_whole(number) for number in refused] if isinstance(refused, list) else []
+            self.go_on_from(found["penstock:known"] is True, _whole(found.get("penstock:taken")), numbers)
         if self.line and self.credit <= 0:
             self.ask_room()
 
@@ -279,6 +293,12 @@ class Publisher10(PublisherCore):
     def lose(self) -> None:
         self.link = None
         super().lose()
+
+
+def _whole(value: object) -> int:
+    """Return a number with a type of AMQP, or 0 for another value."""
+    found = value.value if isinstance(value, Typed) else value
+    return found if isinstance(found, int) else 0
 
 
 def _amounts(value: object) -> Amounts | None:

@@ -1,0 +1,350 @@
+"""Lanes of producers: how far the publishes of each are decided, so that a reconnecting client sends none twice.
+
+Theory of operation. A *lane* is one publisher of a client: a channel with confirms, or a link. It outlives its session.
+A session begins with the ids of producer and lane, and an *epoch*, a number that rises with each session of the lane.
+Its publishes have numbers by their order: the n-th has the number `taken + n`, with the `taken` that it was answered.
+
+The *mark* of a lane is `taken`, up to which all publishes are decided: they are in their queues, refused, or
+unroutable; and the refused numbers among the last ones, as many as its client keeps without an outcome. The journal
+writes it with each group that has a message of the lane, as it is when the group is closed. So message and mark are in
+the store, or neither is. A message that is not stored is lost by a restart, and so is its part of the mark.
+
+A higher epoch *fences* the session before: that takes no more publishes, and those that it holds are dropped before the
+mark is read. The client has an answer when all that the mark covers is on disk.
+
+A lane without a session is dropped when nobody has continued it for some time, and its client hears that its mark is
+not known. At the limit of a user the lane of that user makes room that has had no session for longest.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+from typing_extensions import override
+
+from penstock.core.journal.group import JournalGroup, SealedState
+from penstock.errors import AccessRefused, Fenced, PreconditionFailed, ResourceError, ResourceLocked
+from penstock.flow.confirms import LaneNumbers
+from penstock.flow.timers import NEVER, TimerHandler
+
+if TYPE_CHECKING:
+    from penstock.core.publish.context import PublishContext
+    from penstock.core.publish.producer import Producer
+
+LANES_MAX: Final = 100_000
+"""Most lanes of all users: in memory about 1 KiB each while it has a session, and half of it without."""
+USER_LANES_MAX: Final = 20_000
+"""Most lanes of one user."""
+NAMED_IDLE_S: Final = 86_400.0
+UNNAMED_IDLE_S: Final = 600.0
+"""Seconds without a session after which a lane is dropped: a day if its producer is named, else ten minutes."""
+WINDOW_MAX: Final = 4_096
+"""Most publishes without an outcome that the client of a lane may have, so most refused numbers in a mark."""
+ID_CHARACTERS_MAX: Final = 255
+"""Longest id of a producer or a lane."""
+DROPPED_AT_ONCE: Final = 500
+"""Lanes that one call of the timer drops."""
+
+
+class LaneRequest:
+    """Request of a client for a lane. Raises PreconditionFailed (406)."""
+
+    def __init__(self, producer: str, lane: str, epoch: i64, window: i64, named: bool) -> None:
+        for what, text in (("producer", producer), ("lane", lane)):
+            if not 1 <= len(text) <= ID_CHARACTERS_MAX:
+                raise PreconditionFailed(f"'{what}' must have 1 to {ID_CHARACTERS_MAX} characters, not {len(text)}")
+        if epoch < 1:
+            raise PreconditionFailed(f"'epoch' must be a number from 1 on, not {epoch}")
+        if not 1 <= window <= WINDOW_MAX:
+            raise PreconditionFailed(f"'window' must be a number from 1 to {WINDOW_MAX}, not {window}")
+        self.producer = producer
+        self.lane = lane
+        self.epoch: i64 = epoch
+        self.window: i64 = window
+        self.named = named
+        """True if the id of the producer is a lasting name."""
+
+
+class LaneRecord:
+    """The mark of a lane as a journal group writes it; it never changes."""
+
+    def __init__(self, vhost: str, producer: str, lane: str, user: str) -> None:
+        self.vhost = vhost
+        self.producer = producer
+        self.lane = lane
+        self.user = user
+        self.named: bool = False
+        self.epoch: i64 = 0
+        self.taken: i64 = 0
+        self.refused: list[int] = []
+        """Refused numbers, in the order of the refusals."""
+
+
+class Lane(SealedState):
+    """One publisher of a client, over all its sessions."""
+
+    __slots__ = (
+        "vhost",
+        "producer",
+        "name",
+        "user",
+        "named",
+        "epoch",
+        "window",
+        "taken",
+        "numbers",
+        "session",
+        "group",
+    )
+
+    def __init__(self, vhost: str, producer: str, name: str, user: str) -> None:
+        self.vhost = vhost
+        self.producer = producer
+        """Id of the producer."""
+        self.name = name
+        self.user = user
+        """The user that it belongs to."""
+        self.named: bool = False
+        self.epoch: i64 = 0
+        """Epoch of its last session."""
+        self.window: i64 = WINDOW_MAX
+        self.taken: i64 = 0
+        """Number up to which its publishes were decided when its last session ended."""
+        self.numbers = LaneNumbers(0, [], WINDOW_MAX)
+        self.session: Producer | None = None
+        """The producer of its session; None without one."""
+        self.group: JournalGroup | None = None
+        """The last journal group that writes its mark."""
+
+    def key(self) -> tuple[str, str, str]:
+        """Return what tells it from others."""
+        return self.vhost, self.producer, self.name
+
+    def decided(self) -> i64:
+        """Return the number up to which its publishes are decided."""
+        return self.taken if self.session is None else self.numbers.offset + self.session.confirms.decided()
+
+    def refused(self) -> list[int]:
+        """Return the refused numbers that its client may not know yet."""
+        seen = self.decided() - self.window
+        return [number for number in self.numbers.refused if number > seen]
+
+    def join(self, group: JournalGroup) -> None:
+        """Have a group write the mark that belongs to its messages."""
+        if self.group is not group:
+            self.group = group
+            group.states.append(self)
+
+    @override
+    def sealed(self) -> object:
+        self.group = None
+        return self.record()
+
+    def record(self) -> LaneRecord:
+        """Return its mark."""
+        record = LaneRecord(self.vhost, self.producer, self.name, self.user)
+        record.named = self.named
+        record.epoch = self.epoch
+        record.taken = self.decided()
+        record.refused = self.refused()
+        return record
+
+    def describe(self) -> str:
+        """Return lane and producer."""
+        return f"lane '{self.name}' of producer '{self.producer}'"
+
+
+class BegunLane:
+    """Answer to the beginning of a session: what is decided of the publishes before."""
+
+    def __init__(self, known: bool, taken: i64, refused: list[int]) -> None:
+        self.known = known
+        """False if the lane has no mark: it is new, or its mark was dropped."""
+        self.taken: i64 = taken
+        self.refused = refused
+
+
+class UserLanes(TimerHandler):
+    """The lanes of one user, and those without a session in the order in which they lost it."""
+
+    def __init__(self, lanes: ProducerLanes) -> None:
+        super().__init__()
+        self.count: i64 = 0
+        """Lanes with a session and without."""
+        self._lanes = lanes
+        self._named: dict[Lane, float] = {}
+        self._unnamed: dict[Lane, float] = {}
+        """Lanes without a session, and when each has lost it: monotonic seconds."""
+
+    def rest(self, lane: Lane, now: float) -> float:
+        """Note that a lane has no session; return when it is to be dropped."""
+        (self._named if lane.named else self._unnamed)[lane] = now
+        return now + (NAMED_IDLE_S if lane.named else UNNAMED_IDLE_S)
+
+    def wake(self, lane: Lane) -> None:
+        """Note that a lane has a session again, or is dropped."""
+        self._named.pop(lane, None)
+        self._unnamed.pop(lane, None)
+
+    def longest_idle(self) -> Lane | None:
+        """Return the lane that makes room for another one, those of unnamed producers first; None for none."""
+        for idle in (self._unnamed, self._named):
+            for lane in idle:
+                return lane
+        return None
+
+    @override
+    def on_deadline(self, now: float) -> float:
+        left = DROPPED_AT_ONCE
+        following = NEVER
+        for idle, limit in ((self._unnamed, UNNAMED_IDLE_S), (self._named, NAMED_IDLE_S)):
+            for lane, since in list(idle.items()):
+                if now < since + limit or left == 0:
+                    following = min(following, since + limit)
+                    break
+                left -= 1
+                self._lanes.drop(lane)
+        return following
+
+
+class ProducerLanes:
+    """The lanes of all producers, by virtual host, producer and lane."""
+
+    def __init__(self, broker: PublishContext) -> None:
+        self._broker = broker
+        self._lanes: dict[tuple[str, str, str], Lane] = {}
+        self._users: dict[str, UserLanes] = {}
+
+    def of(self, vhost: str, producer: str, lane: str) -> Lane | None:
+        """Return a lane; None if there is none."""
+        return self._lanes.get((vhost, producer, lane))
+
+    def count(self) -> int:
+        """Return the number of lanes."""
+        return len(self._lanes)
+
+    def begin(self, session: Producer, vhost: str, user: str, request: LaneRequest) -> BegunLane:
+        """Begin the next session of a lane, or its first one.
+
+        Raises PreconditionFailed (406) for a session that has published already, AccessRefused (403) for a lane of
+        another user, Fenced (409) for an epoch that is not higher than the last one, ResourceError (506) at a limit.
+        """
+        if session.confirms.published > 0 or session.lane is not None or session.transaction is not None:
+            raise PreconditionFailed("a lane begins before the first publish of its channel or link, and once")
+        lane = self._lanes.get((vhost, request.producer, request.lane))
+        known = lane is not None
+        if lane is not None:
+            self._check(lane, user, request)
+        if self._broker.journal is not None:
+            self._broker.journal.check_writable()
+        if lane is None:
+            lane = Lane(vhost, request.producer, request.lane, user)
+            self._add(lane)
+        elif lane.session is not None:
+            self._fence(lane, request.epoch)
+        self._users[user].wake(lane)
+        lane.named = request.named
+        begun = BegunLane(known, lane.taken, lane.refused())
+        lane.epoch = request.epoch
+        lane.window = request.window
+        decided = [number for number in begun.refused if number <= lane.taken]  # Later numbers are given anew.
+        lane.numbers = LaneNumbers(lane.taken, decided, int(request.window))
+        lane.session = session
+        session.lane = lane
+        session.confirms.lane = lane.numbers
+        if self._broker.journal is not None:
+            self._broker.journal.change(lane.record())
+        return begun
+
+    def leave(self, lane: Lane) -> None:
+        """End the session of a lane, which keeps its mark for another one."""
+        session = lane.session
+        if session is None:
+            return
+        lane.taken = lane.decided()
+        lane.session = None
+        session.lane = None
+        session.confirms.lane = None
+        if self._lanes.get(lane.key()) is lane:
+            self._rest(lane)
+
+    def drop(self, lane: Lane) -> None:
+        """Drop a lane and its mark. A session that it has goes on without."""
+        user = self._users[lane.user]
+        user.wake(lane)
+        user.count -= 1
+        del self._lanes[lane.key()]
+        if user.count == 0:
+            self._broker.timers.drop(user)
+            del self._users[lane.user]
+        if self._broker.journal is not None:
+            self._broker.journal.forget(lane.record())
+        self._broker.work.done += 1
+
+    def drop_vhost(self, vhost: str) -> None:
+        """Drop the lanes of a virtual host that is being deleted."""
+        for key, lane in list(self._lanes.items()):
+            if key[0] == vhost:
+                self.leave(lane)
+                self.drop(lane)
+
+    def restore(self, record: LaneRecord) -> None:
+        """Take a mark from the store; its lane has no session."""
+        lane = Lane(record.vhost, record.producer, record.lane, record.user)
+        lane.named = record.named
+        lane.epoch = record.epoch
+        lane.taken = record.taken
+        lane.numbers = LaneNumbers(0, record.refused, WINDOW_MAX)
+        self._put(lane)
+        self._rest(lane)
+
+    def _check(self, lane: Lane, user: str, request: LaneRequest) -> None:
+        if user != lane.user:
+            raise AccessRefused(
+                f"{lane.describe()} belongs to user '{lane.user}', and user '{user}' may not continue it; take another "
+                "id for the producer"
+            )
+        if request.epoch <= lane.epoch:
+            raise Fenced(
+                f"{lane.describe()} has begun with epoch {lane.epoch}, and {request.epoch} is not higher: another "
+                "session continues it"
+            )
+
+    def _fence(self, lane: Lane, epoch: i64) -> None:
+        """End the session that a lane has: what it holds is dropped, and it takes no more."""
+        session = lane.session
+        assert session is not None
+        self.leave(lane)
+        session.fail(ResourceLocked(f"{lane.describe()} was continued by another session, with epoch {epoch}"))
+
+    def _add(self, lane: Lane) -> None:
+        user = self._users.get(lane.user)
+        if user is not None and (user.count >= USER_LANES_MAX or len(self._lanes) >= LANES_MAX):
+            idle = user.longest_idle()
+            if idle is not None:
+                self.drop(idle)
+        used = self._users.get(lane.user)
+        if used is not None and used.count >= USER_LANES_MAX:
+            raise ResourceError(
+                f"user '{lane.user}' has {USER_LANES_MAX:,} lanes, the most there may be, and each has a session; "
+                "use fewer publishers, or publish without a lane"
+            )
+        if len(self._lanes) >= LANES_MAX:
+            raise ResourceError(
+                f"all users have {LANES_MAX:,} lanes, the most there may be; use fewer publishers, or publish without "
+                "a lane"
+            )
+        self._put(lane)
+
+    def _put(self, lane: Lane) -> None:
+        user = self._users.get(lane.user)
+        if user is None:
+            user = UserLanes(self)
+            self._users[lane.user] = user
+        user.count += 1
+        self._lanes[lane.key()] = lane
+
+    def _rest(self, lane: Lane) -> None:
+        user = self._users[lane.user]
+        self._broker.timers.add(user, user.rest(lane, self._broker.now))
