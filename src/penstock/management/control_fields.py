@@ -70,6 +70,8 @@ FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "definitions.import": ("definitions", "everywhere", "dry_run", "skip", "skip_refused", "streams_as_queues"),
     "vhost.declare": ("name",),
     "vhost.delete": ("name",),
+    "publish.withdraw": ("channel", "number"),
+    "producer.begin": ("channel", "producer", "lane", "epoch", "window", "named"),
 }  # fmt: skip
 """All but `publish.block`, whose header has a table of its own (`incoming_block`)."""
 
