@@ -35,7 +35,7 @@ def performative(code: int, payload: bytes = b"", channel: int = 0, **fields: An
 class Client10:
     """A connection over AMQP 1.0 with a session on channel 0; a thread reads, and counts what comes."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, user: str = "guest", host: str | None = None) -> None:
         self.socket = socket.create_connection(("127.0.0.1", place.port))
         self.socket.settimeout(LIMIT_S)
         self.heard: dict[int, int] = {}
@@ -44,11 +44,11 @@ class Client10:
         self._came = threading.Condition()
         self._next_id = 0
         self._channel = 0
-        login = composite(spec.SASL_INIT, mechanism="PLAIN", initial_response=plain_response("guest", "guest"))
+        login = composite(spec.SASL_INIT, mechanism="PLAIN", initial_response=plain_response(user, user))
         begin: dict[str, Any] = {"next_outgoing_id": 0, "incoming_window": 1 << 30, "outgoing_window": 1 << 30}
         self.send(
             SASL_HEADER + frame(0, encode_composite(login), spec.FRAME_SASL) + AMQP_HEADER
-            + performative(spec.OPEN, container_id="attacker", max_frame_size=LARGEST_FRAME)
+            + performative(spec.OPEN, container_id="attacker", hostname=host, max_frame_size=LARGEST_FRAME)
             + performative(spec.BEGIN, **begin)
         )  # fmt: skip
         threading.Thread(target=self._read, daemon=True).start()
@@ -341,51 +341,8 @@ def echoes(place: Place) -> Act:
     return flood(clients, clients[0].flow(0, 1, echo=True) * 10_000)
 
 
-# Credit that is reserved
-
-
-def reserved(place: Place) -> Act:
-    """senders that say their messages have 90 MB, on 12 links; the victim publishes to another queue."""
-    client = Client10(place)
-    place.prepare(declare("reserved"))
-    properties = {Symbol("penstock:message-bytes"): 90_000_000}
-
-    def act() -> None:
-        client.ask(*[client.sender(queue("reserved"), handle, properties=properties) for handle in range(12)])
-        time.sleep(ATTACK_S)
-
-    return act
-
-
-def idle_links(place: Place) -> Act:
-    """10,000 links that are attached and send nothing, on 40 connections."""
-    place.prepare(declare("idle"))
-    clients = [Client10(place) for _ in range(40)]
-
-    def act() -> None:
-        for client in clients:
-            client.ask(*[client.sender(queue("idle"), handle) for handle in range(250)])
-        time.sleep(ATTACK_S)
-
-    return act
-
-
-def two_credits(place: Place) -> Act:
-    """two links with credit on each of 100 queues, which send nothing."""
-    client = Client10(place)
-    for number in range(100):
-        place.prepare(declare(f"two{number}"))
-
-    def act() -> None:
-        client.ask(*[client.sender(queue(f"two{handle // 2}"), handle) for handle in range(200)])
-        time.sleep(ATTACK_S)
-
-    return act
-
-
 EXPERIMENTS: dict[str, Experiment] = {
     "like": like, "unbind": unbind, "sender-settles": sender_settles, "unsettled-map": unsettled_map,
     "modified": modified, "released": released, "management": management, "attaches": attaches,
-    "transactions": transactions, "echoes": echoes, "reserved": reserved, "idle-links": idle_links,
-    "two-credits": two_credits,
+    "transactions": transactions, "echoes": echoes,
 }  # fmt: skip

@@ -233,7 +233,7 @@ class Broker(Dispatcher):
         return producers
 
     def take_ended(self) -> list[object]:
-        """Take the queues, producers and sessions that have ended, to be unlinked behind their last effects."""
+        """Take the queues, producers, sessions and gates that have ended, to be unlinked behind their last effects."""
         ended = self.turns.ended
         self.turns.ended = []
         return ended

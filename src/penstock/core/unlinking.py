@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.core.consume.session import Session
+from penstock.core.gates.operator import OperatorGate
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_listener import NO_CLIENT
 from penstock.core.queue.losses import UnreportedLosses
@@ -34,7 +35,7 @@ GONE: Final = _gone()
 
 
 def unlink(ended: list[object]) -> None:
-    """Cut the references of queues, producers and sessions that have ended. Repeating it changes nothing."""
+    """Cut the references of queues, producers, sessions and gates that have ended. Repeating it changes nothing."""
     for each in ended:
         if isinstance(each, Producer):
             unlink_producer(each)
@@ -42,6 +43,8 @@ def unlink(ended: list[object]) -> None:
             unlink_queue(each)
         elif isinstance(each, Session):
             each.unlink()
+        elif isinstance(each, OperatorGate):
+            unlink_gate(each.gate, each.turns)
 
 
 def unlink_producer(producer: Producer) -> None:

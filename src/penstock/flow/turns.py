@@ -91,7 +91,7 @@ class Turns:
         self.transitions: list[GateTransition] = []
         """Gates that closed or opened since the broker last took the list, in order."""
         self.ended: list[object] = []
-        """Queues, producers and sessions that have ended since the list was taken last (see core/unlinking.py)."""
+        """Queues, producers, sessions and gates that have ended since the list was last taken (core/unlinking.py)."""
 
     def wait(self, waiter: Waiter, gate: Gate, now: float) -> None:
         """Put a waiter in the line of a gate; it keeps its ticket, or draws one."""

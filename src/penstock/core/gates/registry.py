@@ -240,6 +240,7 @@ class Gates(NodeMemory):
             if gate.idle():
                 self.operator_gates.pop((gate.scope, gate.vhost, gate.name), None)
                 self._attach(gate)
+                self.broker.turns.ended.append(gate)
             else:
                 still.append(gate)
         self._lifted = still
