@@ -48,7 +48,7 @@ OF_ALL_VHOSTS: Final = " of all virtual hosts"
 """Words in a sentence that names queues of all of them."""
 
 
-SUBJECTS: Final = ("queue", "connection", "channel", "link", "user")
+SUBJECTS: Final[tuple[str, ...]] = ("queue", "connection", "channel", "link", "user")
 
 
 def subject_of(request: ControlRequest) -> str:

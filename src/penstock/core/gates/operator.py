@@ -15,7 +15,7 @@ ADDRESS: Final = "address"
 VHOST: Final = "vhost"
 USER: Final = "user"
 CONNECTION: Final = "connection"
-SCOPES: Final = (QUEUE, ADDRESS, VHOST, USER, CONNECTION)
+SCOPES: Final[tuple[str, ...]] = (QUEUE, ADDRESS, VHOST, USER, CONNECTION)
 """Scopes that an operator can block."""
 
 
