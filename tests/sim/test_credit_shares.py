@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.publish.reservation import GRANT_LEAST
-from tests.support.credit_sim import CreditSim, SimLink, SimPublisher
+from tests.support.credit_sim import CarefulLink, CreditSim, SimLink, SimPublisher
 
 
 @pytest.mark.parametrize(("capacity", "links"), [(829, 8), (51, 8), (720, 64)])
@@ -50,3 +50,24 @@ def test_greedy_window_gets_no_more_than_a_small_one(capacity: int, greedy: str)
     sim.run(8000)
     links, publishers = sim.shares()
     assert max(*links, *publishers) <= 1.1 * min(*links, *publishers)
+
+
+@pytest.mark.parametrize("capacity", [51, 829, 4000])
+@pytest.mark.parametrize("greedy", ["link", "publisher"])
+def test_link_with_few_unsettled_deliveries_and_more_credit_keeps_a_part_of_its_share(
+    capacity: int, greedy: str
+) -> None:
+    sim = CreditSim(capacity, 0, 0, 10)
+    sim.links = [CarefulLink(sim.house, 10)]
+    if greedy == "link":
+        sim.links.append(CarefulLink(sim.house, 1000))
+    else:
+        sim.publishers = [SimPublisher(sim.house, "p", 1000)]
+    sim.run(2000)
+    sim.forget()
+    dry = sim.dry
+    sim.run(8000)
+    links, publishers = sim.shares()
+    assert sum(links + publishers) <= 3.3 * links[0]
+    assert sim.dry == dry
+    assert len(sim.queue.gate.returning) <= 2

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
+from typing_extensions import override
+
 from penstock.core.publish.credit_window import CreditWindow
 from penstock.core.publish.producer import Producer
 from penstock.core.queue.queue import Queue
@@ -35,6 +37,37 @@ class SimLink:
             self._known -= messages
             self.sent += messages
         self.link.take_outcomes()
+
+
+class CarefulLink(SimLink):
+    """A sender that has at most so many deliveries unsettled, whatever credit it has."""
+
+    def __init__(self, house: House, unsettled: int) -> None:
+        super().__init__(house, 1000)
+        self._credit = 0
+        self._room = 0
+        self._settled: deque[tuple[int, int]] = deque([(0, unsettled)])
+
+    @override
+    def act(self, tick: int) -> None:
+        fresh = self.link.left - self._known
+        if fresh > 0:
+            self._under_way.append((tick + ROUND_TRIP, fresh))
+            self._known += fresh
+        while self._under_way and self._under_way[0][0] <= tick:
+            self._credit += self._under_way.popleft()[1]
+        while self._settled and self._settled[0][0] <= tick:
+            self._room += self._settled.popleft()[1]
+        messages = min(self._credit, self._room)
+        assert self.link.send(messages) == messages
+        self._credit -= messages
+        self._room -= messages
+        self._known -= messages
+        self.sent += messages
+        before = self.link.confirmed
+        self.link.take_outcomes()
+        if self.link.confirmed > before:
+            self._settled.append((tick + ROUND_TRIP, self.link.confirmed - before))
 
 
 class SimPublisher:

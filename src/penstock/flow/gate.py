@@ -40,6 +40,8 @@ class Waiter:
         """Position where its last turn ended; its next ticket is not before that."""
         self.back_by: float = -NEVER
         """Time (monotonic seconds) until which its position is reserved after it has passed all its messages."""
+        self.on_credit: bool = False
+        """True if it sends on credit, which takes no turn, and another waiter asks for that."""
         self.weight: i64 = 1
         """Its share of the turns among waiters: 2 passes twice the bytes of 1."""
         self.gate: Gate | None = None

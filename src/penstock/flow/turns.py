@@ -171,13 +171,23 @@ class Turns:
         It was stopped and not idle, and one turn of a link may take much of the room. `passed`: the bytes that it
         passed meanwhile, which count as turns.
         """
-        if gate.requests and waiter.gate is None and waiter.will_return_soon():
+        is_overtaken = gate.requests or (gate.waiters and waiter.on_credit)
+        if is_overtaken and waiter.gate is None and waiter.will_return_soon():
             if waiter.finish < self._floor:
                 waiter.finish = self._floor
-            waiter.finish += passed * SCALE // waiter.weight
-            waiter.back_by = now + RETURN_GRACE_S
-            self._number(waiter)
-            heapq.heappush(gate.returning, (waiter.finish, waiter.back_by, waiter.serial, waiter))
+            self._expect(waiter, gate, passed, now)
+
+    def pass_on_credit(self, waiter: Waiter, gate: Gate, size: i64, now: float) -> None:
+        """Count messages on credit of a producer that is waited for as its turns, and wait for more of them."""
+        if now <= waiter.back_by:
+            self._expect(waiter, gate, size, now)
+
+    def _expect(self, waiter: Waiter, gate: Gate, passed: i64, now: float) -> None:
+        waiter.finish += passed * SCALE // waiter.weight
+        waiter.back_by = now + RETURN_GRACE_S
+        self._number(waiter)
+        _forget_returned(gate.returning, now)  # Those before it, its own earlier position included.
+        heapq.heappush(gate.returning, (waiter.finish, waiter.back_by, waiter.serial, waiter))
 
     def _next_entry(self, gate: Gate) -> tuple[i64, i64, Waiter] | None:
         """Return the waiter that may have a turn: the gate is open, or its round is not finished; None for none."""
@@ -187,10 +197,7 @@ class Turns:
     def _is_expected(self, gate: Gate, ticket: i64, now: float) -> bool:
         """Return whether the next turn belongs to a producer that is about to return; sets the timer if so."""
         returning = gate.returning
-        while returning and (
-            returning[0][1] <= now or returning[0][3].gate is not None or returning[0][3].finish != returning[0][0]
-        ):
-            heapq.heappop(returning)  # It has returned, or its time is up.
+        _forget_returned(returning, now)
         if not returning or returning[0][0] >= ticket or gate.owner is None or not gate.owner.may_defer_turn():
             return False
         self._schedule_later(gate, returning[0][1])
@@ -236,3 +243,11 @@ class Turns:
     def _number(self, waiter: Waiter) -> None:
         self._drawn += 1
         waiter.serial = self._drawn
+
+
+def _forget_returned(returning: list[tuple[i64, float, i64, Waiter]], now: float) -> None:
+    """Remove the first ones as long as they have returned, or their time is up."""
+    while returning and (
+        returning[0][1] <= now or returning[0][3].gate is not None or returning[0][3].finish != returning[0][0]
+    ):
+        heapq.heappop(returning)

@@ -438,7 +438,7 @@ class Producer(WaitingPublisher, DurabilityListener):
     def will_return_soon(self) -> bool:
         """Return whether all its publishes wait for confirms."""
         has_passed = self.confirming and self.state is ProducerState.OPEN and not self.confirms.pending
-        return has_passed and self.credit is None
+        return has_passed and (self.credit is None or self.credit.credit > 0)
 
     def expire(self, now: float) -> float:
         """Confirm withheld publishes and refuse held ones at their deadline; returns the next deadline."""

@@ -34,7 +34,7 @@ from typing_extensions import override
 
 from penstock.core.gates.address_depth import AddressDepth, depth_of
 from penstock.core.queue.queue import Queue
-from penstock.flow.gate import Gate
+from penstock.flow.gate import Gate, Waiter
 from penstock.flow.level import UNLIMITED, Level
 from penstock.flow.reserved_room import Party, RoomHolder
 from penstock.flow.shared_limit import SharedLimit
@@ -218,6 +218,12 @@ class Reservation(RoomHolder):
         self._change(-used, now)
         rest = messages - used
         self.revoked -= rest if rest < self.revoked else self.revoked
+
+    def count_turns(self, waiter: Waiter, messages: i64, now: float) -> None:
+        """Count messages that came as turns of their producer, where it is waited for (`Turns.pass_on_credit`)."""
+        if now <= waiter.back_by:
+            for queue in self.queues:
+                queue.turns.pass_on_credit(waiter, queue.gate, messages * self.charge, now)
 
     def give_back(self, now: float) -> None:
         """Release all unused room: the sender has no credit any more."""

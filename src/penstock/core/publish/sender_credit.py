@@ -106,6 +106,7 @@ class SenderCredit(Waiter):
         self.idle = IdleCredit(self)
         """Room that is taken back if others wait for it."""
         producer.credit = self
+        producer.on_credit = True
         self.schedule_review()
 
     # Use
@@ -483,9 +484,7 @@ class SenderCredit(Waiter):
         if is_trial:
             granted = self._try_one(charge)
         elif most > 0 and not self.hold.room.gate.in_line():
-            wanted = self._window_lacks()
-            if self.counts.granted == 0 and not self.window.is_size_known:
-                wanted = 1
+            wanted = self._window_lacks() if self.counts.granted > 0 or self.window.is_size_known else 1
             self.hold.recharge(charge)
             granted = self.hold.grant(wanted if wanted < most else most)
         if granted > 0:
@@ -573,6 +572,7 @@ class SenderCredit(Waiter):
 
     def _count(self, messages: i64, now: float) -> None:
         """Count messages that came."""
+        self.reservation.count_turns(self.producer, messages, now)
         self.window.count(messages, self._largest, self.producer.has_stored)
         self.producer.has_stored = False
         self._largest = 0
