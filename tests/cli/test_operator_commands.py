@@ -150,7 +150,7 @@ def test_show_lists_what_was_declared_and_which_of_several_sources_counts(own_br
         "dead-letter-routing-key": ("key", "policy 'length': dead-letter-routing-key=key"),
         "queue-type": ("classic", "default"),
         "max-priority": (5, "argument x-max-priority=5"),
-        "single-active-consumer": (True, "argument x-single-active-consumer=True"),
+        "single-active-consumer": (True, "argument x-single-active-consumer=true"),
     }.items() <= shown.items()
     assert rows["max-length"]["hides"] == [
         {"value": "9", "from": "argument x-max-length=9"},

@@ -34,7 +34,7 @@ FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "lease.close": ("lease",),
     "query.progress": ("query", "batch", "rows", "batch_ms"),
     "sink.begin": (*_BATCH, "partition", "attempt"),
-    "sink.commit": (*_BATCH, "partitions"),
+    "sink.commit": (*_BATCH, "partitions", "wait_ms"),  # How long the driver waits: for its own connection only.
     "sink.abort": _BATCH,
     "sink.assign": ("query", "user"),
     "sink.waiting": ("application", "task", "cores", "queue"),
