@@ -9,7 +9,7 @@ from pathlib import Path
 
 import penstock
 from penstock.client import Connection, Parameters
-from penstock.client.parameters import tls_context
+from penstock.client.tls import tls_context
 from penstock.config import load
 from tests.support.brokers import penstock_command
 

@@ -20,7 +20,7 @@ import pytest
 
 import penstock
 from penstock.client import ConnectError, Connection, ControlClient, ControlError, Parameters
-from penstock.client.parameters import tls_context
+from penstock.client.tls import tls_context
 from penstock.config import load
 from penstock.errors import PenstockError
 from tests.support.brokers import BrokerProcess, eventually, penstock_command

@@ -105,8 +105,7 @@ class SenderCredit(Waiter):
         """The same before the last grant: its sender soon uses that too."""
         self.idle = IdleCredit(self)
         """Room that is taken back if others wait for it."""
-        producer.credit = self
-        producer.on_credit = True
+        producer.credit, producer.on_credit = self, True
         self.schedule_review()
 
     # Use
