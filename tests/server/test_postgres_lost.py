@@ -123,6 +123,7 @@ def test_database_that_may_only_be_read_for_a_while_holds_persistent_messages_an
         client.publish("q", *map(str, range(10)))
         server.ask("ALTER SYSTEM SET default_transaction_read_only = on")
         server.ask("SELECT pg_reload_conf()")
+        eventually(lambda: server.ask("SHOW default_transaction_read_only") == [("on",)], "the server has the setting")
         with in_background(lambda: client.publish("q", "in flight", "held")):
             eventually(lambda: closed(broker) == ["store"], "the gate closes")
             assert why in broker.why("q")
