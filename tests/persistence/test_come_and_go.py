@@ -89,7 +89,7 @@ def test_nothing_of_cursors_and_their_ranges_is_left_to_the_collector(durable: b
         ask(driver, vhost, "cursor.plan", cursor="c", token=token, upto={"q": queue.tail})
         ask(driver, vhost, "cursor.range", cursor="c", token=token, queue="q", lo=first, hi=queue.tail)
         ask(driver, vhost, "cursor.settle", cursor="c", token=token, end={"q": queue.tail})
-        ask(driver, vhost, "cursor.delete", cursor="c", token=token)
+        ask(driver, vhost, "cursor.delete", cursor="c")
         while driver.run_turn():
             pass
         store.write()

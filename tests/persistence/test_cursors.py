@@ -19,6 +19,7 @@ from penstock.errors import Fenced, NotFound, PreconditionFailed
 from penstock.persistence.metadata_records import CURSOR, encode_metadata
 from penstock.protocols.amqp091.content_frames import make_content
 from penstock.wire.amqp091.codec import Properties
+from tests.support.control_requests import known_to
 from tests.support.restored_broker import Declared, journaled, queue_of
 from tests.support.topology_changes import ask
 
@@ -43,7 +44,8 @@ class Desk:
 
     def ask(self, operation: str, **fields: object) -> None:
         cursor = self.driver.broker.vhosts["/"].cursors.get("c")
-        ask(self.driver, self.vhost, operation, **{"cursor": "c", "token": cursor.token if cursor else 0, **fields})
+        holder = known_to(operation, cursor="c", token=cursor.token if cursor else 0)
+        ask(self.driver, self.vhost, operation, **{**holder, **fields})
 
     def written(self) -> tuple[list[str], list[str]]:
         """Return the kinds of things and the queues whose ends are written next."""

@@ -78,9 +78,9 @@ def test_block_of_messages_goes_to_a_dynamic_node(client: Amqp10Dialogue) -> Non
     queue = client.driver.broker.vhosts["/"].queues["q"]
     for number in range(9):
         queue.enqueue(Envelope("", "q"), make_content(Properties(), bytes([number]) * 12_000), 12_240, 0.0)
-    fields = {"cursor": "c", "queues": ["q"], "token": 1, "queue": "q", "lo": 0, "hi": 9}
-    request = json.dumps(fields).encode()
-    ask(client, data_section(request), "cursor.attach", reply_to=found.text("address"))
+    attached = json.dumps({"cursor": "c", "queues": ["q"]}).encode()
+    request = json.dumps({"cursor": "c", "token": 1, "queue": "q", "lo": 0, "hi": 9}).encode()
+    ask(client, data_section(attached), "cursor.attach", reply_to=found.text("address"))
     properties = encode(spec.PROPERTIES, to="/exchanges/penstock.control/cursor.range", reply_to=found.text("address"))
     heard = client.say(client.transfer(properties + data_section(request), 9, settled=True))
     ((kind, block),) = decode_message(b"".join(delivered(heard))).body
