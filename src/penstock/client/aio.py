@@ -29,6 +29,8 @@ UNSENT = 512 * 1024
 """Octets that the transport holds before publishers wait."""
 ACKNOWLEDGE_AFTER = 0.01
 """Seconds after which accepted messages are acknowledged at the latest."""
+CLOSE_S = 1.0
+"""Seconds that the end of a transport may take."""
 
 
 def connect(url: str = "amqp://", **options: object) -> Connection:
@@ -51,6 +53,8 @@ class Connection:
         self._timer: asyncio.TimerHandle | None = None
         self._acknowledging: asyncio.TimerHandle | None = None
         self._lost: asyncio.Event | None = None
+        self._gone: asyncio.Event | None = None
+        """Set when the transport of a connection that closes has ended."""
         self._reconnecting: asyncio.Task[None] | None = None
         self._error: ClientError | None = None
 
@@ -179,10 +183,22 @@ class Connection:
             await self.run(engine.closing(timeout))
         finally:
             self.after()
-            if self._transport is not None:
-                self._transport.close()
             if self._timer is not None:
                 self._timer.cancel()
+            await self._end_transport()
+
+    async def _end_transport(self) -> None:
+        """Close the transport and wait until it has ended: TLS says goodbye first. It is cut off after `CLOSE_S`."""
+        transport = self._transport
+        if transport is None:
+            return
+        self._gone = asyncio.Event()
+        transport.close()
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                await self._gone.wait()
+        except TimeoutError:
+            transport.abort()
 
     @property
     def blocked(self) -> str | None:
@@ -382,6 +398,8 @@ class Connection:
         if loop is None or (self._transport is not None and transport is not self._transport):
             return
         self._transport = None
+        if self._gone is not None:
+            self._gone.set()
         reason = engine.fault or ConnectionClosed(
             None, str(error) if error else "the broker closed it without a reason"
         )
