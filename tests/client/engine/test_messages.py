@@ -21,5 +21,5 @@ def test_properties_by_name_are_those_of_the_message() -> None:
     assert penstock.Message(b"x", properties=given).properties is given
 
 
-async def test_what_is_over_can_be_awaited() -> None:
+async def test_call_that_is_over_can_be_awaited() -> None:
     assert await OVER is None
