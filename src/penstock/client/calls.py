@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
-from typing_extensions import override
-
 from penstock.client.engine.connection import OPEN, UPDATE_SECRET, Engine
 from penstock.client.engine.terms import ConnectionTerms
 from penstock.client.engine.waits import Steps
 from penstock.client.errors import ConnectionClosed
 from penstock.client.options import Address, Options, queue_arguments
+from penstock.client.overriding import override
 from penstock.flow.timers import NEVER, TimerHandler
 
 if TYPE_CHECKING:

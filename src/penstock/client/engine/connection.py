@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64
-from typing_extensions import override
 
 from penstock.client.engine.failures import ConnectionLost
 from penstock.client.engine.terms import ConnectionTerms, PublisherTerms, ReceiverTerms
 from penstock.client.engine.waits import Call, Steps, Wakes
 from penstock.client.errors import ClientError, ConnectionClosed, ControlError, Timeout
+from penstock.client.overriding import override
 from penstock.flow.timers import NEVER, TimerHandler
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ from collections import deque
 from typing import Final
 
 from mypy_extensions import i64
-from typing_extensions import override
 
 from penstock.client.engine.connection import Engine
 from penstock.client.engine.messages import Delivery
 from penstock.client.engine.terms import ReceiverTerms
 from penstock.client.engine.waits import Call, Line, Steps, Wait
 from penstock.client.errors import LinkClosed
+from penstock.client.overriding import override
 from penstock.content.properties import Properties
 from penstock.flow.timers import NEVER
 from penstock.flow.token_bucket import TokenBucket, smooth

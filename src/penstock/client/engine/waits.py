@@ -16,8 +16,8 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from mypy_extensions import i64
-from typing_extensions import override
 
+from penstock.client.overriding import override
 from penstock.flow.timers import NEVER, TimerHandler, Timers
 
 T = TypeVar("T")

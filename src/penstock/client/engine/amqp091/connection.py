@@ -7,7 +7,6 @@ from typing import Any, Final, cast
 
 from librt.strings import read_i32_be
 from mypy_extensions import i64
-from typing_extensions import override
 
 from penstock.client.engine.amqp091.channel import Channel
 from penstock.client.engine.amqp091.publisher import EXACT_FLOW, Publisher091
@@ -19,6 +18,7 @@ from penstock.client.engine.terms import ConnectionTerms, PublisherTerms, Receiv
 from penstock.client.engine.waits import Call
 from penstock.client.errors import ClientError, ConnectError, ConnectionClosed, LoginRefused
 from penstock.client.login_errors import FIRST_STEP, why_closed
+from penstock.client.overriding import override
 from penstock.content.properties import Properties
 from penstock.version import VERSION
 from penstock.wire.amqp091 import spec

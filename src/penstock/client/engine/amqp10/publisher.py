@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 from librt.strings import write_i32_be
 from mypy_extensions import i32, i64
-from typing_extensions import override
 
 from penstock.client.engine.amqp10.session import SendingLink, Session
 from penstock.client.engine.blocked import CREDIT, Amounts, Blocked
@@ -14,6 +13,7 @@ from penstock.client.engine.messages import Message
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.terms import PublisherTerms
 from penstock.client.errors import LinkClosed, MessageTooLarge
+from penstock.client.overriding import override
 from penstock.content.properties import Properties
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite
@@ -169,7 +169,7 @@ class Publisher10(PublisherCore):
             self.stopped_at = self.engine.now - since
         queue = found.get("penstock:queue")
         after = found.get("penstock:retry-after")
-        self.info = Blocked(
+        info = Blocked(
             CREDIT,
             f"{by} has no room",
             0.0,
@@ -180,6 +180,8 @@ class Publisher10(PublisherCore):
             _amounts(found.get("penstock:capacity")),
             after.value / 1000 if isinstance(after, Typed) and isinstance(after.value, int) else None,
         )
+        told = self.connection.told
+        self.info = self.connection.told = info if told != info else told
 
     @override
     def frames_left(self) -> i64:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
-from typing_extensions import override
 
 from penstock.client.engine.amqp10.session import Link, Session
 from penstock.client.engine.messages import MODIFIED, REJECTED, Delivery
@@ -13,6 +12,7 @@ from penstock.client.engine.receiver import ReceiverCore
 from penstock.client.engine.terms import ReceiverTerms
 from penstock.client.engine.waits import Call
 from penstock.client.errors import LinkClosed
+from penstock.client.overriding import override
 from penstock.content.properties import Properties
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite, encode
@@ -21,7 +21,7 @@ from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.flow import Flow
 from penstock.wire.amqp10.neutral_properties import annotations_of, properties_of
 from penstock.wire.amqp10.node_addresses import queue_address
-from penstock.wire.amqp10.sections import Sections, joined_data
+from penstock.wire.amqp10.sections import Sections, data_alone, joined_data
 from penstock.wire.amqp10.transfer import Transfer
 from penstock.wire.amqp10.value_reader import decode_value
 from penstock.wire.amqp10.values import Symbol, ulong
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 REASON_MAX = 100
 """Most letters of a reason for which a disposition has room."""
+_NO_HEAD = b"\x00\x53\x75\xa0\x00"
+"""Message whose only section is the body, without the octets of that."""
 
 
 class ReceiverLink(Link):
@@ -72,6 +74,8 @@ class Receiver10(ReceiverCore):
         """Messages that the broker may still send."""
         self.prefetch: i64 = 1 if self.pulls else terms.prefetch
         self.sections = Sections()
+        self.before: bytes = b""
+        """Octets before the body of the last message whose body was one data section."""
         self.parts: list[bytes] = []
         """Frames of a delivery that is coming."""
         self.partial_id: i64 = ABSENT
@@ -157,29 +161,28 @@ class Receiver10(ReceiverCore):
 
     def on_transfer(self, data: bytes, transfer: Transfer, end: i64) -> None:
         """Take a frame of a delivery."""
-        payload = data[transfer.payload : end]
+        start = transfer.payload
+        number = transfer.delivery_id
         if transfer.more or self.partial_id != ABSENT:
             if self.partial_id == ABSENT:
-                self.partial_id = transfer.delivery_id
-            self.parts.append(payload)
+                self.partial_id = number
+            self.parts.append(data[start:end])
             if transfer.aborted:
                 self.parts = []
                 self.partial_id = ABSENT
                 return
             if transfer.more:
                 return
-            payload = b"".join(self.parts)
+            data = b"".join(self.parts)
+            start = 0
+            end = len(data)
             number = self.partial_id
             self.parts = []
             self.partial_id = ABSENT
-        else:
-            number = transfer.delivery_id
         self.received += 1
         self.credit -= 1
-        sections = self.sections
-        sections.walk(payload, 0, len(payload))
-        body = joined_data(payload, sections) if sections.body_code == spec.DATA else _other_body(payload, sections)
-        self.arrived(Delivery(self, number, self.engine.epoch, body, payload, b""))
+        delivery = self._delivery(data, start, end, number)
+        self.arrived(delivery)
         if self.stopping is not None:
             if self.credit == 0:
                 self._stopped()
@@ -188,6 +191,28 @@ class Receiver10(ReceiverCore):
                 self.pull()
         elif self.credit <= self.prefetch // 2 and not self.is_draining:
             self._top_up()
+
+    def _delivery(self, data: bytes, start: i64, end: i64, number: i64) -> Delivery:
+        """Return the message that lies from `start` to `end`.
+
+        Header, annotations and properties are mostly those of the message before it: they are walked over once.
+        """
+        before = self.before
+        stop = start + len(before)
+        at: i64 = 0
+        if stop < end and data[start:stop] == before:
+            at = data_alone(data, stop, end)
+        if at == 0:
+            sections, payload = self.sections, data[start:end]
+            sections.walk(payload, 0, len(payload))
+            stop = start + sections.body_at
+            at = data_alone(data, stop, end)
+            if at == 0:
+                is_data = sections.body_code == spec.DATA
+                body = joined_data(payload, sections) if is_data else _other_body(payload, sections)
+                return Delivery(self, number, self.engine.epoch, body, payload, b"")
+            before = self.before = data[start:stop]
+        return Delivery(self, number, self.engine.epoch, data[at:end], before or _NO_HEAD, b"")
 
     @override
     def extends(self, tag: i64) -> bool:
