@@ -12,9 +12,6 @@ from typing import Any, TypeVar
 import pytest
 
 import penstock
-import penstock.sync
-from penstock.client.blocking import Connection as BlockingConnection
-from penstock.client.options import Options
 from penstock.testing import VirtualClock
 from penstock.testing.virtual_loop import VirtualLoop, Watch
 from tests.client.conversations import both_protocols, fresh, received, until, url_of
@@ -24,10 +21,13 @@ T = TypeVar("T")
 HOUR = 3600.0
 PERIOD = 5.0
 WINDOW = 1000
-CROWD = 10_000
+CROWD = 9_900
+"""Publishers of one connection: it may have 10,000 links, and declarations have two."""
 MOST_WAKES = 4
 """Passes of the loop for one warning: its timer, the question to the broker, the answer, and a spare one."""
-KIB, MIB = 1024, 1024 * 1024
+MIB = 1024 * 1024
+LARGEST = 4096 if penstock.compiled() else 8192
+"""Most octets of a waiting publisher; an object of the interpreted form is twice as large."""
 
 
 class VirtualProgram:
@@ -119,11 +119,12 @@ def test_hour_of_waiting_costs_a_few_wakes_for_each_warning_and_no_memory(
     program.run(end())
 
 
+@pytest.mark.once
 @both_protocols
 async def test_ten_thousand_waiting_publishers_take_less_than_4_kib_each(
     broker_url: str, protocol: str, silent: None
 ) -> None:
-    """Over 1.0 each has a link, in ten sessions; over 0-9-1 ten share a channel and its window."""
+    """Over 1.0 each has a link of its own; over 0-9-1 ten share a channel and its window."""
     queue = fresh("crowd")
     async with penstock.connect(url_of(broker_url, protocol), flow_control_wait_failure=0) as connection:
         await connection.declare_queue(queue, capacity_messages=2, hold_deadline="2h")
@@ -131,13 +132,69 @@ async def test_ten_thousand_waiting_publishers_take_less_than_4_kib_each(
         shared = 1 if protocol == "amqp10" else 10
         publishers = [connection.publisher(queue) for _ in range(CROWD // shared)]
         sends = [asyncio.ensure_future(each.send(b"x" * 100)) for each in publishers for _ in range(shared)]
-        await until(lambda: all(each.blocked is not None for each in publishers[-100:]))
-        await asyncio.sleep(0)
+        await until(lambda: all(is_told(each) for each in publishers))
         each = octets() / CROWD
         tracemalloc.stop()
         assert sum(not send.done() for send in sends) >= CROWD - 2
-        assert each < 4 * KIB
+        assert each < LARGEST
         for send in sends:
             send.cancel()
         await asyncio.gather(*sends, return_exceptions=True)
         await connection.close(0)
+
+
+def is_told(publisher: penstock.Publisher) -> bool:
+    """Return whether the broker has told a publisher to wait, or has taken its message."""
+    blocked = publisher.blocked
+    return blocked is None or blocked.cause in ("credit", "channel.flow", "connection.blocked")
+
+
+@both_protocols
+def test_messages_are_there_once_and_in_order_though_the_clock_jumps(
+    broker_url: str, protocol: str, program: VirtualProgram
+) -> None:
+    """An hour of silence breaks a connection with heartbeats off, and it is made again; an hour back harms nothing."""
+    queue, each = fresh("jumps"), 300
+    numbers = [str(number).encode() for number in range(3 * each)]
+
+    async def open() -> tuple[penstock.Connection, penstock.Publisher]:
+        connection = await penstock.connect(url_of(broker_url, protocol, reconnect_delay=0.01))
+        await connection.declare_queue(queue)
+        return connection, connection.publisher(queue, window=100)
+
+    connection, publisher = program.run(open())
+    for seconds in (HOUR, -HOUR, 0.0):
+        first, rest = numbers[:each], numbers[each:]
+        assert program.run(publisher.send_many(first)).ok
+        program.jump(seconds)
+        numbers = rest
+    found = program.run(received(connection, queue))
+    assert [int(body) for body in found] == list(range(3 * each))
+    program.run(connection.close())
+
+
+@both_protocols
+def test_send_that_waits_is_not_sent_when_the_clock_jumps_beyond_its_time(
+    broker_url: str, protocol: str, program: VirtualProgram
+) -> None:
+    url = url_of(broker_url, protocol, heartbeat=0, flow_control_wait_failure=60)
+    queue = fresh("jumps")
+    connection, tasks = program.run(blocked(url, queue))
+
+    async def outcomes() -> list[object]:
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    program.jump(HOUR)
+    found = program.run(outcomes())
+    program.jump(-HOUR)
+    sent = sum(isinstance(each, penstock.Receipt) for each in found)
+    assert {type(each) for each in found} == {penstock.Receipt, penstock.FlowControlTimeout}
+    bodies = program.run(received(connection, queue))
+    assert len(bodies) == sent
+
+    async def again() -> str:
+        receipt = await connection.publisher(queue).send(b"again")
+        await connection.close()
+        return receipt.state
+
+    assert program.run(again()) == "confirmed"
