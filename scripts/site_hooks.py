@@ -2,7 +2,8 @@
 
 A link to a file outside of docs/ leads to nowhere in the site, so its text stays without the link. The documents of the
 repository's root are pages of the site as well, and the decisions are a section of the navigation without being listed
-in mkdocs.yml. The list of modules is made of their docstrings. Pages with diagrams load Mermaid from the site itself: the theme would fetch it from elsewhere.
+in mkdocs.yml. The list of modules is made of their docstrings. Pages with diagrams load Mermaid from the site itself:
+the theme would fetch it from elsewhere.
 """
 
 from __future__ import annotations
