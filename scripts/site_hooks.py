@@ -8,7 +8,6 @@ the theme would fetch it from elsewhere.
 
 from __future__ import annotations
 
-import ast
 import posixpath
 import re
 from collections.abc import Iterator
@@ -27,6 +26,7 @@ MERMAID = "vendor/mermaid.tiny.js"
 """The script that draws diagrams, as a file of the site."""
 MODULES = "<!-- modules -->"
 """The place of the list of modules in its page."""
+DOCSTRING = re.compile(r'\s*r?"""(.*?)"""', re.DOTALL)
 FENCE = re.compile(r"(^```.*?^```[^\n]*$)", re.DOTALL | re.MULTILINE)
 
 
@@ -75,7 +75,8 @@ def module_list() -> Iterator[str]:
 
 def purpose(module: Path) -> str:
     """Return the first sentence of a module's docstring; empty if it has none."""
-    first = (ast.get_docstring(ast.parse(module.read_text())) or "").partition("\n\n")[0]
+    found = DOCSTRING.match(module.read_text())
+    first = found[1].partition("\n\n")[0] if found else ""
     return re.split(r"(?<=[.!?])\s+(?=[A-Z])", " ".join(first.split()))[0]
 
 
