@@ -73,7 +73,7 @@ class Engine10(Engine):
         self.links_made: int = 0
         self.management: Management | None = None
         self.control: Control | None = None
-        self.told: Blocked | None = None
+        self.latest_info: Blocked | None = None
         """Last words of the broker about what blocks a publisher: thousands are told the same, and share them."""
         self.cursor = FieldCursor()
         self.flow = Flow()

@@ -180,8 +180,8 @@ class Publisher10(PublisherCore):
             _amounts(found.get("penstock:capacity")),
             after.value / 1000 if isinstance(after, Typed) and isinstance(after.value, int) else None,
         )
-        told = self.connection.told
-        self.info = self.connection.told = info if told != info else told
+        latest = self.connection.latest_info
+        self.info = self.connection.latest_info = latest if latest == info else info
 
     @override
     def frames_left(self) -> i64:
