@@ -67,6 +67,10 @@ class Call(Wait):
         self.expected = expected
         """Methods that answer it."""
         self.value: Any = None
+        self.number: str = ""
+        """Correlation id of a control request."""
+        self.taken: int = 0
+        """Rows of its block that are in their queues so far, if it asked for notes of progress."""
         self.then: Call | None = None
         """A request that is answered with it."""
 

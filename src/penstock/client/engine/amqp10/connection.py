@@ -351,10 +351,10 @@ class Engine10(Engine):
         return call
 
     @override
-    def send_request(self, operation: str, body: bytes, number: str) -> None:
+    def send_request(self, operation: str, kind: str, body: bytes, number: str) -> None:
         if self.control is None or self.control.is_over:
             self.control = Control(self)
-        self.control.add(Request(number, operation, "", None, body))
+        self.control.add(Request(number, operation, "", None, kind, body))
 
 
 def _error_of(performative: Composite) -> tuple[str, str]:
