@@ -8,8 +8,6 @@ from itertools import islice
 from types import TracebackType
 from typing import Any, Self, cast
 
-from typing_extensions import override
-
 from penstock.client import calls
 from penstock.client.calls import PUSH, SLICE
 from penstock.client.engine.blocked import Blocked
@@ -26,6 +24,7 @@ from penstock.client.operations import Operations
 from penstock.client.options import Address, Options
 from penstock.client.reconnect import explain, is_final, pauses
 from penstock.client.shells import AsyncShell
+from penstock.markers import override
 
 HEARTBEAT = 30.0
 """Seconds between heartbeats where no option says it."""

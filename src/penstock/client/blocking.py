@@ -16,8 +16,6 @@ from itertools import islice
 from types import TracebackType
 from typing import Final, Self, cast
 
-from typing_extensions import override
-
 from penstock.client import calls
 from penstock.client.calls import PUSH, SLICE
 from penstock.client.engine.blocked import Blocked
@@ -35,6 +33,7 @@ from penstock.client.operations import Operations
 from penstock.client.options import Address, Options
 from penstock.client.reconnect import explain, is_final, pauses
 from penstock.client.shells import BlockingShell
+from penstock.markers import override
 
 RECEIVE: Final = 256 * 1024
 """Octets of one read."""

@@ -6,13 +6,12 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
-from typing_extensions import override
-
 from penstock.client.engine.connection import OPEN, UPDATE_SECRET, Engine
 from penstock.client.engine.terms import ConnectionTerms
 from penstock.client.errors import ConnectionClosed
 from penstock.client.options import Address, Options
 from penstock.flow.timers import NEVER, TimerHandler
+from penstock.markers import override
 
 if TYPE_CHECKING:
     from logging import Logger

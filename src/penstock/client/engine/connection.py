@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64
-from typing_extensions import override
 
 from penstock.client.engine.failures import ConnectionLost
 from penstock.client.engine.terms import ConnectionTerms, PublisherTerms, ReceiverTerms
 from penstock.client.engine.waits import Call, Steps, Wakes
 from penstock.client.errors import ClientError, ConnectionClosed, ControlError, Timeout
 from penstock.flow.timers import NEVER, TimerHandler
+from penstock.markers import override
 
 if TYPE_CHECKING:
     from penstock.client.engine.publisher import PublisherCore

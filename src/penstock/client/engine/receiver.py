@@ -11,7 +11,6 @@ from collections import deque
 from typing import Final
 
 from mypy_extensions import i64
-from typing_extensions import override
 
 from penstock.client.engine.connection import Engine
 from penstock.client.engine.messages import Delivery
@@ -21,6 +20,7 @@ from penstock.client.errors import LinkClosed
 from penstock.content.properties import Properties
 from penstock.flow.timers import NEVER
 from penstock.flow.token_bucket import TokenBucket, smooth
+from penstock.markers import override
 
 ACKS: Final = 64
 """Accepted messages that are acknowledged at once."""

@@ -16,9 +16,9 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from mypy_extensions import i64
-from typing_extensions import override
 
 from penstock.flow.timers import NEVER, TimerHandler, Timers
+from penstock.markers import override
 
 T = TypeVar("T")
 

@@ -7,7 +7,6 @@ from typing import Any, Final, cast
 
 from librt.strings import read_i32_be, write_i32_be
 from mypy_extensions import i32, i64
-from typing_extensions import override
 
 from penstock.client.engine.amqp091.channel import Channel
 from penstock.client.engine.amqp091.publisher import EXACT_FLOW, Publisher091
@@ -27,6 +26,7 @@ from penstock.client.engine.waits import Call
 from penstock.client.errors import ClientError, ConnectError, ConnectionClosed, LoginRefused
 from penstock.client.login_errors import FIRST_STEP, why_closed
 from penstock.content.properties import Properties
+from penstock.markers import override
 from penstock.version import VERSION
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import CodecError, Method, decode_method, encode_header, frame, method_frame

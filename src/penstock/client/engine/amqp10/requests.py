@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from mypy_extensions import i64
-from typing_extensions import override
 
 from penstock.client.engine.amqp10.session import Link, Session
 from penstock.client.engine.connection import CONTROL_EXCHANGE, REPLY_QUEUE, UPDATE_SECRET
 from penstock.client.engine.waits import Call
 from penstock.client.errors import ChannelClosed, ClientError
 from penstock.content.properties import Properties
+from penstock.markers import override
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite, decode_composite
 from penstock.wire.amqp10.field_cursor import ABSENT

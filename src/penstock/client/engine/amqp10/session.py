@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64
-from typing_extensions import override
 
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receipt import CONFIRMED, REFUSED
+from penstock.markers import override
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, encode
 from penstock.wire.amqp10.disposition import Disposition
