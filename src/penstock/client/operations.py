@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.client.engine.connection import Engine
+from penstock.client.engine.messages import Message
 from penstock.client.engine.waits import Steps, Wait
 from penstock.client.options import queue_arguments
 from penstock.client.shells import AsyncShell, Listing, Operation, Pages
@@ -116,6 +117,31 @@ def _unbinding(
     for each in answer["found"]:
         if each["arguments"] == arguments:
             yield from engine.calling("bindings.drop", {"location": each["location"]})
+
+
+# Calls to services
+
+
+def call(
+    engine: Engine,
+    queue: str,
+    message: bytes | Message,
+    *,
+    exchange: str = "",
+    routing_key: str = "",
+    timeout: float | None = None,
+) -> Steps[Message]:
+    """Send a message to a queue, or with an exchange and a routing key, and return the answer to it.
+
+    The receiver answers by `message.reply`. The message expires with the call. Raises `Timeout` after `timeout` seconds
+    (None: the option), `MessageRefused` or `LinkClosed` if it reached no queue, and `ConnectionLost`: it may have been
+    carried out then. At most 1,000 calls of a target are without an answer, others wait. Answers that come too late are
+    dropped, and `late_answers` of the connection counts them.
+    """
+    if queue and (exchange or routing_key):
+        raise ValueError("a call goes to a queue, or to an exchange with a routing key")
+    requester = engine.services.requester(engine, exchange, queue or routing_key)
+    return (yield from requester.calling(message, timeout))
 
 
 # Control operations of Penstock
@@ -491,6 +517,7 @@ class Operations:
     unbind = Operation(unbind)
     bind_exchange = Operation(bind_exchange)
     unbind_exchange = Operation(unbind_exchange)
+    call = Operation(call)
     request = Operation(request)
     why = Operation(why)
     block = Operation(block)
@@ -518,6 +545,11 @@ class Operations:
     settle_cursor = Operation(settle_cursor)
     list = Listing(list_)
     watch = Listing(watch)
+
+    @property
+    def late_answers(self) -> int:
+        """Return the number of answers that came after the deadline of their calls."""
+        return self.core().services.late_answers  # type: ignore[attr-defined, no-any-return]  # A shell has it.
 
     def __init_subclass__(cls) -> None:
         for name, call in vars(Operations).items():

@@ -14,6 +14,7 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from penstock.client.engine.failures import ConnectionLost
+from penstock.client.engine.requester import Requester, Services
 from penstock.client.engine.terms import ConnectionTerms, PublisherTerms, ReceiverTerms
 from penstock.client.engine.waits import Call, Steps, Wakes
 from penstock.client.errors import ClientError, ConnectionClosed, ControlError, Timeout
@@ -132,6 +133,7 @@ class Engine(Wakes):
         """Control requests without an answer, by correlation id."""
         self.request_number: int = 0
         self.heart = Heart(self)
+        self.services = Services()
 
     # What a protocol does
 
@@ -162,6 +164,10 @@ class Engine(Wakes):
 
     def receiver(self, terms: ReceiverTerms) -> ReceiverCore:
         """Return a new receiver, which is attached as soon as the connection is open."""
+        raise NotImplementedError
+
+    def requester(self, exchange: str, key: str) -> Requester:
+        """Return a new requester."""
         raise NotImplementedError
 
     def call(self, name: str, arguments: dict[str, Any]) -> Call:
