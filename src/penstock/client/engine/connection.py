@@ -337,6 +337,14 @@ class Engine(Wakes):
         call.check()
         return call.value
 
+    def answering(self, call: Call, timeout: float | None = None) -> Steps[Any]:
+        """Wait for the answer to a request, as `waiting` does; after a `Timeout` it may be waited for again."""
+        if not call.done:
+            part = call.then = Call(call.what)
+            yield from self.waiting(part, timeout)
+        call.check()
+        return call.value
+
     def wake_output(self) -> None:
         """Tell the shell that there is output."""
         if not self.is_scheduled:
@@ -415,18 +423,21 @@ class Engine(Wakes):
             raise ConnectionLost(None, self.lost_reason or "it is not open")
 
     def closing(self, timeout: float | None = None) -> Steps[None]:
-        """Close every publisher and receiver, then the connection."""
-        for receiver in list(self.receivers):
-            yield from receiver.closing()
-        for publisher in list(self.publishers):
-            yield from publisher.closing(timeout)
-        if self.phase == OPEN:
-            self.phase = CLOSING
-            closed = Call("connection.close")
-            self.calls.append(closed)
-            self.write_close()
-            self.wake_output()
-            yield from self.until(closed, CLOSE_WITHIN)
+        """Close every publisher and receiver, then the connection; one that breaks meanwhile is closed too."""
+        try:
+            for receiver in list(self.receivers):
+                yield from receiver.closing()
+            for publisher in list(self.publishers):
+                yield from publisher.closing(timeout)
+            if self.phase == OPEN:
+                self.phase = CLOSING
+                closed = Call("connection.close")
+                self.calls.append(closed)
+                self.write_close()
+                self.wake_output()
+                yield from self.until(closed, CLOSE_WITHIN)
+        except ConnectionClosed:
+            pass
         self.end(ConnectionClosed(None, "the client closed it"))
 
 

@@ -237,6 +237,8 @@ class Engine091(Engine):
         }
         if terms.name:
             properties["connection_name"] = terms.name
+        if terms.query:
+            properties["penstock_query"] = terms.query
         self.step = f"an answer to the credentials of {terms.user}"
         self.out.write(
             method_frame(
