@@ -75,8 +75,11 @@ def _ask(connection: Connection | ChannelConnection, operation: str, fields: dic
     from penstock.client.connection import Connection as ChannelConnection
 
     if isinstance(connection, ChannelConnection):
-        from penstock.client.control import ControlClient
+        from penstock.client.blocking import Connection as OwnConnection
 
-        with ControlClient(connection, timeout=TIME_S) as control:
-            return control.request(operation, fields)
+        where = connection.parameters
+        url = f"{'amqp' if where.tls is None else 'amqps'}://{where.host}:{where.port}"
+        login = {"user": where.user, "password": where.password, "virtual_host": where.virtual_host, "tls": where.tls}
+        with OwnConnection(options_of(url, **login)) as own:
+            return _ask(own, operation, fields)
     return connection.run(connection.core().requesting(operation, fields, TIME_S))

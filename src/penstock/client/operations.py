@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from penstock.client.engine.connection import Engine
 from penstock.client.engine.messages import Message
 from penstock.client.engine.waits import Steps, Wait
+from penstock.client.errors import ClientError
 from penstock.client.options import queue_arguments
 from penstock.client.shells import AsyncShell, Listing, Operation, Pages
 
@@ -158,7 +159,9 @@ def request(engine: Engine, operation: str, /, **fields: object) -> Steps[Answer
 def _asking(engine: Engine, operation: str, fields: Mapping[str, object], wait_s: float = 0.0) -> Steps[Answer]:
     given = {name: value for name, value in fields.items() if value is not None}
     answer = yield from engine.requesting(operation, given, engine.terms.call_timeout + wait_s)
-    return answer  # type: ignore[no-any-return]  # It is JSON.
+    if not isinstance(answer, dict):
+        raise ClientError(f"the broker answered {operation} with a block where an object was due")
+    return answer
 
 
 def why(
@@ -432,7 +435,9 @@ def read_range(
     if columns is not None:
         fields["columns"] = list(columns)
     answer = yield from engine.requesting("cursor.range", {**fields, "rows": rows, "bytes": bytes})
-    return memoryview(answer)
+    if not isinstance(answer, memoryview):
+        raise ClientError("the broker answered cursor.range with an object where a block was due")
+    return answer
 
 
 def settle_cursor(engine: Engine, cursor: str, token: int, end: Mapping[str, int]) -> Steps[dict[str, int]]:

@@ -186,6 +186,9 @@ class Channel:
         elif found == spec.BASIC_CANCEL:
             if self.receiver is not None:
                 self.receiver.cancelled()
+            elif self.is_for_control:
+                self.close()
+                self.engine.lost_control(ChannelClosed(None, "the queue of the answers was deleted"))
         elif self.calls and found in self.calls[0].expected:
             call = self.calls.popleft()
             call.value = method.args
