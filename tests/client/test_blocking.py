@@ -73,7 +73,7 @@ def test_after_a_time_out_the_answer_may_be_waited_for_again_or_forgotten(asking
     waiting, forgotten = asking.begin("cursor.plan", plan), asking.begin("status", {})
     asking.forget(forgotten)
     for _ in range(2):
-        with pytest.raises(Timeout, match="no answer to the control operation cursor.plan within 0.05 s"):
+        with pytest.raises(Timeout, match=r"no answer to the control operation cursor\.plan within 0\.05 s"):
             asking.answer(waiting, 0.05)
     asking.publisher(queue).send(b"first")
     assert asking.answer(waiting)["rows"] == 1
