@@ -389,7 +389,7 @@ class Engine(Wakes):
         finally:
             self.requests.pop(call.number, None)
 
-    def answer(self, number: str | None, kind: str | None, body: bytes) -> None:
+    def answer(self, number: str | None, kind: str | None, body: bytes | bytearray) -> None:
         """Take the answer to a control request, or a note of its progress."""
         call = self.requests.get(number or "")
         if call is None:
