@@ -12,7 +12,6 @@ from contextlib import suppress
 from typing import Final
 
 from mypy_extensions import i64
-from typing_extensions import override
 
 from penstock.client.engine.connection import CLOSE_WITHIN, Engine
 from penstock.client.engine.messages import Delivery
@@ -22,6 +21,7 @@ from penstock.client.errors import LinkClosed, Timeout
 from penstock.content.properties import Properties
 from penstock.flow.timers import NEVER
 from penstock.flow.token_bucket import TokenBucket, smooth
+from penstock.markers import override
 
 ACKS: Final = 64
 """Accepted messages that are acknowledged at once."""
@@ -124,7 +124,7 @@ class ReceiverCore(Line):
             self.grant()
 
     def take_now(self) -> Delivery | None:
-        """Return a message that is there and that nobody was promised; None without one. Raises its error after them."""
+        """Return a message that is there which nobody was promised; None without one. Raises its error at the end."""
         if self.is_free(0):
             return self._pop()
         if self.error is not None and not self.ready:

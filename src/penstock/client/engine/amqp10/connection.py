@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 from mypy_extensions import i64
-from typing_extensions import override
 
 from penstock.client.engine.amqp10.publisher import Publisher10
 from penstock.client.engine.amqp10.receiver import Receiver10
@@ -19,6 +18,7 @@ from penstock.client.engine.terms import ConnectionTerms, PublisherTerms, Receiv
 from penstock.client.engine.waits import Call
 from penstock.client.errors import ClientError, ConnectError, ConnectionClosed, LoginRefused, WrongProtocol
 from penstock.client.login_errors import FIRST_STEP, why_closed
+from penstock.markers import override
 from penstock.version import VERSION
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, decode_performative, encode
@@ -353,10 +353,10 @@ class Engine10(Engine):
         return call
 
     @override
-    def send_request(self, operation: str, body: bytes, number: str) -> None:
+    def send_request(self, operation: str, kind: str, body: bytes, number: str) -> None:
         if self.control is None or self.control.is_over:
             self.control = Control(self)
-        self.control.add(Request(number, operation, "", None, body))
+        self.control.add(Request(number, operation, "", None, kind, body))
 
 
 def _error_of(performative: Composite) -> tuple[str, str]:
