@@ -477,6 +477,10 @@ class Receiver:
             return found
         return self._connection.run(self._core.receiving(timeout))
 
+    def get(self) -> Delivery | None:
+        """Take a message that waits in the queue now; None without one. For a receiver with a window of 0."""
+        return self._connection.run(self._core.getting())
+
     def receive_nowait(self) -> Delivery | None:
         """Return a message that has come; None without one. Raises as `receive`."""
         found = self._core.take_now()

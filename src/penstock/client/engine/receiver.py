@@ -78,7 +78,7 @@ class ReceiverCore(Line):
         """Return whether an accepted message goes into the range that is put together; it may have to begin another."""
         raise NotImplementedError
 
-    def write_range(self) -> None:
+    def _write_range(self) -> None:
         """Write the acknowledgement of all messages up to `last_accepted`."""
         raise NotImplementedError
 
@@ -218,7 +218,7 @@ class ReceiverCore(Line):
     def flush(self) -> None:
         """Write the acknowledgement of what was accepted."""
         if self.to_acknowledge > 0:
-            self.write_range()
+            self._write_range()
             self.to_acknowledge = 0
             self.octets_to_acknowledge = 0
 
@@ -296,6 +296,10 @@ class ReceiverCore(Line):
             return None
         found: int | None = call.value["message_count"]
         return None if found is None else found + len(self.ready)
+
+    def getting(self) -> Steps[Delivery | None]:
+        """Take a message that waits in the queue now; None without one. For a receiver that asks for each."""
+        raise NotImplementedError
 
     def closing(self) -> Steps[None]:
         """Acknowledge what was accepted, and close; all other messages return to their queue."""

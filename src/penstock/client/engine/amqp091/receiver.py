@@ -12,7 +12,7 @@ from penstock.client.engine.failures import ConnectionLost
 from penstock.client.engine.messages import REJECTED, Delivery
 from penstock.client.engine.receiver import ReceiverCore
 from penstock.client.engine.terms import ReceiverTerms
-from penstock.client.engine.waits import Call
+from penstock.client.engine.waits import Call, Steps
 from penstock.client.errors import LinkClosed
 from penstock.content.properties import Properties
 from penstock.markers import override
@@ -109,6 +109,15 @@ class Receiver091(ReceiverCore):
         self.engine.wake_output()
         return channel.expect(call)
 
+    @override
+    def getting(self) -> Steps[Delivery | None]:
+        channel = self.channel
+        if self.error is None and channel is not None and not self.ready:
+            channel.write(spec.BASIC_GET, {"queue": self.terms.queue})
+            call = channel.expect(Call("basic.get", (spec.BASIC_GET_OK, spec.BASIC_GET_EMPTY)))
+            yield from self.engine.waiting(call)
+        return self.take_now()
+
     def delivered(self, tag: i64, body: bytes, head: bytes, envelope: bytes) -> None:
         """Take a message."""
         if self.pulls and self.consumer and self.channel is not None:
@@ -140,7 +149,7 @@ class Receiver091(ReceiverCore):
             self.ahead.remove(int(self.floor))
 
     @override
-    def write_range(self) -> None:
+    def _write_range(self) -> None:
         channel = self.channel
         if channel is not None:
             self._write_ack(channel, self.last_accepted, self.to_acknowledge > 1)

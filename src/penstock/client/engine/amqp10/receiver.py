@@ -12,7 +12,7 @@ from penstock.client.engine.amqp10.session import Link, Session
 from penstock.client.engine.messages import MODIFIED, REJECTED, Delivery
 from penstock.client.engine.receiver import ReceiverCore
 from penstock.client.engine.terms import ReceiverTerms
-from penstock.client.engine.waits import Call
+from penstock.client.engine.waits import Call, Steps
 from penstock.client.errors import LinkClosed
 from penstock.content.properties import Properties
 from penstock.markers import override
@@ -167,6 +167,15 @@ class Receiver10(ReceiverCore):
         return call
 
     @override
+    def getting(self) -> Steps[Delivery | None]:
+        link = self.link
+        if self.error is None and link is not None and self.credit == 0 and not self.ready:
+            self.credit = 1
+            link.session.write_flow(link, self.received, 1, ABSENT, False)
+            yield from self.engine.waiting(self.stop())
+        return self.take_now()
+
+    @override
     def ask_available(self) -> Call:
         link = self.link
         if self.count is None or self.count.done:
@@ -254,7 +263,7 @@ class Receiver10(ReceiverCore):
         return True
 
     @override
-    def write_range(self) -> None:
+    def _write_range(self) -> None:
         link = self.link
         if link is not None:
             first, last = self.first_accepted, self.last_accepted
