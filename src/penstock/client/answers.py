@@ -47,7 +47,7 @@ class Why(NamedTuple):
     """Answer to `why`."""
 
     kind: str
-    """What was asked about: queue, connection, channel, link, user; empty for all that is blocked."""
+    """Subject of the question: queue, connection, channel, link, user; empty for all that is blocked."""
     sentences: tuple[str, ...]
     """The answer for people."""
     gates: tuple[WhyGate, ...]

@@ -10,11 +10,11 @@ from __future__ import annotations
 import select
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from types import TracebackType
-from typing import Final, Self, cast
+from typing import Any, Final, Self, cast
 
 from penstock.client import calls
 from penstock.client.calls import PUSH, SLICE
@@ -26,7 +26,7 @@ from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receipt import PENDING, Receipt
 from penstock.client.engine.receiver import ReceiverCore
 from penstock.client.engine.terms import ReceiverTerms
-from penstock.client.engine.waits import Steps, T
+from penstock.client.engine.waits import Call, Steps, T
 from penstock.client.engine.window import SendResult
 from penstock.client.errors import ClientError, ConnectionClosed, WrongProtocol
 from penstock.client.operations import Operations
@@ -262,6 +262,27 @@ class Connection(BlockingShell, Operations):
                 item.release()
         if engine.notices:
             calls.log_notices(engine)
+
+    # Control operations, several at a time
+
+    def begin(self, operation: str, fields: Mapping[str, object] | bytes) -> Call:
+        """Send a control operation with its fields, or with a block (docs/blocks.md); `answer` waits for the answer.
+
+        `taken` of the result has the rows of a block that are in their queues so far, if it asks for notes of progress.
+        Raises `ClientError` above 64 without an answer.
+        """
+        self._engine.now = self._clock()
+        call = self._engine.request(operation, fields if isinstance(fields, bytes) else dict(fields))
+        self.pushed()
+        return call
+
+    def answer(self, call: Call, timeout: float | None = None) -> Any:
+        """Return the answer to `begin`, an object or a block; may be called again after a `Timeout`."""
+        return self.run(self._engine.answering(call, timeout))
+
+    def forget(self, call: Call) -> None:
+        """Drop the answer to `begin`, now or when it comes."""
+        self._engine.requests.pop(call.number, None)
 
     def push(self) -> bool:
         """Send what can be sent without waiting; return whether all is sent."""

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.client.engine.connection import Engine
+from penstock.client.engine.messages import Message
 from penstock.client.engine.waits import Steps, Wait
+from penstock.client.errors import ClientError
 from penstock.client.options import queue_arguments
 from penstock.client.shells import AsyncShell, Listing, Operation, Pages
 
@@ -118,6 +120,31 @@ def _unbinding(
             yield from engine.calling("bindings.drop", {"location": each["location"]})
 
 
+# Calls to services
+
+
+def call(
+    engine: Engine,
+    queue: str,
+    message: bytes | Message,
+    *,
+    exchange: str = "",
+    routing_key: str = "",
+    timeout: float | None = None,
+) -> Steps[Message]:
+    """Send a message to a queue, or with an exchange and a routing key, and return the answer to it.
+
+    The receiver answers by `message.reply`. The message expires with the call. Raises `Timeout` after `timeout` seconds
+    (None: the option), `MessageRefused` or `LinkClosed` if it reached no queue, and `ConnectionLost`: it may have been
+    carried out then. At most 1,000 calls of a target are without an answer, others wait. Answers that come too late are
+    dropped, and `late_answers` of the connection counts them.
+    """
+    if queue and (exchange or routing_key):
+        raise ValueError("a call goes to a queue, or to an exchange with a routing key")
+    requester = engine.services.requester(engine, exchange, queue or routing_key)
+    return (yield from requester.calling(message, timeout))
+
+
 # Control operations of Penstock
 
 
@@ -132,7 +159,9 @@ def request(engine: Engine, operation: str, /, **fields: object) -> Steps[Answer
 def _asking(engine: Engine, operation: str, fields: Mapping[str, object], wait_s: float = 0.0) -> Steps[Answer]:
     given = {name: value for name, value in fields.items() if value is not None}
     answer = yield from engine.requesting(operation, given, engine.terms.call_timeout + wait_s)
-    return answer  # type: ignore[no-any-return]  # It is JSON.
+    if not isinstance(answer, dict):
+        raise ClientError(f"the broker answered {operation} with a block where an object was due")
+    return answer
 
 
 def why(
@@ -406,7 +435,9 @@ def read_range(
     if columns is not None:
         fields["columns"] = list(columns)
     answer = yield from engine.requesting("cursor.range", {**fields, "rows": rows, "bytes": bytes})
-    return memoryview(answer)
+    if not isinstance(answer, memoryview):
+        raise ClientError("the broker answered cursor.range with an object where a block was due")
+    return answer
 
 
 def settle_cursor(engine: Engine, cursor: str, token: int, end: Mapping[str, int]) -> Steps[dict[str, int]]:
@@ -491,6 +522,7 @@ class Operations:
     unbind = Operation(unbind)
     bind_exchange = Operation(bind_exchange)
     unbind_exchange = Operation(unbind_exchange)
+    call = Operation(call)
     request = Operation(request)
     why = Operation(why)
     block = Operation(block)
@@ -518,6 +550,11 @@ class Operations:
     settle_cursor = Operation(settle_cursor)
     list = Listing(list_)
     watch = Listing(watch)
+
+    @property
+    def late_answers(self) -> int:
+        """Return the number of answers that came after the deadline of their calls."""
+        return self.core().services.late_answers  # type: ignore[attr-defined, no-any-return]  # A shell has it.
 
     def __init_subclass__(cls) -> None:
         for name, call in vars(Operations).items():

@@ -119,7 +119,6 @@ class ControlApi:
             "show": lambda request: settings_api.show(node, request),
             "tls.reload": lambda request: answer_reload(node.certificates, request),
             "vhost.declare": self._declare_vhost,
-            "watch": lambda request: answer_watch(node, request),
             "why": self._why,
             **(access_api.operations(node) | OPERATIONS),
         }
@@ -349,6 +348,7 @@ def _lists(node: Node) -> dict[str, Callable[[ControlRequest], Steps[dict[str, o
         "config.show": lambda request: config_api.show(node, request),
         "status": lambda request: answer_status(node, request),
         "top": lambda request: queue_ranking.answer_top(node, request),
+        "watch": lambda request: answer_watch(node, request),
     }
 
 

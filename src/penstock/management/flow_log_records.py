@@ -33,6 +33,7 @@ from penstock.core.queue.cursor import Cursor
 from penstock.core.queue.queue import Queue, queue_of
 from penstock.errors import PreconditionFailed
 from penstock.flow.gate import Gate, GateTransition
+from penstock.flow.work import Steps
 from penstock.log_ids import BLOCKED_BRIEFLY, CLOSED_BRIEFLY
 from penstock.management.brief_spells import BLOCKS_AT_ONCE, CLOSINGS_AT_ONCE, Spell, Spells, SpellSum
 from penstock.management.flow_log_samples import Record, Sampler, record_at, record_of_gate
@@ -289,7 +290,7 @@ class Recorder:
             self._lost += 1
 
 
-def answer_watch(node: Node, request: ControlRequest) -> dict[str, object]:
+def answer_watch(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:
     """Answer {after, queue}: records of the flow log after a number, and the number for the next request.
 
     Without `after` the number is the present one. Raises PreconditionFailed (406) without a flow log.
@@ -299,6 +300,8 @@ def answer_watch(node: Node, request: ControlRequest) -> dict[str, object]:
         raise PreconditionFailed("there is no flow log to watch: the broker runs with --flow-log off, or without data")
     records, end = recorder.since(request.amount("after", recorder.taken))
     node.broker.work.done += len(records) // LOOKED_AT_A_UNIT
+    if node.broker.work.used_up():
+        yield
     if request.fields.get("queue") is not None:
         name, vhost = request.text("queue"), request.vhost.name
         records = [

@@ -14,6 +14,7 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from penstock.client.engine.failures import ConnectionLost
+from penstock.client.engine.requester import Requester, Services
 from penstock.client.engine.terms import ConnectionTerms, PublisherTerms, ReceiverTerms
 from penstock.client.engine.waits import Call, Steps, Wakes
 from penstock.client.errors import ClientError, ConnectionClosed, ControlError, Timeout
@@ -132,6 +133,7 @@ class Engine(Wakes):
         """Control requests without an answer, by correlation id."""
         self.request_number: int = 0
         self.heart = Heart(self)
+        self.services = Services()
 
     # What a protocol does
 
@@ -162,6 +164,10 @@ class Engine(Wakes):
 
     def receiver(self, terms: ReceiverTerms) -> ReceiverCore:
         """Return a new receiver, which is attached as soon as the connection is open."""
+        raise NotImplementedError
+
+    def requester(self, exchange: str, key: str) -> Requester:
+        """Return a new requester."""
         raise NotImplementedError
 
     def call(self, name: str, arguments: dict[str, Any]) -> Call:
@@ -332,6 +338,14 @@ class Engine(Wakes):
         call.check()
         return call.value
 
+    def answering(self, call: Call, timeout: float | None = None) -> Steps[Any]:
+        """Wait for the answer to a request, as `waiting` does; after a `Timeout` it may be waited for again."""
+        if not call.done:
+            part = call.then = Call(call.what)
+            yield from self.waiting(part, timeout)
+        call.check()
+        return call.value
+
     def wake_output(self) -> None:
         """Tell the shell that there is output."""
         if not self.is_scheduled:
@@ -410,18 +424,21 @@ class Engine(Wakes):
             raise ConnectionLost(None, self.lost_reason or "it is not open")
 
     def closing(self, timeout: float | None = None) -> Steps[None]:
-        """Close every publisher and receiver, then the connection."""
-        for receiver in list(self.receivers):
-            yield from receiver.closing()
-        for publisher in list(self.publishers):
-            yield from publisher.closing(timeout)
-        if self.phase == OPEN:
-            self.phase = CLOSING
-            closed = Call("connection.close")
-            self.calls.append(closed)
-            self.write_close()
-            self.wake_output()
-            yield from self.until(closed, CLOSE_WITHIN)
+        """Close every publisher and receiver, then the connection; one that breaks meanwhile is closed too."""
+        try:
+            for receiver in list(self.receivers):
+                yield from receiver.closing()
+            for publisher in list(self.publishers):
+                yield from publisher.closing(timeout)
+            if self.phase == OPEN:
+                self.phase = CLOSING
+                closed = Call("connection.close")
+                self.calls.append(closed)
+                self.write_close()
+                self.wake_output()
+                yield from self.until(closed, CLOSE_WITHIN)
+        except ConnectionClosed:
+            pass
         self.end(ConnectionClosed(None, "the client closed it"))
 
 

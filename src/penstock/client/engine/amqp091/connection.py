@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Final, cast
 
-from librt.strings import read_i32_be, write_i32_be
-from mypy_extensions import i32, i64
+from librt.strings import read_i32_be
+from mypy_extensions import i64
 
 from penstock.client.engine.amqp091.channel import Channel
 from penstock.client.engine.amqp091.publisher import EXACT_FLOW, Publisher091
 from penstock.client.engine.amqp091.receiver import Receiver091
+from penstock.client.engine.amqp091.requester import Requester091
 from penstock.client.engine.connection import (
     CLOSING,
     CONTROL_EXCHANGE,
@@ -21,6 +22,7 @@ from penstock.client.engine.connection import (
 )
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receiver import ReceiverCore
+from penstock.client.engine.requester import Requester
 from penstock.client.engine.terms import ConnectionTerms, PublisherTerms, ReceiverTerms
 from penstock.client.engine.waits import Call
 from penstock.client.errors import ClientError, ConnectError, ConnectionClosed, LoginRefused
@@ -29,7 +31,7 @@ from penstock.content.properties import Properties
 from penstock.markers import override
 from penstock.version import VERSION
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import CodecError, Method, decode_method, encode_header, frame, method_frame
+from penstock.wire.amqp091.codec import CodecError, Method, decode_method, frame, method_frame
 from penstock.wire.sasl import SaslError, plain_response
 
 FRAME_MAX: Final = 128 * 1024
@@ -235,6 +237,8 @@ class Engine091(Engine):
         }
         if terms.name:
             properties["connection_name"] = terms.name
+        if terms.query:
+            properties["penstock_query"] = terms.query
         self.step = f"an answer to the credentials of {terms.user}"
         self.out.write(
             method_frame(
@@ -314,6 +318,10 @@ class Engine091(Engine):
         if self.is_ready():
             found.attach()
         return found
+
+    @override
+    def requester(self, exchange: str, key: str) -> Requester:
+        return Requester091(self, exchange, key)
 
     # Declarations
 
@@ -404,16 +412,7 @@ class Engine091(Engine):
     def _publish_request(self, channel: Channel, operation: str, kind: str, body: bytes, number: str) -> None:
         channel.write(spec.BASIC_PUBLISH, {"exchange": CONTROL_EXCHANGE, "routing_key": operation})
         properties = Properties(content_type=kind, reply_to=self.reply_to, correlation_id=number)
-        out = self.out
-        out.write(frame(spec.FRAME_HEADER, channel.number, encode_header(len(body), properties)))
-        head = bytes([spec.FRAME_BODY]) + channel.number.to_bytes(2, "big")
-        step = int(self.frame_max) - spec.FRAME_OVERHEAD
-        for start in range(0, len(body), step):  # Written in place: a block has megabytes.
-            out.write(head)
-            piece = body[start : start + step]
-            write_i32_be(out, i32(len(piece)))
-            out.write(piece)
-            out.append(spec.FRAME_END)
+        channel.write_content(body, properties)
 
 
 class Declaration:

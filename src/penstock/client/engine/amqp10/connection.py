@@ -8,12 +8,14 @@ from mypy_extensions import i64
 
 from penstock.client.engine.amqp10.publisher import Publisher10
 from penstock.client.engine.amqp10.receiver import Receiver10
+from penstock.client.engine.amqp10.requester import Requester10
 from penstock.client.engine.amqp10.requests import Control, Management, Request
 from penstock.client.engine.amqp10.sasl import Login
 from penstock.client.engine.amqp10.session import Session
 from penstock.client.engine.connection import CLOSING, OPENING, Engine
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receiver import ReceiverCore
+from penstock.client.engine.requester import Requester
 from penstock.client.engine.terms import ConnectionTerms, PublisherTerms, ReceiverTerms
 from penstock.client.engine.waits import Call
 from penstock.client.errors import ClientError, ConnectError, ConnectionClosed, LoginRefused, WrongProtocol
@@ -340,6 +342,10 @@ class Engine10(Engine):
         if self.is_ready():
             found.attach()
         return found
+
+    @override
+    def requester(self, exchange: str, key: str) -> Requester:
+        return Requester10(self, exchange, key)
 
     # Requests
 

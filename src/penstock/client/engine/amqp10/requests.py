@@ -14,7 +14,7 @@ from mypy_extensions import i64
 from penstock.client.engine.amqp10.session import Link, Session
 from penstock.client.engine.connection import CONTROL_EXCHANGE, REPLY_QUEUE, UPDATE_SECRET
 from penstock.client.engine.waits import Call
-from penstock.client.errors import ChannelClosed, ClientError
+from penstock.client.errors import ChannelClosed, ClientError, LinkClosed
 from penstock.content.properties import Properties
 from penstock.markers import override
 from penstock.wire.amqp10 import spec
@@ -71,7 +71,7 @@ class AnswerLink(Link):
 
     @override
     def on_detach(self, code: str, text: str) -> None:
-        self.pair.fail(ClientError(text))
+        self.pair.fail(LinkClosed(None, text))
 
 
 class RequestLink(Link):
@@ -100,7 +100,7 @@ class RequestLink(Link):
 
     @override
     def on_detach(self, code: str, text: str) -> None:
-        self.pair.fail(ClientError(text))
+        self.pair.fail(LinkClosed(None, text))
 
 
 class RequestPair:
