@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.client import Connection
 from tests.support.brokers import BrokerProcess, eventually, in_background, some_name
 from tests.support.checklist_clients import OVERHEAD, Board, Consumer, Producer, Taker
 from tests.support.commands import run
+from tests.support.raw_channel import Connection
 from tests.support.raw_client import open_peer, publish_frames
 
 if TYPE_CHECKING:

@@ -128,6 +128,11 @@ def publish(
                 raise ConfigError(f"{error}; {_confirmed(result)}") from None
             unroutable = sum(each.reason in UNROUTABLE for each in result.refused)
             near = near_match(connection, f"no queue '{key}'") if unroutable and not exchange else ""
+    _print_result(result, unroutable, near, as_json)
+
+
+def _print_result(result: SendResult, unroutable: int, near: str, as_json: bool) -> None:
+    """Print what has become of the messages; exit code 1 if some were refused or reached no queue."""
     refused = result.refused_count - unroutable
     answer: dict[str, object] = {
         "published": result.taken,

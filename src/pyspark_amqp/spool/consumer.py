@@ -16,9 +16,8 @@ import time
 from collections import deque
 from typing import Final
 
-from penstock.client import ChannelClosed, ClientError, LoginRefused
 from penstock.client.engine.messages import Delivery
-from penstock.client.errors import LinkClosed
+from penstock.client.errors import ChannelClosed, ClientError, LinkClosed, LoginRefused
 from pyspark_amqp.spool.duplicates import Duplicates
 from pyspark_amqp.spool.errors import DiskFull, SpoolError
 from pyspark_amqp.spool.folder import ALL, SpoolFolder

@@ -11,10 +11,9 @@ from math import inf
 from typing import Final
 
 import penstock.sync
-from penstock.client import ChannelClosed, ClientError
 from penstock.client.engine.amqp10.addresses import is_rabbitmq_3
 from penstock.client.engine.messages import Delivery
-from penstock.client.errors import ConnectionClosed, LinkClosed
+from penstock.client.errors import ChannelClosed, ClientError, ConnectionClosed, LinkClosed
 from penstock.wire.amqp10.malformed import CodecError
 from pyspark_amqp.spool.errors import SpoolError
 from pyspark_amqp.spool.settings import AMQP091, AMQP1, Settings

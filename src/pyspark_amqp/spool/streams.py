@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 import penstock.sync
-from penstock.client import ChannelClosed
+from penstock.client.errors import ChannelClosed
 from pyspark_amqp.spool.errors import SpoolError
 
 _FIRST_VERSION: Final = (3, 10)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import penstock.sync
-from penstock.client import ConnectionClosed, LoginRefused
+from penstock.client.errors import ConnectionClosed, LoginRefused
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite
 from tests.client.conversations import url_of

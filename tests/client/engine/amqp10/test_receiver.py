@@ -8,9 +8,8 @@ from contextlib import contextmanager
 import pytest
 
 import penstock.sync
-from penstock.client import ConnectionClosed
 from penstock.client.engine.messages import Delivery
-from penstock.client.errors import ClientError, LinkClosed
+from penstock.client.errors import ClientError, ConnectionClosed, LinkClosed
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite
 from tests.client.conversations import fresh, url_of
