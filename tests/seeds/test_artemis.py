@@ -268,7 +268,7 @@ def test_connection_is_not_overloaded(
             channel.qos(0)
 
     with in_background(publish):
-        eventually(lambda: [c for c in board.control.listed("connections") if c["penstock"]["paused"]], "a pause")
+        eventually(lambda: [c for c in board.control.list("connections") if c["penstock"]["paused"]], "a pause")
         assert taker(name).take(1000) == list(range(1000))
 
 

@@ -65,7 +65,7 @@ def test_connection_that_floods_is_not_read(
 
     with in_background(publish):
         eventually(
-            lambda: [each for each in board.control.listed("connections") if each["penstock"]["paused"]], "a pause"
+            lambda: [each for each in board.control.list("connections") if each["penstock"]["paused"]], "a pause"
         )
         assert taker(name).take(2000) == list(range(2000))
     assert board.view(name)["highest"]["bytes"] <= 100_000 + 300 * OVERHEAD
