@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from penstock.access.password_hash import rabbitmq_hash
-from penstock.client import Connection
 from penstock.sync import connect
 from tests.support.brokers import BrokerProcess, eventually, serving
 from tests.support.commands import run
 from tests.support.http_client import Web
+from tests.support.raw_channel import Connection
 
 
 @pytest.fixture

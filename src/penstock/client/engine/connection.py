@@ -273,6 +273,7 @@ class Engine(Wakes):
             self.finish(self.opened, error)
         code = error.code if isinstance(error, ConnectionClosed) else None
         text = error.text if isinstance(error, ConnectionClosed) else str(error)
+        self.lost_reason = text
         lost = ConnectionLost(code, text)
         for publisher in list(self.publishers):
             publisher.end(lost, text)

@@ -166,7 +166,9 @@ class Channel:
         method = self.content
         self.content = 0
         self.has_head = False
-        if method == spec.BASIC_DELIVER:
+        if method == spec.BASIC_GET_OK:
+            self.engine.finish(self.calls.popleft())
+        if method == spec.BASIC_DELIVER or method == spec.BASIC_GET_OK:
             receiver = self.receiver
             if receiver is not None:
                 receiver.delivered(self.tag, body, self.head, self.envelope)
@@ -208,6 +210,13 @@ class Channel:
             elif self.is_for_control:
                 self.close()
                 self.engine.lost_control(ChannelClosed(None, "the queue of the answers was deleted"))
+        elif found == spec.BASIC_GET_OK and self.calls and found in self.calls[0].expected:
+            # Read on as a delivery; its call ends with the content.
+            names = ("delivery_tag", "redelivered", "exchange", "routing_key")
+            fields = {name: method.args[name] for name in names}
+            self.envelope = method_frame(self.number, spec.BASIC_DELIVER, consumer_tag="", **fields)[7:-1]
+            self.tag = cast(int, fields["delivery_tag"])
+            self.content = spec.BASIC_GET_OK
         elif self.calls and found in self.calls[0].expected:
             call = self.calls.popleft()
             call.value = method.args
