@@ -273,7 +273,11 @@ def cell(value: object) -> str:
         return f"{value:,}"
     if isinstance(value, float):
         return f"{value:,.1f}"
-    return " ".join(f"{name}={item}" for name, item in value.items()) if isinstance(value, dict) else str(value)
+    if isinstance(value, dict):  # Arguments, as `pairs` reads them.
+        return " ".join(
+            f"{name}={str(item).lower() if isinstance(item, bool) else item}" for name, item in value.items()
+        )
+    return str(value)
 
 
 def counted(count: int, one: str) -> str:

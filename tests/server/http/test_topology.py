@@ -54,6 +54,8 @@ def test_reserved_and_unknown_names_are_told_apart(web: Web, name: str) -> None:
     assert web.ask("PUT", f"/queues/nowhere/{name}", {}).json["error"] == "not_found"
     assert web.ask("PUT", "/exchanges/%2F/amq.mine", {"type": "direct"}).status == 401
     assert web.ask("DELETE", "/exchanges/%2F/amq.direct").status == 401
+    wrong = web.ask("PUT", "/exchanges/%2F/mine", {"type": "topics"}).reason
+    assert "unknown exchange type 'topics'; did you mean 'topic'?" in wrong
     assert web.ask("PUT", f"/queues/%2F/{'n' * 256}", {}).status == 400
     missing = web.ask("GET", "/queues/%2F/nothing-of-that-name")
     assert (missing.status, missing.json) == (404, {"error": "Object Not Found", "reason": "Not Found"})
