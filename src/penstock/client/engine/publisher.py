@@ -23,9 +23,9 @@ from penstock.client.engine.terms import PublisherTerms
 from penstock.client.engine.waits import Call, Steps, Wait
 from penstock.client.engine.window import SendResult, Window
 from penstock.client.errors import ClientError, LinkClosed
-from penstock.client.overriding import override
 from penstock.flow.timers import NEVER
 from penstock.flow.token_bucket import TokenBucket, smooth
+from penstock.markers import override
 
 UNLIMITED: Final = 1 << 62
 REFUSED_BEFORE: Final = "refused before the connection was lost"

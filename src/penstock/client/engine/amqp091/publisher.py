@@ -15,8 +15,8 @@ from penstock.client.engine.publisher import UNLIMITED, PublisherCore
 from penstock.client.engine.receipt import Receipt
 from penstock.client.engine.terms import PublisherTerms
 from penstock.client.engine.waits import Call
-from penstock.client.overriding import override
 from penstock.content.properties import Properties
+from penstock.markers import override
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import encode_header, frame, method_frame
 
