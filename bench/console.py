@@ -28,8 +28,8 @@ from pathlib import Path
 from bench import processes
 from bench.brokers import COMPILED, INTERPRETED, PenstockNode
 from penstock.cli.feed import Feed
+from penstock.cli.target import options_of
 from penstock.client import Connection
-from penstock.client.parameters import Parameters
 
 LOGIN = {"Authorization": "Basic " + b64encode(b"guest:guest").decode()}
 LIST = "/api/queues?page=1&page_size=50&sort=messages&sort_reverse=true"
@@ -115,7 +115,7 @@ def _list(port: int, wait: float, end: threading.Event) -> None:
 
 
 def _top(url: str, end: threading.Event) -> None:
-    feed = Feed(Parameters.from_url(url))
+    feed = Feed(options_of(url))
     while not end.wait(1.0):
         feed.ask("top", dict(TOP))
         feed.ask("why", {})

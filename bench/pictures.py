@@ -25,7 +25,7 @@ from aio_pika.exceptions import DeliveryError
 from bench.brokers import INTERPRETED, start_penstock
 from penstock.bench.picture import Picture, Points, draw
 from penstock.client import Connection
-from penstock.client.control import ControlClient
+from penstock.sync import connect
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 LOOK_S = 0.025
@@ -87,9 +87,9 @@ class Run:
             connection.channel().queue_delete("full")
 
     def _watch(self) -> None:
-        with Connection(self.url) as connection, ControlClient(connection) as control:
+        with connect(self.url, protocol="amqp091") as control:
             while (now := time.monotonic() - self.began) < self.seconds:
-                queue = control.why("full")
+                queue = control.why("full").raw
                 seen = Look(now, queue["depth"]["messages"], queue["gate"]["open"], dict(self.counts))
                 self.looks.append(seen)
                 time.sleep(LOOK_S)

@@ -22,8 +22,8 @@ from typing import Any
 
 from bench import processes
 from penstock.client import Connection
-from penstock.client.control import ControlClient
 from penstock.client.publisher import Publisher
+from penstock.sync import connect
 from penstock.wire.amqp091.codec import Properties
 
 OUTPUT = Path(__file__).resolve().parent / "output" / "quota.png"
@@ -106,7 +106,7 @@ class Run:
 
     def watch(self) -> None:
         """Publish, and consume once the gate has been closed for a while; look until all of it is over."""
-        with Connection(self.url) as connection, ControlClient(connection) as control:
+        with Connection(self.url) as connection, connect(self.url, protocol="amqp091") as control:
             connection.channel().queue_declare(QUEUE, durable=True, arguments={"capacity-bytes": 4096 * MIB})
             began = time.monotonic()
             threads = [self.begin(self.publish)]

@@ -9,6 +9,7 @@ from bench.flow.parties import Consumer, Publisher, Target, leave, publishers, s
 from bench.flow.wire import Channel, Link
 from bench.flow.wire10 import Link10
 from penstock.bench.experiments import longest_gap, rounds_missed
+from penstock.sync import connect
 
 MIB, KIB_64 = 1024 * 1024, 64 * 1024
 RATE = 2000.0
@@ -93,8 +94,6 @@ async def _crossings(target: Target, queue: str) -> int:
 
 
 def _ask_crossings(url: str, queue: str) -> int:
-    from penstock.client import Connection
-    from penstock.client.control import ControlClient
 
-    with Connection(url) as connection, ControlClient(connection) as control:
-        return int(control.why(queue)["gate"]["crossings"])
+    with connect(url, protocol="amqp091") as control:
+        return int(control.why(queue).raw["gate"]["crossings"])

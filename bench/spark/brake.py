@@ -238,7 +238,7 @@ def attached(start: Callable[[], "StreamingQuery"], node: Node, queue: str) -> "
         for _ in range(STARTS):
             found = start()
             while found.isActive:
-                if control.why(queue)["cursors"]:
+                if control.why(queue).raw["cursors"]:
                     return found
                 time.sleep(0.2)
             print(f"{found.name} has ended at its start: {found.exception()}", file=sys.stderr)
@@ -255,7 +255,7 @@ def chain(spark: "SparkSession", node: Node, scratch: Path, limit: int | None) -
     if limit is not None:
         settings = {"capacity-messages": limit}
         with node.control() as control:
-            control.request("settings.set", {"scope": "vhost", "pattern": "/", "settings": settings})
+            control.set("vhost", "/", settings)
     queries: list[StreamingQuery] = []
     try:
         for source, target in itertools.pairwise(QUEUES):

@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.client import Connection, ControlClient, Parameters, Properties
+from penstock import sync
+from penstock.client import Connection, Parameters, Properties
+from penstock.sync import connect
 from penstock.wire.amqp091.codec import encode_header, frame, method_frame
 from penstock.wire.amqp091.spec import BASIC_PUBLISH, FRAME_BODY, FRAME_HEADER
 
@@ -50,9 +52,9 @@ class Node:
         return method + frame(FRAME_HEADER, 1, encode_header(len(body), properties)) + frame(FRAME_BODY, 1, body)
 
     @contextmanager
-    def control(self) -> Iterator[ControlClient]:
+    def control(self) -> Iterator[sync.Connection]:
         """Return a client of control operations for a while."""
-        with self.connect() as connection, ControlClient(connection, timeout=120) as control:
+        with connect(f"amqp://{self.address}", protocol="amqp091", timeout=120) as control:
             yield control
 
 

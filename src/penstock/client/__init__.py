@@ -1,7 +1,7 @@
 """Synchronous AMQP 0-9-1 client: one thread, blocking calls with time-outs, no event loop.
 
 It serves programs with one task and large amounts of data: the Spark connector's executors and the command line.
-`Connection` connects, `Publisher` sends batches with confirms, `ControlClient` calls control operations.
+`Connection` connects, `Publisher` sends batches with confirms.
 """
 
 from importlib import import_module
@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from penstock.client.channel import Channel
     from penstock.client.connection import Connection
     from penstock.client.content import Delivery, Returned
-    from penstock.client.control import Attached, ControlClient, Plan
     from penstock.client.errors import (
         ChannelClosed,
         ClientError,
@@ -27,19 +26,16 @@ if TYPE_CHECKING:
     from penstock.wire.amqp091.codec import Properties
 
 __all__ = [
-    "Attached",
     "Channel",
     "ChannelClosed",
     "ClientError",
     "ConnectError",
     "Connection",
     "ConnectionClosed",
-    "ControlClient",
     "ControlError",
     "Delivery",
     "LoginRefused",
     "Parameters",
-    "Plan",
     "Progress",
     "Properties",
     "Publisher",
@@ -52,7 +48,6 @@ _HOMES = {
     "Channel": "channel",
     "Connection": "connection",
     **dict.fromkeys(("Delivery", "Returned"), "content"),
-    **dict.fromkeys(("Attached", "ControlClient", "Plan"), "control"),
     **dict.fromkeys(("ChannelClosed", "ClientError", "ConnectError", "ConnectionClosed", "ControlError"), "errors"),
     **dict.fromkeys(("LoginRefused", "Timeout", "WrongServer"), "errors"),
     "Parameters": "parameters",

@@ -35,7 +35,6 @@ from penstock.management import log_messages
 from penstock.management.certificates import Certificates
 from penstock.management.config_api import StartSettings
 from penstock.management.control_api import ControlApi
-from penstock.management.flow_log_records import Recorder
 from penstock.management.flow_log_samples import Record
 from penstock.management.hold_spans import HoldTracer
 from penstock.management.node import Node
@@ -101,8 +100,7 @@ class BrokerDriver(Node):
         """Number of all connections since the start."""
         self.silent: list[Connection] = []
         """Connections without heartbeats from their peer; the event loop closes them."""
-        self.recorder: Recorder | None = None
-        """Recorder of the flow log; None without one."""
+        self.recorder = None
         self.tracer: HoldTracer | None = None
         """Tracer of held publishes; None unless they are traced."""
         self.refused = RefusedPublishes()

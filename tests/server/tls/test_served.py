@@ -19,10 +19,11 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.client import ConnectError, Connection, ControlClient, ControlError, Parameters
+from penstock.client import ConnectError, Connection, ControlError, Parameters
 from penstock.client.tls import tls_context
 from penstock.config import load
 from penstock.errors import PenstockError
+from penstock.sync import connect
 from tests.support.brokers import BrokerProcess, eventually, penstock_command
 from tests.support.certificates import SETTINGS, Authority, localhost, serving_tls
 from tests.support.raw_client import peer_of, publish_frames
@@ -139,7 +140,7 @@ def test_client_that_speaks_no_tls_is_told_in_the_log(broker: BrokerProcess) -> 
 def test_reload_by_command_serves_the_new_certificate_and_drops_no_connection(
     broker: BrokerProcess, authority: Authority
 ) -> None:
-    with Connection(parameters(broker, authority)) as connection, ControlClient(connection) as control:
+    with connect(parameters(broker, authority), protocol="amqp091") as control:
         before = days_shown(broker, authority)
         authority.issue("server", "localhost", "127.0.0.1", days=100)
         done = penstock_command("tls", "reload", "--url", broker.tls_url, "--cacert", str(authority.ca))
@@ -166,9 +167,9 @@ def test_reload_of_a_bad_certificate_keeps_the_old_one_and_says_why(
         shutil.copy(authority.key("client"), authority.key("server"))
     else:
         authority.key("server").unlink()
-    with Connection(broker.url) as connection, ControlClient(connection) as control:
+    with connect(broker.url, protocol="amqp091") as control:
         with pytest.raises(ControlError, match=said) as refused:
-            control.request("tls.reload", {})
+            control.request("tls.reload")
         assert refused.value.name == "precondition-failed"
         assert days_shown(broker, authority) == before
 

@@ -151,5 +151,16 @@ class Delivery:
         self.receiver.settle(self, MODIFIED, "undeliverable-here" if undeliverable_here else "")
         return OVER
 
+    def reply(self, answer: Body | Message) -> Over:
+        """Send the answer to a call, to its `reply_to` and with its correlation id.
+
+        It goes as soon as there is room; one whose caller has gone, or that waits for longer than a call, is dropped.
+        Raises `ValueError` for a message that asks for no answer, and `ClientError` above 1,000 answers that wait.
+        """
+        from penstock.client.engine.replies import send_reply  # Most receivers answer no calls.
+
+        send_reply(self.receiver, self.properties, answer if isinstance(answer, Message) else Message(answer))
+        return OVER
+
     def __repr__(self) -> str:
         return f"<Delivery of {len(self.body)} octets>"

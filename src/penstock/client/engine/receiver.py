@@ -8,10 +8,9 @@ written when its range is long enough, when other output goes, or after a moment
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
-from typing_extensions import override
 
 from penstock.client.engine.connection import Engine
 from penstock.client.engine.messages import Delivery
@@ -21,6 +20,10 @@ from penstock.client.errors import LinkClosed
 from penstock.content.properties import Properties
 from penstock.flow.timers import NEVER
 from penstock.flow.token_bucket import TokenBucket, smooth
+from penstock.markers import override
+
+if TYPE_CHECKING:
+    from penstock.client.engine.publisher import PublisherCore
 
 ACKS: Final = 64
 """Accepted messages that are acknowledged at once."""
@@ -50,6 +53,8 @@ class ReceiverCore(Line):
         self.threshold: i64 = max(1, min(ACKS, terms.prefetch // 2)) if terms.prefetch > 0 else ACKS
         self.pulls: bool = terms.window_bytes == 0
         """True if it asks for each message."""
+        self.replies: PublisherCore | None = None
+        """Publisher of answers; None until there is one."""
         self.settled: list[Wait] = []
         """Waits for the moment at which every message that was handed over is settled."""
         self.bucket: TokenBucket | None = None

@@ -22,6 +22,8 @@ class ConnectionTerms(NamedTuple):
     container: str = ""
     """Container-id of AMQP 1.0."""
     product: str = "penstock-client"
+    query: str = ""
+    """Name of the streaming query whose results are published; empty for none."""
     nonce: str = ""
     """Random letters for SCRAM: an engine has no chance of its own."""
     producer: str = ""

@@ -5,19 +5,29 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from librt.strings import read_i32_be, read_i64_be
-from mypy_extensions import i64
+from librt.strings import read_i32_be, read_i64_be, write_i32_be
+from mypy_extensions import i32, i64
 
 from penstock.client.engine.receipt import CONFIRMED, REFUSED
 from penstock.client.engine.waits import Call
 from penstock.client.errors import REPLY, ChannelClosed, LinkClosed
+from penstock.content.properties import Properties
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import CodecError, Method, decode_method, decode_properties, method_frame
+from penstock.wire.amqp091.codec import (
+    CodecError,
+    Method,
+    decode_method,
+    decode_properties,
+    encode_header,
+    frame,
+    method_frame,
+)
 
 if TYPE_CHECKING:
     from penstock.client.engine.amqp091.connection import Engine091
     from penstock.client.engine.amqp091.publisher import Publisher091
     from penstock.client.engine.amqp091.receiver import Receiver091
+    from penstock.client.engine.amqp091.requester import Requester091
 
 BODY_MAX: Final = 1 << 30
 """Largest body in octets that is taken."""
@@ -32,6 +42,7 @@ class Channel:
         self.is_closed: bool = False
         self.publisher: Publisher091 | None = None
         self.receiver: Receiver091 | None = None
+        self.requester: Requester091 | None = None
         self.is_for_declarations: bool = False
         self.is_for_control: bool = False
         self.calls: deque[Call] = deque()
@@ -49,6 +60,19 @@ class Channel:
     def write(self, method: int, arguments: dict[str, Any]) -> None:
         """Write a method. Raises CodecError for an argument that it cannot carry."""
         self.engine.out.write(method_frame(self.number, method, **arguments))
+
+    def write_content(self, body: bytes, properties: Properties) -> None:
+        """Write header and body of a message, after its basic.publish."""
+        out = self.engine.out
+        out.write(frame(spec.FRAME_HEADER, self.number, encode_header(len(body), properties)))
+        head = bytes([spec.FRAME_BODY]) + self.number.to_bytes(2, "big")
+        step = int(self.engine.frame_max) - spec.FRAME_OVERHEAD
+        for start in range(0, len(body), step):  # Written in place: a block has megabytes.
+            piece = body[start : start + step]
+            out.write(head)
+            write_i32_be(out, i32(len(piece)))
+            out.write(piece)
+            out.append(spec.FRAME_END)
 
     def expect(self, call: Call) -> Call:
         """Wait for the answer to a request that was written, after those before; return the request."""
@@ -130,10 +154,16 @@ class Channel:
             elif self.is_for_control:
                 properties = decode_properties(self.head)[1]
                 self.engine.answer(properties.correlation_id, properties.content_type, body)
+            elif self.requester is not None:
+                properties = decode_properties(self.head)[1]
+                self.requester.answered(properties.correlation_id, body, properties)
         elif method == spec.BASIC_RETURN and self.publisher is not None:
             args = decode_method(self.envelope).args
             reason = REPLY.sub("", str(args["reply_text"]))
             self.publisher.returned(body, reason)
+        elif method == spec.BASIC_RETURN and self.requester is not None:
+            reason = REPLY.sub("", str(decode_method(self.envelope).args["reply_text"]))
+            self.requester.refused(decode_properties(self.head)[1].correlation_id, reason)
 
     def _method(self, method: Method, payload: bytes) -> None:
         found = method.id
@@ -146,6 +176,8 @@ class Channel:
             self.engine.wake_output()
             if self.publisher is not None:
                 self.publisher.flow(active)
+            elif self.requester is not None:
+                self.requester.flow(active)
         elif found == spec.CHANNEL_CLOSE:
             self._closed_by_broker(cast(int, method.args["reply_code"]), str(method.args["reply_text"]))
         elif found == spec.CHANNEL_CLOSE_OK:
@@ -154,6 +186,9 @@ class Channel:
         elif found == spec.BASIC_CANCEL:
             if self.receiver is not None:
                 self.receiver.cancelled()
+            elif self.is_for_control:
+                self.close()
+                self.engine.lost_control(ChannelClosed(None, "the queue of the answers was deleted"))
         elif self.calls and found in self.calls[0].expected:
             call = self.calls.popleft()
             call.value = method.args
@@ -182,6 +217,8 @@ class Channel:
             self.publisher.end(LinkClosed(code, text), REPLY.sub("", text))
         elif self.receiver is not None:
             self.receiver.end(LinkClosed(code, text))
+        elif self.requester is not None:
+            self.requester.fail(error)
         elif self.is_for_declarations:
             engine.declared()
         elif self.is_for_control:

@@ -5,20 +5,22 @@ from __future__ import annotations
 from typing import Any, Final
 
 from mypy_extensions import i64
-from typing_extensions import override
 
 from penstock.client.engine.amqp10.publisher import Publisher10
 from penstock.client.engine.amqp10.receiver import Receiver10
+from penstock.client.engine.amqp10.requester import Requester10
 from penstock.client.engine.amqp10.requests import Control, Management, Request
 from penstock.client.engine.amqp10.sasl import Login
 from penstock.client.engine.amqp10.session import Session
 from penstock.client.engine.connection import CLOSING, OPENING, Engine
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receiver import ReceiverCore
+from penstock.client.engine.requester import Requester
 from penstock.client.engine.terms import ConnectionTerms, PublisherTerms, ReceiverTerms
 from penstock.client.engine.waits import Call
 from penstock.client.errors import ClientError, ConnectError, ConnectionClosed, LoginRefused, WrongProtocol
 from penstock.client.login_errors import FIRST_STEP, why_closed
+from penstock.markers import override
 from penstock.version import VERSION
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, decode_performative, encode
@@ -339,6 +341,10 @@ class Engine10(Engine):
             found.attach()
         return found
 
+    @override
+    def requester(self, exchange: str, key: str) -> Requester:
+        return Requester10(self, exchange, key)
+
     # Requests
 
     @override
@@ -351,10 +357,10 @@ class Engine10(Engine):
         return call
 
     @override
-    def send_request(self, operation: str, body: bytes, number: str) -> None:
+    def send_request(self, operation: str, kind: str, body: bytes, number: str) -> None:
         if self.control is None or self.control.is_over:
             self.control = Control(self)
-        self.control.add(Request(number, operation, "", None, body))
+        self.control.add(Request(number, operation, "", None, kind, body))
 
 
 def _error_of(performative: Composite) -> tuple[str, str]:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 from librt.strings import write_i32_be
 from mypy_extensions import i32, i64
-from typing_extensions import override
 
 from penstock.client.engine.amqp10.session import SendingLink, Session
 from penstock.client.engine.blocked import CREDIT, Amounts, Blocked
@@ -15,6 +14,7 @@ from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.terms import PublisherTerms
 from penstock.client.errors import LinkClosed, MessageTooLarge
 from penstock.content.properties import Properties
+from penstock.markers import override
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.field_cursor import ABSENT

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
-from typing_extensions import override
 
 from penstock.client.engine.amqp10.session import Link, Session
 from penstock.client.engine.messages import MODIFIED, REJECTED, Delivery
@@ -14,6 +13,7 @@ from penstock.client.engine.terms import ReceiverTerms
 from penstock.client.engine.waits import Call
 from penstock.client.errors import LinkClosed
 from penstock.content.properties import Properties
+from penstock.markers import override
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite, encode
 from penstock.wire.amqp10.disposition import ACCEPTED_STATE, RELEASED_STATE, write_disposition

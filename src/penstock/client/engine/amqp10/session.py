@@ -9,6 +9,7 @@ from mypy_extensions import i64
 
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receipt import CONFIRMED, REFUSED
+from penstock.markers import override
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, encode
 from penstock.wire.amqp10.disposition import Disposition
@@ -55,6 +56,9 @@ class Link:
 
     def on_flow(self, flow: Flow) -> None:
         """Take a flow of this link."""
+
+    def on_window(self) -> None:
+        """Take what the broker says of the session's window."""
 
     def on_transfer(self, data: bytes, transfer: Transfer, end: i64) -> None:
         """Take a transfer frame of this link."""
@@ -179,8 +183,8 @@ class Session:
         under_way = serial_distance(seen, self.next_transfer & 0xFFFFFFFF)
         self.window = flow.incoming_window - under_way
         for link in self.links:
-            if isinstance(link, SendingLink):
-                link.publisher.review()
+            if link is not None:
+                link.on_window()
 
 
 class SendingLink(Link):
@@ -189,6 +193,10 @@ class SendingLink(Link):
     def __init__(self, session: Session, name: str, publisher: PublisherCore) -> None:
         super().__init__(session, name, False)
         self.publisher = publisher
+
+    @override
+    def on_window(self) -> None:
+        self.publisher.review()
 
 
 def reason_of(code: i64, state: object) -> str:
