@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.client import ClientError
+from penstock.client.errors import ClientError
 from penstock.sync import connect
 
 SAMPLE_SECONDS = 0.05

@@ -16,7 +16,7 @@ from bench.crash.judge import Found, Verdict
 from bench.crash.parties import Party
 from bench.crash.wire import PATIENCE_S
 from penstock import sync
-from penstock.client import ClientError, ControlError
+from penstock.client.errors import ClientError, ControlError
 from penstock.sync import connect
 
 MOST_ROWS, MOST_OCTETS = 500, 16 << 20

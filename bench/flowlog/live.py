@@ -17,7 +17,8 @@ from typing import Any
 from bench.brokers import start_penstock
 from penstock.bench.flow_parties import BODY_OCTETS, Consumer, Place, Publisher, publisher
 from penstock.bench.target import Target
-from penstock.client import ControlError, aio
+from penstock.client import aio
+from penstock.client.errors import ControlError
 from penstock.sync import connect
 
 STEADY = {f"steady-{number}": 10.0 * number for number in range(1, 19)}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from penstock.client import Connection
 from penstock.sync import connect
 from tests.support.brokers import BrokerProcess
 from tests.support.commands import run, told
+from tests.support.raw_channel import Connection
 
 
 def test_cursor_is_shown_moved_and_deleted(broker: BrokerProcess, name: str) -> None:

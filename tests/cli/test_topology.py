@@ -7,10 +7,10 @@ import re
 import pytest
 from pamqp import commands
 
-from penstock.client import Connection
 from penstock.sync import connect
 from tests.support.brokers import BrokerProcess, penstock_command
 from tests.support.commands import listed, run, told
+from tests.support.raw_channel import Connection
 from tests.support.raw_client import Peer, open_peer, peer_of
 
 

@@ -13,12 +13,12 @@ import pytest
 from pika.exceptions import ChannelClosedByBroker
 
 from penstock import sync
-from penstock.client import Connection
 from penstock.client.errors import ControlError
 from penstock.core.queue.queue_settings import DEFAULT_CAPACITY_BYTES
 from penstock.setting_names.setting_names import SCOPES
 from penstock.sync import connect
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually, penstock_command, serving, some_name
+from tests.support.raw_channel import Connection
 
 pytestmark = pytest.mark.clients
 

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from librt.strings import BytesWriter
 
-from penstock.client import Connection, Publisher
 from penstock.core.large_bodies import LargeBodies, PieceListener, Span
 from penstock.core.large_content import large_content
 from penstock.core.message import Envelope, Message
@@ -89,10 +88,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 def filled(url: str) -> str:
     name = some_name("blocks")
-    with Connection(url) as connection:
-        connection.channel().queue_declare(name)
-        with Publisher(connection, routing_key=name) as publisher:
-            publisher.publish(BODIES)
+    with connect(url, protocol="amqp091") as connection:
+        connection.declare_queue(name, durable=False)
+        connection.publisher(name, durable=False).send_many(BODIES)
     return name
 
 

@@ -22,7 +22,7 @@ INTERFACES = {
     **{
         f"client/engine/{name}.py": "a part of one protocol; tests/client/engine tests both protocols alike"
         for name in (
-            *("amqp091/channel", "amqp091/publisher", "amqp091/receiver", "amqp10/publisher", "amqp10/receiver"),
+            *("amqp091/channel", "amqp091/publisher", "amqp091/receiver", "amqp10/publisher"),
             *("amqp10/requests", "amqp10/sasl", "amqp10/session", "amqp091/requester", "amqp10/requester"),
         )
     },

@@ -17,7 +17,6 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from penstock import sync
-from penstock.client import Connection
 from penstock.client.engine.waits import Call
 from penstock.store.sqlite import SqliteStore
 from penstock.sync import connect
@@ -25,6 +24,7 @@ from tests.support.block_encoder import encode_published
 from tests.support.brokers import BrokerProcess, eventually, serving, some_name
 from tests.support.http_client import Web
 from tests.support.pika_helpers import stopped
+from tests.support.raw_channel import Connection
 
 KEPT = pika.BasicProperties(delivery_mode=2)
 LOST = pika.BasicProperties(delivery_mode=1)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from penstock.client import Connection
 from penstock.client.errors import ConnectionClosed
 from penstock.sync import connect
 from penstock.wire.amqp10 import spec
@@ -18,6 +17,7 @@ from penstock.wire.amqp10.frames import SASL_HEADER, frame
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually, penstock_command, serving, some_name
 from tests.support.commands import run
 from tests.support.postgres import cluster, needs_postgres
+from tests.support.raw_channel import Connection
 
 SECRET = "hushhushhush"
 

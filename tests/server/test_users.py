@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from penstock.access.operations import CONTROL
-from penstock.client import Connection
 from penstock.client.errors import ControlError
 from penstock.sync import connect
 from tests.support.brokers import BrokerProcess, penstock_command, serving, some_name
 from tests.support.http_client import Web
+from tests.support.raw_channel import Connection
 
 OPERATIONS = (
     ("block", {"queue": "orders"}),

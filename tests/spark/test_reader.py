@@ -7,7 +7,7 @@ import pika
 import pytest
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
-from penstock.client import ControlError
+from penstock.client.errors import ControlError
 from penstock.content.header_values import headers_from_json
 from penstock.sync import connect
 from pyspark_penstock.batch import PenstockBatchReader

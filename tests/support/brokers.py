@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import penstock
-from penstock.client import Connection
 from penstock.sync import connect
 from tests.support.forked_penstock import ForkedProcess, forked
+from tests.support.raw_channel import Connection
 
 T = TypeVar("T")
 

@@ -13,10 +13,10 @@ from typing import Any, Self
 import pika
 from pika.adapters.blocking_connection import BlockingChannel
 
-from penstock.client import Connection
 from penstock.sync import connect
 from penstock.wire.amqp091.codec import Properties
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually
+from tests.support.raw_channel import Connection
 
 OVERHEAD = 240
 """Bytes that a message is charged beside its properties and its body. By other brokers' names they do not count."""

@@ -11,7 +11,6 @@ from penstock.setting_names.near import nearest
 
 if TYPE_CHECKING:
     from penstock.client.blocking import Connection
-    from penstock.client.connection import Connection as ChannelConnection
 
 TIME_S: Final = 1.0
 """Seconds that each question to the broker may take; then there is no near match."""
@@ -30,7 +29,7 @@ LISTS: Final = {
 UNKNOWN: Final = re.compile(rf"\bno ({'|'.join(LISTS)}) '([^']*)'|^({'|'.join(LISTS)}) '([^'*#]*)' matches nothing yet")
 
 
-def near_match(connection: Connection | ChannelConnection, sentence: str) -> str:
+def near_match(connection: Connection, sentence: str) -> str:
     """Return the near match of the name that a sentence says to be unknown, as its last clause; "" for none."""
     found = UNKNOWN.search(sentence)
     if found is None:
@@ -57,7 +56,7 @@ def near_vhost(url: str, sentence: str) -> str:
         return ""
 
 
-def _names(connection: Connection | ChannelConnection, kind: str) -> list[str]:
+def _names(connection: Connection, kind: str) -> list[str]:
     fields: dict[str, object] = {"count": NAMES_MOST} if kind == "users" else {"everywhere": False}
     if kind in ("users", "policies"):
         answer = _ask(connection, "user.list" if kind == "users" else "policy.list", fields)
@@ -71,15 +70,5 @@ def _names(connection: Connection | ChannelConnection, kind: str) -> list[str]:
     return names
 
 
-def _ask(connection: Connection | ChannelConnection, operation: str, fields: dict[str, object]) -> Any:
-    from penstock.client.connection import Connection as ChannelConnection
-
-    if isinstance(connection, ChannelConnection):
-        from penstock.client.blocking import Connection as OwnConnection
-
-        where = connection.parameters
-        url = f"{'amqp' if where.tls is None else 'amqps'}://{where.host}:{where.port}"
-        login = {"user": where.user, "password": where.password, "virtual_host": where.virtual_host, "tls": where.tls}
-        with OwnConnection(options_of(url, **login)) as own:
-            return _ask(own, operation, fields)
+def _ask(connection: Connection, operation: str, fields: dict[str, object]) -> Any:
     return connection.run(connection.core().requesting(operation, fields, TIME_S))

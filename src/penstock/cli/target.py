@@ -113,18 +113,6 @@ def tls_files() -> dict[str, str]:
     return {name: str(given[name][0]) for name in FILES if name in given}
 
 
-def parameters_of(url: str) -> Any:
-    """Return the parameters of a connection, with the files for TLS of the present command. Raises ConfigError."""
-    from penstock.client.parameters import Parameters
-
-    try:
-        where = Parameters.from_url(url)._replace(product=PRODUCT)
-    except ValueError as error:
-        raise ConfigError(f"--url: {error}") from None  # The URL itself may hold a password.
-    tls = _tls_of_files(where.tls is not None)
-    return where if tls is None else where._replace(tls=tls)
-
-
 def options_of(url: str, **fields: object) -> Options:
     """Return the options of a connection, with the files for TLS of the present command. Raises ConfigError."""
     from penstock.client.options import Options

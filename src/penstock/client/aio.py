@@ -501,7 +501,7 @@ class Receiver:
             connection = self._connection
             connection._in_loop()
             core = self._attached = connection.core().receiver(self._terms)
-            await connection.run(core.attaching())
+            await connection.run(core.engine.waiting(core.attached))
         return self
 
     async def __aexit__(
@@ -520,30 +520,33 @@ class Receiver:
         Raises `LinkClosed` when the broker has ended the receiver, for instance because its queue was deleted. A
         message that had come when the call is cancelled stays for the next one.
         """
-        found = self._core().take_now()
-        if found is not None:
-            return found
-        return await self._connection.run(self._core().receiving(timeout))
+        core = self._core()
+        return core.take_now() or await self._connection.run(core.receiving(timeout))
 
     def receive_nowait(self) -> Delivery | None:
-        """Return a message that has come; None without one."""
+        """Return a message that has come; None without one. Raises as `receive`."""
         return self._core().take_now()
 
     def __aiter__(self) -> Receiver:
         return self
 
     async def __anext__(self) -> Delivery:
-        core = self._attached
-        found = None if core is None else core.take_now()
+        found = self._core().take_now() or await self.receive()
         if found is None:
-            found = await self.receive()
-            if found is None:
-                raise StopAsyncIteration
+            raise StopAsyncIteration
         return found
 
-    async def drain(self) -> None:
-        """Let no more messages come; those that have come can be received, and then there is nothing."""
-        await self._connection.run(self._core().draining())
+    async def drain(self) -> bool:
+        """Let no more messages come after those that have; tell whether that has shown an empty queue (AMQP 1.0)."""
+        return await self._connection.run(self._core().draining())
+
+    def resume(self) -> None:
+        """Let messages come again after `drain`."""
+        self._core().resume()
+
+    async def count(self, timeout: float | None = None) -> int | None:
+        """Return how many messages wait in the queue or here; None if the broker does not tell within `timeout` s."""
+        return await self._connection.run(self._core().counting(timeout))
 
     async def close(self) -> None:
         """Acknowledge what was accepted, and close; all other messages return to their queue."""

@@ -329,9 +329,10 @@ class Connection(BlockingShell, Operations):
         now = self._clock()
         if data is None:
             engine.tick(now)
-            self._after()
-            return False
-        if data:
+            if engine.fault is None:
+                self._after()
+                return False
+        elif data:
             engine.receive(data, now)
         if not data or engine.fault is not None:
             self.push()
@@ -484,7 +485,7 @@ class Receiver:
     def __init__(self, connection: Connection, terms: ReceiverTerms) -> None:
         self._connection = connection
         self._core: ReceiverCore = connection.core().receiver(terms)
-        connection.run(self._core.attaching())
+        connection.run(self._core.engine.waiting(self._core.attached))
 
     def receive(self, timeout: float | None = None) -> Delivery | None:
         """Return the next message; None if none came within `timeout` seconds, or at the end after `drain`.
@@ -497,10 +498,14 @@ class Receiver:
             return found
         return self._connection.run(self._core.receiving(timeout))
 
+    def get(self) -> Delivery | None:
+        """Take a message that waits in the queue now; None without one. For a receiver with a window of 0."""
+        return self._connection.run(self._core.getting())
+
     def receive_nowait(self) -> Delivery | None:
-        """Return a message that has come; None without one."""
+        """Return a message that has come; None without one. Raises as `receive`."""
         found = self._core.take_now()
-        if found is None and self._core.error is None:
+        if found is None:
             self._connection.poll(0)
             found = self._core.take_now()
         return found
@@ -516,9 +521,23 @@ class Receiver:
                 raise StopIteration
         return found
 
-    def drain(self) -> None:
-        """Let no more messages come; those that have come can be received, and then there is nothing."""
-        self._connection.run(self._core.draining())
+    def drain(self) -> bool:
+        """Let no more messages come; those that have come can be received, and then there is nothing.
+
+        Return whether that has shown that no message waits in the queue, which AMQP 0-9-1 does not tell.
+        """
+        return self._connection.run(self._core.draining())
+
+    def resume(self) -> None:
+        """Let messages come again after `drain`."""
+        self._core.resume()
+
+    def count(self, timeout: float | None = None) -> int | None:
+        """Ask how many messages wait in the queue, and here for `receive`, beside those that other receivers have.
+
+        None if the broker does not tell within `timeout` seconds; over AMQP 1.0 it is an estimate, and 0 is None.
+        """
+        return self._connection.run(self._core.counting(timeout))
 
     def close(self) -> None:
         """Acknowledge what was accepted, and close; all other messages return to their queue."""

@@ -113,7 +113,7 @@ OPTIONS: Final = (
         1,
         special=(-1, 0),
     ),
-    Option("prefetch", RECEIVER, "count", 1000, "messages that the broker sends in advance", 1),
+    Option("prefetch", RECEIVER, "count", 1000, "most messages that were sent to it and are not settled", 1),
     Option(
         "consumerMaxRate",
         RECEIVER,

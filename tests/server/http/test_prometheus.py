@@ -18,9 +18,9 @@ import pytest
 import yaml
 
 from bench.processes import free_port
-from penstock.client import Connection
 from penstock.sync import connect
 from tests.support.brokers import BrokerProcess, eventually, serving
+from tests.support.raw_channel import Connection
 
 DEPLOY = Path(__file__).resolve().parents[3] / "deploy"
 

@@ -273,6 +273,7 @@ class Engine(Wakes):
             self.finish(self.opened, error)
         code = error.code if isinstance(error, ConnectionClosed) else None
         text = error.text if isinstance(error, ConnectionClosed) else str(error)
+        self.lost_reason = text
         lost = ConnectionLost(code, text)
         for publisher in list(self.publishers):
             publisher.end(lost, text)
@@ -389,7 +390,7 @@ class Engine(Wakes):
         finally:
             self.requests.pop(call.number, None)
 
-    def answer(self, number: str | None, kind: str | None, body: bytes) -> None:
+    def answer(self, number: str | None, kind: str | None, body: bytes | bytearray) -> None:
         """Take the answer to a control request, or a note of its progress."""
         call = self.requests.get(number or "")
         if call is None:

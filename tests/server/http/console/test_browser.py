@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from penstock.client import Connection
 from penstock.sync import connect
 from tests.support.brokers import BrokerProcess, serving, some_name
 from tests.support.console_browser import HTML, LONG, console
 from tests.support.http_client import Web
+from tests.support.raw_channel import Connection
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

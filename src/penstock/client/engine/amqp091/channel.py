@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 BODY_MAX: Final = 1 << 30
 """Largest body in octets that is taken."""
+BLOCK_MAX: Final = 64 * 1024 * 1024
+"""Most octets of an answer that are allocated when its first frame has come."""
 
 
 class Channel:
@@ -55,6 +57,9 @@ class Channel:
         self.has_head: bool = False
         self.body_size: i64 = 0
         self.parts: list[bytes] = []
+        """Frames of a body that is coming."""
+        self.block: bytearray = bytearray()
+        """Answer to a control request that is coming in several frames; empty without one."""
         self.received: i64 = 0
 
     def write(self, method: int, arguments: dict[str, Any]) -> None:
@@ -93,7 +98,7 @@ class Channel:
     def take(self, kind: int, data: bytes, at: i64, end: i64) -> None:
         """Take a frame's payload from `at` to `end`. Raises CodecError if the protocol does not allow it here."""
         if kind == spec.FRAME_BODY:
-            self._body(data[at:end])
+            self._body(data, at, end)
         elif kind == spec.FRAME_HEADER:
             if self.content == 0 or self.has_head or end - at < 14:
                 raise CodecError("a content header where none was due")
@@ -127,27 +132,43 @@ class Channel:
         else:
             raise CodecError(f"a frame of kind {kind} on a channel")
 
-    def _body(self, piece: bytes) -> None:
+    def _body(self, data: bytes, at: i64, end: i64) -> None:
         if not self.has_head:
             raise CodecError("a body frame where none was due")
-        size: i64 = len(piece)
-        if size != self.body_size:
-            self.parts.append(piece)
-            self.received += size
-            if self.received > self.body_size:
-                raise CodecError("a body is larger than its header says")
-            if self.received < self.body_size:
-                return
-            piece = b"".join(self.parts)
-            self.parts = []
-            self.received = 0
-        self._arrived(piece)
+        size = end - at
+        if size == self.body_size and self.received == 0:
+            self._arrived(data[at:end])
+            return
+        before = self.received
+        self.received += size
+        if self.received > self.body_size:
+            raise CodecError("a body is larger than its header says")
+        if not self.is_for_control or self.body_size > BLOCK_MAX:
+            self.parts.append(data[at:end])
+        elif before == 0:
+            self.block = bytearray(self.body_size)  # Each octet is copied once: a block has megabytes.
+        if self.block:
+            self.block[before : self.received] = memoryview(data)[at:end]
+        if self.received < self.body_size:
+            return
+        self.received = 0
+        block, self.block = self.block, bytearray()
+        parts, self.parts = self.parts, []
+        if not block:
+            self._arrived(b"".join(parts))
+            return
+        self.content = 0
+        self.has_head = False
+        properties = decode_properties(self.head)[1]
+        self.engine.answer(properties.correlation_id, properties.content_type, block)
 
     def _arrived(self, body: bytes) -> None:
         method = self.content
         self.content = 0
         self.has_head = False
-        if method == spec.BASIC_DELIVER:
+        if method == spec.BASIC_GET_OK:
+            self.engine.finish(self.calls.popleft())
+        if method == spec.BASIC_DELIVER or method == spec.BASIC_GET_OK:
             receiver = self.receiver
             if receiver is not None:
                 receiver.delivered(self.tag, body, self.head, self.envelope)
@@ -189,6 +210,13 @@ class Channel:
             elif self.is_for_control:
                 self.close()
                 self.engine.lost_control(ChannelClosed(None, "the queue of the answers was deleted"))
+        elif found == spec.BASIC_GET_OK and self.calls and found in self.calls[0].expected:
+            # Read on as a delivery; its call ends with the content.
+            names = ("delivery_tag", "redelivered", "exchange", "routing_key")
+            fields = {name: method.args[name] for name in names}
+            self.envelope = method_frame(self.number, spec.BASIC_DELIVER, consumer_tag="", **fields)[7:-1]
+            self.tag = cast(int, fields["delivery_tag"])
+            self.content = spec.BASIC_GET_OK
         elif self.calls and found in self.calls[0].expected:
             call = self.calls.popleft()
             call.value = method.args

@@ -80,6 +80,10 @@ class Engine091(Engine):
         self.step: str = FIRST_STEP
         """Answer that is due in the login."""
         self.has_heard: bool = False
+        self.pieces: list[bytes] = []
+        """Input that begins with an incomplete frame; empty unless so much is missing that it is known."""
+        self.missing: i64 = 0
+        """Octets of that frame that have not come."""
         self.declarations: Channel | None = None
         """Channel of declarations; None until there is one."""
         self.to_declare: deque[Declaration] = deque()
@@ -99,6 +103,7 @@ class Engine091(Engine):
         self.frame_max = FRAME_MAX
         self.step = FIRST_STEP
         self.has_heard = False
+        self.pieces = []
         self.declarations = None
         self.to_declare.clear()
         self.control = None
@@ -108,7 +113,14 @@ class Engine091(Engine):
 
     @override
     def read(self, data: bytes) -> None:
-        if self.rest:
+        if self.pieces:
+            self.pieces.append(data)
+            self.missing -= len(data)
+            if self.missing > 0:
+                return
+            data = b"".join(self.pieces)
+            self.pieces = []
+        elif self.rest:
             data = self.rest + data
         if not self.has_heard:
             if not self._is_amqp(data):
@@ -116,6 +128,7 @@ class Engine091(Engine):
             self.has_heard = True
         pos: i64 = 0
         n: i64 = len(data)
+        self.missing = 0
         number: i64 = -1
         channel: Channel | None = None
         try:
@@ -125,6 +138,7 @@ class Engine091(Engine):
                     raise CodecError(f"a frame of {size} octets is larger than {self.frame_max}")
                 end = pos + 7 + size
                 if end >= n:
+                    self.missing = end + 1 - n
                     break
                 if data[end] != spec.FRAME_END:
                     raise CodecError("a frame without its end mark")
@@ -145,6 +159,8 @@ class Engine091(Engine):
             self.break_off(ConnectionClosed(int(error.code), f"the broker broke the protocol: {error.reason}"))
             return
         self.rest = data[pos:]
+        if self.missing > 0:
+            self.pieces = [self.rest]
 
     def _is_amqp(self, data: bytes) -> bool:
         """Return whether the first octets are a frame; says what they are otherwise."""

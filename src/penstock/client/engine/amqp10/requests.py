@@ -55,7 +55,7 @@ class AnswerLink(Link):
         if source is not None:
             self.is_attached = True
             self.pair.reply_to = source.text("address")
-            self.session.write_flow(self, 0, CREDIT, ABSENT, False, self.session.engine.out)
+            self.session.write_flow(self, 0, CREDIT, ABSENT, False)
             self.pair.send()
 
     @override
@@ -66,7 +66,7 @@ class AnswerLink(Link):
         content = b"".join(self.parts)
         self.parts = []
         self.received += 1
-        self.session.write_flow(self, self.received, CREDIT, ABSENT, False, self.session.engine.out)
+        self.session.write_flow(self, self.received, CREDIT, ABSENT, False)
         self.pair.answered(content)
 
     @override

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from penstock.client.engine.publisher import PublisherCore
@@ -121,10 +120,12 @@ class Session:
         """Write the begin."""
         self.put(spec.BEGIN, next_outgoing_id=0, incoming_window=INCOMING_WINDOW, outgoing_window=OUTGOING_WINDOW)
 
-    def write_flow(self, link: Link, count: i64, credit: i64, available: i64, is_drain: bool, out: BytesWriter) -> None:
+    def write_flow(
+        self, link: Link, count: i64, credit: i64, available: i64, is_drain: bool, echo: bool = False
+    ) -> None:
         """Write a flow of a link; `count` is its delivery-count."""
         write_flow(
-            out,
+            self.engine.out,
             self.channel,
             self.next_incoming & 0xFFFFFFFF,
             INCOMING_WINDOW,
@@ -135,6 +136,7 @@ class Session:
             credit,
             available,
             is_drain,
+            echo,
         )
         self.engine.wake_output()
 
@@ -182,6 +184,10 @@ class Session:
         seen = flow.next_incoming_id if flow.next_incoming_id != ABSENT else 0
         under_way = serial_distance(seen, self.next_transfer & 0xFFFFFFFF)
         self.window = flow.incoming_window - under_way
+        if flow.echo and flow.handle == ABSENT:
+            next_incoming, next_outgoing = self.next_incoming & 0xFFFFFFFF, self.next_transfer & 0xFFFFFFFF
+            write_flow(self.engine.out, self.channel, next_incoming, INCOMING_WINDOW, next_outgoing, OUTGOING_WINDOW)
+            self.engine.wake_output()
         for link in self.links:
             if link is not None:
                 link.on_window()
