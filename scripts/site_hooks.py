@@ -2,13 +2,17 @@
 
 A link to a file outside of docs/ leads to nowhere in the site, so its text stays without the link. The documents of the
 repository's root are pages of the site as well, and the decisions are a section of the navigation without being listed
-in mkdocs.yml. Pages with diagrams load Mermaid from the site itself: the theme would fetch it from elsewhere.
+in mkdocs.yml. The list of modules is made of their docstrings. Pages with diagrams load Mermaid from the site itself:
+the theme would fetch it from elsewhere.
 """
 
 from __future__ import annotations
 
+import ast
+import copy
 import posixpath
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -22,6 +26,17 @@ LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
 TABLE_BELOW_COMMENT = re.compile(r"^(<!--.*-->)\n(?=\|)", re.MULTILINE)
 MERMAID = "vendor/mermaid.tiny.js"
 """The script that draws diagrams, as a file of the site."""
+MODULES = "<!-- modules -->"
+"""The place of the list of modules in its page."""
+CLIENT = "<!-- client -->"
+"""The place of the classes of the client in their page."""
+CLIENT_CLASSES = (
+    *(("aio", "Connection"), ("aio", "Publisher"), ("aio", "Receiver"), ("engine/messages", "Message")),
+    *(("engine/messages", "Delivery"), ("engine/receipt", "Receipt"), ("engine/window", "SendResult")),
+    *(("engine/blocked", "Blocked"), ("answers", "Why"), ("answers", "WhyGate"), ("answers", "WhyProducer")),
+)
+"""Modules and names of the classes that users of the client have in their hands."""
+DOCSTRING = re.compile(r'\s*r?"""(.*?)"""', re.DOTALL)
 FENCE = re.compile(r"(^```.*?^```[^\n]*$)", re.DOTALL | re.MULTILINE)
 
 
@@ -44,6 +59,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Return a page whose links lead to pages of the site."""
     source = next((name for name, made in DOCUMENTS.items() if made == page.file.src_uri), None)
     place = source or posixpath.join("docs", page.file.src_uri)
+    markdown = markdown.replace(MODULES, "\n".join(module_list())) if MODULES in markdown else markdown
+    markdown = markdown.replace(CLIENT, "\n".join(client_classes())) if CLIENT in markdown else markdown
     parts = FENCE.split(TABLE_BELOW_COMMENT.sub(r"\1\n\n", markdown))
     parts[::2] = [LINK.sub(lambda found: _in_site(found, place, page.file.src_uri), part) for part in parts[::2]]
     return "".join(parts)
@@ -55,6 +72,55 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
         return output
     path = posixpath.relpath(MERMAID, posixpath.dirname(page.url) or ".")
     return output.replace("</head>", f'<script defer src="{path}"></script></head>', 1)
+
+
+def module_list() -> Iterator[str]:
+    """Yield the lines of the list of modules: a section a package, a row a module."""
+    for package in sorted((ROOT / "src").rglob("__init__.py")):
+        yield from ("", f"## `{package.parent.relative_to(ROOT / 'src')}`", "", purpose(package), "")
+        modules = [path for path in sorted(package.parent.glob("*.py")) if path != package]
+        if modules:
+            yield from ("| module | |", "|---|---|")
+            yield from (f"| `{path.name}` | {purpose(path).replace('|', chr(92) + '|')} |" for path in modules)
+
+
+def client_classes() -> Iterator[str]:
+    """Yield the lines of the classes of the client: a section each, with the calls that have a docstring."""
+    folder = ROOT / "src" / "penstock" / "client"
+    operations = ast.parse((folder / "operations.py").read_text()).body
+    functions = {node.name: node for node in operations if isinstance(node, ast.FunctionDef)}
+    table = next(node for node in operations if isinstance(node, ast.ClassDef) and node.name == "Operations")
+    for module, name in CLIENT_CLASSES:
+        body = ast.parse((folder / f"{module}.py").read_text()).body
+        found = next(node for node in body if isinstance(node, ast.ClassDef) and node.name == name)
+        yield from ("", f"## {name}", "", ast.get_docstring(found) or "", "")
+        for node in found.body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield from _call(node.name, node)
+        for each in table.body if name == "Connection" else ():
+            if isinstance(each, ast.Assign) and isinstance(each.value, ast.Call):
+                yield from _call(ast.unparse(each.targets[0]), functions[ast.unparse(each.value.args[0])])
+
+
+def _call(name: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+    """Yield the lines of one call; none if it has no docstring or is not public."""
+    text = ast.get_docstring(node)
+    if name.startswith("_") or text is None:
+        return
+    given = copy.deepcopy(node.args)
+    del (given.posonlyargs or given.args)[0]
+    shown = node.returns
+    if isinstance(shown, ast.Subscript) and ast.unparse(shown.value) == "Steps":
+        shown = shown.slice
+    result = "" if shown is None else f" -> {ast.unparse(shown).replace('Pages[', 'Iterator[')}"
+    yield from (f"### {name}", "", "```python", f"{name}({ast.unparse(given)}){result}", "```", "", text, "")
+
+
+def purpose(module: Path) -> str:
+    """Return the first sentence of a module's docstring; empty if it has none."""
+    found = DOCSTRING.match(module.read_text())
+    first = found[1].partition("\n\n")[0] if found else ""
+    return re.split(r"(?<=[.!?])\s+(?=[A-Z])", " ".join(first.split()))[0]
 
 
 def _in_site(found: re.Match[str], place: str, page: str) -> str:

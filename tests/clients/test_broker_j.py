@@ -1,20 +1,21 @@
 """Qpid Broker-J's protocol tests of AMQP 1.0, version 10.0.1, by an administration of ours.
 
-They are in no package registry. PENSTOCK_BROKERJ_CLASSPATH is a class path of Java with them compiled, with their
-libraries and JUnit's console launcher; a `*` stands for all jars of a folder.
+They are in no package registry. PENSTOCK_BROKERJ is their source tree. They are compiled with libraries
+from Maven Central.
 """
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.support.brokers import BrokerProcess, serving
-from tests.support.fetched_clients import HERE
+from tests.support.client_checks import available
+from tests.support.fetched_clients import HERE, brokerj_tests
 from tests.support.foreign_suites import compare, read_expected, read_junit, source_of
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(700)]
@@ -59,10 +60,10 @@ def run(class_path: str, broker: BrokerProcess, reports: Path) -> None:
 def test_brokerj_protocol_tests_fail_only_where_it_is_expected(
     tmp_path: Path, record_testsuite_property: Callable[[str, object], None]
 ) -> None:
-    found = source_of("PENSTOCK_BROKERJ_CLASSPATH", "Broker-J's protocol tests")
-    if shutil.which("javac") is None:
-        pytest.skip("Broker-J's protocol tests: not run, javac is not installed")
-    class_path = f"{compiled_glue(tmp_path / 'glue', found)}:{found}"
+    source = Path(source_of("PENSTOCK_BROKERJ", "Broker-J's protocol tests"))
+    found = available(partial(brokerj_tests, source))
+    theirs = ":".join(f"{found}/{part}" for part in ("jars/*", "processor", "protocol", "tests"))
+    class_path = f"{compiled_glue(tmp_path / 'glue', theirs)}:{theirs}"
     with serving(tmp_path, "--http", "127.0.0.1:0") as broker:
         run(class_path, broker, tmp_path / "reports")
     told = read_junit(sorted((tmp_path / "reports").glob("*jupiter*.xml")), name_of)

@@ -134,8 +134,8 @@ def close_links() -> None:
 
     for link in connections._links.values():
         link.close()
-    for channel in connections._block_channels.values():
-        channel.connection.close()
+    for connection in connections._block_connections.values():
+        connection.close()
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from xml.etree import ElementTree
 
-from tests.support.fetched_clients import HERE, ROOT
+from tests.support.fetched_clients import BROKERJ_VERSION, HERE, ROOT
 
 OF_ALL = ("test_holding_amqp10", "test_idle_amqp10")
 """Modules whose tests have the name of a client as parameter."""
@@ -87,7 +87,7 @@ def rows() -> list[Row]:
         Row("fe2o3-amqp", _pinned(HERE / "rust/Cargo.toml", r'fe2o3-amqp = "=(.+?)"'), ("test_fe2o3",)),
         Row("azure-servicebus", _pinned(requirements / "azure.lock", r"azure-servicebus==(\S+)"), ("test_azure",)),
         Row("uamqp", _pinned(requirements / "uamqp.lock", r"uamqp==(\S+)"), ("test_uamqp",)),
-        Row("Broker-J's tests", lambda: "10.0.1", ("test_broker_j",)),
+        Row("Broker-J's tests", lambda: BROKERJ_VERSION, ("test_broker_j",)),
         Row("qpid-interop-test", lambda: "2.0", ("test_interop",)),
     ]  # fmt: skip
 

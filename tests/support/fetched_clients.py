@@ -1,7 +1,7 @@
 """Clients that tests fetch and build, pinned by hashes.
 
-Qpid JMS and Artemis come from Maven Central, go-amqp from the Go module proxy, fe2o3-amqp from crates.io, and
-azure-servicebus and uamqp from PyPI.
+Qpid JMS, Artemis and what Broker-J's protocol tests need come from Maven Central, go-amqp from the Go module proxy,
+fe2o3-amqp from crates.io, and azure-servicebus and uamqp from PyPI.
 They are fetched where PENSTOCK_FETCH=1 asks for it, as `make test-clients` does. Other test runs use what is there.
 """
 
@@ -21,6 +21,7 @@ HERE = ROOT / "tests" / "clients"
 STORE = ROOT / "build" / "clients"
 """What was fetched, in folders named after the hash of what asks for it."""
 TIMEOUT_S = 500
+BROKERJ_VERSION = "10.0.1"
 
 
 class ClientMissingError(Exception):
@@ -54,6 +55,52 @@ def artemis_home() -> Path:
             (unpacked,) = (each for each in Path(folder).iterdir() if each.is_dir())
             shutil.copytree(unpacked, found)
     return found
+
+
+@cache
+def brokerj_tests(source: Path) -> Path:
+    """Compile the protocol tests of AMQP 1.0 in Broker-J's source tree, and return their folder.
+
+    Its folder `jars` has what they need; `processor`, `protocol` and `tests` have classes. Raises ClientMissingError.
+    """
+    here = HERE / "java" / "brokerj"
+    pom = source / "pom.xml"
+    if not pom.is_file() or f"<version>{BROKERJ_VERSION}</version>" not in pom.read_text():
+        raise ClientMissingError(f"{source} is not the source tree of Broker-J {BROKERJ_VERSION}")
+    found = _place(here, "pom.xml", "jars.sha256")
+    if not found.is_dir():
+        if shutil.which("javac") is None:
+            raise ClientMissingError("javac is not installed: it compiles Broker-J's protocol tests")
+        with _fetching("what Broker-J's protocol tests need", "mvn", found) as folder:
+            _maven("Broker-J's protocol tests", here, f"{folder}/jars")
+            _compile_brokerj(source, here / "absent", Path(folder))
+            shutil.copytree(folder, found)
+    return found
+
+
+def _compile_brokerj(source: Path, absent: Path, folder: Path) -> None:
+    """Compile the processor that writes classes of the protocol, the protocol, and the tests of it."""
+    processor, protocol, systests = (
+        source / "broker-codegen",
+        source / "broker-plugins/amqp-1-0-protocol",
+        source / "systests",
+    )
+    tests = systests / "protocol-tests-amqp-1-0" / "src"
+    used = [absent, systests / "systests-utils/src/main/java", systests / "protocol-tests-core/src/main/java",
+            source / "qpid-test-utils/src/main/java", tests / "main/java"]  # fmt: skip
+    jars = os.pathsep.join(str(jar) for jar in (folder / "jars").iterdir())
+
+    def compile(root: Path, to: str, *options: str) -> None:
+        # One test is of their harness.
+        files = (path for path in root.rglob("*.java") if path.name != "ExistingQueueAdminTest.java")
+        classes = os.pathsep.join((jars, *(str(folder / part) for part in ("processor", "protocol"))))
+        words = ["javac", "-nowarn", "-d", to, "-cp", classes, *options]
+        _run([*words, *map(str, files)], folder)
+
+    compile(processor / "src/main/java", "processor", "-proc:none")
+    shutil.copytree(processor / "src/main/resources", folder / "processor", dirs_exist_ok=True)
+    compile(protocol / "src/main/java", "protocol", "-processorpath", os.pathsep.join((jars, "processor")))
+    compile(tests, "tests", "-proc:none", "-sourcepath", os.pathsep.join(map(str, used)))
 
 
 @cache

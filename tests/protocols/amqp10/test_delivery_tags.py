@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.protocols.amqp10.delivery_tags import OF_CONNECTION_MAX, TAGS_MAX, DeliveryTags, TagCount
+from penstock.protocols.amqp10.delivery_tags import OF_CONNECTION_MAX, TAGS_MAX, DeliveryTags, StoredTags, TagCount
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import encode
 from tests.profiles import examples
@@ -18,6 +18,7 @@ from tests.support.amqp10_dialogue import (
     names,
     performative,
 )
+from tests.support.broker_fixture import House
 
 BODY = data_section(b"x")
 
@@ -55,7 +56,7 @@ def test_tag_can_be_used_again_when_its_outcome_was_sent_and_not_before(between:
 
 @pytest.mark.parametrize("octets", range(1, 9))
 def test_tags_that_count_are_not_stored(octets: int) -> None:
-    total = TagCount()
+    total = TagCount(StoredTags(House().broker.gates))
     tags = DeliveryTags(total)
     for number in range(1, 100):
         tag = number.to_bytes(octets, "big")
@@ -141,7 +142,7 @@ STEPS = st.one_of(
 @settings(max_examples=examples(200), deadline=None)
 @given(st.lists(STEPS, max_size=40))
 def test_tags_are_new_as_a_list_of_all_of_them_says(steps: list[tuple[str, bytes | int]]) -> None:
-    tags, model = DeliveryTags(TagCount()), Model()
+    tags, model = DeliveryTags(TagCount(StoredTags(House().broker.gates))), Model()
     published = told = counter = 0
     for what, how in steps:
         if what == "told":
@@ -166,7 +167,7 @@ def test_tags_are_new_as_a_list_of_all_of_them_says(steps: list[tuple[str, bytes
 
 
 def test_tags_that_count_are_not_stored_and_others_are_bounded() -> None:
-    total = TagCount()
+    total = TagCount(StoredTags(House().broker.gates))
     counting, other = DeliveryTags(total), DeliveryTags(total)
     for number in range(1, 3 * TAGS_MAX):
         tag = number.to_bytes(8, "big")

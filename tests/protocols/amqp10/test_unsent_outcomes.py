@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
-from penstock.protocols.amqp10.delivery_tags import OF_CONNECTION_MAX, TAGS_MAX, TagCount
+from penstock.flow.level import UNLIMITED, Level, Thresholds
+from penstock.protocols.amqp10.delivery_tags import (
+    OF_CONNECTION_MAX,
+    SHARE_OF_MEMORY,
+    STEP,
+    STEP_BYTES,
+    TAGS_MAX,
+    StoredTags,
+    TagCount,
+)
 from penstock.protocols.amqp10.session import LINKS_A_UNIT
 from penstock.protocols.amqp10.unsent_outcomes import UnsentOutcomes
 from penstock.wire.amqp10 import spec
@@ -103,7 +114,7 @@ def test_outcomes_that_are_kept_are_bounded_and_the_oldest_are_forgotten() -> No
 
 
 def test_outcomes_of_all_links_of_a_connection_are_bounded_and_given_back() -> None:
-    total = TagCount()
+    total = TagCount(StoredTags(House().broker.gates))
     links = [UnsentOutcomes(total) for _ in range(OF_CONNECTION_MAX // TAGS_MAX + 2)]
     for link in links:
         for number in range(1, TAGS_MAX + 1):
@@ -116,6 +127,63 @@ def test_outcomes_of_all_links_of_a_connection_are_bounded_and_given_back() -> N
     for link in links:
         link.end()
     assert total.count == 0
+
+
+def awaited(total: TagCount, count: int) -> UnsentOutcomes:
+    """Return a link whose sender has not settled so many deliveries, each with the longest tag."""
+    link = UnsentOutcomes(total)
+    for number in range(1, count + 1):
+        take(link, number, b"%032d" % number)
+        link.await_settlement(number, number, number, ACCEPTED_STATE)
+        link.tags.forget(number)
+    return link
+
+
+def test_outcomes_of_all_connections_have_a_sixteenth_of_the_nodes_memory_and_each_connection_a_step() -> None:
+    gates, steps = House().broker.gates, 10
+    level = Level(UNLIMITED, SHARE_OF_MEMORY * STEP_BYTES * steps)
+    gates.set_memory_capacity(Thresholds(level, level, level), 0)
+    of_all = StoredTags(gates)
+    totals = [TagCount(of_all) for _ in range(4)]
+    links = [awaited(total, TAGS_MAX) for total in totals]
+    # The tag of a delivery is stored besides while its outcome is written.
+    assert [int(total.count) for total in totals] == [TAGS_MAX, 3 * STEP - 1, STEP - 1, STEP - 1]
+    assert gates.other_memory.bytes == steps * STEP_BYTES
+    links[0].on_settled(1, TAGS_MAX // 2)
+    assert gates.other_memory.bytes == (steps - 4) * STEP_BYTES
+    links[3].end()
+    links[3] = awaited(totals[3], TAGS_MAX)
+    assert totals[3].count == 5 * STEP - 1
+    for link in links:
+        link.end()
+    assert gates.other_memory.bytes == 0
+
+
+def test_awaited_outcomes_take_at_most_what_is_counted_for_them() -> None:
+    total = TagCount(StoredTags(House().broker.gates))
+    tracemalloc.start()
+    try:
+        link = awaited(total, TAGS_MAX)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert STEP_BYTES // 2 * (TAGS_MAX // STEP) < taken <= STEP_BYTES * (TAGS_MAX // STEP)
+    link.end()
+
+
+def test_lost_connection_takes_its_awaited_outcomes_out_of_the_nodes_memory() -> None:
+    client = Amqp10Dialogue()
+    client.declare("q")
+    gates = client.driver.broker.gates
+    before = int(gates.other_memory.bytes)
+    client.attach_sender("q", rcv_settle_mode=1)
+    for _ in range(0, STEP + 16, 16):
+        client.say(*(client.transfer(body()) for _ in range(16)))
+    assert gates.other_memory.bytes == before + STEP_BYTES
+    client.driver.disconnect(client.connection)
+    while client.driver.run_turn():
+        pass
+    assert gates.other_memory.bytes == before
 
 
 def test_awaited_outcomes_of_a_link_leave_the_count_of_its_connection_with_it() -> None:
@@ -134,7 +202,7 @@ def test_awaited_outcomes_of_a_link_leave_the_count_of_its_connection_with_it() 
 
 def awaiting(*ids: int) -> UnsentOutcomes:
     """Return the deliveries of a link that its sender is to settle, with these delivery-ids."""
-    unsent = UnsentOutcomes(TagCount())
+    unsent = UnsentOutcomes(TagCount(StoredTags(House().broker.gates)))
     for number, delivery_id in enumerate(ids, start=1):
         take(unsent, number, b"%d" % delivery_id)
         unsent.await_settlement(number, number, delivery_id, ACCEPTED_STATE)
@@ -177,6 +245,24 @@ def test_settlement_by_the_sender_counts_the_deliveries_looked_up() -> None:
     one = spent(5000, 5000)
     assert spent(5000, 9000) - one == 320 // LINKS_A_UNIT
     assert spent(0, 159) - one == 160 // LINKS_A_UNIT
+
+
+def test_settlement_by_the_sender_counts_the_links_that_are_asked() -> None:
+    client = Amqp10Dialogue()
+    client.declare("q")
+    client.attach_sender(None, target=LASTING, rcv_settle_mode=1)
+    work = client.driver.broker.work
+    settled = performative(spec.DISPOSITION, role=False, first=0, last=1 << 30, settled=True)
+
+    def spent() -> int:
+        before = work.done
+        client.say(settled)
+        return int(work.done - before)
+
+    one = spent()
+    for handle in range(1, 8 * LINKS_A_UNIT):
+        client.attach_sender(None, handle=handle, name=f"s{handle}", target=LASTING, rcv_settle_mode=1)
+    assert spent() - one == 8
 
 
 def test_map_of_unsettled_deliveries_counts_its_entries() -> None:

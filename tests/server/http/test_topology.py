@@ -6,9 +6,9 @@ from urllib.parse import quote
 
 import pytest
 
-from penstock.client import Connection
 from tests.support.brokers import BrokerProcess
 from tests.support.http_client import Web
+from tests.support.raw_channel import Connection
 
 
 def test_queue_is_declared_once_and_is_then_there_as_it_was_asked_for(web: Web, name: str) -> None:

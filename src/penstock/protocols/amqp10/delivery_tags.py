@@ -12,11 +12,21 @@ from typing import Final
 from librt.strings import read_i64_be
 from mypy_extensions import i64
 
+from penstock.core.gates.metadata_memory import NodeMemory
+
 TAGS_MAX: Final = 2048
 """Most stored tags of a link; the oldest is forgotten beyond: it could be used again, and would be sent again."""
 
 OF_CONNECTION_MAX: Final = 65_536
-"""Most stored tags of all links of a connection, about 235 octets each. Beyond, a link forgets its own oldest."""
+"""Most stored tags of all links of a connection. Beyond, a link forgets its own oldest."""
+STEP: Final = 256
+"""Tags that each connection may store. It takes room for more from that of all connections, as many at a time."""
+STEP_BYTES: Final = STEP * 288
+"""Memory of a step: a tag of 32 octets with its outcome takes up to 280 octets."""
+STORED_BYTES_MAX: Final = 256 * 1024 * 1024
+"""Most memory of these steps of all connections."""
+SHARE_OF_MEMORY: Final = 16
+"""And this part (a sixteenth) of the node's memory limit: they alone never close its gate."""
 
 _COUNTER_MAX: Final = 8
 """Most octets of a tag that is a number."""
@@ -24,13 +34,57 @@ _NOTHING: Final[set[bytes]] = set()
 """The tags of a link that stores none; never changed."""
 
 
+class StoredTags:
+    """Room for the stored tags of all connections, which counts in the node's memory."""
+
+    def __init__(self, node: NodeMemory) -> None:
+        self._node = node
+        self._bytes: i64 = 0
+
+    def take(self) -> bool:
+        """Take room for a step, and return True; return False if there is none."""
+        memory = self._node.memory
+        most: i64 = STORED_BYTES_MAX
+        if memory is not None:
+            most = min(most, memory.thresholds.capacity.bytes // SHARE_OF_MEMORY)
+        if self._bytes + STEP_BYTES > most:
+            return False
+        self._bytes += STEP_BYTES
+        self._node.count_other_memory(STEP_BYTES)
+        return True
+
+    def give_back(self) -> None:
+        """Give back the room of a step."""
+        self._bytes -= STEP_BYTES
+        self._node.count_other_memory(-STEP_BYTES)
+
+
 class TagCount:
     """Number of stored tags of all links of one connection, with those of outcomes that their senders settle."""
 
-    __slots__ = ("count",)
+    __slots__ = ("count", "_of_all", "_room")
 
-    def __init__(self) -> None:
+    def __init__(self, of_all: StoredTags) -> None:
         self.count: i64 = 0
+        self._of_all = of_all
+        self._room: i64 = STEP
+        """Number that it may store with the steps that it has taken."""
+
+    def has_room(self) -> bool:
+        """Return whether another one may be stored; takes a step for it where one is needed."""
+        if self.count < self._room:
+            return True
+        if self._room >= OF_CONNECTION_MAX or not self._of_all.take():
+            return False
+        self._room += STEP
+        return True
+
+    def remove(self, count: i64) -> None:
+        """Count so many less; gives back steps that are not needed, but for half of one."""
+        self.count -= count
+        while self._room > STEP and self.count <= self._room - STEP - STEP // 2:
+            self._room -= STEP
+            self._of_all.give_back()
 
 
 class DeliveryTags:
@@ -82,12 +136,12 @@ class DeliveryTags:
         unpublished = stored.pop(int(number), None)
         if unpublished is not None:
             self._used.discard(unpublished)
-            self._total.count -= 1
+            self._total.remove(1)
         if tag in self._used:
             return False
-        if len(stored) >= TAGS_MAX or (stored and self._total.count >= OF_CONNECTION_MAX):
+        if len(stored) >= TAGS_MAX or (stored and not self._total.has_room()):
             self._forget_oldest()
-        if self._total.count < OF_CONNECTION_MAX:
+        if self._total.has_room():
             stored[int(number)] = tag
             self._used.add(tag)
             self._total.count += 1
@@ -98,11 +152,11 @@ class DeliveryTags:
         if self._stored is not None:
             return
         stored: dict[int, bytes] = {}
-        begin = max(self._first, told + 1, number - TAGS_MAX)
-        end = min(self._last + 1, number, begin + max(OF_CONNECTION_MAX - self._total.count, 0))
-        for each in range(begin, end):
+        for each in range(max(self._first, told + 1, number - TAGS_MAX), min(self._last + 1, number)):
+            if not self._total.has_room():
+                break
             stored[int(each)] = self._counted(each)
-        self._total.count += len(stored)
+            self._total.count += 1
         self._stored = stored
         self._used = set(stored.values())
         self._last = self._width = 0
@@ -115,7 +169,7 @@ class DeliveryTags:
         stored = self._stored
         assert stored is not None
         self._used.discard(stored.pop(next(iter(stored))))
-        self._total.count -= 1
+        self._total.remove(1)
 
     def tag_of(self, number: i64) -> bytes | None:
         """Return the tag of a published delivery that waits; None if it was forgotten."""
@@ -132,7 +186,7 @@ class DeliveryTags:
             tag = stored.pop(int(number), None)
             if tag is not None:
                 self._used.discard(tag)
-                self._total.count -= 1
+                self._total.remove(1)
             self._end_if_empty()
 
     def _end_if_empty(self) -> None:
@@ -152,13 +206,13 @@ class DeliveryTags:
             done.append(number)
         for number in done:
             self._used.discard(stored.pop(number))
-        self._total.count -= len(done)
+        self._total.remove(len(done))
         self._end_if_empty()
 
     def end(self) -> None:
         """Forget everything: the link has ended."""
         if self._stored is not None:
-            self._total.count -= len(self._stored)
+            self._total.remove(len(self._stored))
             self._stored = None
             self._used = _NOTHING
         self._last = self._width = 0

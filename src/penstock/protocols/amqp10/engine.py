@@ -129,7 +129,7 @@ class Amqp10Engine(ProtocolEngine):
         """Sessions with flows to write."""
         self.targets = SharedTargets()
         """Targets that its links share."""
-        self.unsent = TagCount()
+        self.unsent = TagCount(suspended.stored_tags)
         """Number of deliveries whose outcome their sender does not know, of all links."""
         self.link_count: int = 0
         """Number of links of all sessions."""

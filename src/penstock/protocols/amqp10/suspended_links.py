@@ -29,6 +29,7 @@ from penstock.core.consume.outcome import Outcome
 from penstock.core.queue.queue import Queue
 from penstock.errors import Fenced
 from penstock.flow.timers import NEVER, TimerHandler
+from penstock.protocols.amqp10.delivery_tags import StoredTags
 from penstock.wire.amqp10.composite import Composite
 
 if TYPE_CHECKING:
@@ -186,6 +187,8 @@ class SuspendedLinks:
         """Those whose timeout has not begun, by the number of the connection that they were attached on."""
         self.outcomes: i64 = 0
         """Outcomes of all suspended senders."""
+        self.stored_tags = StoredTags(broker.gates)
+        """Room for the tags of senders that are attached."""
 
     # Attached
 

@@ -8,7 +8,7 @@ from mypy_extensions import i64
 
 from penstock.core.publish.producer import Producer
 from penstock.flow.confirms import HELD, REFUSED
-from penstock.protocols.amqp10.delivery_tags import OF_CONNECTION_MAX, TAGS_MAX, DeliveryTags, TagCount
+from penstock.protocols.amqp10.delivery_tags import TAGS_MAX, DeliveryTags, TagCount
 from penstock.wire.amqp10.composite import as_described, decode_composite
 from penstock.wire.amqp10.disposition import ACCEPTED_STATE
 from penstock.wire.amqp10.serial import serial_add, serial_distance
@@ -43,7 +43,7 @@ class UnsentOutcomes:
 
     def end(self) -> None:
         """Forget everything: the link has ended."""
-        self._total.count -= len(self._awaited) + len(self.resumed)
+        self._total.remove(len(self._awaited) + len(self.resumed))
         self._awaited = {}
         self._awaited_tags = set()
         self.resumed = {}
@@ -55,9 +55,9 @@ class UnsentOutcomes:
             tag = self.tags.tag_of(number)
             if tag is None:
                 continue
-            if len(self._awaited) >= TAGS_MAX or (self._awaited and self._total.count >= OF_CONNECTION_MAX):
+            if len(self._awaited) >= TAGS_MAX or (self._awaited and not self._total.has_room()):
                 self._settled(next(iter(self._awaited)))
-            if self._total.count < OF_CONNECTION_MAX:
+            if self._total.has_room():
                 self._awaited[int((delivery_id + number - first) & 0xFFFFFFFF)] = (tag, state)
                 self._awaited_tags.add(tag)
                 self._total.count += 1
@@ -66,11 +66,13 @@ class UnsentOutcomes:
         known = self._awaited.pop(delivery_id, None)
         if known is not None:
             self._awaited_tags.discard(known[0])
-            self._total.count -= 1
+            self._total.remove(1)
 
     def on_settled(self, first: i64, last: i64) -> i64:
         """Forget deliveries that their sender has settled; returns how many were looked up."""
         awaited = self._awaited
+        if not awaited:
+            return 0
         count = serial_distance(first, last) + 1
         if count < len(awaited):
             for after in range(count):
@@ -86,7 +88,7 @@ class UnsentOutcomes:
         """Take the state of a resumed delivery; None for one that is not known."""
         state = self.resumed.pop(tag, None)
         if state is not None:
-            self._total.count -= 1
+            self._total.remove(1)
         return state
 
     def outcomes(self, producer: Producer) -> dict[bytes, bytes]:
@@ -118,7 +120,7 @@ class UnsentOutcomes:
         found: dict[object, object] = {}
         room = max_frame_size - ATTACH_OCTETS
         for tag, state in outcomes.items():
-            if tag in unsettled and self._total.count < OF_CONNECTION_MAX:
+            if tag in unsettled and self._total.has_room():
                 self.resumed[tag] = state
                 self._total.count += 1
                 room -= len(tag) + len(state) + 8
