@@ -121,9 +121,7 @@ def test_hour_of_waiting_costs_a_few_wakes_for_each_warning_and_no_memory(
 
 @pytest.mark.once
 @both_protocols
-async def test_waiting_publishers_take_less_than_4_kib_each(
-    broker_url: str, protocol: str, silent: None
-) -> None:
+async def test_waiting_publishers_take_less_than_4_kib_each(broker_url: str, protocol: str, silent: None) -> None:
     """Over 1.0 each has a link of its own; over 0-9-1 ten share a channel and its window."""
     queue = fresh("crowd")
     async with penstock.connect(url_of(broker_url, protocol), flow_control_wait_failure=0) as connection:
