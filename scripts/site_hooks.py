@@ -2,13 +2,15 @@
 
 A link to a file outside of docs/ leads to nowhere in the site, so its text stays without the link. The documents of the
 repository's root are pages of the site as well, and the decisions are a section of the navigation without being listed
-in mkdocs.yml. Pages with diagrams load Mermaid from the site itself: the theme would fetch it from elsewhere.
+in mkdocs.yml. The list of modules is made of their docstrings. Pages with diagrams load Mermaid from the site itself:
+the theme would fetch it from elsewhere.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -22,6 +24,9 @@ LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
 TABLE_BELOW_COMMENT = re.compile(r"^(<!--.*-->)\n(?=\|)", re.MULTILINE)
 MERMAID = "vendor/mermaid.tiny.js"
 """The script that draws diagrams, as a file of the site."""
+MODULES = "<!-- modules -->"
+"""The place of the list of modules in its page."""
+DOCSTRING = re.compile(r'\s*r?"""(.*?)"""', re.DOTALL)
 FENCE = re.compile(r"(^```.*?^```[^\n]*$)", re.DOTALL | re.MULTILINE)
 
 
@@ -44,6 +49,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Return a page whose links lead to pages of the site."""
     source = next((name for name, made in DOCUMENTS.items() if made == page.file.src_uri), None)
     place = source or posixpath.join("docs", page.file.src_uri)
+    markdown = markdown.replace(MODULES, "\n".join(module_list())) if MODULES in markdown else markdown
     parts = FENCE.split(TABLE_BELOW_COMMENT.sub(r"\1\n\n", markdown))
     parts[::2] = [LINK.sub(lambda found: _in_site(found, place, page.file.src_uri), part) for part in parts[::2]]
     return "".join(parts)
@@ -55,6 +61,23 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
         return output
     path = posixpath.relpath(MERMAID, posixpath.dirname(page.url) or ".")
     return output.replace("</head>", f'<script defer src="{path}"></script></head>', 1)
+
+
+def module_list() -> Iterator[str]:
+    """Yield the lines of the list of modules: a section a package, a row a module."""
+    for package in sorted((ROOT / "src").rglob("__init__.py")):
+        yield from ("", f"## `{package.parent.relative_to(ROOT / 'src')}`", "", purpose(package), "")
+        modules = [path for path in sorted(package.parent.glob("*.py")) if path != package]
+        if modules:
+            yield from ("| module | |", "|---|---|")
+            yield from (f"| `{path.name}` | {purpose(path).replace('|', chr(92) + '|')} |" for path in modules)
+
+
+def purpose(module: Path) -> str:
+    """Return the first sentence of a module's docstring; empty if it has none."""
+    found = DOCSTRING.match(module.read_text())
+    first = found[1].partition("\n\n")[0] if found else ""
+    return re.split(r"(?<=[.!?])\s+(?=[A-Z])", " ".join(first.split()))[0]
 
 
 def _in_site(found: re.Match[str], place: str, page: str) -> str:

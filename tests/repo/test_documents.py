@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts.site_hooks import purpose
 from tests.repo.test_glossary import BANNED_NAMES, BANNED_WORDS
 from tests.support.source_trees import tree_of
 
@@ -144,18 +145,13 @@ def methods() -> Iterator[str]:
                 yield f"{path.stem}.{node.name}"
 
 
-def test_map_has_every_folder_of_the_package() -> None:
-    folders = {path.parent.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py")} - {Path()}
-    mapped = set(re.findall(r"^### `(.*)`$", ARCHITECTURE, re.MULTILINE))
-    assert {str(folder) for folder in folders} - mapped == set()
-
-
-def test_map_has_every_file_of_the_package_and_no_other() -> None:
-    files = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if not path.name.startswith("__")}
-    simulation = (ROOT / "src" / "penstock_simulation").glob("*.py")
-    files |= {str(path.relative_to(ROOT)) for path in simulation if not path.name.startswith("__")}
-    mapped = set(re.findall(r"^\| `([\w/]+\.py)` \| .+ \|$", ARCHITECTURE, re.MULTILINE))
-    assert {"without a purpose": files - mapped, "gone": mapped - files} == {"without a purpose": set(), "gone": set()}
+@pytest.mark.parametrize("package", ["penstock", "penstock_simulation", "pyspark_amqp", "pyspark_penstock"])
+def test_module_says_its_purpose_in_its_first_sentence(package: str) -> None:
+    said = {path: purpose(path) for path in sorted((ROOT / "src" / package).rglob("*.py"))}
+    assert len(said) > 5
+    assert [name_of(path) for path, sentence in said.items() if not 2 < len(sentence.split()) <= LONGEST_SENTENCE] == []
+    twice = Counter(sentence for path, sentence in said.items())
+    assert [sentence for sentence, times in twice.items() if times > 1] == []
 
 
 def test_paths_of_a_publish_and_a_delivery_name_functions_that_exist() -> None:
