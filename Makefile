@@ -4,7 +4,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-long unit t test-clients demo bench bench-tls bench-scrape bench-flow bench-spark crash victim quota paging large console guard dist docs docs-serve lint format lock clean
+.PHONY: help setup test test-long unit t test-clients test-spark demo bench bench-tls bench-scrape bench-flow bench-spark crash victim quota paging large console guard dist docs docs-serve lint format lock clean
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1 \t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -33,6 +33,11 @@ docs: setup  ## The documentation as a site in build/site: links, anchors and co
 
 docs-serve: setup  ## The same at http://127.0.0.1:8000, built again at each change
 	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs serve
+
+test-spark: setup  ## What the sources and sinks of Spark can do, with another PySpark: make test-spark VERSION=4.0.5
+	@test -d build/pyspark-$(VERSION) || $(RUN) -m pip install --quiet --no-deps --target build/pyspark-$(VERSION) pyspark==$(VERSION)
+	@java_home=$$(scripts/jdk.sh) && JAVA_HOME="$$java_home" PYTHONPATH=build/pyspark-$(VERSION):src \
+	    SPARK_HOME=build/pyspark-$(VERSION)/pyspark $(RUN) -m pytest tests/spark/test_any_version.py
 
 lint: setup  ## Only lint, types and import contracts
 	@$(RUN) scripts/check.py --lint

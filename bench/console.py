@@ -28,8 +28,9 @@ from pathlib import Path
 from bench import processes
 from bench.brokers import COMPILED, INTERPRETED, PenstockNode
 from penstock.cli.feed import Feed
-from penstock.client import Connection
-from penstock.client.parameters import Parameters
+from penstock.cli.target import options_of
+from penstock.client.engine.messages import Message
+from penstock.sync import connect
 
 LOGIN = {"Authorization": "Basic " + b64encode(b"guest:guest").decode()}
 LIST = "/api/queues?page=1&page_size=50&sort=messages&sort_reverse=true"
@@ -115,7 +116,7 @@ def _list(port: int, wait: float, end: threading.Event) -> None:
 
 
 def _top(url: str, end: threading.Event) -> None:
-    feed = Feed(Parameters.from_url(url))
+    feed = Feed(options_of(url))
     while not end.wait(1.0):
         feed.ask("top", dict(TOP))
         feed.ask("why", {})
@@ -139,17 +140,17 @@ class Window:
     """One measurement: the broker's share of a core, and the round trips of a victim."""
 
     def __init__(self, url: str, pid: int, seconds: float) -> None:
-        with Connection(url) as connection:
-            channel = connection.channel()
-            queue = channel.queue_declare(exclusive=True)[0]
-            channel.consume(queue, no_ack=True)
+        with connect(url, protocol="amqp091") as connection:
+            queue = connection.declare_queue(exclusive=True)
+            publisher, receiver = connection.publisher(queue, durable=False), connection.receiver(queue)
             used, begun = processor_s(pid), time.monotonic()
             self.trips: list[float] = []
             while time.monotonic() - begun < seconds:
                 sent = time.monotonic()
-                channel.publish(b"x", routing_key=queue)
-                if channel.receive(30.0) is not None:
+                publisher.publish(b"x")
+                if (message := receiver.receive(30.0)) is not None:
                     self.trips.append(time.monotonic() - sent)
+                    message.accept()
                 time.sleep(max(0.0, 1 / RATE - (time.monotonic() - sent)))
             self.percent = 100 * (processor_s(pid) - used) / (time.monotonic() - begun)
 
@@ -166,12 +167,12 @@ def processor_s(pid: int) -> float:
 
 def prepare(url: str, queues: int) -> None:
     """Declare queues, some of them with a message."""
-    with Connection(url) as connection:
-        channel = connection.channel()
+    with connect(url, protocol="amqp091") as connection:
+        publisher = connection.publisher(durable=False)
         for number in range(queues):
-            channel.queue_declare(f"q{number}")
+            connection.declare_queue(f"q{number}", durable=False)
             if number % 100 == 0:
-                channel.publish(b"x", routing_key=f"q{number}")
+                publisher.publish(Message(b"x", routing_key=f"q{number}"))
 
 
 def measure(broker: Target, other: Target, options: argparse.Namespace) -> None:

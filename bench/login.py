@@ -23,7 +23,7 @@ from pathlib import Path
 from bench import processes
 from bench.brokers import COMPILED, INTERPRETED, ROOT, PenstockNode
 from penstock.access.password_hash import hash_password
-from penstock.client import Connection
+from penstock.sync import connect
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from penstock.wire.sasl import plain_response
@@ -84,9 +84,8 @@ class RoundTrips(threading.Thread):
 
     def __init__(self, port: int) -> None:
         super().__init__(daemon=True)
-        self.connection = Connection(f"amqp://other:{PASSWORD.replace(' ', '%20')}@127.0.0.1:{port}/")
-        self.channel = self.connection.channel()
-        self.channel.queue_declare("round-trips")
+        self.connection = connect(f"amqp://127.0.0.1:{port}", user="other", password=PASSWORD, protocol="amqp091")
+        self.connection.declare_queue("round-trips")
         self.seconds: list[float] = []
         self.ends = threading.Event()
 
@@ -94,7 +93,7 @@ class RoundTrips(threading.Thread):
         """Measure until the end."""
         while not self.ends.wait(APART_S):
             begun = time.perf_counter()
-            self.channel.queue_declare("round-trips", passive=True)
+            self.connection.declare_queue("round-trips")
             self.seconds.append(time.perf_counter() - begun)
 
     def take(self) -> list[float]:
@@ -106,7 +105,7 @@ class RoundTrips(threading.Thread):
 def login_s(port: int, user: str) -> float:
     """Return the seconds that a right login takes, from connect to connection.open-ok."""
     begun = time.perf_counter()
-    Connection(f"amqp://{user}:{PASSWORD.replace(' ', '%20')}@127.0.0.1:{port}/").close()
+    connect(f"amqp://127.0.0.1:{port}", user=user, password=PASSWORD, protocol="amqp091").close()
     return time.perf_counter() - begun
 
 

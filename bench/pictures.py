@@ -24,8 +24,7 @@ from aio_pika.exceptions import DeliveryError
 
 from bench.brokers import INTERPRETED, start_penstock
 from penstock.bench.picture import Picture, Points, draw
-from penstock.client import Connection
-from penstock.client.control import ControlClient
+from penstock.sync import connect
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 LOOK_S = 0.025
@@ -75,21 +74,20 @@ class Run:
         return await connection.channel(publisher_confirms=True, on_return_raises=True)
 
     def _declare(self, arguments: dict[str, Any]) -> None:
-        with Connection(self.url) as connection:
-            channel = connection.channel()
-            channel.queue_delete("full")
-            channel.queue_declare("full", arguments=arguments)
-            channel.queue_declare("free")
+        with connect(self.url, protocol="amqp091") as connection:
+            connection.delete_queue("full")
+            connection.declare_queue("full", durable=False, **arguments)
+            connection.declare_queue("free", durable=False)
 
     def _end(self) -> None:
         """Delete the queue, which answers every publish that is held, so that the connection closes at once."""
-        with Connection(self.url) as connection:
-            connection.channel().queue_delete("full")
+        with connect(self.url, protocol="amqp091") as connection:
+            connection.delete_queue("full")
 
     def _watch(self) -> None:
-        with Connection(self.url) as connection, ControlClient(connection) as control:
+        with connect(self.url, protocol="amqp091") as control:
             while (now := time.monotonic() - self.began) < self.seconds:
-                queue = control.why("full")
+                queue = control.why("full").raw
                 seen = Look(now, queue["depth"]["messages"], queue["gate"]["open"], dict(self.counts))
                 self.looks.append(seen)
                 time.sleep(LOOK_S)

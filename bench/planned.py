@@ -17,7 +17,8 @@ import pika  # type: ignore[import-untyped]
 from bench import processes
 from bench.brokers import COMPILED, INTERPRETED, PenstockNode
 from penstock import flowlog
-from penstock.client import Connection, ConnectionClosed, Parameters, Publisher
+from penstock.client.errors import ConnectionClosed
+from penstock.sync import connect
 from penstock_simulation.candidate import Candidate
 from penstock_simulation.goals import Goal, parse, shown
 from penstock_simulation.grid import Axes, capacities_for, choose
@@ -45,9 +46,8 @@ class Producer(threading.Thread):
 
     def __init__(self, port: int, workload: Workload, index: int, window: int, start: threading.Event) -> None:
         super().__init__(daemon=True)
-        self._publisher = Publisher(
-            Connection(Parameters("127.0.0.1", port)), routing_key=QUEUE, window=window, report_every=3600.0
-        )
+        connection = connect(f"amqp://127.0.0.1:{port}", protocol="amqp091", reconnect=False)
+        self._publisher = connection.publisher(QUEUE, window=window, durable=False, flow_control_wait_failure=0)
         self._arrivals = workload.arrivals_of(index)
         self._start = start
 
@@ -57,7 +57,7 @@ class Producer(threading.Thread):
         for at, octets in self._arrivals:
             time.sleep(max(0.0, began + at - time.monotonic()))
             with suppress(ConnectionClosed):  # The broker ends first.
-                self._publisher.publish([bytes(octets)])
+                self._publisher.publish(bytes(octets))
 
 
 class Consumer(threading.Thread):

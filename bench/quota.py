@@ -17,14 +17,13 @@ import tempfile
 import threading
 import time
 from dataclasses import dataclass, field
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 from bench import processes
-from penstock.client import Connection
-from penstock.client.control import ControlClient
-from penstock.client.publisher import Publisher
-from penstock.wire.amqp091.codec import Properties
+from penstock.client.engine.window import SendResult
+from penstock.sync import connect
 
 OUTPUT = Path(__file__).resolve().parent / "output" / "quota.png"
 MIB = 1024 * 1024
@@ -62,34 +61,26 @@ class Run:
     url: str
     data: Path
     looks: list[Look] = field(default_factory=list)
-    confirmed: int = 0
+    result: SendResult = field(default_factory=SendResult)
     consumed: int = 0
     failure: BaseException | None = None
 
     def publish(self) -> None:
         """Publish all messages; each is on the disk before it is confirmed."""
-        with Connection(self.url) as connection:
-            publisher = Publisher(connection, routing_key=QUEUE, window=500, report_every=LOOK_S)
-            body, persistent = bytes(BODY), Properties(delivery_mode=2)
-            for _ in range(self.messages // 100):
-                publisher.publish([body] * 100, properties=persistent)
-                self.confirmed = publisher.progress().acked
-            while not (progress := publisher.wait()).done:
-                self.confirmed = progress.acked
-            self.confirmed = progress.acked
+        with connect(self.url, protocol="amqp091", flow_control_wait_failure=0) as connection:
+            publisher = connection.publisher(QUEUE, window=500, producerWindowSize=-1)
+            publisher.send_many(repeat(bytes(BODY), self.messages // 100 * 100), result=self.result)
 
     def consume(self) -> None:
         """Take and acknowledge all messages."""
-        with Connection(self.url) as connection:
-            channel = connection.channel()
-            channel.qos(500)
-            channel.consume(QUEUE)
+        with connect(self.url, protocol="amqp091") as connection:
+            receiver = connection.receiver(QUEUE, prefetch=500, consumerWindowSize=-1)
             while self.consumed < self.messages:
-                delivery = channel.receive(PATIENCE_S)
+                delivery = receiver.receive(PATIENCE_S)
                 assert delivery is not None, "no message came"
                 self.consumed += 1
-                if self.consumed % 100 == 0 or self.consumed == self.messages:
-                    channel.ack(delivery.delivery_tag, multiple=True)
+                delivery.accept()
+            receiver.close()
 
     def begin(self, action: Any) -> threading.Thread:
         """Do something in a thread of its own."""
@@ -106,8 +97,8 @@ class Run:
 
     def watch(self) -> None:
         """Publish, and consume once the gate has been closed for a while; look until all of it is over."""
-        with Connection(self.url) as connection, ControlClient(connection) as control:
-            connection.channel().queue_declare(QUEUE, durable=True, arguments={"capacity-bytes": 4096 * MIB})
+        with connect(self.url, protocol="amqp091") as control:
+            control.declare_queue(QUEUE, capacity_bytes=4096 * MIB)
             began = time.monotonic()
             threads = [self.begin(self.publish)]
             closed_at: float | None = None
@@ -128,7 +119,7 @@ class Run:
         taken = sum(path.stat().st_blocks * 512 for path in self.data.glob("messages.sqlite*"))
         queue = next(each for each in status["queues"] if each["queue"] == QUEUE)
         used, depth = int(status["disk"]["used"]), int(queue["depth"]["bytes"])
-        return Look(now, taken, used, depth, self.confirmed, bool(gates["quota"]["open"]))
+        return Look(now, taken, used, depth, self.result.confirmed, bool(gates["quota"]["open"]))
 
     def blocked(self) -> list[tuple[float, float]]:
         """Return from when to when the gate was closed, as it was seen."""
@@ -148,7 +139,7 @@ class Run:
         highest_taken = max(look.taken for look in self.looks)
         highest_used = max(look.used for look in self.looks)
         return [
-            f"confirmed {self.confirmed:,}, consumed {self.consumed:,} persistent messages of {BODY:,} bytes",
+            f"confirmed {self.result.confirmed:,}, consumed {self.consumed:,} persistent messages of {BODY:,} bytes",
             f"quota {self.overfull / MIB:,.0f} MiB, opens at {self.underfull / MIB:,.0f} MiB; used at most "
             f"{highest_used / MIB:,.1f} MiB, taken from the file system at most {highest_taken / MIB:,.1f} MiB",
             f"blocked {len(times)} times, {sum(end - start for start, end in times):.1f} s in all of "
@@ -217,7 +208,7 @@ def main(words: list[str] | None = None) -> int:
         print(f"picture: {given.picture}")
     except ImportError:
         print("no picture: matplotlib is not installed (dependency group demo)")
-    return 0 if run.blocked() and run.consumed == run.confirmed == run.messages else 1
+    return 0 if run.blocked() and run.consumed == run.result.confirmed == run.messages else 1
 
 
 def _url(broker: subprocess.Popen[str]) -> str:

@@ -18,7 +18,8 @@ from bench import processes
 from bench.brokers import COMPILED, INTERPRETED, PenstockNode
 from bench.planned import QUEUE, Producer
 from penstock import flowlog
-from penstock.client import Connection, ConnectionClosed, Parameters, Publisher
+from penstock.client.errors import ConnectionClosed
+from penstock.sync import connect
 from penstock_simulation.recording import Recording, record
 from penstock_simulation.replay import bound
 from penstock_simulation.simulation import simulate
@@ -58,14 +59,13 @@ class Endless(threading.Thread):
 
     def __init__(self, port: int, window: int) -> None:
         super().__init__(daemon=True)
-        self._publisher = Publisher(
-            Connection(Parameters("127.0.0.1", port)), routing_key=QUEUE, window=window, report_every=3600.0
-        )
+        connection = connect(f"amqp://127.0.0.1:{port}", protocol="amqp091", reconnect=False)
+        self._publisher = connection.publisher(QUEUE, window=window, durable=False, flow_control_wait_failure=0)
 
     def run(self) -> None:
         with suppress(ConnectionClosed):
             while True:
-                self._publisher.publish([bytes(OCTETS)] * 10)
+                self._publisher.publish(bytes(OCTETS))
 
 
 class Consumer(threading.Thread):
@@ -155,7 +155,7 @@ def main() -> None:
             {name: float(getattr(simulate(workload, each), name)) for name in MEASURES}
             for each in (settings, settings.with_changes(capacity_messages=OTHER))
         ]
-        mark = " (bound)" if bound(recorded.blocked) else ""
+        mark = " (bound)" if bound(recorded.hidden) else ""
         cells = (shown(recorded.measures()), shown(said[0]), shown(said[1]) + mark, shown(other.measures()))
         print(f"| {overload.name} | {' | '.join(cells)} |", flush=True)
 

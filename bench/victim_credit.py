@@ -14,20 +14,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bench import loadgen
-from bench.flow.experiments import KIB_64, MIB, pace
-from bench.flow.links import BODY_OCTETS, PLACES
-from bench.flow.parties import CHARGE, Publisher, Target, some_queue
-from bench.flow.wire import Channel, Link
-from bench.flow.wire10 import Channel10, Link10
+from bench.flow.links import BODY_OCTETS, MIB, PLACES
 from bench.victim10 import Client10, queue
 from bench.victim_clients import Place, declare
+from penstock.bench import flow_parties
+from penstock.bench.experiments import pace
+from penstock.bench.flow_parties import CHARGE
+from penstock.bench.target import Target
+from penstock.client.aio import Receiver
 from penstock.wire.amqp10.values import Symbol
 
 MEASURED_S = 3.0
 SETTLES_S = 0.5
 """Seconds for which publishers run before they are measured."""
 WINDOW = 50
-ACK_EVERY = 10
 PREFETCH = 500
 KEPT = 0.9
 """Part of its rate that an honest publisher keeps."""
@@ -37,7 +37,9 @@ SMALL_CREDIT_US = 2.0
 """Of 64 links on 720 places: part of the rate without a bound, and the most processor time of a message, in us."""
 HUGE = 90_000_000
 BOUND: dict[str, object] = {"capacity-messages": 4000}
-PROTOCOLS: dict[str, type[Link] | type[Link10]] = {"0-9-1": Link, "1.0": Link10}
+LINK, CHANNEL = "amqp10", "amqp091"
+PROTOCOLS = {"0-9-1": CHANNEL, "1.0": LINK}
+KIB_64 = 64 * 1024
 
 Attack = Callable[[Place, str], None]
 
@@ -103,7 +105,7 @@ ATTACKS: dict[str, tuple[Attack, dict[str, object]]] = {
 def beside(place: Place, name: str) -> Verdict:
     """Measure honest publishers alone and beside an attacker."""
     attack, arguments = ATTACKS[name]
-    honest = some_queue()
+    honest = f"honest-{time.time_ns()}"
     place.prepare(declare(honest, **arguments))
     url = f"amqp://guest:guest@127.0.0.1:{place.port}/"
     alone = {title: asyncio.run(_honest(url, honest, protocol)) for title, protocol in PROTOCOLS.items()}
@@ -117,48 +119,44 @@ def beside(place: Place, name: str) -> Verdict:
     return Verdict("; ".join(cells), met)
 
 
-async def _honest(url: str, name: str, protocol: type[Link] | type[Link10]) -> tuple[float, int]:
+async def _honest(url: str, name: str, protocol: str) -> tuple[float, int]:
     """Return the confirmed messages a second of one publisher, and how many were refused."""
-    receiving: Channel | Channel10 = await (await Link.to(url)).channel()
-    count = 0
+    place = _place(url, protocol, CHANNEL)
+    party = await flow_parties.publisher(await place.connect(0), name, 0, WINDOW)
+    reading = await place.connect(-1)
+    async with reading.receiver(name, prefetch=PREFETCH) as receiver:
+        taking = asyncio.create_task(_take(receiver))
+        party.start()
+        await asyncio.sleep(SETTLES_S)
+        before, began = party.confirmed, time.monotonic()
+        await asyncio.sleep(MEASURED_S)
+        rate = (party.confirmed - before) / (time.monotonic() - began)
+        taking.cancel()
+    await party.stop()
+    await reading.close()
+    return rate, party.refused + (1 if party.error else 0)
 
-    def on_delivery(tag: int, body: bytes) -> None:
-        nonlocal count
-        count += 1
-        if count % ACK_EVERY == 0:
-            receiving.ack(tag)
 
-    receiving.on_delivery = on_delivery
-    await receiving.consume(name, PREFETCH)
-    sending = await (await protocol.to(url)).channel(confirms=True)
-    publisher = Publisher(sending, name, 0, WINDOW)
-    publisher.start()
-    await asyncio.sleep(SETTLES_S)
-    before, began = sending.acked, time.monotonic()
-    await asyncio.sleep(MEASURED_S)
-    rate = (sending.acked - before) / (time.monotonic() - began)
-    publisher.stop()
-    refused = sending.nacked + (1 if sending.closed or sending.link.lost else 0)
-    sending.link.abort()
-    receiving.link.abort()
-    await asyncio.sleep(0)
-    return rate, refused
+async def _take(receiver: Receiver) -> None:
+    async for message in receiver:
+        message.accept()
+
+
+def _place(url: str, *protocols: str) -> flow_parties.Place:
+    return flow_parties.Place(Target.ask(url), protocols)
 
 
 # Shares
 
 
-def _shares(
-    protocols: tuple[type[Link] | type[Link10], ...], windows: list[int], capacity: int
-) -> Callable[[Place], Verdict]:
+def _shares(protocols: tuple[str, ...], windows: list[int], capacity: int) -> Callable[[Place], Verdict]:
     """Return what compares the shares of two publishers, at a consumer of 2,000 messages a second."""
 
     def compare(place: Place) -> Verdict:
-        target = Target(f"amqp://guest:guest@127.0.0.1:{place.port}/", True, protocols)
-        found = asyncio.run(pace(target, windows, capacity, MEASURED_S))
-        first, second = found["shares"]
+        parties = _place(f"amqp://guest:guest@127.0.0.1:{place.port}/", *protocols)
+        found = asyncio.run(pace(parties, windows, capacity, MEASURED_S))
         met = found["unfairness"] <= UNFAIRNESS and found["refused"] == 0
-        return Verdict(f"{first:,} and {second:,} messages ({first / max(1, second):.2f} : 1)", met)
+        return Verdict(f"{found['first_to_others']:.2f} : 1 of {found['rate']:,.0f} messages a second", met)
 
     return compare
 
@@ -179,7 +177,7 @@ def small_credit(place: Place) -> Verdict:
     return Verdict(words, part >= SMALL_CREDIT and cost <= SMALL_CREDIT_US)
 
 
-LINKS, BOTH, BOTH_TURNED = (Link10, Link10), (Link10, Link), (Link, Link10)
+LINKS, BOTH, BOTH_TURNED = (LINK, LINK), (LINK, CHANNEL), (CHANNEL, LINK)
 SHARES: dict[str, Callable[[Place], Verdict]] = {
     "greedy-links-64K": _shares(LINKS, [1000, 10], KIB_64),
     "greedy-links-1M": _shares(LINKS, [1000, 10], MIB),

@@ -20,7 +20,8 @@ from demo.errors import DemoError
 from demo.progress import Screen, Standing
 from demo.watch import Story, Watch, story
 from penstock import flowlog
-from penstock.client import ClientError, Connection, Parameters
+from penstock.client.errors import ClientError
+from penstock.sync import connect
 
 FLIGHTS, SUMMARIES = "flights", "summaries"
 SETTINGS = "broker.toml"
@@ -103,11 +104,10 @@ class Demo:
         return ready.split("amqp://")[1].split()[0]
 
     def _declare(self, url: str) -> None:
-        with Connection(Parameters.from_url(url)) as connection:
-            channel = connection.channel()
+        with connect(url, protocol="amqp091") as connection:
             # Nobody is refused for waiting long: Spark's first batch takes as long as it takes.
-            channel.queue_declare(FLIGHTS, arguments={"capacity-bytes": self.capacity, "hold-deadline": 0})
-            channel.queue_declare(SUMMARIES)
+            connection.declare_queue(FLIGHTS, durable=False, capacity_bytes=self.capacity, hold_deadline=0)
+            connection.declare_queue(SUMMARIES, durable=False)
 
     def _start_pipeline(self, address: str) -> Child:
         self.columns, lines = data.read()
@@ -174,9 +174,9 @@ class Demo:
         """Let the pipeline add everything up, and the consumer print what is left."""
         pipeline.finish()
         deadline = time.monotonic() + STANDSTILL_SECONDS
-        with Connection(Parameters.from_url(url)) as connection:
-            channel = connection.channel()
-            while not (self.finished and channel.queue_declare(SUMMARIES, passive=True)[1] == 0):
+        with connect(url, protocol="amqp091") as connection:
+            summaries = connection.receiver(SUMMARIES, consumerWindowSize=0)
+            while not (self.finished and summaries.count() == 0):
                 line = self.children.next_line(0.1)
                 if line is not None:
                     self._note(line, consumer)

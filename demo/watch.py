@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.client import ClientError, Connection, ControlClient, Parameters
+from penstock.client.errors import ClientError
+from penstock.sync import connect
 
 SAMPLE_SECONDS = 0.05
 SAMPLES_KEPT = 100_000
@@ -33,8 +34,7 @@ class Watch(threading.Thread):
     def __init__(self, url: str, queue: str) -> None:
         """Connect. Raises `ClientError`."""
         super().__init__(daemon=True, name="watch")
-        self._connection = Connection(Parameters.from_url(url))
-        self._control = ControlClient(self._connection)
+        self._control = connect(url, protocol="amqp091", reconnect=False)
         self._queue = queue
         self._leave = threading.Event()
         self.samples: deque[Sample] = deque(maxlen=SAMPLES_KEPT)
@@ -45,7 +45,7 @@ class Watch(threading.Thread):
         try:
             while not self._leave.is_set():
                 asked = time.time()
-                view = self._control.why(self._queue)
+                view = self._control.why(self._queue).raw
                 self.samples.append(sampled((asked + time.time()) / 2, view))
                 self._leave.wait(SAMPLE_SECONDS)
         except ClientError as error:
@@ -57,8 +57,8 @@ class Watch(threading.Thread):
         self.join()
         if self.failure is not None:
             raise self.failure
-        last = self._control.why(self._queue)
-        self._connection.close()
+        last = self._control.why(self._queue).raw
+        self._control.close()
         return last
 
     def close(self) -> None:

@@ -8,6 +8,8 @@ the theme would fetch it from elsewhere.
 
 from __future__ import annotations
 
+import ast
+import copy
 import posixpath
 import re
 from collections.abc import Iterator
@@ -26,6 +28,14 @@ MERMAID = "vendor/mermaid.tiny.js"
 """The script that draws diagrams, as a file of the site."""
 MODULES = "<!-- modules -->"
 """The place of the list of modules in its page."""
+CLIENT = "<!-- client -->"
+"""The place of the classes of the client in their page."""
+CLIENT_CLASSES = (
+    *(("aio", "Connection"), ("aio", "Publisher"), ("aio", "Receiver"), ("engine/messages", "Message")),
+    *(("engine/messages", "Delivery"), ("engine/receipt", "Receipt"), ("engine/window", "SendResult")),
+    *(("engine/blocked", "Blocked"), ("answers", "Why"), ("answers", "WhyGate"), ("answers", "WhyProducer")),
+)
+"""Modules and names of the classes that users of the client have in their hands."""
 DOCSTRING = re.compile(r'\s*r?"""(.*?)"""', re.DOTALL)
 FENCE = re.compile(r"(^```.*?^```[^\n]*$)", re.DOTALL | re.MULTILINE)
 
@@ -50,6 +60,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     source = next((name for name, made in DOCUMENTS.items() if made == page.file.src_uri), None)
     place = source or posixpath.join("docs", page.file.src_uri)
     markdown = markdown.replace(MODULES, "\n".join(module_list())) if MODULES in markdown else markdown
+    markdown = markdown.replace(CLIENT, "\n".join(client_classes())) if CLIENT in markdown else markdown
     parts = FENCE.split(TABLE_BELOW_COMMENT.sub(r"\1\n\n", markdown))
     parts[::2] = [LINK.sub(lambda found: _in_site(found, place, page.file.src_uri), part) for part in parts[::2]]
     return "".join(parts)
@@ -71,6 +82,38 @@ def module_list() -> Iterator[str]:
         if modules:
             yield from ("| module | |", "|---|---|")
             yield from (f"| `{path.name}` | {purpose(path).replace('|', chr(92) + '|')} |" for path in modules)
+
+
+def client_classes() -> Iterator[str]:
+    """Yield the lines of the classes of the client: a section each, with the calls that have a docstring."""
+    folder = ROOT / "src" / "penstock" / "client"
+    operations = ast.parse((folder / "operations.py").read_text()).body
+    functions = {node.name: node for node in operations if isinstance(node, ast.FunctionDef)}
+    table = next(node for node in operations if isinstance(node, ast.ClassDef) and node.name == "Operations")
+    for module, name in CLIENT_CLASSES:
+        body = ast.parse((folder / f"{module}.py").read_text()).body
+        found = next(node for node in body if isinstance(node, ast.ClassDef) and node.name == name)
+        yield from ("", f"## {name}", "", ast.get_docstring(found) or "", "")
+        for node in found.body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield from _call(node.name, node)
+        for each in table.body if name == "Connection" else ():
+            if isinstance(each, ast.Assign) and isinstance(each.value, ast.Call):
+                yield from _call(ast.unparse(each.targets[0]), functions[ast.unparse(each.value.args[0])])
+
+
+def _call(name: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+    """Yield the lines of one call; none if it has no docstring or is not public."""
+    text = ast.get_docstring(node)
+    if name.startswith("_") or text is None:
+        return
+    given = copy.deepcopy(node.args)
+    del (given.posonlyargs or given.args)[0]
+    shown = node.returns
+    if isinstance(shown, ast.Subscript) and ast.unparse(shown.value) == "Steps":
+        shown = shown.slice
+    result = "" if shown is None else f" -> {ast.unparse(shown).replace('Pages[', 'Iterator[')}"
+    yield from (f"### {name}", "", "```python", f"{name}({ast.unparse(given)}){result}", "```", "", text, "")
 
 
 def purpose(module: Path) -> str:

@@ -15,7 +15,9 @@ from bench.crash.history import Copy, History, Settlement, now
 from bench.crash.judge import Found, Verdict
 from bench.crash.parties import Party
 from bench.crash.wire import PATIENCE_S
-from penstock.client import ClientError, Connection, ControlClient, ControlError
+from penstock import sync
+from penstock.client.errors import ClientError, ControlError
+from penstock.sync import connect
 
 MOST_ROWS, MOST_OCTETS = 500, 16 << 20
 """Of one block."""
@@ -91,14 +93,14 @@ class Cursor:
                 "offset", f"{row.name} is at {row.offset} of {self.queue}, and {used} was in use before it was sent"
             )
 
-    def settle(self, control: ControlClient, token: int, end: int, copies: list[Copy], history: History) -> None:
+    def settle(self, control: sync.Connection, token: int, end: int, copies: list[Copy], history: History) -> None:
         """Settle messages that were read, up to an offset."""
         settlements = []
         for copy in copies:
             copy.settlement = Settlement(self.queue)
             settlements.append(copy.settlement)
         self.asked = max(self.asked, end)
-        control.settle(self.name, token, {self.queue: end})
+        control.settle_cursor(self.name, token, {self.queue: end})
         self.settled = max(self.settled, end)
         for settlement in settlements:
             settlement.sure = True
@@ -119,21 +121,21 @@ class Reader(Party):
 
     def act(self) -> None:
         try:
-            with Connection(url_of(self.port)) as connection, ControlClient(connection) as control:
+            with connect(url_of(self.port), protocol="amqp091", reconnect=False) as control:
                 self._read(control)
         except ControlError as refused:
             self.history.blame("refused", f"{self.name} {type(self).__name__}: {refused}")
         except ClientError:
             return  # the broker is gone
 
-    def _read(self, control: ControlClient) -> None:
+    def _read(self, control: sync.Connection) -> None:
         cursor = self.cursor
         name, queue = cursor.name, cursor.queue
-        attached = control.attach(name, [queue])
+        attached = control.attach_cursor(name, [queue])
         start, copies = attached.settled[queue], []
         while True:
-            plan = control.plan(name, attached.token, {queue: start}, rows=self.chance.randint(1, MOST_ROWS),
-                                bytes=MOST_OCTETS, wait_ms=50)  # fmt: skip
+            plan = control.plan_batch(name, attached.token, {queue: start}, rows=self.chance.randint(1, MOST_ROWS),
+                                bytes=MOST_OCTETS, wait=0.05)  # fmt: skip
             cursor.saw_tail(plan.tail[queue])
             for row in read_range(control, cursor, attached.token, start, plan.end[queue]):
                 copy = self.history.delivered(queue, row.name, True, row.body)
@@ -151,10 +153,10 @@ def url_of(port: int) -> str:
     return f"amqp://guest:guest@127.0.0.1:{port}/"
 
 
-def read_range(control: ControlClient, cursor: Cursor, token: int, start: int, end: int) -> Iterator[Row]:
+def read_range(control: sync.Connection, cursor: Cursor, token: int, start: int, end: int) -> Iterator[Row]:
     """Read all of (start, end], block by block."""
     while start < end:
-        block = control.range(cursor.name, token, cursor.queue, start, end, rows=MOST_ROWS, bytes=MOST_OCTETS)
+        block = control.read_range(cursor.name, token, cursor.queue, start, end, rows=MOST_ROWS, bytes=MOST_OCTETS)
         rows = rows_of(block)
         if not rows:
             return
@@ -166,8 +168,7 @@ class CursorWitness:
     """Looks at the queues through their cursors after a restart."""
 
     def __init__(self, port: int, history: History, cursors: Iterable[Cursor]) -> None:
-        self._connection = Connection(url_of(port))
-        self._control = ControlClient(self._connection)
+        self._control = connect(url_of(port), protocol="amqp091", reconnect=False)
         self._history = history
         self._cursors = list(cursors)
         self._tokens: dict[str, int] = {}
@@ -178,16 +179,16 @@ class CursorWitness:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        self._connection.close()
+        self._control.close()
 
     def create(self) -> None:
         """Make the cursors."""
         for cursor in self._cursors:
-            self._control.attach(cursor.name, [cursor.queue])
+            self._control.attach_cursor(cursor.name, [cursor.queue])
 
     def paged(self) -> int:
         """Return how many messages are on the disk only, in all queues."""
-        return sum(queue["messages_paged_out"] for queue in self._control.listed("queues"))
+        return sum(queue["messages_paged_out"] for queue in self._control.list("queues"))
 
     def take(self) -> list[Found]:
         """Return all that is not settled."""
@@ -196,7 +197,7 @@ class CursorWitness:
     def _take(self, cursor: Cursor) -> list[Found]:
         control, queue, found = self._control, cursor.queue, list[Found]()
         try:
-            attached = control.attach(cursor.name, [queue])
+            attached = control.attach_cursor(cursor.name, [queue])
         except ControlError as refused:
             self._history.blame("missing", f"cursor {cursor.name}: {refused}")
             return found
@@ -213,7 +214,7 @@ class CursorWitness:
         while cursor.pages and self._depth(queue):  # what was read makes room for what comes from the disk
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{queue} still has messages that cannot be planned after {PATIENCE_S:g} s")
-            cursor.settled = cursor.asked = control.settle(cursor.name, token, {queue: self._ends[queue]})[queue]
+            cursor.settled = cursor.asked = control.settle_cursor(cursor.name, token, {queue: self._ends[queue]})[queue]
             self._read(cursor, found)
         return found
 
@@ -221,7 +222,9 @@ class CursorWitness:
         """Read on from where it was read to before."""
         queue, token = cursor.queue, self._tokens[cursor.queue]
         start = self._ends.get(queue, cursor.settled)
-        plan = self._control.plan(cursor.name, token, {queue: start}, wait_ms=WAIT_MS if cursor.pages else 0)
+        plan = self._control.plan_batch(
+            cursor.name, token, {queue: start}, wait=WAIT_MS / 1000 if cursor.pages else 0.0
+        )
         for row in read_range(self._control, cursor, token, start, plan.end[queue]):
             copy = self._history.copies.get((queue, row.name))
             if copy is not None:
@@ -232,7 +235,7 @@ class CursorWitness:
         cursor.saw_tail(plan.tail[queue])
 
     def _depth(self, queue: str) -> int:
-        return next(int(each["messages"]) for each in self._control.listed("queues") if each["name"] == queue)
+        return next(int(each["messages"]) for each in self._control.list("queues") if each["name"] == queue)
 
     def settle(self, verdict: Verdict, chance: random.Random) -> None:
         """Settle some of what was found."""

@@ -17,7 +17,9 @@ from typing import Any
 from bench.brokers import start_penstock
 from penstock.bench.flow_parties import BODY_OCTETS, Consumer, Place, Publisher, publisher
 from penstock.bench.target import Target
-from penstock.client import Connection, ControlClient, ControlError, Parameters, aio
+from penstock.client import aio
+from penstock.client.errors import ControlError
+from penstock.sync import connect
 
 STEADY = {f"steady-{number}": 10.0 * number for number in range(1, 19)}
 """Calm queues, with their messages per second."""
@@ -166,21 +168,21 @@ def _queues() -> dict[str, dict[str, Any]]:
 
 def _read(url: str, seconds: float) -> None:
     """Read a queue as a query of Spark does, and tell the broker its progress; change a setting on the way."""
-    with Connection(Parameters.from_url(url)) as connection, ControlClient(connection) as control:
-        attached = control.attach(CURSOR, [STREAM])
+    with connect(url, protocol="amqp091") as control:
+        attached = control.attach_cursor(CURSOR, [STREAM])
         token, at = attached.token, attached.initial
         end = time.monotonic() + seconds + DRAIN_S / 2
         control.set("queue", "slow-1", {"resume-percent": 60})
         batch = 0
         while time.monotonic() < end:
-            plan = control.plan(CURSOR, token, at, settle=at, wait_ms=500)
+            plan = control.plan_batch(CURSOR, token, at, settle=at, wait=0.5)
             if plan.rows:
                 wanted = {"cursor": CURSOR, "token": token, "queue": STREAM, "lo": at[STREAM], "hi": plan.end[STREAM]}
-                control.request("cursor.range", {**wanted, "rows": plan.rows, "query": QUERY})
+                control.request("cursor.range", **{**wanted, "rows": plan.rows, "query": QUERY})
                 at, batch = plan.end, batch + 1
                 told = {"query": QUERY, "batch": batch, "rows": plan.rows, "batch_ms": 500}
-                control.request("query.progress", told)
-        control.settle(CURSOR, token, at)
+                control.request("query.progress", **told)
+        control.settle_cursor(CURSOR, token, at)
         control.delete_cursor(CURSOR)
 
 

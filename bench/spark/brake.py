@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 from bench.crash_spark.judge import Verdict, judge
 from bench.spark.node import Node, running
 from bench.spark.session import session
-from penstock.client.publisher import Publisher
+from penstock.client.engine.window import SendResult
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -156,25 +156,29 @@ class Producer(threading.Thread):
         super().__init__(name=f"producer-{number}", daemon=True)
         self._node, self._number = node, number
         self.leave = threading.Event()
-        self.accepted = 0
+        self.result = SendResult()
         self.published = 0
-        self.refused = 0
 
     def run(self) -> None:
         """Publish."""
-        with self._node.connect() as connection:
-            publisher = Publisher(connection, routing_key=QUEUES[0], window=WINDOW, report_every=0.2)
-            while not self.leave.is_set():
-                numbers = range(self.published, self.published + 50)
-                publisher.publish([self.body(number) for number in numbers], on_wait=self._note)
-                self.published = numbers.stop
-                self._note(publisher.progress())
-            while not publisher.wait().done:
-                self._note(publisher.progress())
-            self._note(publisher.progress())
+        with self._node.connected() as connection:
+            publisher = connection.publisher(QUEUES[0], window=WINDOW, durable=False, flow_control_wait_failure=0)
+            publisher.send_many(self._bodies(), result=self.result)
 
-    def _note(self, progress: Any) -> None:
-        self.accepted, self.refused = progress.acked, progress.nacked
+    def _bodies(self) -> Iterator[bytes]:
+        while not self.leave.is_set():
+            yield self.body(self.published)
+            self.published += 1
+
+    @property
+    def accepted(self) -> int:
+        """Return how many messages are confirmed."""
+        return self.result.confirmed
+
+    @property
+    def refused(self) -> int:
+        """Return how many messages were refused."""
+        return self.result.refused_count
 
     def name_of(self, number: int) -> str:
         """Return the text by which a message is known."""
@@ -197,18 +201,17 @@ class LastSink(threading.Thread):
 
     def run(self) -> None:
         """Consume."""
-        with self._node.connect() as connection:
-            channel = connection.channel()
-            channel.qos(PREFETCH)
-            channel.consume(QUEUES[-1])
-            due, count, tag = time.monotonic(), 0, 0
+        with self._node.connected() as connection:
+            receiver = connection.receiver(QUEUES[-1], prefetch=PREFETCH, consumerWindowSize=-1)
+            due, count = time.monotonic(), 0
             while not self.leave.is_set():
-                delivery = channel.receive(0.5 if count == 0 else 0.0)
+                delivery = receiver.receive(0.5) if count == 0 else receiver.receive_nowait()
                 if delivery is not None:
-                    self.found.append(bytes(delivery.body).decode().rstrip())
-                    count, tag = count + 1, delivery.delivery_tag
+                    self.found.append(delivery.body.decode().rstrip())
+                    delivery.accept()
+                    count += 1
                 if count == TAKEN or (delivery is None and count):
-                    channel.ack(tag, multiple=True)
+                    connection.poll(0)
                     if self.rate is not None:
                         due = max(due + count / self.rate, time.monotonic() - CATCHING_UP)
                         time.sleep(max(due - time.monotonic(), 0.0))
@@ -234,11 +237,11 @@ def attached(start: Callable[[], "StreamingQuery"], node: Node, queue: str) -> "
 
     Spark waits for ten seconds for the process of a source, which are not enough on a very busy machine.
     """
-    with node.control() as control:
+    with node.connected() as control:
         for _ in range(STARTS):
             found = start()
             while found.isActive:
-                if control.why(queue)["cursors"]:
+                if control.why(queue).raw["cursors"]:
                     return found
                 time.sleep(0.2)
             print(f"{found.name} has ended at its start: {found.exception()}", file=sys.stderr)
@@ -248,14 +251,13 @@ def attached(start: Callable[[], "StreamingQuery"], node: Node, queue: str) -> "
 @contextmanager
 def chain(spark: "SparkSession", node: Node, scratch: Path, limit: int | None) -> Iterator[list["StreamingQuery"]]:
     """Declare the queues and run the two queries."""
-    with node.connect() as connection:
-        channel = connection.channel()
+    with node.connected() as connection:
         for queue in QUEUES:
-            channel.queue_declare(queue, arguments={"hold-deadline": 0, "capacity-messages": CAPACITY})
+            connection.declare_queue(queue, durable=False, hold_deadline=0, capacity_messages=CAPACITY)
     if limit is not None:
         settings = {"capacity-messages": limit}
-        with node.control() as control:
-            control.request("settings.set", {"scope": "vhost", "pattern": "/", "settings": settings})
+        with node.connected() as control:
+            control.set("vhost", "/", settings)
     queries: list[StreamingQuery] = []
     try:
         for source, target in itertools.pairwise(QUEUES):
@@ -295,7 +297,7 @@ def measured(kind: str, seconds: float) -> Run:
         running(log=Path(folder) / "broker.log") as node,
         session(CORES) as spark,
         chain(spark, node, Path(folder), run.limit) as queries,
-        node.control() as control,
+        node.connected() as control,
     ):
         producers = [Producer(node, number) for number in range(PRODUCERS)]
         sink = LastSink(node)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bench.spark.cpu import Cpu, so_far
 from bench.spark.node import Node
 from bench.spark.session import jvm_of
-from penstock.client import Properties
+from penstock.content.properties import Properties
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,7 +38,7 @@ class Idle:
         began = time.monotonic()
         query.stop()
         took = time.monotonic() - began
-        with self.node.control() as control:
+        with self.node.connected() as control:
             control.delete_cursor(f"idle-{number}")
         percent = 100 / SECONDS
         return Cpu(cost.jvm * percent, cost.python * percent, cost.broker * percent), took

@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
 
-from penstock.client import Connection, ControlClient, Parameters, Properties
-from penstock.wire.amqp091.codec import encode_header, frame, method_frame
-from penstock.wire.amqp091.spec import BASIC_PUBLISH, FRAME_BODY, FRAME_HEADER
+from penstock import sync
+from penstock.client.engine.messages import Message
+from penstock.content.properties import Properties
+from penstock.sync import connect
 
-UNBOUNDED = {"capacity-messages": "none", "capacity-bytes": "none"}
+UNBOUNDED: Final[dict[str, Any]] = {"capacity-messages": "none", "capacity-bytes": "none"}
 VARIETY = 1_000
 """Different bodies; they repeat after these, farther apart than any compression looks back."""
 
@@ -26,34 +28,22 @@ class Node:
     address: str
     pid: int
 
-    def connect(self) -> Connection:
-        """Return a connection."""
-        host, port = self.address.split(":")
-        return Connection(Parameters(host, int(port)))
-
     def fill(self, queue: str, rows: int, make: Callable[[int], tuple[Properties, bytes]]) -> None:
         """Declare a queue anew and fill it; `make` makes a message of its number modulo `VARIETY`."""
-        octets = [self._frames(queue, *make(number)) for number in range(VARIETY)]
-        with self.connect() as connection:
-            channel = connection.channel()
-            channel.queue_delete(queue)
-            channel.queue_declare(queue, arguments=dict(UNBOUNDED))
-            for number in itertools.count(0, VARIETY):
-                if number >= rows:
-                    break
-                connection.send(b"".join(octets[: rows - number]), 60.0)
-            _, found, _ = channel.queue_declare(queue, passive=True)
+        made = (make(number) for number in range(VARIETY))
+        messages = [Message(body, properties=properties) for properties, body in made]
+        with self.connected() as connection:
+            connection.delete_queue(queue)
+            connection.declare_queue(queue, durable=False, **UNBOUNDED)
+            publisher = connection.publisher(queue, durable=False, producerWindowSize=-1)
+            found = publisher.send_many(itertools.islice(itertools.cycle(messages), rows)).confirmed
         assert found == rows, f"{found} of {rows} messages are in the queue"
 
-    def _frames(self, queue: str, properties: Properties, body: bytes) -> bytes:
-        method = method_frame(1, BASIC_PUBLISH, exchange="", routing_key=queue, mandatory=False, immediate=False)
-        return method + frame(FRAME_HEADER, 1, encode_header(len(body), properties)) + frame(FRAME_BODY, 1, body)
-
     @contextmanager
-    def control(self) -> Iterator[ControlClient]:
-        """Return a client of control operations for a while."""
-        with self.connect() as connection, ControlClient(connection, timeout=120) as control:
-            yield control
+    def connected(self) -> Iterator[sync.Connection]:
+        """Return a connection for a while."""
+        with connect(f"amqp://{self.address}", protocol="amqp091", timeout=120) as connection:
+            yield connection
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from bench.spark.node import VARIETY, Node
 from bench.spark.pika_source import PikaSource
 from bench.spark.session import drain
-from penstock.client import Properties
+from penstock.content.properties import Properties
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -81,7 +81,7 @@ class Reading:
             **options,
         }
         self._check(drain(self.spark.readStream.format("penstock").options(**given).load(), self.scratch), rows)
-        with self.node.control() as control:
+        with self.node.connected() as control:
             control.delete_cursor(cursor)
 
     def _read_files(self, rows: int) -> None:

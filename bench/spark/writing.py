@@ -82,16 +82,15 @@ class Writing:
 
     def _empty(self, durable: bool, rows: int) -> None:
         """Declare an empty queue."""
-        with self.nodes[durable].connect() as connection:
-            channel = connection.channel()
-            channel.queue_delete("written")
-            channel.queue_declare("written", durable=durable, arguments=dict(UNBOUNDED))
+        with self.nodes[durable].connected() as connection:
+            connection.delete_queue("written")
+            connection.declare_queue("written", durable=durable, **UNBOUNDED)
 
     def _publish(self, durable: bool, delivery: str, rows: int) -> None:
         options = {"servers": self.nodes[durable].address, "queue": "written", "delivery": delivery}
         self._run(rows, "penstock", options)
-        with self.nodes[durable].connect() as connection:
-            _, found, _ = connection.channel().queue_declare("written", passive=True)
+        with self.nodes[durable].connected() as connection:
+            found = connection.receiver("written", consumerWindowSize=0).count()
         assert found == rows, f"{found} of {rows} rows were written"
 
     def _to_files(self, rows: int) -> None:

@@ -17,6 +17,7 @@ from penstock.version import VERSION
 
 if TYPE_CHECKING:
     from penstock.client.aio import Connection, Publisher, Receiver, connect
+    from penstock.client.answers import Why
     from penstock.client.engine.blocked import Blocked
     from penstock.client.engine.failures import (
         ConfirmTimeout,
@@ -63,6 +64,7 @@ __all__ = [
     "Receiver",
     "ReplayUncertain",
     "SendResult",
+    "Why",
     "__version__",
     "compiled",
     "connect",
@@ -79,6 +81,7 @@ _HOMES = {
     "Broker": "penstock.server.broker",
     **dict.fromkeys(("Connection", "Publisher", "Receiver", "connect"), "penstock.client.aio"),
     "Blocked": "penstock.client.engine.blocked",
+    "Why": "penstock.client.answers",
     **dict.fromkeys(("Delivery", "Message"), "penstock.client.engine.messages"),
     "Receipt": "penstock.client.engine.receipt",
     "SendResult": "penstock.client.engine.window",

@@ -82,6 +82,7 @@ FIELDS: Final[dict[str, str]] = {
     "closed_s": "DOUBLE",
     "brief_s": "DOUBLE",
     "unconfirmed": "BIGINT",
+    "held_messages": "BIGINT",
     "settlements": "BIGINT",
 }
 """Fields of a record with their types in Spark's names; a record has those that apply to its event."""

@@ -3,9 +3,10 @@
 The log has, for each second in which something happened to a queue, how many messages came and left, and a histogram of
 their sizes. Every ten seconds it has the producers' shares. What it cannot have is when producers would have published
 if they had not been blocked, and how fast consumers would have been where there was nothing to consume. Messages that
-came while producers were blocked count as waiting with them since the block began: they are offered then. For services
-the rate is that of the nearest ten seconds in which messages stayed in the queue. Confirm windows show where producers
-had used them up, and steps of settlement by how often messages left.
+came while producers were blocked are offered when the broker began to hold them. Where it held few, or producers had
+used up their windows, they count as waiting with the producers since the block began: they are offered then. Services
+have the rate of their second, or of the nearest ten in which messages stayed in the queue. Confirm windows show where
+producers had used them up, and steps of settlement by how often messages left.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
 from math import inf
+from random import Random
+from statistics import mean
 from typing import Any
 
 from penstock import flowlog
@@ -88,6 +91,8 @@ class _Sample:
     consumers: int
     unconfirmed: int
     """Most publishes without a confirm of a producer that was blocked at its end."""
+    held: int | None
+    """Publishes that the broker held at its end; None where no producer was blocked, or the log does not say it."""
     sizes: tuple[int, ...] = ()
 
     @property
@@ -201,17 +206,17 @@ class Recording:
                 f"{MESSAGES_MAX:,} in {SAMPLES_MAX:,} seconds: choose a part of it with --from and --to"
             )
         return Workload(
-            self._sources(),
+            self._sources(seed),
             self._workers(),
             self.seconds,
             round_trip_s,
             seed,
             self.queue,
             self.pace,
-            self.blocked,
+            self.hidden,
         )
 
-    def _sources(self) -> tuple[Source, ...]:
+    def _sources(self, seed: int) -> tuple[Source, ...]:
         names = sorted(self.producers, key=lambda name: -self.producers[name])[:PRODUCERS_MAX]
         weights = [self.producers[name] for name in names]
         weights = weights if any(weights) else [1] * max(1, len(weights))
@@ -221,9 +226,9 @@ class Recording:
         every: Counter[int] = Counter()
         for sample in self.samples:
             every.update(dict(_sizes(sample.sizes)))
-        for sample in self.samples:
+        for sample, offers in self._offered(Random(f"{seed}/offers")):
             sizes = tuple(_sizes(sample.sizes)) or tuple(every.items())
-            for at, seconds, count in self._offered(sample):
+            for at, seconds, count in offers:
                 for index, weight in enumerate(weights):
                     carried[index] += count * weight / total
                     some = int(carried[index] + 1e-9)
@@ -232,13 +237,52 @@ class Recording:
                         found[index].append(Second(at, some, sizes, seconds))
         return tuple(Source("recorded", seconds=tuple(sorted(each, key=_begin))) for each in found)
 
-    def _offered(self, sample: _Sample) -> list[tuple[float, float, int]]:
-        """Return when the messages of a sample were offered: begins, seconds over which they spread, and numbers.
+    @property
+    def is_held(self) -> bool:
+        """True if what fills the queue after openings was held by the broker before, and not by its producers.
+
+        Producers hold it themselves that have used up their windows, or heed what the broker tells them.
+        """
+        looks = [(sample.held, sample.unconfirmed) for sample in self.samples if sample.held is not None]
+        if not looks or not self.fills or 2 * sum(taken == self.window for _, taken in looks) > len(looks):
+            return False
+        return 2 * mean(held for held, _ in looks) >= mean(messages for _, messages in self.fills)
+
+    @property
+    def hidden(self) -> float:
+        """Share of the producers' time for which the gate blocked them, and the log does not have what they offered."""
+        return 0.0 if self.is_held else self.blocked
+
+    def _offered(self, chance: Random) -> Iterable[tuple[_Sample, list[tuple[float, float, int]]]]:
+        """Return when the messages of each sample were offered: begins, seconds over which they spread, and numbers.
+
+        What the broker held at the end was offered before, and what it held at the begin is no offer of the sample.
+        Such offers come in bursts, so large that their numbers vary from one sample to the next as they do.
+        """
+        if not self.is_held:
+            for sample in self.samples:
+                yield sample, self._waited(sample)
+            return
+        counts, before = [], 0
+        for sample in self.samples:
+            count = sample.came + (sample.held or 0) - before
+            before = (sample.held or 0) - min(0, count)
+            counts.append(max(0, count))
+        burst = max(1, round(sum((one - other) ** 2 for one, other in pairwise(counts)) / 2 / max(1, sum(counts))))
+        for sample, count in zip(self.samples, counts, strict=True):
+            if burst == 1:
+                yield sample, [(sample.at, sample.end - sample.at, count)]
+            else:
+                sizes = [min(burst, count - first) for first in range(0, count, burst)]
+                yield sample, [(chance.uniform(sample.at, sample.end), 0.0, size) for size in sizes]
+
+    def _waited(self, sample: _Sample) -> list[tuple[float, float, int]]:
+        """Return when the messages of a sample were offered if they waited with their producers.
 
         What came while producers were blocked had waited with them since the block began. Until a block within the
         sample the queue took what made its depth at the closing, and what was settled meanwhile.
         """
-        place = bisect_right(self.blocks, (sample.at, float("inf")))
+        place = bisect_right(self.blocks, (sample.at, inf))
         if place and self.blocks[place - 1][1] > sample.at:
             return [(self.blocks[place - 1][0], 0.0, sample.came)]
         if place == len(self.blocks) or self.blocks[place][0] >= sample.end:
@@ -252,13 +296,18 @@ class Recording:
 
     def _workers(self) -> tuple[Worker, ...]:
         count = max([sample.consumers for sample in self.samples] or [1]) or 1
-        busy = self._busy([sample for sample in self.samples if sample.was_busy])
-        busy = busy or self._busy([sample for sample in self.samples if sample.depth > 0])
+        had_work = [sample for sample in self.samples if sample.was_busy]
+        busy = _rates(had_work, SMOOTHED_S)
+        busy = busy or _rates([sample for sample in self.samples if sample.depth > 0], SMOOTHED_S)
         if not busy:  # Messages never stayed in the queue: consumers are at least as fast as in the fastest second.
             fastest = max((sample.left / sample.seconds for sample in self.samples), default=0.0)
             if fastest <= 0:
                 raise RecordingError(f"nothing was consumed from queue '{self.queue}' in this time")
             busy = [(0.0, fastest)]
+        # Seconds in which consumers had work have their own rates, and others the mean of the nearest ten.
+        idle = [before.end for before, after in pairwise(self.samples) if before.was_busy and not after.was_busy]
+        means = [(at, busy[max(0, bisect_right(busy, (at, inf)) - 1)][1]) for at in (0.0, *idle)]
+        busy = sorted(dict([*means, *_rates(had_work, 0.0)]).items())
         last = max((sample for sample in self.samples if sample.left), key=_begin, default=None)
         if last is not None and last.depth > 0:  # Nothing was consumed after it.
             busy.append((last.end, STANDSTILL))
@@ -266,23 +315,24 @@ class Recording:
         rates = tuple(rate / count for _, rate in busy)
         return tuple(Worker("recorded", rates, starts, self.step) for _ in range(count))
 
-    def _busy(self, samples: Sequence[_Sample]) -> list[tuple[float, float]]:
-        """Return rates at which messages left, each the mean of `SMOOTHED_S`, and their beginnings.
 
-        A reader that settles in batches takes nothing in most seconds, and is no faster for that.
-        """
-        found: list[tuple[float, float]] = []
-        begin, seconds, left = 0.0, 0.0, 0
-        for sample in samples:
-            begin = begin if seconds else sample.at
-            seconds += sample.seconds
-            left += sample.left
-            if seconds >= SMOOTHED_S and left:
-                found.append((begin, left / seconds))
-                seconds, left = 0.0, 0
-        if left:
+def _rates(samples: Sequence[_Sample], least_s: float) -> list[tuple[float, float]]:
+    """Return rates at which messages left, each the mean of so many seconds at least, and their beginnings.
+
+    A reader that settles in batches takes nothing in most seconds, and is no faster for that.
+    """
+    found: list[tuple[float, float]] = []
+    begin, seconds, left = 0.0, 0.0, 0
+    for sample in samples:
+        begin = begin if seconds else sample.at
+        seconds += sample.seconds
+        left += sample.left
+        if seconds >= least_s and left:
             found.append((begin, left / seconds))
-        return found
+            seconds, left = 0.0, 0
+    if left:
+        found.append((begin, left / seconds))
+    return found
 
 
 def _begin(part: Second | _Sample) -> float:
@@ -498,6 +548,7 @@ def _sample(each: Mapping[str, Any], run: int, mono: float, offset: float) -> _S
         refused=int(each.get("refused_messages", 0)),
         consumers=int(each.get("consumers", 0)),
         unconfirmed=int(each.get("unconfirmed", 0)),
+        held=each.get("held_messages"),
         sizes=tuple(each.get("sizes") or ()),
     )
 

@@ -45,7 +45,7 @@ class Comparison:
         """Return everything as plain data."""
         return {
             "recorded": self.recorded,
-            "bound": bound(self.recording.blocked) != "",
+            "bound": bound(self.recording.hidden) != "",
             "simulated": {"settings": self.settings.as_dict(), "outcome": self.same.as_dict()},
             "changed": None
             if self.other is None or self.others is None
@@ -77,8 +77,8 @@ class Comparison:
             if self.other is not None:
                 line += f"{shown(measure, getattr(self.other, measure)):>14}"
             found.append(line)
-        if self.other is not None and bound(self.recording.blocked):
-            found.append(bound(self.recording.blocked))
+        if self.other is not None and bound(self.recording.hidden):
+            found.append(bound(self.recording.hidden))
         return found
 
 

@@ -21,13 +21,13 @@ def exponential(rate: float, chance: random.Random) -> Service:
     return lambda now: chance.expovariate(rate)
 
 
-def recorded(starts: Sequence[float], rates: Sequence[float], chance: random.Random) -> Service:
-    """Return exponential times whose rate changes with the time, as a recording shows it.
+def recorded(starts: Sequence[float], rates: Sequence[float]) -> Service:
+    """Return equal times whose rate changes with the time, as a recording shows it.
 
     `starts` are the times, in order, from which each of the `rates` (messages per second, above 0) holds.
     """
 
     def seconds(now: float) -> float:
-        return chance.expovariate(rates[max(0, bisect_right(starts, now) - 1)])
+        return 1 / rates[max(0, bisect_right(starts, now) - 1)]
 
     return seconds

@@ -72,7 +72,7 @@ class Worker:
             case "constant":
                 return services.constant(self.rates[0])
             case "recorded":
-                return services.recorded(self.starts, self.rates, chance)
+                return services.recorded(self.starts, self.rates)
         raise ValueError(f"services are exponential, constant or recorded, not '{self.kind}'")
 
 
@@ -90,7 +90,7 @@ class Workload:
     pace: float = 0.0
     """Most messages a second that enter the queue while it is filled, of all producers together; 0 for no limit."""
     blocked: float = 0.0
-    """Share of the producers' time for which they were blocked when it was recorded."""
+    """Share of the producers' time for which they were blocked in a recording that does not have what they offered."""
 
     @property
     def largest(self) -> int:

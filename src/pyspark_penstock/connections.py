@@ -12,20 +12,21 @@ import gc
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
 from typing import Any, TypeVar
 
-from penstock.client import (
+from penstock.client.blocking import Connection
+from penstock.client.engine.waits import Call
+from penstock.client.errors import (
     ChannelClosed,
+    ClientError,
     ConnectError,
-    Connection,
     ConnectionClosed,
-    ControlClient,
     LoginRefused,
-    Parameters,
     Timeout,
     WrongServer,
 )
+from penstock.client.options import Options
 from pyspark_penstock.errors import BlockError, BrokerUnreachable
 from pyspark_penstock.logs import LOG
 from pyspark_penstock.options import Access, Retries
@@ -54,8 +55,7 @@ class BrokerLink:
         self._reached = False
         """True once it was connected."""
         self._connection: Connection | None = None
-        self._control: ControlClient | None = None
-        self._pending: tuple[str, Mapping[str, object], str] | None = None
+        self._pending: tuple[str, Mapping[str, object], Call] | None = None
 
     def ask(self, operation: str, fields: Mapping[str, object]) -> dict[str, Any]:
         """Send a request and return the answer's object.
@@ -72,7 +72,7 @@ class BrokerLink:
         """Send a request without waiting; `receive_block` must follow before the next request."""
 
         def attempt() -> None:
-            self._pending = (operation, fields, self._open().send(operation, fields))
+            self._pending = (operation, fields, self._open().begin(operation, fields))
 
         self._retried(attempt)
 
@@ -89,13 +89,14 @@ class BrokerLink:
     def _received(self) -> dict[str, Any] | memoryview:
         def attempt() -> dict[str, Any] | memoryview:
             assert self._pending is not None
-            operation, fields, correlation_id = self._pending
-            if self._control is None:
-                correlation_id = self._open().send(operation, fields)
-                self._pending = (operation, fields, correlation_id)
+            operation, fields, call = self._pending
+            if self._connection is None:
+                call = self._open().begin(operation, fields)
+                self._pending = (operation, fields, call)
             wait_ms = fields.get("wait_ms")
             patience = ANSWER_SECONDS + (wait_ms / 1000 if isinstance(wait_ms, int) else 0)
-            return self._open().receive(correlation_id, patience)
+            answer: dict[str, Any] | memoryview = self._open().answer(call, patience)
+            return answer
 
         try:
             return self._retried(attempt)
@@ -114,15 +115,15 @@ class BrokerLink:
 
     def _drop(self) -> None:
         if self._connection is not None:
-            self._connection.close()
-        self._connection = self._control = None
+            with suppress(ClientError):
+                self._connection.close()
+        self._connection = None
 
-    def _open(self) -> ControlClient:
-        if self._control is None:
+    def _open(self) -> Connection:
+        if self._connection is None:
             self._connection = connect(self._access, self._server)
             self._reached = True
-            self._control = ControlClient(self._connection, timeout=ANSWER_SECONDS)
-        return self._control
+        return self._connection
 
     def _retried(self, attempt: Callable[[], Result]) -> Result:
         return retried(attempt, self._drop, self._server, self.retries, lambda: self._reached)
@@ -131,14 +132,17 @@ class BrokerLink:
 def connect(access: Access, server: Address, query: str = "") -> Connection:
     """Return a new connection; `query` is the query whose results it publishes.
 
-    Raises `penstock.client.ConnectError`.
+    Raises `penstock.ConnectError`.
     """
     try:
         tls = None if access.tls is None else access.tls.context()
     except ValueError as error:
         raise WrongServer(server.host, server.port, str(error)) from None
-    parameters = Parameters(server.host, server.port, access.user, access.password, access.vhost, query, tls=tls)
-    return Connection(parameters)
+    host = f"[{server.host}]" if ":" in server.host else server.host
+    fields = {"user": access.user, "password": access.password, "virtual_host": access.vhost, "query": query}
+    url = f"{'amqp' if tls is None else 'amqps'}://{host}:{server.port}"
+    terms = {"tls": tls, "protocol": "amqp091", "reconnect": False, "timeout": ANSWER_SECONDS}
+    return Connection(Options(url, {**fields, **terms}))
 
 
 _frozen: set[int] = set()
@@ -227,7 +231,7 @@ class Waiting:
 
 
 _links: dict[tuple[object, ...], BrokerLink] = {}
-_block_channels: dict[tuple[object, ...], "BlockChannel"] = {}
+_block_connections: dict[tuple[object, ...], Connection] = {}
 
 
 def shared_link(access: Access, server: Address, retries: Retries) -> BrokerLink:
@@ -238,29 +242,21 @@ def shared_link(access: Access, server: Address, retries: Retries) -> BrokerLink
     return _links[key]
 
 
-@dataclass(frozen=True, slots=True)
-class BlockChannel:
-    """A connection for publishing, and the requests with blocks on it."""
-
-    connection: Connection
-    control: ControlClient
-
-
-def shared_block_channel(access: Access, server: Address, query: str = "") -> BlockChannel:
+def shared_block_connection(access: Access, server: Address, query: str = "") -> Connection:
     """Return this process's connection for publishing the results of a query, opened if there is none or it is closed.
 
-    Other control operations use another one, which waits for no target. Raises `penstock.client.ConnectError`.
+    Other control operations use another one, which waits for no target. Raises `penstock.ConnectError`.
     """
     key = (server, access, query, os.getpid())
-    channel = _block_channels.get(key)
-    if channel is None or channel.connection.closed is not None:
-        connection = connect(access, server, query)
-        channel = _block_channels[key] = BlockChannel(connection, ControlClient(connection, timeout=ANSWER_SECONDS))
-    return channel
+    connection = _block_connections.get(key)
+    if connection is None or not connection.core().is_ready():
+        connection = _block_connections[key] = connect(access, server, query)
+    return connection
 
 
 def drop_connection(access: Access, server: Address, query: str = "") -> None:
     """Close this process's connection for publishing, if any; the next task opens a new one."""
-    channel = _block_channels.pop((server, access, query, os.getpid()), None)
-    if channel is not None:
-        channel.connection.close()
+    connection = _block_connections.pop((server, access, query, os.getpid()), None)
+    if connection is not None:
+        with suppress(ClientError):
+            connection.close(timeout=0)

@@ -19,7 +19,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.client import ControlClient, ControlError
+from penstock.client.blocking import Connection
+from penstock.client.errors import ControlError
 from pyspark_penstock.connections import shared_link
 from pyspark_penstock.errors import OptionError, PublishFailed, SparkSourceError
 from pyspark_penstock.logs import LOG
@@ -168,7 +169,7 @@ class Delivery:
     exact = False
     """True if the broker must be told of a block to which rows it belongs."""
 
-    def begin(self, control: ControlClient) -> None:
+    def begin(self, connection: Connection) -> None:
         """Begin the partition on a new connection."""
 
     def fresh(self, batch: "pa.RecordBatch", first: int) -> "pa.RecordBatch":
@@ -208,7 +209,7 @@ class ExactDelivery(Delivery):
         self._confirmed = 0
         self._digest = RowDigest()
 
-    def begin(self, control: ControlClient) -> None:
+    def begin(self, connection: Connection) -> None:
         """Ask what the broker has of the partition.
 
         Raises `PublishFailed` if it refuses, or has lost rows that it had confirmed.
@@ -219,10 +220,9 @@ class ExactDelivery(Delivery):
         self._opened += 1
         fields = {**batch_fields(self._options, self._mode, self._ids.batch), **self._of_task()}
         try:
-            found = control.request("sink.begin", fields)
+            found = connection.request("sink.begin", **fields)
         except ControlError as error:
             raise PublishFailed(f"{self._options.target} took no row of {self.describe()}: {error}") from error
-        assert isinstance(found, dict)
         self._promoted = found.get("promoted") is True
         rows = int(found["rows"])
         if not self._promoted and rows < self._confirmed:

@@ -7,7 +7,7 @@ task holds two blocks at most. Reading removes nothing at the broker, and a rang
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from penstock.client import ControlError
+from penstock.client.errors import ControlError
 from pyspark_penstock.batch_options import ReadOptions
 from pyspark_penstock.blocks import Block, decode
 from pyspark_penstock.connections import BrokerLink, freeze_worker, query_of_task, shared_link

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from penstock.client import ControlError
+from penstock.client.errors import ControlError
 from pyspark_penstock.connections import BrokerLink
 from pyspark_penstock.errors import OptionError, SparkSourceError
 from pyspark_penstock.logs import LOG

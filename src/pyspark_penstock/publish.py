@@ -18,22 +18,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.client import (
+from penstock.client.blocking import Connection
+from penstock.client.engine.failures import ConfirmTimeout, FlowControlTimeout, MessageRefused
+from penstock.client.engine.messages import Message
+from penstock.client.engine.waits import Call
+from penstock.client.errors import (
     ChannelClosed,
     ConnectError,
     ConnectionClosed,
     ControlError,
+    LinkClosed,
     LoginRefused,
-    Publisher,
     Timeout,
 )
 from pyspark_penstock.block_encoder import encode_block, size_of
 from pyspark_penstock.connections import (
-    BlockChannel,
     BrokerLink,
     drop_connection,
     query_of_task,
-    shared_block_channel,
+    shared_block_connection,
     shared_link,
 )
 from pyspark_penstock.delivery import Delivery, application_of_task
@@ -67,6 +70,8 @@ _PAUSE_SECONDS = (0.05, 2.0)
 _LOST = (ConnectError, ConnectionClosed, Timeout)
 _RESOURCE_ERROR = 506
 PUBLISH_BLOCK = "publish.block"
+UNROUTABLE = "NO_ROUTE"
+"""Text of a returned message that reached no queue."""
 
 
 class _Exhausted(Exception):
@@ -120,8 +125,8 @@ class _Piece:
     """Number of the first one among the rows of the task, from 0."""
     size: int
     """Octets, about."""
-    correlation_id: str = ""
-    """That of its block, while it has no answer."""
+    call: Call | None = None
+    """Request with its block, while it has no answer; None if it was sent in part."""
     taken: int = 0
     """Rows in their queues, as far as known."""
     digest: str = ""
@@ -144,7 +149,7 @@ class Sender:
         self._query = query_of_task()
         self._patience = _HoldTimer(options)
         self._pause = _PAUSE_SECONDS[0]
-        self._channel: BlockChannel | None = None
+        self._connection: Connection | None = None
         self._todo: deque[_Piece] = deque()
         """Rows to be sent, in order."""
         self._unanswered: deque[_Piece] = deque()
@@ -176,7 +181,7 @@ class Sender:
             self._delivery.finish(sent)
         except _Exhausted as waited:
             raise PublishFailed(self._why(waited.seconds)) from None
-        except (ChannelClosed, LoginRefused) as error:
+        except (ChannelClosed, LinkClosed, LoginRefused) as error:
             raise PublishFailed(f"{self._target} took no message: {error}") from error
         finally:
             if self._unanswered:
@@ -198,8 +203,8 @@ class Sender:
         yield from self._pieces(batch.slice(half), first + half)
 
     def _begin(self) -> None:
-        """Open the channel, and have the partition begun, before the first row."""
-        while self._channel is None:
+        """Connect, and have the partition begun, before the first row."""
+        while self._connection is None:
             try:
                 self._open()
             except LoginRefused:
@@ -239,37 +244,37 @@ class Sender:
         return rows <= self._options.window and size <= UNANSWERED_BYTES and piece.size <= BLOCK_MOST
 
     def _send(self, piece: _Piece) -> None:
-        channel = self._open()
+        connection = self._open()
         if piece.size > BLOCK_MOST:
             if self._delivery.exact:
                 raise PublishFailed(
                     f"row {piece.first} of the task has {piece.size:,} octets; a row of more than {BLOCK_MOST:,} is "
                     f"sent to {self._target} with delivery=at-least-once only"
                 )
-            self._send_alone(channel, piece)
+            self._send_alone(connection, piece)
             return
         fields = {"progress_ms": PROGRESS_MS, **self._delivery.fields(piece.first, piece.digest)}
         block = encode_block(piece.batch, constants(piece.batch, self._options), fields)
         self._todo.popleft()
-        piece.correlation_id = ""
+        piece.call = None
         self._unanswered.append(piece)  # What is sent in part is unknown, too.
-        piece.correlation_id = channel.control.send(PUBLISH_BLOCK, block)
+        piece.call = connection.begin(PUBLISH_BLOCK, block)
 
     def _receive(self, piece: _Piece) -> None:
         """Wait for the answer to the first block, a slice of time at most."""
-        channel = self._open()
+        connection, call = self._open(), piece.call
+        assert call is not None
         try:
-            answer = channel.control.receive(piece.correlation_id, self._patience.slice())
+            answer = connection.answer(call, self._patience.slice())
         except ControlError as error:
             if error.code != _RESOURCE_ERROR:
                 raise PublishFailed(f"{self._target} took no message: {error}") from error
             answer = {"taken": 0, "retriable": True, "text": str(error)}
         except Timeout:
-            taken = channel.control.taken.get(piece.correlation_id, 0)
-            if taken > piece.taken:
-                piece.taken = taken
+            if call.taken > piece.taken:
+                piece.taken = call.taken
                 self._patience.moved()
-            blocked = channel.connection.blocked
+            blocked = connection.blocked
             rows = sum(each.batch.num_rows - each.taken for each in self._unanswered)
             self._look_for_reader()
             self._patience.check(f"{rows} unconfirmed" + (f", {blocked}" if blocked else ""))
@@ -348,36 +353,45 @@ class Sender:
         time.sleep(self._pause)
         self._pause = min(2 * self._pause, _PAUSE_SECONDS[1])
 
-    def _send_alone(self, channel: BlockChannel, piece: _Piece) -> None:
+    def _send_alone(self, connection: Connection, piece: _Piece) -> None:
         """Send a row that is larger than a block as an ordinary message, and wait for its confirm."""
         row = piece.batch.to_pylist()[0]
         fixed = constants(piece.batch, self._options)
         properties = properties_of(row)
         key = str(fixed.get("routing_key") or row.get("routing_key") or "")
-        with Publisher(channel.connection, str(fixed["exchange"]), key, mandatory=True) as publisher:
-            publisher.publish([row["value"]], properties=properties, on_wait=lambda _: self._patience.check("1 unsent"))
-            while not publisher.wait(self._patience.slice()).done:
-                self._patience.check("1 unconfirmed")
+        message = Message(row["value"], properties=properties)
+        with connection.publisher(exchange=str(fixed["exchange"]), routing_key=key, window=1) as publisher:
+            receipt = None
+            while receipt is None:
+                try:
+                    receipt = publisher.publish(message, timeout=self._patience.slice())
+                except FlowControlTimeout:
+                    self._patience.check("1 unsent")
+            while not receipt.done:
+                try:
+                    receipt.wait(self._patience.slice())
+                except ConfirmTimeout:
+                    self._patience.check("1 unconfirmed")
+                except MessageRefused as error:
+                    self._todo.popleft()
+                    if error.reason == UNROUTABLE:
+                        raise PublishFailed(self._refusal(piece, {"cause": "unroutable"})) from error
+                    self._again.append(piece)
+                    return
             self._todo.popleft()
-            progress = publisher.progress()
-            if progress.nacked:
-                self._again.append(piece)
-                return
-            if progress.returned:
-                raise PublishFailed(self._refusal(piece, {"cause": "unroutable"}))
         self._patience.confirmed += 1
         self._patience.moved()
 
-    def _open(self) -> BlockChannel:
-        if self._channel is None:
-            channel = shared_block_channel(self._options.access, self._server, self._query)
-            self._delivery.begin(channel.control)
-            self._channel = channel
-        return self._channel
+    def _open(self) -> Connection:
+        if self._connection is None:
+            connection = shared_block_connection(self._options.access, self._server, self._query)
+            self._delivery.begin(connection)
+            self._connection = connection
+        return self._connection
 
     def _drop(self) -> None:
         drop_connection(self._options.access, self._server, self._query)
-        self._channel = None
+        self._connection = None
 
     def _why(self, seconds: float) -> str:
         """Return the reason why a target stays full, requested on a connection of its own."""

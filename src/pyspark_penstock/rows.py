@@ -2,10 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.client import Properties
 from penstock.content.header_values import headers_from_json
 from penstock.content.message_columns import text_or_octets
-from penstock.content.properties import TEXT_PROPERTIES
+from penstock.content.properties import TEXT_PROPERTIES, Properties
 from pyspark_penstock.errors import PublishFailed, SchemaError
 from pyspark_penstock.options import SinkOptions
 from pyspark_penstock.schema import SINK_COLUMNS

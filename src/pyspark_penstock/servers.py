@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.client import ControlError
+from penstock.client.errors import ControlError
 from pyspark_penstock.batch_options import ReadOptions
 from pyspark_penstock.connections import BrokerLink, Waiting
 from pyspark_penstock.errors import BrokerUnreachable, CursorError

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from ssl import SSLContext
 from typing import Any, Final
 
-from penstock.client.parameters import TLS_PORT
+from penstock.client.options import TLS_PORT
 from penstock.client.tls import tls_context
 from pyspark_penstock import parsing
 from pyspark_penstock.errors import OptionError

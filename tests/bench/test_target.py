@@ -34,9 +34,9 @@ def test_broker_is_known_by_what_it_says_of_itself(target: Target) -> None:
 
 def test_queue_of_a_run_is_gone_after_it_and_one_that_was_there_stays(target: Target) -> None:
     with target.queue(capacity_messages=3) as name, sync.connect(target.url) as connection:
-        assert connection.why(name)["gate"]["crossings"] == 0
+        assert connection.why(name).raw["gate"]["crossings"] == 0
         with target.queue(name) as same:
             assert same == name
-        assert connection.why(name)["gate"]["crossings"] == 0
+        assert connection.why(name).raw["gate"]["crossings"] == 0
     with sync.connect(target.url) as connection, pytest.raises(Exception, match="no queue"):
         connection.why(name)

@@ -18,10 +18,12 @@ import pytest
 from aio_pika.exceptions import ChannelClosed
 from pika.adapters.blocking_connection import BlockingChannel
 
-from penstock.client import Connection, Publisher
+from penstock import Message
+from penstock.sync import connect
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually, in_background, some_name
 from tests.support.checklist_clients import FIXED, OVERHEAD, Board, Consumer, Producer, Taker
 from tests.support.experiments import SUMS
+from tests.support.raw_channel import Connection
 
 pytestmark = pytest.mark.clients
 
@@ -34,11 +36,10 @@ def publishing(broker: BrokerProcess, exchange: str, key: str, bodies: list[byte
     """Publish beside the context, a window at a time; at its end everything is confirmed."""
 
     def publish() -> None:
-        with Connection(broker.url) as connection:
-            publisher = Publisher(connection, exchange, window=window)
-            publisher.publish(bodies, [key] * len(bodies))  # Each message names its address itself.
-            eventually(lambda: publisher.wait().done, "the confirmations")
-            assert publisher.progress().acked == len(bodies)
+        with connect(broker.url, protocol="amqp091", flow_control_wait_failure=0) as connection:
+            publisher = connection.publisher(exchange=exchange, window=window, durable=False)
+            # Each message names its address itself.
+            assert publisher.send_many(Message(body, routing_key=key) for body in bodies).confirmed == len(bodies)
 
     with in_background(publish):
         yield

@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from penstock.client import Connection
 from tests.support.brokers import BrokerProcess, eventually, in_background, some_name
 from tests.support.checklist_clients import Board, Producer, Taker
 from tests.support.experiments import SUMS
+from tests.support.raw_channel import Connection
 
 pytestmark = pytest.mark.clients
 
@@ -104,7 +104,7 @@ def test_reason_may_pass_from_messages_to_bytes_while_it_stays_closed(
 
 BLOCKED_TEN = """
 import sys
-from penstock.client import Connection
+from tests.support.raw_channel import Connection
 channels = [Connection(sys.argv[1]).channel() for _ in range(10)]
 for channel in channels:
     channel.confirm_select()

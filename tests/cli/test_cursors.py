@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 
-from penstock.client import Connection, ControlClient
+from penstock.sync import connect
 from tests.support.brokers import BrokerProcess
 from tests.support.commands import run, told
+from tests.support.raw_channel import Connection
 
 
 def test_cursor_is_shown_moved_and_deleted(broker: BrokerProcess, name: str) -> None:
     run(broker, "declare", "queue", name)
     run(broker, "publish", name, "one", "two", "three")
-    with Connection(broker.url) as connection, ControlClient(connection) as control:
-        control.plan(name, control.attach(name, [name]).token, {name: 0}, rows=2)
+    with connect(broker.url, protocol="amqp091") as control:
+        control.plan_batch(name, control.attach_cursor(name, [name]).token, {name: 0}, rows=2)
         assert re.search(r"is in use by con:\d+", run(broker, "cursor", "move", name, "latest", code=1))
         assert f"cursor {name}: read by con:" in run(broker, "cursor", "show", name)
     first, read, heads, row = run(broker, "cursor", "show", name).splitlines()
@@ -40,9 +41,9 @@ def test_queue_that_was_left_is_told_and_released(broker: BrokerProcess, name: s
     for queue in (name, other):
         run(broker, "declare", "queue", queue)
         run(broker, "publish", queue, "one")
-    with Connection(broker.url) as connection, ControlClient(connection) as control:
-        control.attach(name, [name, other])
-        control.attach(name, [name])
+    with connect(broker.url, protocol="amqp091") as control:
+        control.attach_cursor(name, [name, other])
+        control.attach_cursor(name, [name])
     assert f"`penstock cursor release {name} {other}`" in run(broker, "cursor", "show", name)
     assert f"waits for cursor {name}, which has left it" in run(broker, "why", other)
     assert f"still subscribes to queue '{name}'" in run(broker, "cursor", "release", name, name, code=1)
@@ -61,8 +62,8 @@ def test_place_that_is_none_is_one_sentence(broker: BrokerProcess, name: str) ->
 
 def test_why_of_a_queue_names_the_cursor_that_holds_producers_back(broker: BrokerProcess, name: str) -> None:
     run(broker, "declare", "queue", name, "capacity-messages=2", "hold-deadline=0")
-    with Connection(broker.url) as connection, ControlClient(connection) as control:
-        control.attach(name, [name])
+    with Connection(broker.url) as connection, connect(broker.url, protocol="amqp091") as control:
+        control.attach_cursor(name, [name])
         channel = connection.channel()
         for _ in range(3):
             channel.publish(b"x", routing_key=name)
@@ -88,5 +89,5 @@ def test_cursor_is_created_before_its_reader_comes(broker: BrokerProcess, name: 
     assert told(broker, "cursor", "create", other, other, "--at", "latest")["queues"] == {other: 2}
     assert "offsets 0 to 2" in run(broker, "cursor", "create", f"{name}-x", other, "--at", f"{other}=9", code=1)
     assert "is no place" in run(broker, "cursor", "create", f"{name}-x", other, "--at", "newest", code=1)
-    with Connection(broker.url) as connection, ControlClient(connection) as control:
-        assert control.attach(name, [name, other]).initial == {name: 1, other: 0}
+    with connect(broker.url, protocol="amqp091") as control:
+        assert control.attach_cursor(name, [name, other]).initial == {name: 1, other: 0}

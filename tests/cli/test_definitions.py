@@ -34,7 +34,7 @@ def test_definitions_go_out_and_come_in(broker: BrokerProcess, name: str, tmp_pa
     assert run(broker, "definitions", "import", str(file)) == "1 queue created\n"
     file.write_text(file.read_text().replace('"durable"', '"durabel"'))
     refused = run(broker, "definitions", "import", str(file), code=1)
-    assert "queues[0].durabel: unknown key; did you mean durable?; nothing was imported" in refused
+    assert "queues[0].durabel: unknown key; did you mean durable? Nothing was imported" in refused
     assert "cannot read" in run(broker, "definitions", "import", str(tmp_path / "none"), code=1)
     run(broker, "delete", "vhost", name)
 
@@ -197,7 +197,7 @@ def test_single_entry_is_skipped_by_name_with_what_needs_it(broker: BrokerProces
 @pytest.mark.parametrize(
     ("word", "sentence"),
     [
-        ("exchange:delay", "the file has no exchange 'delay' to skip; did you mean 'delays'?; nothing was imported"),
+        ("exchange:delay", "the file has no exchange 'delay' to skip; did you mean 'delays'? Nothing was imported"),
         ("exchanje:delays", "kind 'exchanje' of 'exchanje:delays' to skip: unknown key; did you mean exchange?"),
         ("binding:orders", "kind 'binding' of 'binding:orders' to skip: unknown key; known are vhost, exchange, queue"),
     ],

@@ -97,7 +97,7 @@ def test_filter_that_is_none_is_an_invalid_command_line(text: str, says: str) ->
 def test_list_of_a_broker_has_these_options(broker: BrokerProcess) -> None:
     prefix = some_name("listed")
     for number in range(3):
-        run(broker, "declare", "queue", f"{prefix}.{number}", "capacity-messages=10")
+        run(broker, "declare", "queue", f"{prefix}.{number}", "capacity-messages=10", "x-single-active-consumer=true")
     run(broker, "publish", f"{prefix}.1", "x", "y")
     mine = ("--filter", f"name~^{prefix}")
     said = run(broker, "list", "queues", *mine, "--sort", "-fill,name", "--columns", "name,fill,penstock.tail")
@@ -108,6 +108,8 @@ def test_list_of_a_broker_has_these_options(broker: BrokerProcess) -> None:
         [f"{prefix}.0", "0", "%", "0"],
         [f"{prefix}.2", "0", "%", "0"],
     ]
+    said = run(broker, "list", "queues", *mine, "--limit", "1", "--columns", "arguments")
+    assert said.split() == ["arguments", "capacity-messages=10", "x-single-active-consumer=true"]
     only = run(broker, "list", "queues", *mine, "--sort", "-messages", "--limit", "1", "--json", "--columns", "name")
     assert json.loads(only) == {"name": f"{prefix}.1"}
     for option in ("--columns", "--sort"):

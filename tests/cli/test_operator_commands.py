@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from penstock.client import Connection
 from tests.support.brokers import BrokerProcess, serving
 from tests.support.commands import refused, run, told
+from tests.support.raw_channel import Connection
 
 
 def test_status_tells_how_full_queues_are_and_leaves_its_own_out(own_broker: BrokerProcess) -> None:

@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from penstock.client import Connection
 from tests.support.brokers import PATIENCE, serving
+from tests.support.raw_channel import Connection
 
 SECRETS = ("s3cret-of-anna", "s3cret-of-bob", "s3cret-of-a-client", "s3cret-in-an-argument", "s3cret-in-the-log",
            "s3cret-in-a-message")  # fmt: skip

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import penstock
-from penstock.client import Connection, Parameters
+import penstock.sync
 from penstock.client.tls import tls_context
 from penstock.config import load
 from tests.support.brokers import penstock_command
@@ -25,8 +25,8 @@ async def test_certificates_for_development_serve_and_are_trusted(tmp_path: Path
     settings = replace(load(folder / "penstock.toml"), listen=[], listen_tls=["127.0.0.1:0"])
     async with penstock.Broker(settings=settings) as broker:
         for host in ("localhost", "127.0.0.1"):
-            where = Parameters(host, broker.tls_addresses[0][1], tls=context)
-            connection = await asyncio.to_thread(Connection, where)
+            url = f"amqps://{host}:{broker.tls_addresses[0][1]}"
+            connection = await asyncio.to_thread(penstock.sync.connect, url, tls=context)
             await asyncio.to_thread(connection.close)
     again = await asyncio.to_thread(penstock_command, "tls", "self-signed", str(folder))
     assert (again.returncode, "ca.pem' is there already: give an empty directory" in again.stderr) == (1, True)

@@ -7,9 +7,10 @@ import re
 import pytest
 from pamqp import commands
 
-from penstock.client import Connection, ControlClient
+from penstock.sync import connect
 from tests.support.brokers import BrokerProcess, penstock_command
 from tests.support.commands import listed, run, told
+from tests.support.raw_channel import Connection
 from tests.support.raw_client import Peer, open_peer, peer_of
 
 
@@ -78,10 +79,10 @@ def test_what_may_be_missing_is_deleted_all_the_same(broker: BrokerProcess, name
 def test_cursors_are_listed_and_deleted(broker: BrokerProcess, name: str) -> None:
     run(broker, "declare", "queue", name)
     run(broker, "publish", name, "one", "two", "three")
-    with Connection(broker.url) as connection, ControlClient(connection) as control:
-        token = control.attach(name, [name]).token
-        end = control.plan(name, token, {name: 0}, rows=2).end
-        control.settle(name, token, end)
+    with connect(broker.url, protocol="amqp091") as control:
+        token = control.attach_cursor(name, [name]).token
+        end = control.plan_batch(name, token, {name: 0}, rows=2).end
+        control.settle_cursor(name, token, end)
     (cursor,) = [each for each in listed(broker, "cursors") if each["name"] == name]
     (position,) = cursor["queues"]
     assert (position["queue"], position["settled"], position["planned"], position["tail"]) == (name, 2, 2, 3)

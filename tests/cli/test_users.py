@@ -9,10 +9,10 @@ from click.testing import CliRunner
 
 from penstock.access.tags import ADMINISTRATOR, MANAGEMENT, MONITORING, POLICYMAKER, TAGS, grants
 from penstock.cli import main
-from penstock.client import Connection
 from penstock.client.errors import ClientError
 from tests.support.brokers import BrokerProcess, some_name
 from tests.support.commands import run, told
+from tests.support.raw_channel import Connection
 
 
 def test_a_user_is_added_permitted_and_deleted(

@@ -12,8 +12,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.client import Channel, Connection
-
 
 @pytest.fixture(scope="session")
 def broker_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
@@ -30,29 +28,3 @@ def broker_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield ready[1]
         process.terminate()
         assert process.wait(60) == 0
-
-
-@pytest.fixture
-def connection(broker_url: str) -> Iterator[Connection]:
-    with Connection(broker_url) as connection:
-        yield connection
-
-
-@pytest.fixture
-def channel(connection: Connection) -> Channel:
-    return connection.channel()
-
-
-@pytest.fixture
-def queue(channel: Channel) -> str:
-    """A queue that goes with its connection."""
-    return channel.queue_declare(exclusive=True)[0]
-
-
-@pytest.fixture
-def penstock_connection(connection: Connection) -> Connection:
-    """A connection to Penstock, where the test is about what Penstock alone does."""
-    product = connection.server_properties.get("product")
-    if "penstock" not in str(product).lower():
-        pytest.skip(f"{product} does not do this")
-    return connection

@@ -36,7 +36,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 async def depth_of(connection: Connection, queue: str) -> int:
     """Return the messages of a queue, by Penstock's own account."""
-    found = (await connection.why(queue))["depth"]["messages"]
+    found = (await connection.why(queue)).depth.messages
     assert isinstance(found, int)
     return found
 

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from penstock.client import ChannelClosed, ClientError, ConnectError, ConnectionClosed, ControlError, Timeout
+from penstock.client.errors import ChannelClosed, ClientError, ConnectError, ConnectionClosed, ControlError, Timeout
 
 ERRORS = [
     (ConnectError("h", 5672, "nobody there"), "cannot connect to h:5672: nobody there"),

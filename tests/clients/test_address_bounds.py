@@ -8,8 +8,8 @@ from pathlib import Path
 import pika
 import pytest
 
-from penstock.client import Connection
-from penstock.client.control import ControlClient
+from penstock import sync
+from penstock.sync import connect
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually, penstock_command, serving
 
 pytestmark = pytest.mark.clients
@@ -26,8 +26,8 @@ def bounded(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 @pytest.fixture
-def control(bounded: BrokerProcess) -> Iterator[ControlClient]:
-    with Connection(bounded.url) as connection, ControlClient(connection) as control:
+def control(bounded: BrokerProcess) -> Iterator[sync.Connection]:
+    with connect(bounded.url, protocol="amqp091") as control:
         yield control
 
 
@@ -38,12 +38,12 @@ def publisher(bounded: BrokerProcess) -> Iterator[pika.BlockingConnection]:
     connection.close()
 
 
-def depth_of(control: ControlClient, queue: str) -> int:
-    return int(control.why(queue)["depth"]["messages"])
+def depth_of(control: sync.Connection, queue: str) -> int:
+    return int(control.why(queue).raw["depth"]["messages"])
 
 
 def test_address_that_stops_below_its_capacity_tells_and_releases_a_publisher_whose_message_does_not_fit(
-    publisher: pika.BlockingConnection, control: ControlClient
+    publisher: pika.BlockingConnection, control: sync.Connection
 ) -> None:
     told: list[str] = []
     publisher.add_on_connection_blocked_callback(lambda _, frame: told.append(frame.method.reason))
@@ -118,12 +118,12 @@ def test_topic_of_a_topic_exchange_has_a_bound_of_its_own(tmp_path: Path) -> Non
         assert "pattern 'amq.topic/prices.#'" in shown.stdout, shown.stderr
     with serving(tmp_path, "--data", folder) as broker:
         assert reason_of_block(broker, "amq.topic", "prices.eur").startswith("address amq.topic/prices.eur: 8 messages")
-        with Connection(broker.url) as connection, ControlClient(connection) as control:
+        with connect(broker.url, protocol="amqp091") as control:
             assert depth_of(control, "b") == 16
 
 
 def test_sender_of_amqp_1_0_is_held_and_released_below_a_late_bound(
-    publisher: pika.BlockingConnection, bounded: BrokerProcess, control: ControlClient
+    publisher: pika.BlockingConnection, bounded: BrokerProcess, control: sync.Connection
 ) -> None:
     proton = pytest.importorskip("proton")
     utils = pytest.importorskip("proton.utils")

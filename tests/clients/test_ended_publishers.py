@@ -14,8 +14,7 @@ import pytest
 from pamqp import commands
 from pika.adapters.blocking_connection import BlockingChannel
 
-from penstock.client import Connection
-from penstock.client.control import ControlClient
+from penstock.sync import connect
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually, serving, some_name
 from tests.support.client_hold import CLIENTS, HERE, JARS, take
 from tests.support.raw_client import Peer, open_peer, publish_frames
@@ -135,9 +134,9 @@ LOOKING = {
 
 def bound(broker: BrokerProcess, queue: str, deadline_s: int = 60) -> None:
     """Say what a queue may hold that its client declares without arguments."""
-    with Connection(broker.url) as connection, ControlClient(connection) as control:
+    with connect(broker.url, protocol="amqp091") as control:
         settings = {"capacity-messages": CAPACITY, "hold-deadline": deadline_s}
-        control.request("settings.set", {"scope": "queue", "pattern": queue, "settings": settings})
+        control.request("settings.set", scope="queue", pattern=queue, settings=settings)
 
 
 def run(program: str, **words: object) -> str:
@@ -162,7 +161,7 @@ def said(words: list[str]) -> str:
 
 def held_by_gone(broker: BrokerProcess) -> int:
     """Return how many publishes are in line whose connection has ended."""
-    with Connection(broker.url) as connection, ControlClient(connection) as control:
+    with connect(broker.url, protocol="amqp091") as control:
         return int(control.status()["lingering"]["messages"])
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pika
 import pytest
 
-from penstock.client import Connection, ControlClient
+from penstock.sync import connect
 from tests.support.brokers import BrokerProcess, eventually, penstock_command, serving
 from tests.support.walkthrough import BLOCK, Walkthrough, steps
 
@@ -61,8 +61,8 @@ def with_orders(broker: BrokerProcess, flow_log: Path) -> None:
             channel.basic_publish("", "orders", str(number).encode())
         for _ in range(50):
             channel.basic_get("orders", auto_ack=True)
-    with Connection(broker.url) as own, ControlClient(own) as control:
-        control.attach("billing", ["orders"])
+    with connect(broker.url, protocol="amqp091") as control:
+        control.attach_cursor("billing", ["orders"])
     sample = re.compile(r'"event":"depth".*"queue":"orders"')
     eventually(lambda: any(sample.search(file.read_text()) for file in flow_log.iterdir()), "a sample of the queue")
 

@@ -11,8 +11,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker, ConnectionBlockedTimeout, NackError
 
-from penstock.client import Connection
-from penstock.client.control import ControlClient
+from penstock.sync import connect
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually, in_background
 
 pytestmark = pytest.mark.clients
@@ -157,7 +156,7 @@ def test_without_confirms_the_channel_is_closed_with_506_at_the_deadline_and_wha
     publishing, beside = publisher.channel(), publisher.channel()
     closed: list[ChannelClosedByBroker] = []
     publishing._impl.add_on_close_callback(lambda _, reason: closed.append(reason))
-    with Connection(broker.url) as asking, ControlClient(asking) as control:
+    with connect(broker.url, protocol="amqp091") as control:
         control.set("queue", name, {"hold-deadline": 0})
         for number in range(20):
             publishing.basic_publish("", name, str(number).encode())
@@ -306,7 +305,7 @@ def test_publisher_that_dies_while_it_is_held_leaves_no_trace_after_its_deadline
 ) -> None:
     channel.queue_declare(name, exclusive=False, auto_delete=True, arguments=GATED)
     publishing = publisher.channel()
-    with Connection(broker.url) as asking, ControlClient(asking) as control:
+    with connect(broker.url, protocol="amqp091") as control:
         control.set("queue", name, {"hold-deadline": 0})
         for number in range(20):
             publishing.basic_publish("", name, str(number).encode())

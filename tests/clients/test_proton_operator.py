@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock.client import Connection
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually, penstock_command
+from tests.support.raw_channel import Connection
 
 utils = pytest.importorskip("proton.utils", reason="Qpid Proton could not be built")
 proton = pytest.importorskip("proton")

@@ -12,12 +12,13 @@ import pika
 import pytest
 from pika.exceptions import ChannelClosedByBroker
 
-from penstock.client import Connection
-from penstock.client.control import ControlClient
+from penstock import sync
 from penstock.client.errors import ControlError
 from penstock.core.queue.queue_settings import DEFAULT_CAPACITY_BYTES
 from penstock.setting_names.setting_names import SCOPES
+from penstock.sync import connect
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually, penstock_command, serving, some_name
+from tests.support.raw_channel import Connection
 
 pytestmark = pytest.mark.clients
 
@@ -32,8 +33,8 @@ def tuned(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 @pytest.fixture
-def control(tuned: BrokerProcess) -> Iterator[ControlClient]:
-    with Connection(tuned.url) as connection, ControlClient(connection) as control:
+def control(tuned: BrokerProcess) -> Iterator[sync.Connection]:
+    with connect(tuned.url, protocol="amqp091") as control:
         yield control
 
 
@@ -74,8 +75,8 @@ def make(tuned: BrokerProcess) -> Iterator[Callable[..., Publisher]]:
             each.connection.close()
 
 
-def depth_of(control: ControlClient, queue: str) -> Callable[[], int]:
-    return lambda: int(control.why(queue)["depth"]["messages"])
+def depth_of(control: sync.Connection, queue: str) -> Callable[[], int]:
+    return lambda: int(control.why(queue).raw["depth"]["messages"])
 
 
 def command(broker: BrokerProcess, *words: str) -> str:
@@ -93,7 +94,7 @@ def refusal(broker: BrokerProcess, *words: str) -> str:
 
 
 def test_raising_lowering_and_removing_a_threshold_while_a_producer_is_blocked(
-    make: Callable[..., Publisher], tuned: BrokerProcess, control: ControlClient
+    make: Callable[..., Publisher], tuned: BrokerProcess, control: sync.Connection
 ) -> None:
     publisher = make(tuned, "orders.eu")
     depth = depth_of(control, "orders.eu")
@@ -120,7 +121,7 @@ def test_raising_lowering_and_removing_a_threshold_while_a_producer_is_blocked(
     ("scope", "pattern"), [("vhost", "/"), ("vhost", "#"), ("address", "amq.fanout"), ("address", "amq.*")]
 )
 def test_bound_of_a_virtual_host_or_an_address_comes_and_goes_while_messages_flow(
-    make: Callable[..., Publisher], tuned: BrokerProcess, control: ControlClient, scope: str, pattern: str
+    make: Callable[..., Publisher], tuned: BrokerProcess, control: sync.Connection, scope: str, pattern: str
 ) -> None:
     publisher = make(tuned, "orders")
     publisher.channel.queue_bind("orders", "amq.fanout")
@@ -141,7 +142,7 @@ def test_bound_of_a_virtual_host_or_an_address_comes_and_goes_while_messages_flo
 
 
 def test_confirms_that_were_withheld_come_when_the_threshold_is_raised(
-    tuned: BrokerProcess, control: ControlClient
+    tuned: BrokerProcess, control: sync.Connection
 ) -> None:
     control.set("queue", "#", {"stop-messages": 0, "resume-messages": 0, "hold-deadline": 0, "capacity-messages": 10})
     with Connection(tuned.url) as connection:
@@ -151,7 +152,7 @@ def test_confirms_that_were_withheld_come_when_the_threshold_is_raised(
         channel.publish(b"1", routing_key="q")
         channel.publish(b"2", routing_key="q")
         eventually(lambda: depth_of(control, "q")() == 2, "both are in the queue")
-        assert control.why("q")["gate"]["open"] is False
+        assert control.why("q").raw["gate"]["open"] is False
         control.unset("queue", "#", ["stop-messages", "resume-messages"])
         connection.wait_for(lambda: confirms.acked == 2, "both confirms", PATIENCE)
 
@@ -293,7 +294,7 @@ def test_what_cannot_be_meant_is_refused_in_one_sentence(
 
 
 def test_contradiction_names_both_sources_and_changes_nothing(
-    make: Callable[..., Publisher], tuned: BrokerProcess, control: ControlClient
+    make: Callable[..., Publisher], tuned: BrokerProcess, control: sync.Connection
 ) -> None:
     publisher = make(tuned, "q", **{"x-max-length": 100, "x-overflow": "block"})
     with pytest.raises(ControlError, match=r"stop-messages=101 \(pattern '#', set by command\)") as caught:
@@ -331,7 +332,7 @@ def reload(broker: BrokerProcess, file: Path, text: str, told: str) -> str:
 
 
 def test_reload_is_in_effect_at_once_while_a_producer_is_blocked(
-    make: Callable[..., Publisher], tuned: BrokerProcess, control: ControlClient, tmp_path: Path
+    make: Callable[..., Publisher], tuned: BrokerProcess, control: sync.Connection, tmp_path: Path
 ) -> None:
     file = tmp_path / "penstock.toml"
     publisher = make(tuned, "orders.eu")
@@ -372,7 +373,7 @@ def test_reload_is_in_effect_at_once_while_a_producer_is_blocked(
     ],
 )
 def test_file_that_cannot_be_meant_leaves_the_old_settings_and_its_line_is_logged(
-    make: Callable[..., Publisher], tuned: BrokerProcess, control: ControlClient, tmp_path: Path, text: str, said: str
+    make: Callable[..., Publisher], tuned: BrokerProcess, control: sync.Connection, tmp_path: Path, text: str, said: str
 ) -> None:
     file = tmp_path / "penstock.toml"
     make(tuned, "q", **{"capacity-messages": 100})
@@ -381,24 +382,24 @@ def test_file_that_cannot_be_meant_leaves_the_old_settings_and_its_line_is_logge
     assert said in logged
     assert str(file) in logged
     assert control.settings() == [{"scope": "queue", "pattern": "q", "command": {}, "file": {"stop-messages": "50"}}]
-    assert control.why("q")["stop"]["messages"] == 50
+    assert control.why("q").raw["stop"]["messages"] == 50
 
 
 def test_what_was_set_by_command_survives_a_reload_and_beats_the_file(
-    make: Callable[..., Publisher], tuned: BrokerProcess, control: ControlClient, tmp_path: Path
+    make: Callable[..., Publisher], tuned: BrokerProcess, control: sync.Connection, tmp_path: Path
 ) -> None:
     file = tmp_path / "penstock.toml"
     make(tuned, "q")
     control.set("queue", "q", {"capacity-messages": 10})
     logged = reload(tuned, file, '[queue."q"]\ncapacity-messages = 99\n', "stay and take precedence over the file")
     assert "is in effect" in logged
-    assert control.why("q")["capacity"]["messages"] == 10
+    assert control.why("q").raw["capacity"]["messages"] == 10
     assert control.set("queue", "q", {"capacity-messages": 11})["sentences"] == [
         "queue 'q' matches q",
         "capacity-messages takes precedence over the settings file for queue 'q', until it is unset",
     ]
     assert "is in effect again" in control.unset("queue", "q")["sentences"][1]
-    assert control.why("q")["capacity"]["messages"] == 99
+    assert control.why("q").raw["capacity"]["messages"] == 99
     with pytest.raises(ControlError, match="not set by command but by the settings file"):
         control.unset("queue", "q")
 

@@ -15,8 +15,8 @@ from bench.brokers import INTERPRETED
 from compat import control, golang, suites
 from compat.nodes import PenstockBroker
 from compat.substitutions import SourcesUnavailable, Substitution, substitute
-from penstock.client import Connection
 from tests.support.brokers import PATIENCE, eventually
+from tests.support.raw_channel import Connection
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,9 @@ from demo import data
 from demo.children import Children
 from demo.clients import CLIENTS
 from demo.report import ledger
-from penstock.client import Connection, ControlClient, Parameters
+from penstock.sync import connect
 from tests.support.brokers import PATIENCE
+from tests.support.raw_channel import Connection
 
 FEW = 3_000
 CAPACITY = 64 * 1024
@@ -29,9 +30,9 @@ def url(tmp_path: Path) -> Iterator[str]:
 
 def consumed(url: str, queue: str, count: int, found: list[bytes]) -> None:
     """Consume, but not before somebody is blocked."""
-    with Connection(Parameters.from_url(url)) as connection:
-        with ControlClient(connection) as control:
-            while not control.why(queue)["blocked"]:
+    with Connection(url) as connection:
+        with connect(url, protocol="amqp091") as control:
+            while not control.why(queue).raw["blocked"]:
                 time.sleep(0.01)  # nobody tells when
         channel = connection.channel()
         channel.consume(queue, no_ack=True)
@@ -48,13 +49,13 @@ def test_client_that_is_held_again_and_again_loses_and_doubles_nothing(url: str,
     _columns, lines = data.read()
     told: list[tuple[int, int]] = []
     found: list[bytes] = []
-    with Connection(Parameters.from_url(url)) as connection, ControlClient(connection) as control:
+    with Connection(url) as connection, connect(url, protocol="amqp091") as control:
         connection.channel().queue_declare("q", arguments={"capacity-bytes": CAPACITY, "hold-deadline": 0})
         consumer = threading.Thread(target=consumed, args=(url, "q", FEW, found), daemon=True)
         consumer.start()
         CLIENTS[client](f"{url}/%2F", "q", lines[:FEW], lambda *numbers: told.append(numbers))
         consumer.join(200)
-        view = control.why("q")
+        view = control.why("q").raw
     assert Counter(found) == Counter(lines[:FEW])
     assert told[-1] == (FEW, FEW)
     assert view["highest"]["bytes"] <= CAPACITY

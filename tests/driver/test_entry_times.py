@@ -18,7 +18,7 @@ from penstock.driver.entry_times import (
     Debt,
     EntryClock,
 )
-from penstock.flow.work import TURN, Steps
+from penstock.flow.work import SHARE, TURN, Steps
 from penstock.log_ids import LONG_ENTRY
 from penstock.protocols.common.log_line import LogLine
 from tests.support.driven_connection import Dialogue, make_driver, publish
@@ -101,7 +101,7 @@ def test_input_of_a_charged_client_rests_and_then_goes_on() -> None:
     driver.receive(client.connection, declarations(1, "slow"), machine.wall)
     driver.receive(client.connection, declarations(1, "later"), machine.wall)
     turn(driver)
-    driver.begin_turn(machine.wall)
+    driver.serve(machine.wall)
     driver.run_turn()
     assert "later0" not in queues
     assert client.connection.input_paused
@@ -110,10 +110,10 @@ def test_input_of_a_charged_client_rests_and_then_goes_on() -> None:
     due = driver.next_deadline()
     assert due == pytest.approx(START + REST * LONG_S, rel=0.01)
     machine.wall = due
-    driver.begin_turn(due)
+    driver.serve(due)
     driver.run_turn()
     driver.end_turn(0.0, due)
-    driver.begin_turn(due)
+    driver.serve(due)
     assert "later0" in queues
     assert client.connection.busy == 0
 
@@ -161,8 +161,8 @@ def test_work_of_the_same_turn_before_an_entry_is_not_charged_to_it() -> None:
         driver.scheduler.receive(client.connection, declarations(1, "q"))
     assert all(client.connection.in_line for client in clients)
     driver.scheduler.begin_turn()
-    machine.takes = [(0.007, 0.007)] * 3 + [(LONG_S, 0.0)]
-    assert len(driver.begin_turn(machine.wall)) == 4
+    machine.takes = [(0.001, 0.007)] * 3 + [(LONG_S, 0.0)]
+    assert len(driver.serve(machine.wall)) == 4
     assert [line.text for line in lines(driver)] == []
 
 
@@ -177,6 +177,41 @@ def test_entry_may_take_several_times_what_its_units_say() -> None:
     machine.takes = [(seconds, seconds)]
     driver.receive(client.connection, declarations(100, "b"), machine.wall)
     assert [line.text for line in lines(driver)] == []
+
+
+def test_turn_ends_when_its_clients_have_taken_the_time_of_its_units_however_few_were_counted() -> None:
+    driver, machine = slow_driver()
+    clients = [Dialogue(driver) for _ in range(20)]
+    turn(driver)
+    for client in clients:
+        for name in "ab":
+            driver.scheduler.receive(client.connection, declarations(1, name))
+    served: list[int] = []
+    while driver.scheduler.begin_turn():
+        machine.takes = [(0.0015, 0.0015)] * len(clients)
+        served.append(len(driver.serve(machine.wall)))
+    assert TURN * UNIT_S == 0.008
+    assert served == [6, 6, 6, 2]
+    assert lines(driver) == [], "none took long by itself"
+
+
+def test_job_has_the_time_of_its_share_however_few_units_it_counts() -> None:
+    driver, machine = slow_driver()
+    steps: list[int] = []
+
+    def job() -> Steps[None]:
+        for number in range(20):
+            machine.takes = [(0.001, 0.001)]
+            steps.append(number)
+            yield
+
+    driver.start(job())
+    found: list[int] = []
+    while driver.run_turn():
+        found.append(len(steps))
+    assert SHARE * UNIT_S == 0.0025
+    assert found[:3] == [3, 6, 9]
+    assert len(steps) == 20
 
 
 def test_client_of_a_job_rests_after_it() -> None:
@@ -199,7 +234,7 @@ def test_client_of_a_job_rests_after_it() -> None:
 
 def test_what_nobody_asked_for_is_counted_without_a_name() -> None:
     driver, machine = slow_driver()
-    driver.begin_turn(machine.wall)
+    driver.serve(machine.wall)
     machine.takes = [(LONG_S, LONG_S)]
     driver.run_turn()
     (line,) = lines(driver)

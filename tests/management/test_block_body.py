@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from librt.strings import BytesWriter
 
-from penstock.client import Connection, ControlClient, Publisher
 from penstock.core.large_bodies import LargeBodies, PieceListener, Span
 from penstock.core.large_content import large_content
 from penstock.core.message import Envelope, Message
@@ -21,8 +20,9 @@ from penstock.management.arrow_blocks import encode_block
 from penstock.management.block_body import BlockBody
 from penstock.protocols.amqp091.message_format import Amqp091Format
 from penstock.protocols.amqp10.message_format import Amqp10Format
+from penstock.sync import connect
 from penstock.wire.amqp091.codec import Properties
-from tests.support.brokers import PATIENCE, BrokerProcess, serving, some_name
+from tests.support.brokers import BrokerProcess, serving, some_name
 
 FORMATS = MessageFormats()
 FORMATS.add(Amqp091Format())
@@ -88,10 +88,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 def filled(url: str) -> str:
     name = some_name("blocks")
-    with Connection(url) as connection:
-        connection.channel().queue_declare(name)
-        with Publisher(connection, routing_key=name) as publisher:
-            publisher.publish(BODIES)
+    with connect(url, protocol="amqp091") as connection:
+        connection.declare_queue(name, durable=False)
+        connection.publisher(name, durable=False).send_many(BODIES)
     return name
 
 
@@ -106,11 +105,11 @@ def bodies_in(block: bytes | memoryview) -> list[bytes]:
 
 def test_messages_that_are_settled_while_their_block_is_on_its_way_are_in_it(broker: BrokerProcess) -> None:
     name = filled(broker.url)
-    with Connection(broker.url) as connection, ControlClient(connection, timeout=PATIENCE) as control:
-        token = control.attach(name, [name]).token
+    with connect(broker.url, protocol="amqp091") as control:
+        token = control.attach_cursor(name, [name]).token
         first = control.send_range(name, token, name, 0, 40, rows=40, bytes=1 << 20)
         again = control.send_range(name, token, name, 0, 40, rows=40, bytes=1 << 20, columns=["value"])
-        assert control.settle(name, token, {name: 40}) == {name: 40}
+        assert control.settle_cursor(name, token, {name: 40}) == {name: 40}
         assert bodies_in(control.receive_block(first)) == BODIES
         assert bodies_in(control.receive_block(again)) == BODIES
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.management.flow_log_records import RECORDS_KEPT, Recorder
+from penstock.management.flow_log_records import RECENT, RECORDS_KEPT, WATCH_PAGE, Recorder
 from tests.support.broker_fixture import House
 from tests.support.sender_links import Link, run_until_quiet
 
@@ -78,3 +78,17 @@ def test_flow_log_records_the_credit_of_a_sender_that_is_blocked() -> None:
         recorder.record(effect)
     blocked = [record for record in recorder.take() if record["event"] == "blocked"]
     assert [blocked[-1][name] for name in ("granted", "used", "drained", "moved", "idle")] == [10, 3, 7, 0, 0]
+
+
+def test_watch_has_the_last_records_page_by_page_and_counts_those_that_are_gone() -> None:
+    recorder = Recorder(House().broker)
+    assert recorder.since(0) == ([], 0)
+    for _ in range(RECENT + 10):
+        recorder.setting("queue 'a'", "set by somebody")
+    recorder.take()
+    records, end = recorder.since(3)
+    assert (records[0]["event"], records[0]["count"], len(records), end) == ("lost", 7, WATCH_PAGE + 1, 10 + WATCH_PAGE)
+    records, end = recorder.since(end)
+    assert [record["event"] for record in records] == ["setting"] * WATCH_PAGE
+    assert recorder.since(RECENT + 10) == ([], RECENT + 10)
+    assert recorder.since(RECENT + 1_000) == ([], RECENT + 10)

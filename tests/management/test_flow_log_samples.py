@@ -67,6 +67,14 @@ def test_samples_are_written_each_second_while_a_gate_blocks_producers() -> None
     for _ in range(3):
         (depth,) = of(later(house, sampler), "depth")
         assert (depth["messages"], depth["blocked"], depth["seconds"]) == (1, 1, 1.0)
+        assert depth["held_messages"] == 1
+    house.publish(producer, "a", 100)
+    house.publish(house.producer("q"), "a", 100)
+    (depth,) = of(later(house, sampler), "depth")
+    assert (depth["blocked"], depth["held_messages"]) == (2, 3)
+    house.take("a")
+    (depth,) = of(later(house, sampler), "depth")
+    assert (depth["in_messages"], depth["held_messages"]) == (1, 2), "what it took is held no more"
 
 
 def test_samples_count_no_message_that_was_there_before() -> None:

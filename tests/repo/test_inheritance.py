@@ -35,6 +35,8 @@ DEEP = {
     "Receiver091": "one protocol of a receiver",
     "Receiver10": "the other one",
     "PublisherLink": "a link of a publisher, which its session knows without its protocol's publisher",
+    "Requester091": "one protocol of a requester",
+    "Requester10": "the other one",
     "Why": "a request of the client whose answer goes to a publisher",
     "Begin": "likewise, for its lane",
     "TrackedMessage": "each level adds slots that plain messages do not pay for",

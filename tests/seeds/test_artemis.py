@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.client import Connection
 from tests.support.brokers import BrokerProcess, eventually, in_background, some_name
 from tests.support.checklist_clients import OVERHEAD, Board, Consumer, Producer, Taker
 from tests.support.commands import run
+from tests.support.raw_channel import Connection
 from tests.support.raw_client import open_peer, publish_frames
 
 if TYPE_CHECKING:
@@ -268,7 +268,7 @@ def test_connection_is_not_overloaded(
             channel.qos(0)
 
     with in_background(publish):
-        eventually(lambda: [c for c in board.control.listed("connections") if c["penstock"]["paused"]], "a pause")
+        eventually(lambda: [c for c in board.control.list("connections") if c["penstock"]["paused"]], "a pause")
         assert taker(name).take(1000) == list(range(1000))
 
 

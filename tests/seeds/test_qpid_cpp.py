@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.client import Connection
 from tests.support.brokers import BrokerProcess, eventually, serving
 from tests.support.checklist_clients import OVERHEAD, Board, Consumer, Producer, Taker
+from tests.support.raw_channel import Connection
 
 if TYPE_CHECKING:
     from tests.support.proton_links import ProtonClient

@@ -11,10 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from pamqp import commands
 
-from penstock.client import Connection, Publisher
+from penstock.sync import connect
 from tests.support.brokers import BrokerProcess, eventually, in_background
 from tests.support.checklist_clients import OVERHEAD, Board, Consumer, Producer, Taker
 from tests.support.commands import run
+from tests.support.raw_channel import Connection
 from tests.support.raw_client import CAPABILITIES, Peer, open_peer, publish_frames
 
 pytestmark = pytest.mark.clients
@@ -35,10 +36,8 @@ def test_queue_does_not_grow_when_its_consumer_is_slower_than_its_producer(
     consuming = consumer(name, prefetch=1)
 
     def publish() -> None:
-        with Connection(broker.url) as connection:
-            publisher = Publisher(connection, routing_key=name, window=50)
-            publisher.publish([b"x" * 500] * 100)
-            eventually(lambda: publisher.wait().done, "the confirmations")
+        with connect(broker.url, protocol="amqp091", flow_control_wait_failure=0) as connection:
+            assert connection.publisher(name, window=50, durable=False).send_many([b"x" * 500] * 100).confirmed == 100
 
     def all_came() -> bool:
         consuming.buffers()
@@ -66,7 +65,7 @@ def test_connection_that_floods_is_not_read(
 
     with in_background(publish):
         eventually(
-            lambda: [each for each in board.control.listed("connections") if each["penstock"]["paused"]], "a pause"
+            lambda: [each for each in board.control.list("connections") if each["penstock"]["paused"]], "a pause"
         )
         assert taker(name).take(2000) == list(range(2000))
     assert board.view(name)["highest"]["bytes"] <= 100_000 + 300 * OVERHEAD

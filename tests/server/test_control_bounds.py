@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.client import Connection
-from penstock.client.control import ControlClient
 from penstock.client.errors import ControlError
 from penstock.flow.work import LOOKING_SHARE
 from penstock.management.control_request import IMPORT_OCTETS, REQUEST_OCTETS
 from penstock.management.listing import ITEM_WORK, QUEUES_AT_ONCE
 from penstock.management.paged_list import PAGE_MOST
+from penstock.sync import connect
 from penstock.wire.amqp091.codec import Properties
 from tests.support.brokers import BrokerProcess
 from tests.support.control_requests import request, turns_until_answered, with_queues
@@ -28,23 +27,23 @@ from tests.support.driven_connection import Dialogue, make_driver, publish
 def test_request_that_is_too_large_is_refused_with_its_size_and_the_bound(
     broker: BrokerProcess, operation: str, field: str, size: int, bound: str
 ) -> None:
-    with Connection(broker.url) as connection, ControlClient(connection) as control:
+    with connect(broker.url, protocol="amqp091") as control:
         with pytest.raises(ControlError, match=f"for '{operation}' has {size + len(field) + 7:,} octets; .* {bound}"):
-            control.request(operation, {field: "x" * size})
+            control.request(operation, **{field: "x" * size})
         assert control.status()["version"]
 
 
 def test_request_of_many_values_is_refused(broker: BrokerProcess) -> None:
     too_many = pytest.raises(ControlError, match=r"about 20,00\d values; the most is 10,000")
-    with Connection(broker.url) as connection, ControlClient(connection) as control, too_many:
-        control.request("list", {"kind": [0] * 20_000})
+    with connect(broker.url, protocol="amqp091") as control, too_many:
+        control.request("list", kind=[0] * 20_000)
 
 
 def test_definitions_in_a_request_that_cannot_be_meant_are_refused(broker: BrokerProcess) -> None:
-    with Connection(broker.url) as connection, ControlClient(connection) as control:
+    with connect(broker.url, protocol="amqp091") as control:
         for definitions, reason in ((7, "must be a string"), ("{", "line 1"), ('{"queues":[7]}', "queues.0.")):
             with pytest.raises(ControlError, match=reason):
-                control.request("definitions.import", {"definitions": definitions})
+                control.request("definitions.import", definitions=definitions)
 
 
 def test_what_an_export_lists_is_counted_as_work_so_that_it_takes_slices_of_onlookers() -> None:

@@ -18,8 +18,7 @@ import pika
 import pytest
 from pamqp import commands, frame
 
-from penstock.client import Connection
-from penstock.client.control import ControlClient
+from penstock.sync import connect
 from tests.server.test_durability import LOST, Client, client_of, killed
 from tests.support.brokers import (
     PATIENCE,
@@ -42,8 +41,8 @@ TRIPS = 10
 
 def await_answer_that_waits(broker: BrokerProcess) -> None:
     """Wait until `why` tells of an answer that waits for the disk; asked in milliseconds, for it waits for seconds."""
-    with Connection(broker.url) as connection, ControlClient(connection) as control:
-        eventually(lambda: "1 answer waits for the disk" in str(control.why(user="guest")["sentences"]), "why")
+    with connect(broker.url, protocol="amqp091") as control:
+        eventually(lambda: "1 answer waits for the disk" in str(control.why(user="guest").raw["sentences"]), "why")
 
 
 # A disk that fails
@@ -213,8 +212,7 @@ def test_while_the_disk_is_slow_the_event_loop_is_not(tmp_path: Path, disk: Disk
         disk.fail("slow")
         with (
             client_of(broker) as writing,
-            Connection(broker.url) as connection,
-            ControlClient(connection) as control,
+            connect(broker.url, protocol="amqp091") as control,
         ):
             writer = SlowWriter(writing)
 

@@ -16,13 +16,15 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from penstock.client import Connection
-from penstock.client.control import ControlClient
+from penstock import sync
+from penstock.client.engine.waits import Call
 from penstock.store.sqlite import SqliteStore
+from penstock.sync import connect
 from tests.support.block_encoder import encode_published
 from tests.support.brokers import BrokerProcess, eventually, serving, some_name
 from tests.support.http_client import Web
 from tests.support.pika_helpers import stopped
+from tests.support.raw_channel import Connection
 
 KEPT = pika.BasicProperties(delivery_mode=2)
 LOST = pika.BasicProperties(delivery_mode=1)
@@ -275,7 +277,7 @@ def test_ready_says_where_it_is_kept(tmp_path: Path) -> None:
 class Promoter:
     """A query whose only task stages rows for a durable queue, and whose driver commits them."""
 
-    def __init__(self, control: ControlClient, rows: int) -> None:
+    def __init__(self, control: sync.Connection, rows: int) -> None:
         self.control = control
         self.rows = rows
         self.ids: dict[str, object] = {
@@ -288,26 +290,26 @@ class Promoter:
             "delivery": "transactional",
         }
 
-    def commit(self) -> str:
+    def commit(self) -> Call:
         """Stage what is missing, and ask for the commit; returns the request."""
         task = {**self.ids, "partition": 0, "attempt": 0}
-        begun: Any = self.control.request("sink.begin", task)
+        begun: Any = self.control.request("sink.begin", **task)
         for first in range(0, 0 if begun["promoted"] else self.rows, 5_000):
             rows: list[dict[str, object]] = [{"value": b"%06d" % row} for row in range(first, first + 5_000)]
             where = {"routing_key": "kept", "delivery_mode": 2}
             block = encode_published(rows, where, stage={**task, "row": first})
-            answer: Any = self.control.receive(self.control.send("publish.block", block))
+            answer: Any = self.control.answer(self.control.begin("publish.block", block))
             assert answer["taken"] == 5_000
-        return self.control.send("sink.commit", {**self.ids, "partitions": {"0": 0}})
+        return self.control.begin("sink.commit", {**self.ids, "partitions": {"0": 0}})
 
 
 def test_broker_that_is_killed_during_a_promotion_has_the_whole_batch_or_nothing_of_it(tmp_path: Path) -> None:
     total = 20_000
     data = ("--data", str(tmp_path / "data"))
-    with serving(tmp_path, *data) as broker, Connection(broker.url) as connection, Connection(broker.url) as other:
+    with serving(tmp_path, *data) as broker, Connection(broker.url) as other:
         watching = other.channel()
         watching.queue_declare("kept", durable=True)
-        promoter = Promoter(ControlClient(connection), total)
+        promoter = Promoter(connect(broker.url, protocol="amqp091", reconnect=False), total)
         promoter.commit()
         eventually(lambda: watching.queue_declare("kept", passive=True)[1] >= total // 2, "rows in the queue")
         broker.process.kill()
@@ -315,8 +317,8 @@ def test_broker_that_is_killed_during_a_promotion_has_the_whole_batch_or_nothing
     with serving(tmp_path, *data) as broker, Connection(broker.url) as connection:
         channel = connection.channel()
         assert channel.queue_declare("kept", passive=True)[1] in (0, total)
-        again = Promoter(ControlClient(connection), total)
-        assert again.control.receive(again.commit()) == {"promoted": True}
+        again = Promoter(connect(broker.url, protocol="amqp091"), total)
+        assert again.control.answer(again.commit()) == {"promoted": True}
         assert channel.queue_declare("kept", passive=True)[1] == total
         got = [channel.get("kept", no_ack=True) for _ in range(3)]
         assert [None if each is None else bytes(each.body) for each in got] == [b"000000", b"000001", b"000002"]

@@ -12,10 +12,18 @@ from pamqp import commands
 from penstock.flow.chores import Chore
 from penstock.flow.timers import TimerHandler
 from penstock.server.event_loop import EventLoop, stepped
+from penstock.server.transport import Transport
 from penstock.server.turn_loop import TurnLoop
+from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.codec import method_frame
 from tests.support.brokers import GRACE, eventually, serving
 from tests.support.driven_connection import make_driver
+from tests.support.input_shares import declarations
 from tests.support.raw_client import open_peer, peer_of, publish_frames
+from tests.support.simulated_client import Client
+from tests.support.simulated_loop import SimLoop, simulate
+from tests.support.simulated_network import connect
+from tests.support.simulated_world import World
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -101,3 +109,32 @@ def test_one_turn_is_run_between_two_looks_at_the_sockets(make_loop: type[asynci
 
     with asyncio.Runner(loop_factory=make_loop) as runner:
         assert max(runner.run(watch())) == 1
+
+
+class Noting(Transport):
+    """A transport that notes how many queues there are before each write."""
+
+    notes: asyncio.Queue[int]
+
+    def write(self, data: bytes) -> bool:
+        self.notes.put_nowait(len(self.event_loop.driver.broker.vhosts["/"].queues))
+        return super().write(data)
+
+
+def test_answer_is_written_before_the_input_of_others_that_waits_is_handled() -> None:
+    async def ask(loop: SimLoop) -> None:
+        world = World(loop)
+        hog, victim, seen = world.client("hog"), Client(loop, "victim"), Noting(world.event_loop)
+        seen.notes = asyncio.Queue()
+        connect(loop, seen, victim, 2)
+        await hog.open()
+        await victim.open()
+        seen.notes = asyncio.Queue()
+        queues = world.core.vhosts["/"].queues
+        world.event_loop.received(world.event_loop.transports[1], declarations(4000, "hog"))
+        while len(queues) < 4000:
+            world.event_loop.received(seen, method_frame(1, spec.BASIC_QOS))
+            before = len(queues)
+            assert await seen.notes.get() == before
+
+    simulate(1, ask)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from pamqp import commands
 
+from penstock.sync import connect
 from tests.support.brokers import BrokerProcess, eventually, serving, some_name
 from tests.support.raw_client import BODY, HEADER, METHOD, Peer, method_frame, open_peer, publish_frames, raw_frame
 
@@ -111,12 +112,10 @@ def test_declares_without_end_meet_a_bound_that_names_itself(broker: BrokerProce
 
 def queues_of(broker: BrokerProcess) -> int:
     """The queues of the broker; many while the bound refuses the reply queue of the one who asks."""
-    from penstock.client import Connection
-    from penstock.client.control import ControlClient
     from penstock.client.errors import ChannelClosed
 
     try:
-        with Connection(broker.url) as connection, ControlClient(connection) as control:
+        with connect(broker.url, protocol="amqp091") as control:
             return int(control.status()["queue_count"])
     except ChannelClosed:
         return 200_000

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from penstock.back_end_settings import BackEndSettings
-from penstock.client import Connection
 from penstock.client.errors import LoginRefused
 from penstock.config import load
 from penstock.management.back_end_check import BackEndError
@@ -19,6 +18,7 @@ from penstock.server.broker import Broker
 from penstock.server.http_back_end import ANSWER_OCTETS, AWAY_S, HttpBackEnd
 from tests.support.back_ends import PASSWORDS, BackEndServer, back_end
 from tests.support.http_client import Web
+from tests.support.raw_channel import Connection
 
 
 @pytest.fixture

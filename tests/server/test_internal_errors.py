@@ -14,8 +14,7 @@ import pytest
 from typing_extensions import override
 
 import penstock
-from penstock.client import Connection
-from penstock.client.control import ControlClient
+from penstock import sync
 from penstock.client.errors import ControlError
 from penstock.config import NO_LOG, Settings
 from penstock.protocols import standard_protocols
@@ -74,11 +73,11 @@ async def test_control_and_http_answer_with_an_internal_error(
 def ask(url: str, http_url: str) -> None:
     web = Web(http_url)
     for _ in range(3):
-        with Connection(url) as connection, ControlClient(connection) as control:
+        with sync.connect(url, protocol="amqp091") as control:
             with pytest.raises(ControlError, match="broke off with an internal error \\(LookupError\\)") as failed:
-                control.request("list", {"kind": "connections"})
+                control.request("list", kind="connections")
             assert failed.value.code == 541
-            assert control.request("list", {"kind": "vhosts"})
+            assert control.request("list", kind="vhosts")
         answer = web.ask("GET", "/connections?page=1")
         assert (answer.status, answer.json["error"]) == (500, "internal_error")
         assert "broke off with an internal error (LookupError)" in answer.reason

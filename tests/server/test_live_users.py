@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from penstock.client import Connection
-from penstock.client.control import ControlClient
 from penstock.client.errors import ConnectionClosed
+from penstock.sync import connect
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite, encode_composite
 from penstock.wire.amqp10.frames import SASL_HEADER, frame
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually, penstock_command, serving, some_name
 from tests.support.commands import run
 from tests.support.postgres import cluster, needs_postgres
+from tests.support.raw_channel import Connection
 
 SECRET = "hushhushhush"
 
@@ -55,8 +55,8 @@ def test_salts_of_scram_outlive_the_broker_whoever_exists(store: tuple[str, str]
     settings.write_text("[users]\nada = 'lovelace'\n")
     options = ("--config", str(settings), *store)
     with serving(tmp_path, *options) as broker:
-        with Connection(url_of(broker, "ada", "lovelace")) as connection, ControlClient(connection) as control:
-            control.request("user.declare", {"name": "anna", "tags": []})
+        with connect(url_of(broker, "ada", "lovelace"), protocol="amqp091") as control:
+            control.request("user.declare", name="anna", tags=[])
         before = [salt_of(broker, user) for user in users]
         assert len(set(before)) == 3
     with serving(tmp_path, *options) as broker:
@@ -96,7 +96,7 @@ def test_a_limit_of_queues_does_not_lock_out_the_commands_that_change_it(tmp_pat
         assert "queue limit in vhost '/' (1) is reached" in run(broker, "declare", "queue", "more", code=1)
         assert "only" in run(broker, "list", "queues")
         run(broker, "limits", "set", "vhost", "/", "max-queues=2")
-        with Connection(broker.url) as connection, ControlClient(connection) as control:
+        with connect(broker.url, protocol="amqp091") as control:
             control.status()
             run(broker, "declare", "queue", "more")  # Those for answers do not count.
         run(broker, "limits", "set", "vhost", "/", "max-queues=0")

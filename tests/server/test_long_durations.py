@@ -11,9 +11,8 @@ import pika
 import pytest
 from pika.exceptions import ChannelClosedByBroker
 
-from penstock.client import Connection
-from penstock.client.control import ControlClient
 from penstock.setting_names.setting_value import MILLISECONDS_MAX
+from penstock.sync import connect
 from tests.support.brokers import BrokerProcess, penstock_command, serving
 from tests.support.http_client import Web
 from tests.support.pika_helpers import take
@@ -153,5 +152,5 @@ def test_longest_duration_comes_in_by_every_door_and_outlives_a_restart(tmp_path
 
 
 def shown(broker: BrokerProcess, queue: str) -> dict[str, Any]:
-    with Connection(broker.url) as connection, ControlClient(connection) as control:
+    with connect(broker.url, protocol="amqp091") as control:
         return {each["setting"]: each["value"] for each in control.show("queue", queue)}

@@ -13,9 +13,9 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from penstock.client import Connection, ControlClient
 from penstock.content.trace_context import TraceContext
 from penstock.management.hold_spans import HoldSpan
+from penstock.sync import connect
 from tests.server.http.test_metrics import scrape
 from tests.support.block_encoder import encode_published
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually, in_background, in_process, serving
@@ -186,7 +186,7 @@ def test_row_of_a_block_that_waited_is_a_span(receiver: Receiver, tmp_path: Path
         channel.queue_declare("q", arguments={"capacity-messages": 2, "stop-messages": 1, "resume-messages": 0})
         context = [("traceparent", SAMPLED)]
         rows = [{"value": b"row", "headers": context if row == 2 else None} for row in range(4)]
-        with Connection(broker.url) as connection, ControlClient(connection) as control:
+        with connect(broker.url, protocol="amqp091") as control:
             asked = control.send("publish.block", encode_published(rows, {"routing_key": "q"}))
             drained(broker, channel, "q", 4)
             answer = control.receive(asked)

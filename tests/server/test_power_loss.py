@@ -16,8 +16,8 @@ from typing import Final
 import pytest
 
 import penstock
-from penstock.client import Channel, Connection, Properties, Publisher
 from penstock.config import NO_LOG, Settings
+from penstock.content.properties import Properties
 from penstock.errors import StoreError
 from penstock.protocols.amqp091.content_frames import body_of
 from tests.profiles import thorough
@@ -25,6 +25,7 @@ from tests.support import disk_recording
 from tests.support.brokers import serving
 from tests.support.disk_recording import Marks, Record
 from tests.support.power_failure import fail_everywhere, in_memory
+from tests.support.raw_channel import Channel, Connection
 from tests.support.simulated_disk import Disk, Left, put
 
 BATCHES: Final = 20
@@ -50,19 +51,21 @@ class Client:
     def work(self, chance: random.Random) -> None:
         self._channel.queue_declare("q", durable=True)
         self._marks.put("declared", 0)
-        with Publisher(self._connection, "", "q") as publisher:
-            for _ in range(BATCHES):
-                self._publish(publisher, chance)
-                for _ in range(chance.randint(0, min(6, self._sent - self._taken))):
-                    self._take()
+        self._channel.confirm_select()
+        for _ in range(BATCHES):
+            self._publish(chance)
+            for _ in range(chance.randint(0, min(6, self._sent - self._taken))):
+                self._take()
 
-    def _publish(self, publisher: Publisher, chance: random.Random) -> None:
+    def _publish(self, chance: random.Random) -> None:
         numbers = range(self._sent + 1, self._sent + 1 + chance.randint(1, 5))
         self._sent = numbers[-1]
         self._marks.put("sent", self._sent)
-        publisher.publish([body(number, chance.choice(SIZES)) for number in numbers], properties=KEPT)
-        while not publisher.wait().done:
-            pass
+        for number in numbers:
+            self._channel.publish(body(number, chance.choice(SIZES)), routing_key="q", properties=KEPT)
+        confirms = self._channel.confirms
+        assert confirms is not None
+        self._connection.wait_for(lambda: confirms.outstanding == 0, "the confirmations")
         self._marks.put("confirmed", self._sent)
 
     def _take(self) -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.client import Connection
 from penstock.server.service_manager import INTERVAL_S, ServiceManager
 from tests.support.brokers import GRACE, serving
+from tests.support.raw_channel import Connection
 
 
 class Manager:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from penstock.cli.feed import Feed
-from penstock.client.parameters import Parameters
+from penstock.client.options import Options
 from penstock.flow.work import LOOKING_SHARE
 from penstock.server.http import get_messages
 from penstock.server.slices import Slices
@@ -91,6 +91,6 @@ async def test_answer_of_an_onlooker_is_made_between_the_turns_of_clients() -> N
 
 
 def top(url: str) -> None:
-    feed = Feed(Parameters.from_url(url))
+    feed = Feed(Options(url, {}))
     assert len(feed.ask("top", {"count": 100})["items"]) == 100
     feed.close()

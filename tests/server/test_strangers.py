@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.client import Connection
 from penstock.client.errors import ConnectError
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually, penstock_command, serving
 from tests.support.http_client import Web
+from tests.support.raw_channel import Connection
 
 MORE = re.compile(r"\(and ([\d,]+) more since the last such line\)$")
 LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} ")

@@ -8,9 +8,9 @@ from contextlib import closing
 
 import pytest
 
-from penstock.client import Connection
 from penstock.client.errors import LoginRefused
 from tests.support.brokers import BrokerProcess, serving
+from tests.support.raw_channel import Connection
 from tests.support.raw_client import Peer
 from tests.support.tokens import pem, rsa_key, token
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from penstock.access.operations import CONTROL
-from penstock.client import Connection
-from penstock.client.control import ControlClient
 from penstock.client.errors import ControlError
+from penstock.sync import connect
 from tests.support.brokers import BrokerProcess, penstock_command, serving, some_name
 from tests.support.http_client import Web
+from tests.support.raw_channel import Connection
 
 OPERATIONS = (
     ("block", {"queue": "orders"}),
@@ -69,11 +69,10 @@ def as_user(broker: BrokerProcess, user: str, password: str) -> str:
 @pytest.mark.parametrize(("operation", "arguments"), OPERATIONS, ids=[operation for operation, _ in OPERATIONS])
 def test_control_operation_needs_its_tag(shared: BrokerProcess, operation: str, arguments: dict[str, object]) -> None:
     with (
-        Connection(as_user(shared, "bob", "b")) as connection,
-        ControlClient(connection) as control,
+        connect(as_user(shared, "bob", "b"), protocol="amqp091") as control,
         pytest.raises(ControlError) as refused,
     ):
-        control.request(operation, arguments)
+        control.request(operation, **arguments)
     assert refused.value.code == 403
     tag = CONTROL[operation].tag
     assert f"control operation '{operation}' needs the tag {tag}, which user 'bob'" in str(refused.value)
@@ -81,7 +80,7 @@ def test_control_operation_needs_its_tag(shared: BrokerProcess, operation: str, 
 
 @pytest.mark.parametrize(("user", "password"), [("ada", "a"), ("guest", "guest")])
 def test_the_first_user_and_guest_on_this_machine_may_use_them(shared: BrokerProcess, user: str, password: str) -> None:
-    with Connection(as_user(shared, user, password)) as connection, ControlClient(connection) as control:
+    with connect(as_user(shared, user, password), protocol="amqp091") as control:
         control.block("queue", "orders", "a test")
         assert control.status()["queues"]
         control.unblock("queue", "orders")
@@ -89,15 +88,18 @@ def test_the_first_user_and_guest_on_this_machine_may_use_them(shared: BrokerPro
 
 def test_every_user_may_read_queues_by_cursor(shared: BrokerProcess) -> None:
     name = some_name("q")
-    with Connection(as_user(shared, "bob", "b")) as connection, ControlClient(connection) as control:
+    with (
+        Connection(as_user(shared, "bob", "b")) as connection,
+        connect(as_user(shared, "bob", "b"), protocol="amqp091") as control,
+    ):
         channel = connection.channel()
         channel.queue_declare(name)
         channel.publish(b"one", routing_key=name)
-        attached = control.attach("reader", [name])
-        plan = control.plan("reader", attached.token, {name: 0}, wait_ms=10_000)
+        attached = control.attach_cursor("reader", [name])
+        plan = control.plan_batch("reader", attached.token, {name: 0}, wait=0.01_000)
         assert plan.rows == 1
-        assert control.range("reader", attached.token, name, 0, plan.end[name], rows=10, bytes=1000)
-        assert control.settle("reader", attached.token, plan.end) == {name: plan.end[name]}
+        assert control.read_range("reader", attached.token, name, 0, plan.end[name], rows=10, bytes=1000)
+        assert control.settle_cursor("reader", attached.token, plan.end) == {name: plan.end[name]}
         control.delete_cursor("reader")
 
 
@@ -145,5 +147,5 @@ def test_wrong_passwords_by_http_count_with_those_of_amqp(tmp_path: Path) -> Non
         statuses = [Web(broker.http, "guest", "wrong").ask("GET", "/whoami").status for _ in range(5)]
         assert statuses == [401] * 5
         assert Web(broker.http).ask("GET", "/whoami").status == 200
-        with Connection(broker.url) as connection, ControlClient(connection) as control:
+        with connect(broker.url, protocol="amqp091") as control:
             assert control.status()["queues"] is not None

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from pamqp import commands
 
-from penstock.client import Connection
-from penstock.client.control import ControlClient
+from penstock import sync
 from penstock.client.errors import ControlError
+from penstock.sync import connect
 from tests.support.brokers import BrokerProcess, eventually, penstock_command, serving
 from tests.support.raw_client import Peer, open_peer, publish_frames
 
@@ -21,8 +21,8 @@ PRODUCERS = 30
 
 
 @pytest.fixture
-def control(own_broker: BrokerProcess) -> Iterator[ControlClient]:
-    with Connection(own_broker.url) as connection, ControlClient(connection) as control:
+def control(own_broker: BrokerProcess) -> Iterator[sync.Connection]:
+    with connect(own_broker.url, protocol="amqp091") as control:
         yield control
 
 
@@ -44,7 +44,7 @@ def refused(broker: BrokerProcess, *words: str) -> str:
 
 
 def test_connection_a_channel_and_a_user_say_what_blocks_them_and_what_their_consumers_lack(
-    own_broker: BrokerProcess, control: ControlClient
+    own_broker: BrokerProcess, control: sync.Connection
 ) -> None:
     with open_peer(own_broker, properties={}) as peer:
         declare(peer, "orders", capacity_messages=4, stop_messages=2, resume_messages=0, hold_deadline=0)
@@ -54,7 +54,7 @@ def test_connection_a_channel_and_a_user_say_what_blocks_them_and_what_their_con
         peer.ask(2, commands.Basic.Consume(queue="empty", consumer_tag="idle"), commands.Basic.ConsumeOk)
         peer.say(b"".join(publish_frames(1, "", "orders", b"x") for _ in range(6)))
         answer = eventually(
-            lambda: (found := control.why(channel="2/1"))["publishing"]["held"]["messages"] and found, "it"
+            lambda: (found := control.why(channel="2/1").raw)["publishing"]["held"]["messages"] and found, "it"
         )
         name = answer["channel"].removesuffix("/ch:1")
         blocked = rf"{re.escape(name)}/ch:1 is blocked \d+\.\d s by queue orders: 4 messages > stop 2 \(opens at 0\), "
@@ -81,18 +81,18 @@ def test_connection_a_channel_and_a_user_say_what_blocks_them_and_what_their_con
         assert whole["gate"]["producers"] == whole["blocked"]
         assert whole["highest"] == {"messages": 4, "bytes": 972}
         assert whole["waits_for"] == []
-        (idle_view,) = control.why("empty")["waits_for"]
+        (idle_view,) = control.why("empty").raw["waits_for"]
         assert (idle_view["consumer"], idle_view["obstacles"]) == ("idle", ["the queue is empty"])
 
 
 def test_reason_of_connection_blocked_is_what_why_says_and_until_when(
-    own_broker: BrokerProcess, control: ControlClient
+    own_broker: BrokerProcess, control: sync.Connection
 ) -> None:
     with open_peer(own_broker) as peer:
         declare(peer, "orders", capacity_messages=4, stop_messages=2)
         peer.say(b"".join(publish_frames(1, "", "orders", b"x") for _ in range(3)))
         told = peer.expect(0, commands.Connection.Blocked).reason
-        (sentence, _) = control.why("orders")["sentences"]
+        (sentence, _) = control.why("orders").raw["sentences"]
         told, semicolon, until = told.partition("; ")
         assert (semicolon, until) == ("; ", "what is held for 30 s is refused")
         assert re.sub(r"\d+\.\d s", "T", sentence).endswith(f"is blocked T by {re.sub(r'[0-9.]+ s$', 'T', told)}")
@@ -114,10 +114,10 @@ def test_answer_is_bounded_names_who_waits_longest_and_counts_the_others(own_bro
         assert len(sentences) == 10
         assert rest == f"and {PRODUCERS - 10} more blocks"
         assert waits == "queue orders has no consumer"
-        with Connection(own_broker.url) as connection, ControlClient(connection) as control:
-            answer = control.why(user="guest")
+        with connect(own_broker.url, protocol="amqp091") as control:
+            answer = control.why(user="guest").raw
             assert (len(answer["connections"]), answer["more_connections"]) == (20, PRODUCERS - 20)
-            assert control.why("orders")["gate"]["blocked"] == PRODUCERS
+            assert control.why("orders").raw["gate"]["blocked"] == PRODUCERS
 
 
 def test_paused_connection_says_so(own_broker: BrokerProcess) -> None:
@@ -134,7 +134,7 @@ def test_paused_connection_says_so(own_broker: BrokerProcess) -> None:
         )
 
 
-def test_what_is_not_there_is_named(own_broker: BrokerProcess, control: ControlClient) -> None:
+def test_what_is_not_there_is_named(own_broker: BrokerProcess, control: sync.Connection) -> None:
     assert "no queue 'orders' in vhost '/'" in refused(own_broker, "orders")
     assert "no connection '77'; the first of 2 are con:1(guest@" in refused(own_broker, "--connection", "77")
     assert "con:1(guest@" in refused(own_broker, "--channel", "con:1/ch:9")
@@ -144,20 +144,20 @@ def test_what_is_not_there_is_named(own_broker: BrokerProcess, control: ControlC
     with pytest.raises(
         ControlError, match="name exactly one of queue, connection, channel, link, user; given are queue, user"
     ):
-        control.request("why", {"queue": "a", "user": "b"})
+        control.request("why", queue="a", user="b")
     done = penstock_command("why", "orders", "--user", "guest", "--url", own_broker.url)
     assert done.returncode == 2
     assert "give only one of QUEUE, --connection, --channel, --link and --user" in done.stderr
 
 
 def test_why_without_a_name_says_who_is_blocked_everywhere_and_what_to_do(
-    own_broker: BrokerProcess, control: ControlClient
+    own_broker: BrokerProcess, control: sync.Connection
 ) -> None:
     assert said(own_broker) == ["nobody is blocked"]
     with open_peer(own_broker, properties={}) as peer:
         declare(peer, "orders", capacity_messages=4, stop_messages=2, resume_messages=0, hold_deadline=0)
         peer.say(b"".join(publish_frames(1, "", "orders", b"x") for _ in range(6)))
-        eventually(lambda: control.why()["gates"] or None, "it is blocked")
+        eventually(lambda: control.why().raw["gates"] or None, "it is blocked")
         first, *rest = said(own_broker)
         assert re.match(r"con:\d+\(.*\)/ch:1 is blocked \d+\.\d s by queue orders: 4 messages > stop 2", first)
         assert rest == [
@@ -170,7 +170,7 @@ def test_why_without_a_name_says_who_is_blocked_everywhere_and_what_to_do(
 
 
 def test_operators_gate_and_a_rate_are_spoken_of_in_their_own_words(
-    own_broker: BrokerProcess, control: ControlClient
+    own_broker: BrokerProcess, control: sync.Connection
 ) -> None:
     with open_peer(own_broker, properties={}) as peer:
         declare(peer, "orders")
@@ -184,7 +184,7 @@ def test_operators_gate_and_a_rate_are_spoken_of_in_their_own_words(
             r"closed for \d+\.\d s; 1 publish is held \(243 bytes\)",
             sentence,
         )
-        assert control.why("orders")["gates"][0]["kind"] == "operator"
+        assert control.why("orders").raw["gates"][0]["kind"] == "operator"
         (line,) = own_broker.await_logged("PST-1005")
         assert line.endswith("[operator(queue orders)] PST-1005 : Blocked by the operator : stock-taking")
 

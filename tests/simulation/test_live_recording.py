@@ -13,9 +13,10 @@ import pika  # type: ignore[import-untyped]
 import pytest
 from click.testing import CliRunner
 
+import penstock.sync
 from penstock import flowlog
 from penstock.cli import main
-from penstock.client import Connection, ConnectionClosed, Parameters, Publisher
+from penstock.client.errors import ConnectionClosed
 from penstock_simulation.recording import record
 from tests.support.brokers import serving
 
@@ -23,10 +24,12 @@ WINDOW, STEP = 30, 10
 ARGUMENTS = {"capacity-messages": 200, "stop-messages": 160, "resume-messages": 100}
 
 
-def publish(publisher: Publisher) -> None:
+def publish(port: int) -> None:
+    connection = penstock.sync.connect(f"amqp://127.0.0.1:{port}", protocol="amqp091", flow_control_wait_failure=0)
+    publisher = connection.publisher("q", window=WINDOW, durable=False)
     with suppress(ConnectionClosed):
         while True:
-            publisher.publish([bytes(500)] * 5)
+            publisher.send_many([bytes(500)] * 5)
 
 
 def consume(channel: Any, log: Path) -> None:
@@ -47,14 +50,7 @@ def test_replay_of_an_overload_has_its_window_its_steps_its_crossings_and_its_cl
         link = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.port, heartbeat=0))
         channel = link.channel()
         channel.queue_declare("q", arguments=ARGUMENTS)
-        producers = [
-            threading.Thread(
-                target=publish,
-                args=[Publisher(Connection(Parameters("127.0.0.1", broker.port)), routing_key="q", window=WINDOW)],
-                daemon=True,
-            )
-            for _ in range(2)
-        ]
+        producers = [threading.Thread(target=publish, args=[broker.port], daemon=True) for _ in range(2)]
         for each in producers:
             each.start()
         consume(channel, log)

@@ -18,9 +18,7 @@ import pika
 import pytest
 
 from bench.crash_spark.query import CONF
-from pyspark_penstock.reader import PenstockStreamReader
 from tests.support.brokers import serving
-from tests.support.spark_readers import stopped_readers
 
 _numbers = itertools.count(1)
 
@@ -136,8 +134,8 @@ def close_links() -> None:
 
     for link in connections._links.values():
         link.close()
-    for channel in connections._block_channels.values():
-        channel.connection.close()
+    for connection in connections._block_connections.values():
+        connection.close()
 
 
 @pytest.fixture
@@ -148,8 +146,10 @@ def second_broker() -> Iterator[RunningBroker]:
 
 
 @pytest.fixture
-def open_reader() -> Iterator[Callable[..., PenstockStreamReader]]:
+def open_reader() -> Iterator[Callable[..., Any]]:
     """Readers of the source `penstock` for a broker, by their options; they are stopped at the end."""
+    from tests.support.spark_readers import stopped_readers  # An older PySpark has no readers of streams.
+
     with stopped_readers() as make:
         yield make
 

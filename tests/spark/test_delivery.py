@@ -6,7 +6,7 @@ import threading
 import pyarrow as pa
 import pytest
 
-from penstock.client import ConnectionClosed
+from penstock.client.errors import ConnectionClosed
 from pyspark_penstock import delivery as delivery_module
 from pyspark_penstock.connections import BrokerLink
 from pyspark_penstock.delivery import (

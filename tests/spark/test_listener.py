@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from penstock import flowlog
-from penstock.client import Connection, ControlClient, Parameters
+from penstock.sync import connect
 from pyspark_penstock import ProgressListener, listener
 from pyspark_penstock.errors import OptionError
 from tests.spark.conftest import until
@@ -27,13 +27,13 @@ def query(broker):
 
 def read(broker, queue, query):
     host, port = broker.address.split(":")
-    with Connection(Parameters(host, int(port))) as connection, ControlClient(connection) as control:
-        token = control.attach("billing", [queue]).token
-        control.plan("billing", token, {queue: 0}, rows=3)
+    with connect(f"amqp://{host}:{port}", protocol="amqp091") as control:
+        token = control.attach_cursor("billing", [queue]).token
+        control.plan_batch("billing", token, {queue: 0}, rows=3)
         control.request(
             "cursor.range", {"cursor": "billing", "token": token, "queue": queue, "lo": 0, "hi": 3, "query": query}
         )
-        control.settle("billing", token, {queue: 3})
+        control.settle_cursor("billing", token, {queue: 3})
 
 
 def progressed(query: str, name: str | None = None, batch: int = 7):

@@ -7,8 +7,9 @@ import pika
 import pytest
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
-from penstock.client import Connection, ControlClient, ControlError, Parameters
+from penstock.client.errors import ControlError
 from penstock.content.header_values import headers_from_json
+from penstock.sync import connect
 from pyspark_penstock.batch import PenstockBatchReader
 from pyspark_penstock.batch_options import batch_options
 from pyspark_penstock.errors import BrokerUnreachable, CursorError
@@ -233,11 +234,11 @@ def test_query_waits_until_the_connection_of_a_killed_driver_closes(broker, read
 def test_question_that_waits_when_another_query_attaches_is_answered_at_once(broker):
     queue = broker.declare()
     host, port = broker.address.split(":")
-    with Connection(Parameters(host, int(port))) as connection, ControlClient(connection) as control:
-        token = control.attach("app", [queue]).token
+    with connect(f"amqp://{host}:{port}", protocol="amqp091") as control:
+        token = control.attach_cursor("app", [queue]).token
         request = {"cursor": "app", "token": token, "start": {queue: 0}, "wait_ms": 60_000}
         waiting = control.send("cursor.plan", request)
-        control.attach("app", [queue])
+        control.attach_cursor("app", [queue])
         with pytest.raises(ControlError, match="fenced"):
             control.receive(waiting, 45)  # Its minute is not over.
 

@@ -5,7 +5,7 @@ import traceback
 
 import pytest
 
-from penstock.client import ControlError
+from penstock.client.errors import ControlError
 from pyspark_penstock.errors import BlockError, CursorError
 from pyspark_penstock.sentences import sentence_first, sentence_of
 

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import penstock
-from penstock.client import Connection
-from penstock.client.control import ControlClient
+from penstock.sync import connect
 from tests.support.forked_penstock import ForkedProcess, forked
+from tests.support.raw_channel import Connection
 
 T = TypeVar("T")
 
@@ -137,8 +137,8 @@ class BrokerProcess:
 
     def queue(self, name: str) -> dict[str, Any]:
         """Return a queue as `penstock why` sees it; the asking connection leaves no trace."""
-        with Connection(self.url) as connection, ControlClient(connection) as control:
-            return control.why(name)
+        with connect(self.url, protocol="amqp091") as control:
+            return control.why(name).raw
 
     def why(self, name: str) -> str:
         """Return what the command `penstock why` prints about a queue."""

@@ -13,10 +13,10 @@ from typing import Any, Self
 import pika
 from pika.adapters.blocking_connection import BlockingChannel
 
-from penstock.client import Connection
-from penstock.client.control import ControlClient
+from penstock.sync import connect
 from penstock.wire.amqp091.codec import Properties
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually
+from tests.support.raw_channel import Connection
 
 OVERHEAD = 240
 """Bytes that a message is charged beside its properties and its body. By other brokers' names they do not count."""
@@ -139,11 +139,11 @@ class Board:
     def __init__(self, broker: BrokerProcess, vhost: str = "/"):
         self.broker = broker
         self.connection = Connection(url_of(broker, vhost))
-        self.control = ControlClient(self.connection)
+        self.control = connect(url_of(broker, vhost), protocol="amqp091")
         self.keeper = self.connection.channel()
 
     def view(self, queue: str) -> dict[str, Any]:
-        return self.control.why(queue)
+        return self.control.why(queue).raw
 
     def depth(self, queue: str) -> int:
         """Messages in a queue, those that are with consumers included."""
@@ -178,6 +178,7 @@ class Board:
         return lines
 
     def close(self) -> None:
+        self.control.close()
         self.connection.close()
 
 

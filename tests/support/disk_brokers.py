@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from penstock.client import Connection
-from penstock.client.control import ControlClient
+from penstock.sync import connect
 from tests.server.test_durability import Client
 from tests.support.brokers import BrokerProcess, penstock_command, serving
 from tests.support.faults import Disk
@@ -31,7 +30,7 @@ def set_broker(broker: BrokerProcess, *settings: str) -> None:
 
 def status(broker: BrokerProcess) -> dict[str, Any]:
     """Return what the broker says of its disk."""
-    with Connection(broker.url) as connection, ControlClient(connection) as control:
+    with connect(broker.url, protocol="amqp091") as control:
         found = control.status()["disk"]
         assert isinstance(found, dict)
         return found

@@ -18,6 +18,7 @@ class Amqp10Peer:
         self.peer = peer
         self.heartbeats = 0
         """Empty frames that have come."""
+        self._has_begun = False
         self._links = 0
 
     def frame(self) -> bytes:
@@ -45,7 +46,7 @@ class Amqp10Peer:
         self.peer.socket.sendall(SASL_HEADER + frame(0, offered, spec.FRAME_SASL))
 
     def greet(self, code: int = 0, **fields: object) -> Composite:
-        """Log the client in, and answer its open and its begin, all in one piece; return its sasl-init."""
+        """Log the client in, and answer its open, all in one piece; return its sasl-init."""
         self.offer("PLAIN", "ANONYMOUS")
         init = self.expect(spec.SASL_INIT)
         outcome = frame(0, encode(spec.SASL_OUTCOME, code=code), spec.FRAME_SASL)
@@ -54,13 +55,19 @@ class Amqp10Peer:
         if code == 0:
             assert self.peer.hear(HEADER_OCTETS) == AMQP_HEADER
             self.expect(spec.OPEN)
-            self.expect(spec.BEGIN)
-            window = {"next_outgoing_id": 5, "incoming_window": 100, "outgoing_window": 100}
-            self.say(spec.BEGIN, remote_channel=0, **window)
         return init
 
+    def begin(self) -> None:
+        """Answer the begin."""
+        self._has_begun = True
+        self.expect(spec.BEGIN)
+        window = {"next_outgoing_id": 5, "incoming_window": 100, "outgoing_window": 100}
+        self.say(spec.BEGIN, remote_channel=0, **window)
+
     def attach(self, **fields: object) -> Composite:
-        """Answer the next attach, under a handle of ours; return it."""
+        """Answer the next attach, under a handle of ours, and the begin before the first; return it."""
+        if not self._has_begun:
+            self.begin()
         asked = self.expect(spec.ATTACH)
         given = {"name": asked.text("name"), "handle": HANDLE + self._links, "role": False}
         given["source"] = asked.inner("source")
@@ -80,10 +87,17 @@ class Amqp10Peer:
         self.say(spec.TRANSFER, payload, handle=handle, **fields)
 
     def hear_goodbye(self) -> None:
-        """Read on until the client has said close or hung up, and answer."""
+        """Read on until the client has said close or hung up, and answer, drains as well."""
         try:
-            while (body := self.frame()) == b"" or decode_performative(body)[0].code != spec.CLOSE:
-                pass
-            self.say(spec.CLOSE)
+            while True:
+                body = self.frame()
+                heard = decode_performative(body)[0] if body else None
+                if heard is not None and heard.code == spec.FLOW and heard.flag("drain"):
+                    handle = HANDLE + heard.number("handle")
+                    count = heard.number("delivery_count") + heard.number("link_credit")
+                    self.flow(handle=handle, delivery_count=count, link_credit=0, drain=True)
+                elif heard is not None and heard.code == spec.CLOSE:
+                    self.say(spec.CLOSE)
+                    return
         except (EOFError, ConnectionError):
             return

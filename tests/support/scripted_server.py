@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from penstock.client import Parameters
+from penstock.client.options import Address
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Method, Properties, decode_method, encode_header, frame, method_frame
 
@@ -102,7 +102,7 @@ class Peer:
 
 
 @contextmanager
-def played(script: Callable[[Peer], None]) -> Iterator[Parameters]:
+def played(script: Callable[[Peer], None]) -> Iterator[Address]:
     """Where a client finds a peer that plays `script` for its first connection; fails if the script does."""
     failures: list[BaseException] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -119,7 +119,7 @@ def played(script: Callable[[Peer], None]) -> Iterator[Parameters]:
         thread = threading.Thread(target=play, daemon=True)
         thread.start()
         try:
-            yield Parameters(port=listener.getsockname()[1])
+            yield Address("127.0.0.1", listener.getsockname()[1])
         finally:
             thread.join(PATIENCE)
     assert not thread.is_alive(), "the script waits for something that the client did not do"

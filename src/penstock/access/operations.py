@@ -131,6 +131,7 @@ CONTROL: Final[dict[str, ControlNeed]] = {
     "list": ControlNeed(MANAGEMENT),
     "show": ControlNeed(MANAGEMENT),
     "why": ControlNeed(MANAGEMENT),
+    "watch": ControlNeed(MONITORING),
     "settings.list": ControlNeed(MANAGEMENT),
     "status": ControlNeed(MONITORING),
     "top": ControlNeed(MONITORING),

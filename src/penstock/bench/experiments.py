@@ -54,7 +54,7 @@ class Stage:
         """Return how often the queue's gate has closed; 0 where the broker does not say."""
         if not self.place.is_penstock:
             return 0
-        return int((await self.looking.why(self.queue))["gate"]["crossings"])
+        return int((await self.looking.why(self.queue)).raw["gate"]["crossings"])
 
 
 @asynccontextmanager

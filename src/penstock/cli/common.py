@@ -20,15 +20,14 @@ import click
 
 import penstock
 from penstock.cli.style import Colour, styled
-from penstock.cli.target import URL, check_used, parameters_of, target_options
+from penstock.cli.target import URL, check_used, options_of, target_options
 from penstock.errors import ConfigError, PenstockError
 from penstock.setting_names.escapes import printable, printable_json
 from penstock.setting_names.near import nearest
 from penstock.setting_names.units import TIMES, amount, shown_bytes
 
 if TYPE_CHECKING:
-    from penstock.client.connection import Connection
-    from penstock.client.control import ControlClient
+    from penstock.client.blocking import Connection
 
     WordChoice = click.Choice[str]
 else:
@@ -274,7 +273,11 @@ def cell(value: object) -> str:
         return f"{value:,}"
     if isinstance(value, float):
         return f"{value:,.1f}"
-    return " ".join(f"{name}={item}" for name, item in value.items()) if isinstance(value, dict) else str(value)
+    if isinstance(value, dict):  # Arguments, as `pairs` reads them.
+        return " ".join(
+            f"{name}={str(item).lower() if isinstance(item, bool) else item}" for name, item in value.items()
+        )
+    return str(value)
 
 
 def counted(count: int, one: str) -> str:
@@ -340,31 +343,21 @@ def percent(value: float | None) -> str:
 
 
 @contextlib.contextmanager
-def control_session(url: str) -> Iterator[ControlClient]:
-    """Connect to a broker for control operations."""
-    from penstock.client.control import ControlClient
-
-    with connected(url) as connection, ControlClient(connection) as control:
-        yield control
-
-
-@contextlib.contextmanager
-def connected(url: str) -> Iterator[Connection]:
+def control_session(url: str) -> Iterator[Connection]:
     """Connect to a broker. An error about a name that is not there ends with a near match of it."""
     from penstock.cli.near_names import near_match, near_vhost
-    from penstock.client.connection import Connection
-    from penstock.client.errors import ChannelClosed, ControlError, LoginRefused
+    from penstock.client.blocking import Connection
+    from penstock.client.errors import ChannelClosed, ControlError, LinkClosed, LoginRefused
 
     with report_errors():
-        where = parameters_of(url)
         try:
-            connection = Connection(where)
+            connection = Connection(options_of(url))
         except LoginRefused as error:
-            raise ConfigError(f"{error}{near_vhost(where, error.text)}") from None
+            raise ConfigError(f"{error}{near_vhost(url, error.text)}") from None
         with connection:
             try:
                 yield connection
-            except (ChannelClosed, ControlError) as error:
+            except (ChannelClosed, LinkClosed, ControlError) as error:
                 near = near_match(connection, error.text)
                 if not near:
                     raise

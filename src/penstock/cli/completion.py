@@ -10,12 +10,12 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from penstock.cli.common import main, report_errors, writing
-from penstock.cli.target import parameters_of
+from penstock.cli.target import options_of
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
-    from penstock.client.control import ControlClient
-    from penstock.client.parameters import Parameters
+    from penstock.client.blocking import Connection
+    from penstock.client.options import Options
 
 TIME_S: Final = 1.0
 """Seconds that all questions to the broker may take; then there are no names."""
@@ -57,7 +57,7 @@ def _items(context: click.Context, kind: str, incomplete: str) -> list[Completio
         return []
     try:
         with context.scope(cleanup=False):
-            where = parameters_of(url)
+            where = options_of(url, connect_timeout=TIME_S, timeout=TIME_S)
     except PenstockError:
         return []
     found: list[str] = []
@@ -67,32 +67,27 @@ def _items(context: click.Context, kind: str, incomplete: str) -> list[Completio
     return [CompletionItem(name) for name in sorted(set(found))]
 
 
-def _ask(where: Parameters, kind: str, begin: str, found: list[str]) -> None:
+def _ask(where: Options, kind: str, begin: str, found: list[str]) -> None:
     """Add names to `found`; in a thread, which is left alone after TIME_S."""
-    from penstock.client.connection import Connection
-    from penstock.client.control import ControlClient
+    from penstock.client.blocking import Connection
 
     try:
-        with (
-            Connection(where, connect_timeout=TIME_S, timeout=TIME_S) as connection,
-            ControlClient(connection, timeout=TIME_S) as control,
-        ):
-            found += _fitting((str(each.get("name") or "") for each in _listed(control, kind, begin)), begin)
+        with Connection(where) as connection:
+            found += _fitting((str(each.get("name") or "") for each in _listed(connection, kind, begin)), begin)
     except (PenstockError, OSError):
         return
 
 
-def _listed(control: ControlClient, kind: str, begin: str) -> list[dict[str, Any]]:
+def _listed(connection: Connection, kind: str, begin: str) -> list[dict[str, Any]]:
     """Return one page of a list."""
     if kind == "queues":
-        answer, key = control.request("top", {"prefix": begin, "count": NAMES_MOST}), "items"
+        answer, key = connection.request("top", prefix=begin, count=NAMES_MOST), "items"
     elif kind == "users":
-        answer, key = control.request("user.list", {"count": NAMES_MOST}), "users"
+        answer, key = connection.request("user.list", count=NAMES_MOST), "users"
     elif kind == "policies":
-        answer, key = control.request("policy.list", {"everywhere": False}), "policies"
+        answer, key = connection.request("policy.list", everywhere=False), "policies"
     else:
-        answer, key = control.request("list", {"kind": kind}), "items"
-    assert isinstance(answer, dict)
+        answer, key = connection.request("list", kind=kind), "items"
     listed: list[dict[str, Any]] = answer.get(key) or answer.get("items") or []
     return listed
 

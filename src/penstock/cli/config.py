@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import click
 
@@ -46,7 +46,7 @@ def config(file: Path | None, changed: bool, as_json: bool, url: str) -> None:
 
 def _asked(url: str) -> dict[str, Any]:
     with control_session(url) as control:
-        return cast("dict[str, Any]", control.request("config.show", {}))
+        return control.request("config.show")
 
 
 def _of_file(file: Path) -> dict[str, Any]:

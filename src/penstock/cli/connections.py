@@ -28,6 +28,5 @@ def close(name: str, reason: str, if_exists: bool, as_json: bool, url: str) -> N
     """
     absent = maybe_absent(if_exists, as_json, {"connection": name}, f"connection {name} does not exist")
     with control_session(url) as control, absent:
-        answer = control.request("connection.close", {"connection": name, "reason": reason})
-        assert isinstance(answer, dict)
+        answer = control.request("connection.close", connection=name, reason=reason)
         print_result(as_json, answer, f"connection {answer['closed']} is closed")

@@ -46,12 +46,10 @@ def create_cursor(name: str, queues: tuple[str, ...], places: tuple[str, ...], a
     With QUEUE=SEQUENCE everything up to that counts as read; other queues begin at the earliest message. Exit code 1:
     it exists. For example: penstock cursor create billing orders --at latest
     """
-    from penstock.client import cursor_control
-
     with report_errors():
         at = _places(places) if places else "earliest"
         with control_session(url) as control:
-            found = cursor_control.create_cursor(control, name, queues, at)
+            found = control.create_cursor(name, queues, at)
     if as_json:
         say_json({"cursor": name, "queues": found})
         return
@@ -68,10 +66,8 @@ def show_cursor(name: str, as_json: bool, url: str) -> None:
 
     For example: penstock cursor show billing
     """
-    from penstock.client import cursor_control
-
     with control_session(url) as control:
-        found = cursor_control.show_cursor(control, name)
+        found = control.show_cursor(name)
     if as_json:
         say_json(found, indent=2)
         return
@@ -135,12 +131,10 @@ def move_cursor(name: str, places: tuple[str, ...], dry_run: bool, force: bool, 
     What a move passes over is gone for this cursor. Back goes as far as another cursor still needs the messages. For
     example: penstock cursor move billing latest --dry-run, or penstock cursor move billing orders=1200
     """
-    from penstock.client import cursor_control
-
     with report_errors():
         to = _places(places)
         with control_session(url) as control:
-            found = cursor_control.move_cursor(control, name, to, dry_run=dry_run, force=force)
+            found = control.move_cursor(name, to, dry_run=dry_run, force=force)
     if as_json:
         say_json(found)
         return
@@ -160,11 +154,9 @@ def release_cursor(name: str, queues: tuple[str, ...], if_exists: bool, as_json:
     What was not settled stays in the queue, for other cursors and consumers. For example: penstock cursor release
     billing old-orders
     """
-    from penstock.client import cursor_control
-
     absent = maybe_absent(if_exists, as_json, {"cursor": name}, f"cursor {name} does not exist")
     with report_errors(), control_session(url) as control, absent:
-        cursor_control.release_cursor(control, name, list(queues))
+        control.release_cursor(name, list(queues))
     if as_json:
         say_json({"released": list(queues)})
         return

@@ -60,7 +60,7 @@ def export(file: Path, here: bool, for_rabbitmq: bool, as_json: bool, url: str) 
     penstock definitions export broker.json
     """
     with control_session(url) as control:
-        found = control.export_definitions(not here, for_rabbitmq)
+        found = control.export_definitions(everywhere=not here, for_rabbitmq=for_rabbitmq)
         text = printable_json(json.dumps(found, indent=2, ensure_ascii=False)) + "\n"
         if str(file) == "-":
             with writing():
@@ -118,7 +118,6 @@ def import_(
     example: penstock definitions import broker.json
     """
     from penstock.client.errors import ControlError
-    from penstock.client.policy_control import import_definitions
 
     with report_errors():
         found = None if source is None else _converted(source, file)
@@ -129,8 +128,7 @@ def import_(
         with control_session(url) as control:
             try:
                 everywhere = not here and found is None  # Other brokers' files need not name a virtual host.
-                answer = import_definitions(
-                    control,
+                answer = control.import_definitions(
                     text,
                     everywhere=everywhere,
                     skip=skip,

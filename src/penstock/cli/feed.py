@@ -9,21 +9,19 @@ from penstock.cli.near_names import near_match
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
-    from penstock.client.connection import Connection
-    from penstock.client.control import ControlClient
-    from penstock.client.parameters import Parameters
+    from penstock.client.blocking import Connection
+    from penstock.client.options import Options
 
 TIMEOUT_S: Final = 10.0
-"""Seconds that a connection, or an answer, may take."""
+"""Seconds that an answer may take, as those of a connection by default."""
 
 
 class Feed:
     """Control operations on one connection, which begins with the first one; used by one thread."""
 
-    def __init__(self, parameters: Parameters) -> None:
-        self.parameters: Final = parameters
+    def __init__(self, options: Options) -> None:
+        self.options: Final = options
         self._connection: Connection | None = None
-        self._control: ControlClient | None = None
 
     def ask(self, operation: str, fields: dict[str, object]) -> dict[str, Any]:
         """Return an answer; raises PenstockError with the reason.
@@ -34,28 +32,24 @@ class Feed:
         from penstock.client.errors import ControlError
 
         try:
-            found = self._connected().request(operation, fields)
+            return self._connected().request(operation, **fields)
         except ControlError as error:
             assert self._connection is not None
             raise ControlError(error.code, error.name, error.text + near_match(self._connection, error.text)) from None
         except (PenstockError, OSError):
             self.close()
             raise
-        assert isinstance(found, dict)
-        return found
 
-    def _connected(self) -> ControlClient:
-        from penstock.client.connection import Connection
-        from penstock.client.control import ControlClient
+    def _connected(self) -> Connection:
+        from penstock.client.blocking import Connection
 
-        if self._control is None:
-            self._connection = Connection(self.parameters, connect_timeout=TIMEOUT_S, timeout=TIMEOUT_S)
-            self._control = ControlClient(self._connection, timeout=TIMEOUT_S)
-        return self._control
+        if self._connection is None:
+            self._connection = Connection(self.options)
+        return self._connection
 
     def close(self) -> None:
         """Close the connection; a later question makes another."""
-        connection, self._connection, self._control = self._connection, None, None
+        connection, self._connection = self._connection, None
         if connection is not None:
             with contextlib.suppress(PenstockError, OSError):
                 connection.close()

@@ -6,7 +6,7 @@ import base64
 import contextlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ from penstock.cli.common import (
     JSON,
     URL,
     Seconds,
-    connected,
+    control_session,
     counted,
     interruptible,
     main,
@@ -33,8 +33,9 @@ from penstock.cli.near_names import near_match
 from penstock.errors import ConfigError
 
 if TYPE_CHECKING:
-    from penstock.client.content import Delivery
-    from penstock.client.publisher import Progress, Publisher
+    from penstock.client.blocking import Connection, Publisher
+    from penstock.client.engine.messages import Delivery, Message
+    from penstock.client.engine.window import SendResult
     from penstock.content.properties import Properties
 
 PATIENCE = Seconds(0)
@@ -42,8 +43,12 @@ PROGRESS_S = 1.0
 """Seconds between two progress lines."""
 NOTICE_S = 5.0
 """Default seconds between two notices of a delayed message: Qpid's qpid.flow_control_wait_notify_period."""
+QUIET_S = 86_400
+"""Seconds between two warnings of the client in its log: those of the command are its own."""
 READ_BYTES = 256 * 1024
 """Octets read from a file at once."""
+UNROUTABLE = ("NO_ROUTE", "NO_CONSUMERS")
+"""Reasons of messages that reached no queue; others were refused."""
 SHOWN_MOST = 1000
 """Most messages that `consume` shows without --ack: they stay unacknowledged until it ends.
 """
@@ -99,59 +104,113 @@ def publish(
     code 1: a message was refused or reached no queue. For example: penstock publish orders 'one order', or penstock
     publish eu.orders --exchange logs --file orders.txt
     """
+    from penstock.client.engine.window import SendResult
     from penstock.client.errors import ConnectionClosed, Timeout
-    from penstock.client.publisher import Publisher
     from penstock.content.properties import Properties
 
     with report_errors(), interruptible():
         if bodies and (file is not None or whole):
             raise ConfigError("BODY and --file (or --whole) exclude each other: give bodies or a file")
         properties = Properties(content_type=content_type, headers=pairs(headers) or None)
-        if persistent:
-            properties.delivery_mode = 2
-        with (
-            connected(url) as connection,
-            Publisher(
-                connection, exchange, key, mandatory=True, patience=timeout, report_every=_report_s(notice)
-            ) as publisher,
-        ):
+        result = SendResult()
+        with control_session(url) as connection:
+            publisher = connection.publisher(
+                exchange=exchange, routing_key=key, durable=persistent, flow_control_wait_notify_period=QUIET_S
+            )
+            sending = Sending(connection, publisher, result, timeout, notice)
             try:
-                progress = _publish(publisher, _bodies(bodies, file, whole), properties, notice)
+                for messages in _messages(_bodies(bodies, file, whole), properties):
+                    sending.send(messages)
+                sending.reporter.end()
             except Timeout as error:
-                raise ConfigError(f"gave up: {error}; {_confirmed(publisher.progress())}") from None
+                raise ConfigError(f"gave up: {error}; {_confirmed(result)}") from None
             except ConnectionClosed as error:
-                raise ConfigError(f"{error}; {_confirmed(publisher.progress())}") from None
-            lost = publisher.returned[:1]
-            near = near_match(connection, f"no queue '{key}'") if lost and not exchange else ""
-            refusal = publisher.refusal
-    went = progress.acked - progress.returned
+                raise ConfigError(f"{error}; {_confirmed(result)}") from None
+            unroutable = sum(each.reason in UNROUTABLE for each in result.refused)
+            near = near_match(connection, f"no queue '{key}'") if unroutable and not exchange else ""
+    _print_result(result, unroutable, near, as_json)
+
+
+def _print_result(result: SendResult, unroutable: int, near: str, as_json: bool) -> None:
+    """Print what has become of the messages; exit code 1 if some were refused or reached no queue."""
+    refused = result.refused_count - unroutable
     answer: dict[str, object] = {
-        "published": progress.published,
-        "confirmed": progress.acked,
-        "refused": progress.nacked,
-        "unroutable": progress.returned,
+        "published": result.taken,
+        "confirmed": result.confirmed + unroutable,
+        "refused": refused,
+        "unroutable": unroutable,
     }
-    sentence = f"{counted(went, 'message')} published"
-    if progress.nacked:
-        sentence += f"; {progress.nacked:,} refused ({refusal or '`penstock why` says what is at its capacity'})"
-    if progress.returned:
-        sentence += f"; {progress.returned:,} reached no queue ({lost[0].text}){near}" if lost else ""
+    sentence = f"{counted(result.confirmed, 'message')} published"
+    if refused:
+        why = next((each.reason for each in reversed(result.refused) if each.reason not in ("", *UNROUTABLE)), "")
+        sentence += f"; {refused:,} refused ({why or '`penstock why` says what is at its capacity'})"
+    if unroutable:
+        why = next(each.reason for each in result.refused if each.reason in UNROUTABLE)
+        sentence += f"; {unroutable:,} reached no queue ({why}){near}"
     print_result(as_json, answer, sentence)
-    if progress.nacked or progress.returned:
+    if result.refused_count:
         sys.exit(1)
 
 
-def _publish(publisher: Publisher, batches: Iterator[list[bytes]], properties: Properties, notice_s: float) -> Progress:
-    reporter = Reporter(notice_s)
+class Sending:
+    """Messages on their way to the broker, with reports while they wait.
+
+    `timeout` is the number of seconds without any confirm after which `Timeout` is raised; None waits for ever.
+    """
+
+    def __init__(
+        self, connection: Connection, publisher: Publisher, result: SendResult, timeout: float | None, notice_s: float
+    ) -> None:
+        self._connection, self._publisher, self._result = connection, publisher, result
+        self._timeout = timeout
+        self._wait_s = _report_s(notice_s) if timeout is None else min(_report_s(notice_s), timeout)
+        self._moved: tuple[int, int] = (-1, -1)
+        self._moved_at = 0.0
+        """Time of the last known progress."""
+        self.reporter = Reporter(notice_s)
+
+    def send(self, messages: Sequence[bytes | Message]) -> None:
+        """Send messages, and wait for their outcomes."""
+        from penstock.client.engine.failures import ConfirmTimeout, FlowControlTimeout
+
+        result, first = self._result, self._result.taken
+        self._moved_at = time.monotonic()
+        while True:
+            left = messages[result.taken - first :] if result.taken > first else messages
+            try:
+                self._publisher.send_many(left, timeout=self._wait_s, result=result)
+                if result.unknown:
+                    self._publisher.send_many(())  # Raises what has ended it.
+                return
+            except (ConfirmTimeout, FlowControlTimeout):
+                self._check_timeout()
+                self.reporter.tell(result, self._blocked())
+
+    def _blocked(self) -> str | None:
+        """Return why the broker takes no message; None if it does not say."""
+        blocked = self._publisher.blocked
+        return self._connection.blocked or (None if blocked is None or blocked.queue is None else blocked.reason)
+
+    def _check_timeout(self) -> None:
+        from penstock.client.errors import Timeout
+
+        moved = self._result.taken, self._result.under_way
+        if moved != self._moved:
+            self._moved, self._moved_at = moved, time.monotonic()
+        elif self._timeout is not None and time.monotonic() - self._moved_at >= self._timeout:
+            why = self._blocked()
+            raise Timeout(f"the broker confirmed nothing for {self._timeout:g} s{f': {why}' if why else ''}")
+
+
+def _messages(batches: Iterator[list[bytes]], properties: Properties) -> Iterator[Sequence[bytes | Message]]:
+    """Return bodies as messages; those without properties are sent by a shorter way."""
+    from penstock.client.engine.messages import Message
+
+    if not properties.as_dict():
+        yield from batches
+        return
     for bodies in batches:
-        publisher.publish(bodies, properties=properties, on_wait=reporter.tell)
-    wait_s = _report_s(notice_s)
-    progress = publisher.wait(wait_s)
-    while not progress.done:
-        reporter.tell(progress)
-        progress = publisher.wait(wait_s)
-    reporter.end()
-    return progress
+        yield [Message(body, properties=properties) for body in bodies]
 
 
 def _report_s(notice_s: float) -> float:
@@ -159,9 +218,9 @@ def _report_s(notice_s: float) -> float:
     return min(PROGRESS_S, notice_s or PROGRESS_S)
 
 
-def _confirmed(progress: Progress) -> str:
+def _confirmed(result: SendResult) -> str:
     """Tell how many messages are confirmed where others never get an answer."""
-    went = f"{progress.acked - progress.returned:,} of {progress.published:,} messages are confirmed"
+    went = f"{result.confirmed:,} of {result.taken:,} messages are confirmed"
     return f"{went}, and those without an answer may still be accepted"
 
 
@@ -182,21 +241,21 @@ class Reporter:
         self._notices = 0
         """Whole periods since then of which a notice has told."""
 
-    def tell(self, progress: Progress) -> None:
-        """Report the progress."""
-        if progress.blocked != self._reason:
-            self._reason = progress.blocked
+    def tell(self, result: SendResult, blocked: str | None) -> None:
+        """Report the progress, and why the broker takes no message; None if it does not say."""
+        if blocked != self._reason:
+            self._reason = blocked
             self.end()
             why = f"held by the broker: {self._reason}" if self._reason else "the broker lets it go on"
             say(f"penstock: {why}", err=True)
-        self._tell_delay(progress)
+        self._tell_delay(result.taken - result.under_way, blocked)
         if sys.stderr.isatty():
-            line = f"{progress.published:,} published, {progress.acked:,} confirmed"
+            line = f"{result.taken:,} published, {result.confirmed:,} confirmed"
             click.echo(f"\r{line}", nl=False, err=True)
             self._reported = True
 
-    def _tell_delay(self, progress: Progress) -> None:
-        answered = -1 if progress.blocked is None else progress.acked + progress.nacked
+    def _tell_delay(self, answered: int, blocked: str | None) -> None:
+        answered = -1 if blocked is None else answered
         if answered != self._answered:
             self._answered, self._since, self._notices = answered, time.monotonic(), 0
         if answered < 0 or self._notice_s == 0:
@@ -206,7 +265,7 @@ class Reporter:
             self._notices = periods
             self.end()
             delayed = f"Message send delayed by {periods * self._notice_s:g}s due to broker enforced flow control"
-            say(f"penstock: {delayed}: {progress.blocked}", err=True)
+            say(f"penstock: {delayed}: {blocked}", err=True)
 
     def end(self) -> None:
         """End an unfinished progress line."""
@@ -264,27 +323,25 @@ def consume(queue: str, count: int | None, ack: bool, timeout: float | None, as_
     penstock consume orders --ack --count 10
     """
     most = count if ack else min(count or SHOWN_MOST, SHOWN_MOST)
-    with report_errors(), interruptible(), connected(url) as connection:
-        channel = connection.channel()
-        channel.qos(min(most or SHOWN_MOST, SHOWN_MOST))
-        tag = channel.consume(queue)
+    from penstock.client.errors import LinkClosed
+
+    prefetch = min(most or SHOWN_MOST, SHOWN_MOST)
+    with report_errors(), interruptible(), control_session(url) as connection:
+        receiver = connection.receiver(queue, prefetch=prefetch, consumerWindowSize=-1)
         seen = 0
-        last = time.monotonic()
         while most is None or seen < most:
-            wait_s = PROGRESS_S if timeout is None else min(PROGRESS_S, last + timeout - time.monotonic())
-            delivery = channel.receive(max(wait_s, 0.0))
+            try:
+                delivery = receiver.receive(timeout)
+            except LinkClosed as error:
+                if error.code is None:
+                    raise ConfigError(f"queue '{queue}' was deleted") from None
+                raise
             if delivery is None:
-                channel.check()
-                if tag in channel.cancelled:
-                    raise ConfigError(f"queue '{queue}' was deleted")
-                if timeout is not None and time.monotonic() >= last + timeout:
-                    break
-                continue
-            last = time.monotonic()
+                break
             seen += 1
             _print(delivery, as_json)
             if ack:
-                channel.ack(delivery.delivery_tag)
+                delivery.accept()
         if not ack and count is None and seen == SHOWN_MOST:
             say(
                 f"penstock: {SHOWN_MOST:,} messages are shown; use --ack to take them out of the queue and continue",
@@ -306,17 +363,14 @@ def get(queue: str, count: int, ack: bool, as_json: bool, url: str) -> None:
     Without --ack the messages are requeued. Exit code 1: no message was ready. For example: penstock get orders --count
     3
     """
-    with report_errors(), interruptible(), connected(url) as connection:
-        channel = connection.channel()
+    with report_errors(), interruptible(), control_session(url) as connection:
+        receiver = connection.receiver(queue, consumerWindowSize=0)
         found = 0
-        while found < count:
-            delivery = channel.get(queue)
-            if delivery is None:
-                break
+        while found < count and (delivery := receiver.get()) is not None:
             found += 1
             _print(delivery, as_json)
             if ack:
-                channel.ack(delivery.delivery_tag)
+                delivery.accept()
         if not found:
             raise ConfigError(f"queue '{queue}' has no ready message; `penstock list queues` shows unacknowledged ones")
 
@@ -324,14 +378,13 @@ def get(queue: str, count: int, ack: bool, as_json: bool, url: str) -> None:
 def _print(delivery: Delivery, as_json: bool) -> None:
     if not as_json:
         with writing():
-            sys.stdout.buffer.write(bytes(delivery.body) + b"\n")
+            sys.stdout.buffer.write(delivery.body + b"\n")
             sys.stdout.buffer.flush()
         return
-    body = bytes(delivery.body)
     try:
-        payload, encoding = body.decode(), "string"
+        payload, encoding = delivery.body.decode(), "string"
     except UnicodeDecodeError:
-        payload, encoding = base64.b64encode(body).decode(), "base64"
+        payload, encoding = base64.b64encode(delivery.body).decode(), "base64"
     shown = {
         "payload": payload,
         "payload_encoding": encoding,

@@ -39,7 +39,7 @@ from penstock.setting_names.setting_names import SCOPES as SCOPES_OF_SETTINGS
 from penstock.setting_names.units import shown_bytes, shown_time
 
 if TYPE_CHECKING:
-    from penstock.client.control import ControlClient
+    from penstock.client.blocking import Connection
 
 CONNECTIONS_LISTED = 100
 """Most connections that `penstock status` lists; the others are counted."""
@@ -72,9 +72,9 @@ def why(
     with control_session(url) as control:
         answer = control.why(queue, connection=connection, channel=channel, link=link, user=user)
         if as_json:
-            say_json(answer, indent=2)
+            say_json(answer.raw, indent=2)
         else:
-            for sentence in answer["sentences"]:
+            for sentence in answer.sentences:
                 say(sentence)
 
 
@@ -212,7 +212,7 @@ def set_(scope: str, words: tuple[str, ...], override: bool, as_json: bool, url:
                 raise ConfigError(f"setting '{name}' is given twice: give it once")
             settings[name] = value
         with control_session(url) as control:
-            answer = control.set(scope, pattern, settings, override)
+            answer = control.set(scope, pattern, settings, override=override)
             _print_settings(answer, as_json, control)
             if answer.get("warnings"):
                 sys.exit(1)
@@ -241,7 +241,7 @@ def unset(scope: str, words: tuple[str, ...], if_exists: bool, as_json: bool, ur
             _print_settings(control.unset(scope, pattern, names or None), as_json, control)
 
 
-def _print_settings(answer: dict[str, Any], as_json: bool, control: ControlClient) -> None:
+def _print_settings(answer: dict[str, Any], as_json: bool, control: Connection) -> None:
     if as_json:
         say_json(answer)
         return
@@ -249,7 +249,7 @@ def _print_settings(answer: dict[str, Any], as_json: bool, control: ControlClien
     say(" ".join(part for part in (answer["scope"], answer["pattern"], shown or "nothing set by command") if part))
     warnings = answer.get("warnings", ())
     for sentence in answer["sentences"]:
-        say(sentence + near_match(control.connection, sentence), err=sentence in warnings)
+        say(sentence + near_match(control, sentence), err=sentence in warnings)
 
 
 @main.command()

@@ -49,14 +49,12 @@ def set_(
     The definition is a JSON object, as for rabbitmqctl, or KEY=VALUE words. For example: penstock policies set lost
     '^orders\\.' alternate-exchange=lost, or penstock policies set short '^celery' '{"max-length": 1000}'
     """
-    from penstock.client.policy_control import set_policy
-
     with report_errors():
-        fields: dict[str, object] = {"pattern": pattern, "definition": _definition(words), "priority": priority}
-        if apply_to is not None:
-            fields["apply-to"] = apply_to
+        definition = _definition(words)
         with control_session(url) as control:
-            answer = set_policy(control, name, fields, operator)
+            answer = control.set_policy(
+                name, pattern, definition, priority=priority, apply_to=apply_to, operator=operator
+            )
     if as_json:
         say_json(answer)
         return
@@ -76,11 +74,9 @@ def clear(name: str, operator: bool, if_exists: bool, as_json: bool, url: str) -
 
     For example: penstock policies clear short
     """
-    from penstock.client.policy_control import clear_policy
-
     absent = maybe_absent(if_exists, as_json, {"policy": name}, f"policy {name} does not exist")
     with control_session(url) as control, absent:
-        answer = clear_policy(control, name, operator)
+        answer = control.clear_policy(name, operator=operator)
     if as_json:
         say_json(answer)
     else:
@@ -97,10 +93,8 @@ def list_(everywhere: bool, operator: bool, shown: Shown, url: str) -> None:
 
     For example: penstock policies list
     """
-    from penstock.client.policy_control import list_policies
-
     with control_session(url) as control:
-        found = list_policies(control, operator, everywhere)
+        found = control.policies(operator=operator, everywhere=everywhere)
     computed: dict[str, Value] = {"without effect": lambda item: ", ".join(item["without_effect"]) or None}
     columns = ("vhost", "name", "pattern", "apply-to", "priority", "definition", "without effect")
     with report_errors():

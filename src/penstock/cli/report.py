@@ -17,14 +17,13 @@ import click
 import penstock
 from penstock.cli.common import JSON, URL, counted, main, report_errors, say, say_json, writing
 from penstock.cli.report_redaction import Redactor, secrets_of
-from penstock.cli.target import parameters_of
+from penstock.cli.target import options_of
 from penstock.errors import ConfigError, PenstockError
 from penstock.setting_names.escapes import printable, printable_json
 
 if TYPE_CHECKING:
-    from penstock.client.connection import Connection
-    from penstock.client.control import ControlClient
-    from penstock.client.parameters import Parameters
+    from penstock.client.blocking import Connection
+    from penstock.client.options import Options
 
 ITEMS_MOST: Final = 200
 """Most items of a list, and most queues; the report says how many more there are."""
@@ -62,7 +61,7 @@ def report(
     """
     with report_errors():
         made = datetime.now(UTC)
-        where = parameters_of(url)
+        where = options_of(url)
         known = [] if where.password == where.user else [where.password]
         settings = None if config is None else _try(lambda: _settings_file(config))
         redactor = Redactor([*known, *secrets_of(settings)])
@@ -119,17 +118,17 @@ def _client() -> dict[str, object]:
     }
 
 
-def _of_broker(where: Parameters) -> Iterator[tuple[str, object]]:
+def _of_broker(where: Options) -> Iterator[tuple[str, object]]:
     """Return the parts that the broker answers; each that fails is its reason."""
-    from penstock.client.connection import Connection
-    from penstock.client.control import ControlClient
+    from penstock.client.blocking import Connection
 
-    asked = {"host": where.host, "port": where.port, "tls": where.tls is not None, "user": where.user,
+    host, port = where.hosts[0]
+    asked = {"host": host, "port": port, "tls": where.tls is not None, "user": where.user,
              "vhost": where.virtual_host}  # fmt: skip
     try:
-        with Connection(where) as connection, ControlClient(connection) as control:
+        with Connection(where) as connection:
             yield "broker", {**asked, "announced": _announced(connection)}
-            for name, part in _parts(control):
+            for name, part in _parts(connection):
                 yield name, _try(part)
     except PenstockError as error:
         yield "broker", {**asked, "no answer": str(error)}
@@ -139,22 +138,22 @@ def _announced(connection: Connection) -> dict[str, object]:
     return {name: value for name, value in connection.server_properties.items() if isinstance(value, str | int | dict)}
 
 
-def _parts(control: ControlClient) -> Iterator[tuple[str, Part]]:
+def _parts(connection: Connection) -> Iterator[tuple[str, Part]]:
     """Return the questions to the broker, by title."""
-    yield "why", lambda: control.why()
-    yield "status", lambda: _short_status(control.status())
-    yield "configuration", lambda: control.request("config.show", {})
-    yield "settings of the broker", lambda: control.show("broker", "")
-    yield "settings by pattern", lambda: control.settings()
+    yield "why", lambda: connection.why().raw
+    yield "status", lambda: _short_status(connection.status())
+    yield "configuration", lambda: connection.request("config.show")
+    yield "settings of the broker", lambda: connection.show("broker")
+    yield "settings by pattern", lambda: connection.settings()
     for kind in LISTS:
-        yield kind, lambda kind=kind: _some(control.listed(kind, everywhere=True))  # type: ignore[misc]
+        yield kind, lambda kind=kind: _some(connection.list(kind, everywhere=True))  # type: ignore[misc]
     for title, operation, fields in (
         ("policies", "policy.list", {"everywhere": True}),
         ("operator policies", "policy.list", {"everywhere": True, "operator": True}),
         ("limits", "limit.list", {}),
         ("users", "user.list", {"count": ITEMS_MOST}),
     ):
-        yield title, lambda operation=operation, fields=fields: control.request(operation, fields)  # type: ignore[misc]
+        yield title, lambda operation=operation, fields=fields: connection.request(operation, **fields)  # type: ignore[misc]
 
 
 def _short_status(found: dict[str, Any]) -> dict[str, Any]:

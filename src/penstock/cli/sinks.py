@@ -23,7 +23,6 @@ def assign(query: str, user: str, as_json: bool, url: str) -> None:
     Tasks of the former user take no more rows. For example: penstock sink assign nightly-bills etl2
     """
     with control_session(url) as control:
-        answer = control.request("sink.assign", {"query": query, "user": user})
-        assert isinstance(answer, dict)
+        answer = control.request("sink.assign", query=query, user=user)
         said = f"query {query} belongs to user {user} now, at {counted(answer['targets'], 'target')}"
         print_result(as_json, answer, said)

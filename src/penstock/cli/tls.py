@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 from pathlib import Path
-from typing import Any, cast
 
 import click
 
@@ -81,7 +80,7 @@ def reload(as_json: bool, url: str) -> None:
     If a file cannot be used, the old certificates stay and the reason is printed. For example: penstock tls reload
     """
     with control_session(url) as control:
-        found = cast("dict[str, Any]", control.request("tls.reload", {}))["certificates"]
+        found = control.request("tls.reload")["certificates"]
     if as_json:
         say_json(found, indent=2)
         return

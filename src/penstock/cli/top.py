@@ -28,7 +28,7 @@ from penstock.cli.common import (
     writing,
 )
 from penstock.cli.completion import names_of
-from penstock.cli.target import parameters_of
+from penstock.cli.target import options_of
 from penstock.errors import ConfigError, PenstockError
 from penstock.setting_names.escapes import printable
 
@@ -70,10 +70,10 @@ def top(interval: float, order: str, everywhere: bool, once: bool, limit: int | 
     Where the output is no terminal: print one picture and exit. The live picture needs `pip install
     'penstock[terminal]'`. For example: penstock top, or penstock top --order messages --once
     """
-    from penstock.cli.feed import Feed
+    from penstock.cli.feed import TIMEOUT_S, Feed
 
     with report_errors():
-        feed = Feed(parameters_of(url))
+        feed = Feed(options_of(url, timeout=TIMEOUT_S))
         live = not (once or as_json) and sys.stdout.isatty() and sys.stdin.isatty()
         if not live:
             fields: dict[str, object] = {"order": order, "count": limit or QUEUES_PRINTED, "everywhere": everywhere}
@@ -125,10 +125,10 @@ def watch(queue: str, interval: float, count: int | None, as_json: bool, url: st
     Where the output is no terminal, or with --json: a line for each sample, and one sample without --count. For
     example: penstock watch orders
     """
-    from penstock.cli.feed import Feed
+    from penstock.cli.feed import TIMEOUT_S, Feed
 
     with report_errors():
-        feed = Feed(parameters_of(url))
+        feed = Feed(options_of(url, timeout=TIMEOUT_S))
         live = sys.stdout.isatty() and not as_json and os.environ.get("TERM") != "dumb"
         if count is None and not sys.stdout.isatty():
             count = 1

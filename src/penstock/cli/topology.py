@@ -12,7 +12,6 @@ from penstock.cli.common import (
     JSON,
     URL,
     OneOf,
-    connected,
     control_session,
     counted,
     limits,
@@ -27,11 +26,17 @@ from penstock.cli.cursors import asked_last, delete_cursor, lag_of, positions_of
 from penstock.cli.lists import LIST, Columns, Shown, print_list
 
 if TYPE_CHECKING:
-    pass
+    from penstock.client.blocking import Connection
 
 ARGUMENTS = click.argument("words", metavar="[ARG=VALUE]...", nargs=-1)
 DURABLE = click.option("--durable", is_flag=True, help="Make it durable; clients must declare it so too.")
 AUTO_DELETE = click.option("--auto-delete", is_flag=True, help="Delete it with its last consumer or binding.")
+
+
+def _call(connection: Connection, method: str, **fields: object) -> dict[str, Any]:
+    """Call a method of AMQP 0-9-1; return what it answers."""
+    found: dict[str, Any] = connection.run(connection.core().calling(method, fields))
+    return found
 
 
 @main.group()
@@ -53,10 +58,10 @@ def declare_queue(name: str, words: tuple[str, ...], durable: bool, auto_delete:
     """
     with report_errors():
         arguments = pairs(words)
-        with connected(url) as connection:
-            queue, messages, consumers = connection.channel().queue_declare(
-                name, durable=durable, auto_delete=auto_delete, arguments=arguments
-            )
+        with control_session(url) as connection:
+            fields = {"queue": name, "durable": durable, "auto_delete": auto_delete, "arguments": arguments}
+            found = _call(connection, "queue.declare", **fields)
+        queue, messages, consumers = found["queue"], found["message_count"], found["consumer_count"]
         answer: dict[str, object] = {"queue": queue, "messages": messages, "consumers": consumers}
         print_result(
             as_json,
@@ -92,10 +97,9 @@ def declare_exchange(
     """
     with report_errors():
         arguments = pairs(words)
-        with connected(url) as connection:
-            connection.channel().exchange_declare(
-                name, kind, durable=durable, auto_delete=auto_delete, internal=internal, arguments=arguments
-            )
+        with control_session(url) as connection:
+            fields = {"exchange": name, "type": kind, "durable": durable, "auto_delete": auto_delete}
+            _call(connection, "exchange.declare", **fields, internal=internal, arguments=arguments)
         print_result(as_json, {"exchange": name, "type": kind}, f"exchange {name} ({kind}) is declared")
 
 
@@ -141,12 +145,8 @@ def bind(
     """
     with report_errors():
         arguments = pairs(words)
-        with connected(url) as connection:
-            channel = connection.channel()
-            if to_exchange:
-                channel.exchange_bind(target, source, key, arguments)
-            else:
-                channel.queue_bind(target, source, key, arguments)
+        with control_session(url) as connection:
+            _call_binding(connection, "bind", source, target, key, arguments, to_exchange)
         print_result(
             as_json, _binding(source, target, key, arguments, to_exchange), f"{target} is bound to {source}{_by(key)}"
         )
@@ -169,14 +169,27 @@ def unbind(
     """
     with report_errors():
         arguments = pairs(words)
-        with connected(url) as connection:
-            channel = connection.channel()
-            if to_exchange:
-                channel.exchange_unbind(target, source, key, arguments)
-            else:
-                channel.queue_unbind(target, source, key, arguments)
+        with control_session(url) as connection:
+            _call_binding(connection, "unbind", source, target, key, arguments, to_exchange)
         answer = _binding(source, target, key, arguments, to_exchange)
         print_result(as_json, answer, f"{target} is not bound to {source}{_by(key)} any more")
+
+
+def _call_binding(
+    connection: Connection,
+    act: str,
+    source: str,
+    target: str,
+    key: str,
+    arguments: dict[str, object],
+    to_exchange: bool,
+) -> None:
+    """Bind or unbind; arguments may have any name."""
+    if to_exchange:
+        place = {"destination": target, "source": source}
+        _call(connection, f"exchange.{act}", **place, routing_key=key, arguments=arguments)
+    else:
+        _call(connection, f"queue.{act}", queue=target, exchange=source, routing_key=key, arguments=arguments)
 
 
 def _binding(source: str, target: str, key: str, arguments: dict[str, object], to_exchange: bool) -> dict[str, object]:
@@ -205,8 +218,8 @@ def purge(queue: str, if_exists: bool, as_json: bool, url: str) -> None:
     For example: penstock purge orders
     """
     absent = maybe_absent(if_exists, as_json, {"queue": queue}, f"queue {queue} does not exist")
-    with connected(url) as connection, absent:
-        count = connection.channel().queue_purge(queue)
+    with control_session(url) as connection, absent:
+        count = connection.purge_queue(queue)
         print_result(
             as_json, {"queue": queue, "purged": count}, f"queue {queue} is purged of {counted(count, 'message')}"
         )
@@ -229,12 +242,11 @@ def delete_queue(name: str, if_unused: bool, if_empty: bool, if_exists: bool, as
 
     For example: penstock delete queue orders --if-empty
     """
-    with connected(url) as connection:
-        channel = connection.channel()
+    with control_session(url) as connection:
 
         def act() -> dict[str, object]:
-            channel.queue_declare(name, passive=True)  # queue.delete of a missing queue succeeds.
-            return {"messages": channel.queue_delete(name, if_unused=if_unused, if_empty=if_empty)}
+            _call(connection, "queue.declare", queue=name, passive=True)  # queue.delete of a missing queue succeeds.
+            return {"messages": connection.delete_queue(name, if_unused=if_unused, if_empty=if_empty)}
 
         print_deleted(as_json, "queue", name, if_exists, act)
 
@@ -250,12 +262,11 @@ def delete_exchange(name: str, if_unused: bool, if_exists: bool, as_json: bool, 
 
     For example: penstock delete exchange logs --if-unused
     """
-    with connected(url) as connection:
-        channel = connection.channel()
+    with control_session(url) as connection:
 
         def act() -> dict[str, object]:
-            channel.exchange_declare(name, passive=True)
-            channel.exchange_delete(name, if_unused=if_unused)
+            _call(connection, "exchange.declare", exchange=name, passive=True)
+            connection.delete_exchange(name, if_unused=if_unused)
             return {}
 
         print_deleted(as_json, "exchange", name, if_exists, act)
@@ -373,7 +384,7 @@ def list_(kind: str, everywhere: bool, shown: Shown, url: str) -> None:
     gate=closed --sort -messages --limit 20
     """
     with control_session(url) as control:
-        found = list(control.listed(kind, everywhere))
+        found = list(control.list(kind, everywhere=everywhere))
     if kind in BY_NAME:
         found.sort(key=lambda item: str(item["queue"]["name"] if kind == "consumers" else item["name"]))
     columns = (*COLUMNS[kind], "vhost") if everywhere and kind != "vhosts" else COLUMNS[kind]

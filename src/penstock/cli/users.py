@@ -74,9 +74,7 @@ def _tell_unknown(tags: Sequence[str]) -> None:
 
 def _request(url: str, operation: str, fields: dict[str, object]) -> dict[str, Any]:
     with control_session(url) as control:
-        answer = control.request(operation, fields)
-    assert isinstance(answer, dict)
-    return answer
+        return control.request(operation, **fields)
 
 
 def _users(url: str, user: str | None) -> Iterator[dict[str, Any]]:
@@ -84,8 +82,7 @@ def _users(url: str, user: str | None) -> Iterator[dict[str, Any]]:
     with control_session(url) as control:
         more = True
         while more:
-            answer = control.request("user.list", fields)
-            assert isinstance(answer, dict)
+            answer = control.request("user.list", **fields)
             yield from answer["users"]
             more = answer["more"]
             fields["after"] = answer["users"][-1]["name"] if answer["users"] else ""
@@ -158,7 +155,7 @@ def delete_user(name: str, if_exists: bool, as_json: bool, url: str) -> None:
     with report_errors():
         with control_session(url) as control, absent:
             try:
-                control.request("user.delete", {"name": name})
+                control.request("user.delete", name=name)
             except PenstockError as closed:
                 if f"user '{name}' was deleted" not in str(closed):  # A user that deletes itself is cut off.
                     raise
@@ -234,8 +231,7 @@ def clear_permission(user: str, vhost: str, topic: str | None, if_exists: bool, 
     operation = "permission.clear" if topic is None else "topic-permission.clear"
     absent = maybe_absent(if_exists, as_json, {"user": user, "vhost": vhost}, sentence)
     with control_session(url) as control, absent:
-        answer = control.request(operation, fields)
-        assert isinstance(answer, dict)
+        answer = control.request(operation, **fields)
         if not answer["cleared"] and not if_exists:
             raise ConfigError(f"user '{user}' has no such permission in vhost '{vhost}': nothing was changed")
         print_result(as_json, answer, sentence)

@@ -20,8 +20,11 @@ from penstock.client.engine.receiver import ReceiverCore
 from penstock.client.engine.waits import Steps, T, Wait
 from penstock.client.engine.window import SendResult
 from penstock.client.errors import ClientError, ConnectionClosed, WrongProtocol
+from penstock.client.operations import Operations
 from penstock.client.options import Address, Options
 from penstock.client.reconnect import explain, is_final, pauses
+from penstock.client.shells import AsyncShell
+from penstock.markers import override
 
 HEARTBEAT = 30.0
 """Seconds between heartbeats where no option says it."""
@@ -42,7 +45,7 @@ def connect(url: str = "amqp://", **options: object) -> Connection:
     return Connection(Options(url, options))
 
 
-class Connection:
+class Connection(AsyncShell, Operations):
     """Connection of one event loop; `connect` makes it."""
 
     def __init__(self, options: Options) -> None:
@@ -60,7 +63,7 @@ class Connection:
 
     def forked(self) -> None:
         """End it without a word to the broker: this process was forked from the one that opened it."""
-        calls.end_forked(self._core())
+        calls.end_forked(self.core())
         self._transport = None  # It is left alone: the selector is shared with the parent.
 
     # Opening and closing
@@ -117,7 +120,7 @@ class Connection:
                     raise
 
     async def _try(self, address: Address) -> None:
-        loop, engine = self._in_loop(), self._core()
+        loop, engine = self._in_loop(), self.core()
         timeout = self.options["connect_timeout"]
         engine.terms = calls.login_terms(self.options, address, HEARTBEAT)
         name = address.host if self.options.tls is not None else None
@@ -140,7 +143,7 @@ class Connection:
 
     async def _keep(self, lost: asyncio.Event) -> None:
         """Connect again after each loss."""
-        engine = self._core()
+        engine = self.core()
         while True:
             await lost.wait()
             lost.clear()
@@ -165,7 +168,7 @@ class Connection:
 
     async def drain(self, timeout: float | None = None) -> None:
         """Wait until every message that was sent has its outcome."""
-        for publisher in list(self._core().publishers):
+        for publisher in list(self.core().publishers):
             await self.run(publisher.draining(timeout))
 
     async def close(self, timeout: float | None = None) -> None:
@@ -203,17 +206,17 @@ class Connection:
     @property
     def blocked(self) -> str | None:
         """Return the broker's reason for blocking the connection; None if it does not."""
-        return self._core().blocked_reason or None
+        return self.core().blocked_reason or None
 
     @property
     def protocol(self) -> str:
         """Return the protocol that is spoken: amqp10 or amqp091."""
-        return self._core().protocol
+        return self.core().protocol
 
     @property
     def server_properties(self) -> dict[str, object]:
         """Return what the broker says of itself."""
-        return self._core().server
+        return self.core().server
 
     def __repr__(self) -> str:
         return f"<Connection {self.options!r}>"
@@ -224,62 +227,16 @@ class Connection:
         """Return a publisher to a queue, or to an exchange with a routing key; `options` are those of publishers."""
         terms = self.options.publisher_terms(queue, exchange, routing_key, options)
         self._in_loop()
-        return Publisher(self, self._core().publisher(terms))
+        return Publisher(self, self.core().publisher(terms))
 
     def receiver(self, queue: str, **options: object) -> Receiver:
         """Return a receiver of a queue: use it in `async with`, or await it; `options` are those of receivers."""
         return Receiver(self, self.options.receiver_terms(queue, options))
 
-    # Declarations and questions
-
-    async def declare_queue(
-        self,
-        name: str = "",
-        *,
-        durable: bool = True,
-        exclusive: bool = False,
-        auto_delete: bool = False,
-        **settings: object,
-    ) -> str:
-        """Declare a queue, and return its name; an empty one lets the broker choose. Raises `ChannelClosed`.
-
-        `settings` are those of docs/settings.md with `_` for `-`, such as `capacity_messages=1000`.
-        """
-        return await self.run(calls.declaring_queue(self._core(), name, durable, exclusive, auto_delete, settings))
-
-    async def delete_queue(self, name: str, *, if_unused: bool = False, if_empty: bool = False) -> int:
-        """Delete a queue; return the number of its messages."""
-        return await self.run(calls.deleting_queue(self._core(), name, if_unused, if_empty))
-
-    async def purge_queue(self, name: str) -> int:
-        """Drop the ready messages of a queue; return their number."""
-        return await self.run(calls.purging_queue(self._core(), name))
-
-    async def declare_exchange(
-        self, name: str, kind: str = "direct", *, durable: bool = True, auto_delete: bool = False, **settings: object
-    ) -> None:
-        """Declare an exchange of type direct, fanout, topic or headers."""
-        await self.run(calls.declaring_exchange(self._core(), name, kind, durable, auto_delete, settings))
-
-    async def delete_exchange(self, name: str, *, if_unused: bool = False) -> None:
-        """Delete an exchange."""
-        await self.run(calls.deleting_exchange(self._core(), name, if_unused))
-
-    async def bind(self, queue: str, exchange: str, routing_key: str = "", **arguments: object) -> None:
-        """Bind a queue to an exchange."""
-        await self.run(calls.binding(self._core(), queue, exchange, routing_key, arguments))
-
-    async def unbind(self, queue: str, exchange: str, routing_key: str = "", **arguments: object) -> None:
-        """Undo `bind`."""
-        await self.run(calls.unbinding(self._core(), queue, exchange, routing_key, arguments))
-
-    async def why(self, queue: str) -> dict[str, Any]:
-        """Ask Penstock why nothing moves at a queue; `sentences` of the answer are for people."""
-        return await self.run(calls.asking_why(self._core(), queue))
-
     # What the others use
 
-    def _core(self) -> Engine:
+    @override
+    def core(self) -> Engine:
         if self._engine is None:
             raise RuntimeError("the connection is not open: use it in `async with`, or await it")
         return self._engine
@@ -290,10 +247,11 @@ class Connection:
             raise RuntimeError("a connection belongs to the event loop in which it was opened")
         return loop
 
+    @override
     async def run(self, steps: Steps[T]) -> T:
         """Carry out a call of the engine: wait for what it yields. A cancellation is thrown into it."""
         loop = self._in_loop()
-        self._core().now = loop.time()
+        self.core().now = loop.time()
         try:
             wait = next(steps)
             while True:
@@ -318,7 +276,7 @@ class Connection:
 
     def _schedule(self, may_wait: bool) -> None:
         loop = self._in_loop()
-        self._core().now = loop.time()
+        self.core().now = loop.time()
         if not may_wait:
             loop.call_soon(self.after)
         elif self._acknowledging is None:
@@ -330,7 +288,7 @@ class Connection:
 
     def after(self) -> None:
         """Do what is due after the engine was called: wake, log, write, set the timer."""
-        engine = self._core()
+        engine = self.core()
         while engine.woken:
             woken, engine.woken = engine.woken, []
             for item in woken:
@@ -352,7 +310,7 @@ class Connection:
         self._arm()
 
     def _arm(self) -> None:
-        due = self._core().next_deadline()
+        due = self.core().next_deadline()
         timer = self._timer
         if due is None or (timer is not None and timer.when() <= due):
             return
@@ -366,14 +324,14 @@ class Connection:
         self._timer = None
         loop = self._loop
         assert loop is not None
-        self._core().tick(loop.time())
+        self.core().tick(loop.time())
         self.after()
 
     # What the transport says
 
     def connected(self, transport: asyncio.Transport) -> None:
         """Begin to use a transport."""
-        loop, engine = self._loop, self._core()
+        loop, engine = self._loop, self.core()
         assert loop is not None
         transport.set_write_buffer_limits(high=UNSENT)
         self._transport = transport
@@ -384,17 +342,17 @@ class Connection:
         """Take input."""
         loop = self._loop
         assert loop is not None
-        self._core().receive(data, loop.time())
+        self.core().receive(data, loop.time())
         self.after()
 
     def congested(self, is_congested: bool) -> None:
         """Stop or continue publishers."""
-        self._core().congest(is_congested)
+        self.core().congest(is_congested)
         self.after()
 
     def lost(self, transport: asyncio.Transport | None, error: Exception | None) -> None:
         """Note that a transport is gone."""
-        loop, engine = self._loop, self._core()
+        loop, engine = self._loop, self.core()
         if loop is None or (self._transport is not None and transport is not self._transport):
             return
         self._transport = None
@@ -542,8 +500,8 @@ class Receiver:
         if self._attached is None:
             connection = self._connection
             connection._in_loop()
-            core = self._attached = connection._core().receiver(self._terms)
-            await connection.run(core.attaching())
+            core = self._attached = connection.core().receiver(self._terms)
+            await connection.run(core.engine.waiting(core.attached))
         return self
 
     async def __aexit__(
@@ -562,30 +520,33 @@ class Receiver:
         Raises `LinkClosed` when the broker has ended the receiver, for instance because its queue was deleted. A
         message that had come when the call is cancelled stays for the next one.
         """
-        found = self._core().take_now()
-        if found is not None:
-            return found
-        return await self._connection.run(self._core().receiving(timeout))
+        core = self._core()
+        return core.take_now() or await self._connection.run(core.receiving(timeout))
 
     def receive_nowait(self) -> Delivery | None:
-        """Return a message that has come; None without one."""
+        """Return a message that has come; None without one. Raises as `receive`."""
         return self._core().take_now()
 
     def __aiter__(self) -> Receiver:
         return self
 
     async def __anext__(self) -> Delivery:
-        core = self._attached
-        found = None if core is None else core.take_now()
+        found = self._core().take_now() or await self.receive()
         if found is None:
-            found = await self.receive()
-            if found is None:
-                raise StopAsyncIteration
+            raise StopAsyncIteration
         return found
 
-    async def drain(self) -> None:
-        """Let no more messages come; those that have come can be received, and then there is nothing."""
-        await self._connection.run(self._core().draining())
+    async def drain(self) -> bool:
+        """Let no more messages come after those that have; tell whether that has shown an empty queue (AMQP 1.0)."""
+        return await self._connection.run(self._core().draining())
+
+    def resume(self) -> None:
+        """Let messages come again after `drain`."""
+        self._core().resume()
+
+    async def count(self, timeout: float | None = None) -> int | None:
+        """Return how many messages wait in the queue or here; None if the broker does not tell within `timeout` s."""
+        return await self._connection.run(self._core().counting(timeout))
 
     async def close(self) -> None:
         """Acknowledge what was accepted, and close; all other messages return to their queue."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import select
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from types import TracebackType
@@ -26,11 +26,14 @@ from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receipt import PENDING, Receipt
 from penstock.client.engine.receiver import ReceiverCore
 from penstock.client.engine.terms import ReceiverTerms
-from penstock.client.engine.waits import Steps, T
+from penstock.client.engine.waits import Call, Steps, T
 from penstock.client.engine.window import SendResult
 from penstock.client.errors import ClientError, ConnectionClosed, WrongProtocol
+from penstock.client.operations import Operations
 from penstock.client.options import Address, Options
 from penstock.client.reconnect import explain, is_final, pauses
+from penstock.client.shells import BlockingShell
+from penstock.markers import override
 
 RECEIVE: Final = 256 * 1024
 """Octets of one read."""
@@ -48,7 +51,7 @@ def connect(url: str = "amqp://", **options: object) -> Connection:
     return Connection(Options(url, options))
 
 
-class Connection:
+class Connection(BlockingShell, Operations):
     """Connection of one thread; `connect` makes it. `clock` tells seconds, as `time.monotonic` does."""
 
     def __init__(self, options: Options, clock: Callable[[], float] = time.monotonic) -> None:
@@ -214,59 +217,13 @@ class Connection:
         """Return a receiver of a queue: use it in `with`, or close it; `options` are those of receivers."""
         return Receiver(self, self.options.receiver_terms(queue, options))
 
-    # Declarations and questions
-
-    def declare_queue(
-        self,
-        name: str = "",
-        *,
-        durable: bool = True,
-        exclusive: bool = False,
-        auto_delete: bool = False,
-        **settings: object,
-    ) -> str:
-        """Declare a queue, and return its name; an empty one lets the broker choose. Raises `ChannelClosed`.
-
-        `settings` are those of docs/settings.md with `_` for `-`, such as `capacity_messages=1000`.
-        """
-        return self.run(calls.declaring_queue(self._engine, name, durable, exclusive, auto_delete, settings))
-
-    def delete_queue(self, name: str, *, if_unused: bool = False, if_empty: bool = False) -> int:
-        """Delete a queue; return the number of its messages."""
-        return self.run(calls.deleting_queue(self._engine, name, if_unused, if_empty))
-
-    def purge_queue(self, name: str) -> int:
-        """Drop the ready messages of a queue; return their number."""
-        return self.run(calls.purging_queue(self._engine, name))
-
-    def declare_exchange(
-        self, name: str, kind: str = "direct", *, durable: bool = True, auto_delete: bool = False, **settings: object
-    ) -> None:
-        """Declare an exchange of type direct, fanout, topic or headers."""
-        self.run(calls.declaring_exchange(self._engine, name, kind, durable, auto_delete, settings))
-
-    def delete_exchange(self, name: str, *, if_unused: bool = False) -> None:
-        """Delete an exchange."""
-        self.run(calls.deleting_exchange(self._engine, name, if_unused))
-
-    def bind(self, queue: str, exchange: str, routing_key: str = "", **arguments: object) -> None:
-        """Bind a queue to an exchange."""
-        self.run(calls.binding(self._engine, queue, exchange, routing_key, arguments))
-
-    def unbind(self, queue: str, exchange: str, routing_key: str = "", **arguments: object) -> None:
-        """Undo `bind`."""
-        self.run(calls.unbinding(self._engine, queue, exchange, routing_key, arguments))
-
-    def why(self, queue: str) -> dict[str, Any]:
-        """Ask Penstock why nothing moves at a queue; `sentences` of the answer are for people."""
-        return self.run(calls.asking_why(self._engine, queue))
-
     # What the others use
 
+    @override
     def core(self) -> Engine:
-        """Return the engine."""
         return self._engine
 
+    @override
     def run(self, steps: Steps[T]) -> T:
         """Carry out a call of the engine: read until what it waits for is done. An interruption is thrown into it."""
         engine = self._engine
@@ -305,6 +262,27 @@ class Connection:
                 item.release()
         if engine.notices:
             calls.log_notices(engine)
+
+    # Control operations, several at a time
+
+    def begin(self, operation: str, fields: Mapping[str, object] | bytes) -> Call:
+        """Send a control operation with its fields, or with a block (docs/blocks.md); `answer` waits for the answer.
+
+        `taken` of the result has the rows of a block that are in their queues so far, if it asks for notes of progress.
+        Raises `ClientError` above 64 without an answer.
+        """
+        self._engine.now = self._clock()
+        call = self._engine.request(operation, fields if isinstance(fields, bytes) else dict(fields))
+        self.pushed()
+        return call
+
+    def answer(self, call: Call, timeout: float | None = None) -> Any:
+        """Return the answer to `begin`, an object or a block; may be called again after a `Timeout`."""
+        return self.run(self._engine.answering(call, timeout))
+
+    def forget(self, call: Call) -> None:
+        """Drop the answer to `begin`, now or when it comes."""
+        self._engine.requests.pop(call.number, None)
 
     def push(self) -> bool:
         """Send what can be sent without waiting; return whether all is sent."""
@@ -351,9 +329,10 @@ class Connection:
         now = self._clock()
         if data is None:
             engine.tick(now)
-            self._after()
-            return False
-        if data:
+            if engine.fault is None:
+                self._after()
+                return False
+        elif data:
             engine.receive(data, now)
         if not data or engine.fault is not None:
             self.push()
@@ -506,7 +485,7 @@ class Receiver:
     def __init__(self, connection: Connection, terms: ReceiverTerms) -> None:
         self._connection = connection
         self._core: ReceiverCore = connection.core().receiver(terms)
-        connection.run(self._core.attaching())
+        connection.run(self._core.engine.waiting(self._core.attached))
 
     def receive(self, timeout: float | None = None) -> Delivery | None:
         """Return the next message; None if none came within `timeout` seconds, or at the end after `drain`.
@@ -519,10 +498,14 @@ class Receiver:
             return found
         return self._connection.run(self._core.receiving(timeout))
 
+    def get(self) -> Delivery | None:
+        """Take a message that waits in the queue now; None without one. For a receiver with a window of 0."""
+        return self._connection.run(self._core.getting())
+
     def receive_nowait(self) -> Delivery | None:
-        """Return a message that has come; None without one."""
+        """Return a message that has come; None without one. Raises as `receive`."""
         found = self._core.take_now()
-        if found is None and self._core.error is None:
+        if found is None:
             self._connection.poll(0)
             found = self._core.take_now()
         return found
@@ -538,9 +521,23 @@ class Receiver:
                 raise StopIteration
         return found
 
-    def drain(self) -> None:
-        """Let no more messages come; those that have come can be received, and then there is nothing."""
-        self._connection.run(self._core.draining())
+    def drain(self) -> bool:
+        """Let no more messages come; those that have come can be received, and then there is nothing.
+
+        Return whether that has shown that no message waits in the queue, which AMQP 0-9-1 does not tell.
+        """
+        return self._connection.run(self._core.draining())
+
+    def resume(self) -> None:
+        """Let messages come again after `drain`."""
+        self._core.resume()
+
+    def count(self, timeout: float | None = None) -> int | None:
+        """Ask how many messages wait in the queue, and here for `receive`, beside those that other receivers have.
+
+        None if the broker does not tell within `timeout` seconds; over AMQP 1.0 it is an estimate, and 0 is None.
+        """
+        return self._connection.run(self._core.counting(timeout))
 
     def close(self) -> None:
         """Acknowledge what was accepted, and close; all other messages return to their queue."""

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
-from typing_extensions import override
-
 from penstock.client.engine.connection import OPEN, UPDATE_SECRET, Engine
 from penstock.client.engine.terms import ConnectionTerms
-from penstock.client.engine.waits import Steps
 from penstock.client.errors import ConnectionClosed
-from penstock.client.options import Address, Options, queue_arguments
+from penstock.client.options import Address, Options
 from penstock.flow.timers import NEVER, TimerHandler
+from penstock.markers import override
 
 if TYPE_CHECKING:
     from logging import Logger
@@ -154,55 +151,3 @@ def call_callbacks(receipt: Any) -> None:
             callback(receipt)
         except Exception:
             logger().exception("A callback of a receipt has raised")
-
-
-def declaring_queue(
-    engine: Engine, name: str, durable: bool, exclusive: bool, auto_delete: bool, settings: Mapping[str, object]
-) -> Steps[str]:
-    """Declare a queue; return its name."""
-    arguments = {"queue": name, "durable": durable, "exclusive": exclusive, "auto_delete": auto_delete}
-    answer = yield from engine.calling("queue.declare", {**arguments, "arguments": queue_arguments(settings)})
-    return str(answer["queue"])
-
-
-def deleting_queue(engine: Engine, name: str, if_unused: bool, if_empty: bool) -> Steps[int]:
-    """Delete a queue; return the number of its messages."""
-    answer = yield from engine.calling("queue.delete", {"queue": name, "if_unused": if_unused, "if_empty": if_empty})
-    return int(answer["message_count"])
-
-
-def purging_queue(engine: Engine, name: str) -> Steps[int]:
-    """Drop the ready messages of a queue; return their number."""
-    answer = yield from engine.calling("queue.purge", {"queue": name})
-    return int(answer["message_count"])
-
-
-def declaring_exchange(
-    engine: Engine, name: str, kind: str, durable: bool, auto_delete: bool, settings: Mapping[str, object]
-) -> Steps[None]:
-    """Declare an exchange."""
-    arguments = {"exchange": name, "type": kind, "durable": durable, "auto_delete": auto_delete}
-    yield from engine.calling("exchange.declare", {**arguments, "arguments": queue_arguments(settings)})
-
-
-def deleting_exchange(engine: Engine, name: str, if_unused: bool) -> Steps[None]:
-    """Delete an exchange."""
-    yield from engine.calling("exchange.delete", {"exchange": name, "if_unused": if_unused})
-
-
-def binding(engine: Engine, queue: str, exchange: str, key: str, arguments: Mapping[str, object]) -> Steps[None]:
-    """Bind a queue to an exchange."""
-    place = {"queue": queue, "exchange": exchange, "routing_key": key}
-    yield from engine.calling("queue.bind", {**place, "arguments": dict(arguments)})
-
-
-def unbinding(engine: Engine, queue: str, exchange: str, key: str, arguments: Mapping[str, object]) -> Steps[None]:
-    """Undo `binding`."""
-    place = {"queue": queue, "exchange": exchange, "routing_key": key}
-    yield from engine.calling("queue.unbind", {**place, "arguments": dict(arguments)})
-
-
-def asking_why(engine: Engine, queue: str) -> Steps[dict[str, Any]]:
-    """Ask Penstock why nothing moves at a queue."""
-    answer = yield from engine.requesting("why", {"queue": queue})
-    return dict(answer)

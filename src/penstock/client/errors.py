@@ -62,9 +62,12 @@ class WrongProtocol(ConnectError):
 
 
 class ConnectionClosed(ClientError):
-    """Closed connection; `code` is the AMQP reply code, None if the socket failed without one."""
+    """Closed connection.
 
-    def __init__(self, code: int | None, text: str) -> None:
+    `code` is the reply code of AMQP 0-9-1 or the condition of AMQP 1.0, None if the socket failed without one.
+    """
+
+    def __init__(self, code: int | str | None, text: str) -> None:
         super().__init__(code, text)
         self.code = code
         self.text = text
@@ -74,9 +77,12 @@ class ConnectionClosed(ClientError):
 
 
 class LinkClosed(ClientError):
-    """Ended publisher or receiver; `code` is the AMQP 0-9-1 reply code, None without one."""
+    """Ended publisher or receiver.
 
-    def __init__(self, code: int | None, text: str) -> None:
+    `code` is the reply code of AMQP 0-9-1 or the condition of AMQP 1.0, None without one.
+    """
+
+    def __init__(self, code: int | str | None, text: str) -> None:
         super().__init__(code, text)
         self.code = code
         self.text = text

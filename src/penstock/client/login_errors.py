@@ -8,7 +8,7 @@ FIRST_STEP = "an answer to the protocol header"
 """First step of a login, whose failures have causes of their own."""
 
 
-def why_closed(user: str, step: str, code: int | None, text: str, *, is_encrypted: bool) -> str:
+def why_closed(user: str, step: str, code: int | str | None, text: str, *, is_encrypted: bool) -> str:
     """Return why the broker closed the connection where `step` was due."""
     from penstock.wire.amqp091.spec import ReplyCode  # A login over AMQP 1.0 that succeeds has no need of it.
 

@@ -113,7 +113,7 @@ OPTIONS: Final = (
         1,
         special=(-1, 0),
     ),
-    Option("prefetch", RECEIVER, "count", 1000, "messages that the broker sends in advance", 1),
+    Option("prefetch", RECEIVER, "count", 1000, "most messages that were sent to it and are not settled", 1),
     Option(
         "consumerMaxRate",
         RECEIVER,
@@ -265,6 +265,10 @@ class Options:
         self.tls: SSLContext | None = None
         self.hosts: tuple[Address, ...] = ()
         self.user, self.password, self.virtual_host = "guest", "guest", "/"
+        self.product = "penstock-client"
+        """Program that the client says to be."""
+        self.query = ""
+        """Name of the streaming query whose results are published, over AMQP 0-9-1; empty for none."""
         self.token: Callable[[], str] | str | None = None
         """Token in the place of the password, or a function that returns one: at each login, and before it expires."""
         self._container = f"penstock-{os.urandom(6).hex()}"
@@ -273,7 +277,7 @@ class Options:
         for name, value in keywords.items():
             if name in ("tls", "token"):
                 setattr(self, name, value)
-            elif name in ("user", "password", "virtual_host"):
+            elif name in ("user", "password", "virtual_host", "product", "query"):
                 setattr(self, name, str(value))
             elif value is not None:
                 option, unit = option_of(name, (CONNECTION, PUBLISHER, RECEIVER))
@@ -350,6 +354,8 @@ class Options:
             is_encrypted=self.is_encrypted,
             heartbeat=heartbeat if wanted is None else wanted,
             name=self["name"],
+            product=self.product,
+            query=self.query,
             container=self["container_id"] or self._container,
             nonce=os.urandom(16).hex(),
             producer=self._producer,

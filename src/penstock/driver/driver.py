@@ -1,9 +1,10 @@
 """Driver of the broker: one turn delivers messages, dispatches effects and writes confirms.
 
 driver.receive(connection, data, now) ...  input that was read
-driver.begin_turn(now)                then once: a turn
+driver.begin(now)                     then once: a turn
 more = driver.run_turn()
 for connection in driver.take_pending_output(): write connection.take_output(), then driver.after_write(connection)
+driver.serve(now)                     behind the output, which others wait for: input of those who use much
 more |= driver.end_turn(seconds, now)
 
 It has no socket, no clock and no randomness: the event loop supplies them.
@@ -34,7 +35,6 @@ from penstock.management import log_messages
 from penstock.management.certificates import Certificates
 from penstock.management.config_api import StartSettings
 from penstock.management.control_api import ControlApi
-from penstock.management.flow_log_records import Recorder
 from penstock.management.flow_log_samples import Record
 from penstock.management.hold_spans import HoldTracer
 from penstock.management.node import Node
@@ -100,8 +100,7 @@ class BrokerDriver(Node):
         """Number of all connections since the start."""
         self.silent: list[Connection] = []
         """Connections without heartbeats from their peer; the event loop closes them."""
-        self.recorder: Recorder | None = None
-        """Recorder of the flow log; None without one."""
+        self.recorder = None
         self.tracer: HoldTracer | None = None
         """Tracer of held publishes; None unless they are traced."""
         self.refused = RefusedPublishes()
@@ -160,8 +159,8 @@ class BrokerDriver(Node):
             or connection.engine.needs_small_receive_buffer()
         )
 
-    def begin_turn(self, now: float) -> list[Connection]:
-        """Begin a turn at `now` (monotonic seconds) with input that waits; return the connections served."""
+    def serve(self, now: float) -> list[Connection]:
+        """Handle input that waits, at `now` (monotonic seconds); return the connections served."""
         self.broker.begin(now)
         return self.scheduler.serve()
 

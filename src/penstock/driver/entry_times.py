@@ -8,6 +8,9 @@ well, which a busy machine does not move. The smaller of both is believed.
 
 The difference is counted in units. So the turn ends, and the client comes after others. Its input then rests for
 `REST` times what it owes, so that it delays the others for a tenth of the time at most. What is owed decays.
+
+Units that say too little of entries that are all short charge nobody. So a turn ends as well when its entries have
+taken the time of its units, however few were counted.
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ KINDS: Final = (INPUT, JOB, TIMERS, DELIVERIES, TICK, END, HTTP)
 turn, what each second brings, the end of a connection, a step of an HTTP request."""
 
 LEAST: Final = TURN
-"""Units from which a difference is charged: less is bounded by the number of clients that a turn serves."""
+"""Units from which a difference is charged: less is bounded by the time of a turn."""
 SLACK: Final = 4
 """Times that an entry may take what its units say: they are about a microsecond, and machines differ."""
 MARK_S: Final = 0.001
@@ -127,6 +130,8 @@ class EntryTimes:
         self.seconds: dict[str, float] = dict.fromkeys(KINDS, 0.0)
         """Seconds that they took longer."""
         self._meter = meter
+        self.spent_s: float = 0.0
+        """Seconds that the entries of the present turn have taken; the scheduler begins it anew."""
         self._timers = timers
         self._log_queue = log_queue
         self._began: float = 0.0
@@ -153,6 +158,7 @@ class EntryTimes:
         """
         now = self.clock.now()
         seconds = now - self._began
+        self.spent_s += seconds
         if seconds < LEAST * self.clock.unit_s:
             self.begin(now)
             return 0.0
@@ -162,6 +168,7 @@ class EntryTimes:
         """End an entry of a connection and begin the next; its input rests if it took longer than its units say."""
         now = self.clock.now()
         seconds = now - self._began
+        self.spent_s += seconds
         if seconds < LEAST * self.clock.unit_s:
             self.begin(now)
         else:

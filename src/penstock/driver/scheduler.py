@@ -20,7 +20,7 @@ from penstock.driver.entry_times import INPUT, JOB, EntryTimes
 from penstock.driver.failures import Failures
 from penstock.driver.log_queue import LogQueue
 from penstock.driver.turn_times import TurnTimes
-from penstock.flow.work import ASKING_SHARE, LOOKING_SHARE, SHARE, UNLIMITED_WORK, Steps, WorkQueue
+from penstock.flow.work import ASKING_SHARE, LOOKING_SHARE, SHARE, TURN, UNLIMITED_WORK, Steps, WorkQueue
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.slowed_connections import SlowedConnections
 
@@ -59,6 +59,7 @@ class Scheduler:
 
     def begin_turn(self) -> bool:
         """Begin another turn; return whether input waits for its share."""
+        self.entries.spent_s = 0.0
         self.line.begin_turn()
         return len(self.line) > 0
 
@@ -98,7 +99,10 @@ class Scheduler:
                 connection.receive(data)
         except Exception as error:
             connection.close(self.failures.report(f"input of [{connection.name()}]", error))
-        self.entries.end_of(INPUT, connection)
+        entries = self.entries
+        entries.end_of(INPUT, connection)
+        if entries.spent_s >= TURN * entries.clock.unit_s:
+            line.end_turn()
         cost = line.end(connection)
         self.turn_times.count(connection, cost)
         self.go_on(connection)
@@ -139,14 +143,16 @@ class Scheduler:
     def _run(self, jobs: deque[tuple[Steps[None], Connection | None]], share: i64) -> bool:
         """Run steps of the first job, and of the next when it is done, until the share is used up.
 
-        Return whether any is done.
+        It is used up as well when its units' time has passed. Return whether any is done.
         """
         work = self.broker.work
         done = False
         work.limit = work.done + share
+        entries = self.entries
         if jobs:
-            self.entries.begin(self.entries.clock.now())
-        while jobs and not work.used_up():
+            entries.begin(entries.clock.now())
+        until = entries.spent_s + float(share) * entries.clock.unit_s
+        while jobs and not work.used_up() and entries.spent_s < until:
             steps, connection = jobs[0]
             ended = False
             try:
@@ -159,9 +165,9 @@ class Scheduler:
                 if connection is not None:
                     connection.close(failure)
             if connection is None:
-                self.entries.end(JOB)
+                entries.end(JOB)
             else:
-                self.entries.end_of(JOB, connection)
+                entries.end_of(JOB, connection)
             if ended:
                 done = True
                 jobs.popleft()

@@ -118,6 +118,10 @@ class WorkQueue:
         """Return whether the present turn has units left."""
         return self.meter.done < self._turn_ends
 
+    def end_turn(self) -> None:
+        """Leave the present turn no units: it has lasted long enough."""
+        self._turn_ends = self.meter.done
+
     def may_start(self, worker: Worker) -> bool:
         """Return whether a client's new input is handled at once.
 

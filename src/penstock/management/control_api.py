@@ -55,6 +55,7 @@ from penstock.management.control_fields import check_fields
 from penstock.management.control_request import IMPORT, PUBLISH_BLOCK, ControlRequest, octets_max
 from penstock.management.cursor_api import CursorApi
 from penstock.management.definitions_import import answer_import
+from penstock.management.flow_log_records import answer_watch
 from penstock.management.paged_list import PagedLists
 from penstock.management.producer_api import OPERATIONS
 from penstock.management.sink_api import SinkApi
@@ -69,7 +70,7 @@ if TYPE_CHECKING:
     from penstock.protocols.common.connection import Connection
 
 READING: Final = (
-    *("show", "why", "list", "status", "top", "settings.list", "config.show", "user.list", "limit.list"),
+    *("show", "why", "watch", "list", "status", "top", "settings.list", "config.show", "user.list", "limit.list"),
     *("policy.list", "parameter.list"),
 )
 """Operations of administrators that change nothing."""
@@ -347,6 +348,7 @@ def _lists(node: Node) -> dict[str, Callable[[ControlRequest], Steps[dict[str, o
         "config.show": lambda request: config_api.show(node, request),
         "status": lambda request: answer_status(node, request),
         "top": lambda request: queue_ranking.answer_top(node, request),
+        "watch": lambda request: answer_watch(node, request),
     }
 
 

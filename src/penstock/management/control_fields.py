@@ -41,6 +41,7 @@ FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "list": ("kind", "after", "count", "everywhere"),
     "show": tuple(SCOPES),
     "why": why.SUBJECTS,
+    "watch": ("after", "queue"),
     "settings.list": (),
     "status": (),
     "top": ("order", "count", "prefix", "queue", "everywhere", "history"),

@@ -40,12 +40,14 @@ from penstock.management.definitions_parser import (
     ParsedDefinitions,
     name_of,
     place_of,
+    refusal,
 )
 from penstock.management.definitions_policies import ParameterKind, PolicyKind, SettingsKind
 from penstock.management.definitions_topology import BindingKind, ExchangeKind, QueueKind, VhostKind, WrongArguments
 from penstock.management.json_reader import JsonError, JsonReader
 from penstock.management.rabbitmq_json import Shape
 from penstock.protocols.common.log_line import LogLine
+from penstock.setting_names.near import joined
 
 if TYPE_CHECKING:
     from penstock.management.node import Node
@@ -138,7 +140,7 @@ def answer_import(node: Node, request: ControlRequest) -> Steps[Shape]:
     if not isinstance(text, str):
         raise PreconditionFailed("'definitions' must be a string: the text of a file")
     if reader.has_halves:
-        raise PreconditionFailed(f"a string contains a lone surrogate (half a character){NOTHING_IMPORTED}")
+        raise refusal("a string contains a lone surrogate (half a character)")
     vhost = None if request.fields.get("everywhere") is True else request.vhost.name
     skip = [] if request.fields.get("skip") is None else request.names("skip", 0)
     options = ImportOptions(skip, request.flag("skip_refused"), request.flag("streams_as_queues"))
@@ -202,7 +204,7 @@ class Import:
                 if planned is not None and entry is not None:
                     self._outcomes[kind.subject(entry)] = self._refused(kind, entry, error)
                 elif entry is None:
-                    raise PreconditionFailed(f"{kind.name}: {error}{NOTHING_IMPORTED}") from None
+                    raise refusal(f"{kind.name}: {error}") from None
                 else:
                     self._refuse(kind, entry, error)
 
@@ -329,8 +331,8 @@ class Import:
             return error
         named = ", ".join(self._left[:LEFT_TOLD])
         more = f" and {len(self._left) - LEFT_TOLD} more" if len(self._left) > LEFT_TOLD else ""
-        text = str(error).removesuffix(NOTHING_IMPORTED)
-        return PreconditionFailed(f"{text}; undone, except for items in use: {named}{more}")
+        text = str(error).removesuffix(f"; {NOTHING_IMPORTED}").removesuffix(f" {NOTHING_IMPORTED.capitalize()}")
+        return PreconditionFailed(joined(text, f"undone, except for items in use: {named}{more}"))
 
     def result(self) -> Shape:
         """Return the numbers of new and changed items, and sentences about what has no effect."""

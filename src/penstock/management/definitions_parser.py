@@ -14,7 +14,7 @@ from mypy_extensions import i64
 from penstock.errors import PreconditionFailed
 from penstock.management.json_position import line_of
 from penstock.management.json_reader import VALUE_OCTETS, JsonError, JsonReader
-from penstock.setting_names.near import nearest
+from penstock.setting_names.near import joined, nearest
 
 BYTES_MOST: Final = 4 * 1024 * 1024
 ENTRIES_MOST: Final = 20_000
@@ -23,8 +23,7 @@ PARSE_WORK: Final = 500
 LOOKED_AT_ONCE: Final = 50
 LOOK_WORK: Final = 200
 """Units of work per parsing step, and entries checked per step, with their units."""
-NOTHING_IMPORTED: Final = "; nothing was imported"
-"""Ending of the error for an invalid file."""
+NOTHING_IMPORTED: Final = "nothing was imported"
 
 TEXT: Final = "a string"
 FLAG: Final = "true or false"
@@ -166,6 +165,11 @@ class InvalidEntry(PreconditionFailed):
         self.path: list[str | int] = path or []
 
 
+def refusal(text: str) -> PreconditionFailed:
+    """Return the error of an import that changes nothing."""
+    return PreconditionFailed(joined(text, NOTHING_IMPORTED))
+
+
 class ParsedDefinitions:
     """Definitions of a file in their order, and the number of ignored ones; parsed in steps."""
 
@@ -219,7 +223,7 @@ class ParsedDefinitions:
         """Return the error for the text at a position of the file."""
         where = place_of(path)
         location = f"line {self.line_of(path)}" + (f", {where}" if where else "")
-        return PreconditionFailed(f"{location}: {text}{NOTHING_IMPORTED}")
+        return refusal(f"{location}: {text}")
 
     def line(self, entry: Entry) -> int:
         """Return the line of an entry; fast if asked for in order."""
@@ -270,28 +274,26 @@ class ParsedDefinitions:
             if name not in names[kind]:
                 near = nearest(name, names[kind])
                 hint = f"; did you mean '{near}'?" if near else ""
-                raise PreconditionFailed(f"the file has no {one_of(kind)} '{name}' to skip{hint}{NOTHING_IMPORTED}")
+                raise refusal(f"the file has no {one_of(kind)} '{name}' to skip{hint}")
 
     def _parse(self) -> None:
         reader = self._reader
         if len(reader.data) > BYTES_MOST:
             size = f"the definitions have {len(reader.data):,} octets; at once {BYTES_MOST:,} are imported"
-            raise PreconditionFailed(size + NOTHING_IMPORTED)
+            raise refusal(size)
         try:
             self._parsed = reader.step()
         except JsonError as error:
-            raise PreconditionFailed(f"{error}{NOTHING_IMPORTED}") from None
+            raise refusal(str(error)) from None
         if not self._parsed:
             return
         if reader.has_halves:
-            raise PreconditionFailed(f"a string contains a lone surrogate (half a character){NOTHING_IMPORTED}")
+            raise refusal("a string contains a lone surrogate (half a character)")
         count = 0
         for section, entries in reader.found.items():
             count += self._section(section, entries)
         if count > ENTRIES_MOST:
-            raise PreconditionFailed(
-                f"the file defines {count:,} objects; the most in one import is {ENTRIES_MOST:,}{NOTHING_IMPORTED}"
-            )
+            raise refusal(f"the file defines {count:,} objects; the most in one import is {ENTRIES_MOST:,}")
 
     def _section(self, section: str, entries: object) -> int:
         """Handle a member of the file; return its number of definitions."""

@@ -10,7 +10,9 @@ defines it, and the writer of the records adds its version.
 
 from __future__ import annotations
 
-from typing import Final
+from collections import deque
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 from penstock.core.broker import Broker
 from penstock.core.effects import (
@@ -29,15 +31,27 @@ from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.cursor import Cursor
 from penstock.core.queue.queue import Queue, queue_of
+from penstock.errors import PreconditionFailed
 from penstock.flow.gate import Gate, GateTransition
+from penstock.flow.work import Steps
 from penstock.log_ids import BLOCKED_BRIEFLY, CLOSED_BRIEFLY
 from penstock.management.brief_spells import BLOCKS_AT_ONCE, CLOSINGS_AT_ONCE, Spell, Spells, SpellSum
 from penstock.management.flow_log_samples import Record, Sampler, record_at, record_of_gate
 from penstock.management.gate_descriptions import text_of
 from penstock.protocols.common.slowed_connections import KIND, Wait
 
+if TYPE_CHECKING:
+    from penstock.management.control_request import ControlRequest
+    from penstock.management.node import Node
+
 RECORDS_KEPT: Final = 10_000
 """Most records that wait for the event loop; further ones are counted."""
+RECENT: Final = 2_000
+"""Last records, which `watch` reads; about 1 MiB."""
+WATCH_PAGE: Final = 500
+"""Most records in an answer to `watch`."""
+LOOKED_AT_A_UNIT: Final = 10
+"""Records that `watch` looks at per unit of work."""
 
 
 class Recorder:
@@ -49,6 +63,10 @@ class Recorder:
         """Offset from monotonic seconds to seconds since the epoch; kept up to date by the event loop."""
         self._records: list[Record] = []
         self._lost: int = 0
+        self.recent: deque[Record] = deque(maxlen=RECENT)
+        """Last records that were taken."""
+        self.taken: int = 0
+        """Number of all records that were taken."""
         self._sums: dict[str, Record] = {}
         """Sums for the next second, by producer, gate and cause."""
         self._closings = Spells(CLOSINGS_AT_ONCE)
@@ -224,7 +242,25 @@ class Recorder:
             record["cause"] = f"more than {RECORDS_KEPT} records in one turn"
             records.append(record)
             self._lost = 0
+        self.recent.extend(records)
+        self.taken += len(records)
         return records
+
+    def since(self, after: int) -> tuple[list[Record], int]:
+        """Return at most `WATCH_PAGE` records after number `after`, and the number of the last one looked at.
+
+        Those that are gone are one record `lost`.
+        """
+        first = self.taken - len(self.recent)
+        start = min(max(after, first), self.taken)
+        found = list(islice(self.recent, start - first, start - first + WATCH_PAGE))
+        end = start + len(found)
+        if start > after:
+            record = self._at("lost", self.broker.now)
+            record["count"] = start - after
+            record["cause"] = f"more than {RECENT} records were not asked for in time"
+            found.insert(0, record)
+        return found, end
 
     def _at(self, event: str, now: float) -> Record:
         return record_at(event, now, self.wall_offset)
@@ -252,3 +288,25 @@ class Recorder:
             self._records.append(record)
         else:
             self._lost += 1
+
+
+def answer_watch(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:
+    """Answer {after, queue}: records of the flow log after a number, and the number for the next request.
+
+    Without `after` the number is the present one. Raises PreconditionFailed (406) without a flow log.
+    """
+    recorder = node.recorder
+    if recorder is None:
+        raise PreconditionFailed("there is no flow log to watch: the broker runs with --flow-log off, or without data")
+    records, end = recorder.since(request.amount("after", recorder.taken))
+    node.broker.work.done += len(records) // LOOKED_AT_A_UNIT
+    if node.broker.work.used_up():
+        yield
+    if request.fields.get("queue") is not None:
+        name, vhost = request.text("queue"), request.vhost.name
+        records = [
+            each
+            for each in records
+            if each["event"] == "lost" or (each.get("queue") == name and each.get("vhost") == vhost)
+        ]
+    return {"items": records, "next": end}

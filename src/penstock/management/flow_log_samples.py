@@ -15,6 +15,7 @@ from mypy_extensions import i64
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Consumer
 from penstock.core.publish.dead_letters import DeadLetterPublisher
+from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.cursor import Cursor
@@ -194,9 +195,8 @@ class Sampler:
         record["unacknowledged"] = int(queue.unacked_messages)
         record["open"] = gate.open
         record["blocked"] = len(gate.blocked)
-        unconfirmed = self._unconfirmed(gate)
-        if unconfirmed > 0:
-            record["unconfirmed"] = unconfirmed
+        if gate.blocked:
+            self._record_blocked(gate, record)
         record["waiting"] = gate.in_line()
         record["consumers"] = len(queue.consumers)
         # What has left is what came, less what the depth has grown by.
@@ -218,21 +218,24 @@ class Sampler:
                 record["sizes"] = sizes
         self._records.append(record)
 
-    def _unconfirmed(self, gate: Gate) -> int:
-        """Return the most publishes without a confirm of a producer that a gate blocks; those on credit do not count.
+    def _record_blocked(self, gate: Gate, record: Record) -> None:
+        """Record what the producers have that a gate blocks, unless they are too many for this second.
 
-        0 where there are none, or too many producers for this second.
+        That is the most publishes without a confirm of one of them, those on credit aside, and what is held of all.
         """
         if len(gate.blocked) > self._senders_left:
-            return 0
+            return
         self._senders_left -= len(gate.blocked)
         most: i64 = 0
+        budgets: dict[int, HoldBudget] = {}
         for waiter in gate.blocked.values():
-            if isinstance(waiter, Producer) and waiter.confirming and waiter.credit is None:
-                found = waiter.confirms.published - waiter.confirms.sent_upto
-                if found > most:
-                    most = found
-        return int(most)
+            if isinstance(waiter, Producer):
+                budgets[id(waiter.hold_budget)] = waiter.hold_budget
+                if waiter.confirming and waiter.credit is None:
+                    most = max(most, waiter.confirms.published - waiter.confirms.sent_upto)
+        record["held_messages"] = sum([int(budget.messages) for budget in budgets.values()])
+        if most > 0:
+            record["unconfirmed"] = int(most)
 
     def _record_thresholds(self, queue: Queue, last: LastLook) -> None:
         record = record_of_gate("queue", queue.gate, self.broker.now, self._wall_offset)

@@ -21,6 +21,7 @@ from penstock.protocols.common.slowed_connections import SlowedConnections
 
 if TYPE_CHECKING:
     from penstock.management.control_api import ControlApi
+    from penstock.management.flow_log_records import Recorder
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -50,6 +51,8 @@ class Node:
     stats: StatsSampler
     start_settings: StartSettings
     """Start-up settings, for people."""
+    recorder: Recorder | None
+    """Recorder of the flow log; None without one."""
     has_users_elsewhere: bool
     """True if tokens or an HTTP back end may know users that the broker does not."""
 

@@ -18,7 +18,7 @@ from penstock.core.consume.session import Session
 from penstock.core.publish.producer import Producer, producers_of
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import Binding, arguments_digest
-from penstock.core.routing.exchange import Exchange
+from penstock.core.routing.exchange import EXCHANGE_TYPES, Exchange
 from penstock.core.routing.route_lookup import CONTROL_EXCHANGE
 from penstock.core.settings.policy import PolicyPair
 from penstock.core.vhost import VirtualHost
@@ -49,7 +49,6 @@ Shape = dict[str, object]
 
 API_VERSION: Final = "4.0.0"
 """Version of RabbitMQ whose HTTP API and definitions are followed; tools request it."""
-EXCHANGE_TYPES: Final = ("direct", "fanout", "headers", "topic")
 SUMMED_A_UNIT: Final = 10
 """Queues summed up per unit of work."""
 CONSUMERS_DETAILED: Final = 1000

@@ -25,6 +25,7 @@ from penstock.persistence.metadata_codec import Fields, unpack
 from penstock.persistence.metadata_keys import key_of
 from penstock.persistence.restore_vhost import VhostRestorer
 from penstock.setting_names import SettingValue, read_pattern, read_settings
+from penstock.setting_names.near import joined
 from penstock.store.records import MetadataRecord
 
 PREDECLARED_NAMES: Final = frozenset([name for name, _ in PREDECLARED])
@@ -187,7 +188,7 @@ class MetadataRestorer:
         try:
             return self.broker.add_vhost(name)
         except BrokerError as error:
-            self.remarks.append(f"{error}; vhost '{name}' came back without limits")
+            self.remarks.append(joined(str(error), f"vhost '{name}' came back without limits"))
             return self.broker.add_vhost(name, Limits())
 
     # Settings set by command, and closed gates
@@ -201,7 +202,7 @@ class MetadataRestorer:
                 try:
                     words.update(read_settings(scope, pattern, {name: value}, table == "override"))
                 except BrokerError as error:
-                    self.remarks.append(f"{error}; it was set by command, and is not in effect")
+                    self.remarks.append(joined(str(error), "it was set by command, and is not in effect"))
         if words:
             self._entries.append((scope, pattern, words))
 

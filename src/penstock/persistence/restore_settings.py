@@ -8,6 +8,7 @@ from penstock.core.settings.table import SettingsTable
 from penstock.errors import BrokerError
 from penstock.setting_names import Features, SettingValue, read_arguments, read_features
 from penstock.setting_names.features import PLAIN
+from penstock.setting_names.near import joined
 
 
 def settings_of(table: SettingsTable, vhost: str, queue: str, arguments: dict[str, object]) -> tuple[Settings, str]:
@@ -39,4 +40,4 @@ def features_of(queue: str, arguments: dict[str, object]) -> tuple[Features, str
     try:
         return read_features(queue, arguments), ""
     except BrokerError as error:
-        return PLAIN, f"{error}; queue '{queue}' came back as an ordinary one"
+        return PLAIN, joined(str(error), f"queue '{queue}' came back as an ordinary one")

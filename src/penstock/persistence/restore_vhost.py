@@ -15,6 +15,7 @@ from penstock.errors import BrokerError, StoreError
 from penstock.persistence.metadata_codec import Fields
 from penstock.persistence.restore_settings import features_of, settings_of
 from penstock.setting_names import Features
+from penstock.setting_names.near import joined
 
 
 class VhostRestorer:
@@ -42,7 +43,9 @@ class VhostRestorer:
         try:
             vhost.add_exchange(exchange)
         except BrokerError as error:
-            self.remarks.append(f"{error}; exchange '{name}' in vhost '{vhost.name}' came back without limits")
+            self.remarks.append(
+                joined(str(error), f"exchange '{name}' in vhost '{vhost.name}' came back without limits")
+            )
 
     def queue(self, vhost: VirtualHost, fields: Fields) -> None:
         """Restore a queue; invalid settings are replaced, and its messages stay.

@@ -41,8 +41,8 @@ STEP_S: Final = 0.1
 TICK_S: Final = 1.0
 """Seconds between two ticks for heartbeats and time-outs."""
 
-LINES_A_TURN: Final = 300
-"""Log lines handed over at once: there may be thousands, of as many queues."""
+LINES_A_TURN: Final = 100
+"""Log lines handed over at once, which takes some milliseconds: there may be thousands, of as many queues."""
 GATHER_S: Final = 0.02
 LINES_AT_ONCE: Final = 100
 """Number of log lines within GATHER_S seconds from which further lines are written together.
@@ -159,8 +159,7 @@ class EventLoop:
         if transport.connection is not None:
             self.driver.begin(self.loop.time())
             self._write(transport.connection)
-            if transport.connection.may_pause():
-                transport.after_reading()
+            transport.after_reading()
 
     def lost(self, transport: Transport, cause: str = ENDED) -> None:
         """Remove a closed socket; `cause` is the reported reason of its losses."""
@@ -187,22 +186,28 @@ class EventLoop:
                 self.loop.call_soon(self._run_once)
 
     def _run_once(self) -> None:
-        """Run one turn: handle waiting input, release waiters, write output, arm the timer."""
+        """Run one turn: release waiters, write output, handle waiting input, arm the timer.
+
+        Waiting input is that of clients that use much. What they wait for is written in the next turn, so that those
+        that use little wait for one share of it only, and not for another one behind their own input.
+        """
         self._scheduled = False
         if self.readiness.resting:
             return
         driver = self.driver
         start = self._time()
-        for connection in driver.begin_turn(start):
-            transport = self.transports.get(connection.number)
-            if transport is not None:
-                transport.after_reading()
+        driver.begin(start)
         more = driver.run_turn(looking=False)
         to_write = self._to_write
         to_write.extend(driver.take_pending_output())
         if to_write:
             for _ in range(min(len(to_write), WRITTEN_AT_ONCE)):
                 self._write(to_write.popleft())
+        for connection in driver.serve(self._time()):
+            more = True
+            transport = self.transports.get(connection.number)
+            if transport is not None:
+                transport.after_reading()
         if driver.has_notices():
             self._take_notices()
         writer = self.store_writer

@@ -1,4 +1,4 @@
-"""Near match of a misspelt name among the known ones."""
+"""Near match of a misspelt name among the known ones, and what may follow the question."""
 
 from __future__ import annotations
 
@@ -11,3 +11,8 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
 
     found = difflib.get_close_matches(name, [*known], n=1, cutoff=cutoff)
     return found[0] if found else ""
+
+
+def joined(text: str, clause: str) -> str:
+    """Return a text with a further clause: after a question ("did you mean ...?") it is a sentence of its own."""
+    return f"{text} {clause[0].upper()}{clause[1:]}" if text.endswith("?") else f"{text}; {clause}"

@@ -14,19 +14,16 @@ import select
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
 from typing import Final
 
-from penstock.client import ChannelClosed, ClientError, Delivery, LoginRefused
-from pyspark_amqp.amqp10.errors import Unreceivable
+from penstock.client.engine.messages import Delivery
+from penstock.client.errors import ChannelClosed, ClientError, LinkClosed, LoginRefused
 from pyspark_amqp.spool.duplicates import Duplicates
 from pyspark_amqp.spool.errors import DiskFull, SpoolError
 from pyspark_amqp.spool.folder import ALL, SpoolFolder
 from pyspark_amqp.spool.receiver import Receiver, is_final
-from pyspark_amqp.spool.receiver091 import Receiver091
-from pyspark_amqp.spool.receiver10 import Receiver10
 from pyspark_amqp.spool.rows import NO_DIGEST, digest_of, estimated_octets
-from pyspark_amqp.spool.settings import AMQP091, AMQP1, MESSAGE_ID, NONE, SPOOLED, Settings
+from pyspark_amqp.spool.settings import MESSAGE_ID, NONE, SPOOLED, Settings
 from pyspark_amqp.spool.state import LOOK_SECONDS, SpoolState
 from pyspark_amqp.spool.tags import Tags
 from pyspark_amqp.spool.writer import Writer
@@ -49,9 +46,6 @@ QUIET_SECONDS: Final = 0.1
 """Seconds without a delivery after which a query that ends asks whether its queues are empty."""
 TURN: Final = 1_000
 """Most deliveries between two looks at everything else."""
-_RECEIVERS: Final[dict[str, Callable[[Settings, tuple[str, int]], Receiver]]] = {
-    AMQP091: Receiver091, AMQP1: Receiver10,
-}  # fmt: skip
 
 
 class Consumer(threading.Thread):
@@ -114,14 +108,12 @@ class Consumer(threading.Thread):
             self._acknowledge()  # What the last request settled.
         except LoginRefused as error:
             raise SpoolError("refused", str(error)) from error
-        except Unreceivable as error:
-            raise SpoolError("message", str(error)) from error
         except ClientError as error:
             if is_final(error):
-                text = f"the broker at {where} refuses {', '.join(self._settings.queues)}: {_reason(error)}"
+                text = f"the broker at {where} refuses {', '.join(self._settings.queues)}: {error}"
                 raise SpoolError("refused", text) from error
-            closed = isinstance(error, ChannelClosed)
-            told = f"closed the channel: {_reason(error)}" if closed else f"is away: {error}"
+            closed = isinstance(error, (ChannelClosed, LinkClosed))
+            told = f"closed the channel: {error}" if closed else f"is away: {error}"
             self._lost(f"the broker at {where} {told}")
         except DiskFull as error:
             self._state.note_disk(str(error))
@@ -147,7 +139,7 @@ class Consumer(threading.Thread):
         self._tags.clear()
 
     def _open(self, server: tuple[str, int]) -> None:
-        self._connected = receiver = _RECEIVERS[self._settings.protocol](self._settings, server)
+        self._connected = receiver = Receiver(self._settings, server)
         self._folder.claim(self._settings.owner(receiver.broker), not self._state.log.frames)
         self._note_position(self._state.settled)
         self._state.note_disk(None)
@@ -158,7 +150,7 @@ class Consumer(threading.Thread):
                 self._state.note_target(self._state.log.tail)
         self._connected_at = self._came_at = time.monotonic()
         self._duplicates.expect_all()
-        receiver.consume()
+        receiver.resume()
 
     def _note_position(self, settled: int) -> None:
         """Store how far Spark is, and what may have been acknowledged, before an acknowledgement is sent."""
@@ -176,22 +168,18 @@ class Consumer(threading.Thread):
     def _turn(self) -> None:
         """Read, write, acknowledge, and wait for more."""
         receiver = self._receiver
-        busy = receiver.read()
-        for _ in range(TURN):
-            came = receiver.take()
-            if came is None:
-                break
-            self._take(*came)
-        receiver.check()
+        came = receiver.take(TURN)
+        for queue, delivery in came:
+            self._take(queue, delivery)
         self._write()
         self._acknowledge()
         self._go_on()
         self._expire()
         if self._state.drains:
-            self._look_for_the_end(busy)
+            self._look_for_the_end(bool(came))
         self._state.paused = not receiver.consuming
         due = min(receiver.beat(), self._writer.due(), self._warn())
-        if not busy:
+        if not came:
             self._wait(due)
 
     def _wait(self, seconds: float) -> None:
@@ -208,15 +196,16 @@ class Consumer(threading.Thread):
         digest = digest_of(queue, delivery) if self._settings.duplicates != NONE else NO_DIGEST
         known = self._duplicates.recognise(digest) if delivery.redelivered else None
         if known is not None:
-            self._tags.add(delivery.delivery_tag, known, now)
+            self._tags.add(delivery, known, now)
+            delivery.forget()
             return
         message_id = delivery.properties.message_id
         lost = delivery.redelivered and message_id is not None and self._duplicates.was_acknowledged(digest)
         if lost or (self._settings.duplicates == MESSAGE_ID and self._duplicates.has_id(message_id)):
-            self._receiver.acknowledge(delivery.delivery_tag)
+            delivery.accept()
             return
         number = self._writer.add(queue, delivery, digest, octets)
-        self._tags.add(delivery.delivery_tag, number, now)
+        self._tags.add(delivery, number, now)
         self._duplicates.add(number, digest, message_id)
 
     def _hold(self, queue: str, delivery: Delivery) -> None:
@@ -224,7 +213,7 @@ class Consumer(threading.Thread):
         self._receiver.pause()
         held = sum(len(each.body) for _, each in self._held)
         if self._held and held + len(delivery.body) > HELD_OCTETS:
-            self._receiver.release(delivery.delivery_tag)
+            delivery.release()
         else:
             self._held.append((queue, delivery))
 
@@ -242,11 +231,13 @@ class Consumer(threading.Thread):
         upto = self._state.log.tail if self._settings.acknowledge == SPOOLED else settled
         try:
             self._note_position(settled)
-            tag, numbers = self._tags.take(upto)
-            if tag:
+            waiting, numbers = self._tags.take(upto)
+            if waiting:
                 # First: whether it has arrived is not known when the connection ends.
                 self._duplicates.acknowledged(numbers)
-                self._receiver.acknowledge(tag, multiple=True)
+                for delivery in waiting:
+                    delivery.accept()
+                self._receiver.flush()
             if settled > self._settled:
                 self._duplicates.settled(settled)
                 self._settled = settled
@@ -294,7 +285,7 @@ class Consumer(threading.Thread):
                     f"spoolBytes = {self._settings.spool_octets}",
                 )
         if free and not self._held and self._state.full is None:
-            self._receiver.consume()
+            self._receiver.resume()
 
     def _expire(self) -> None:
         if self._duplicates.expecting:
@@ -316,9 +307,3 @@ class Consumer(threading.Thread):
 
     def _quiet(self) -> bool:
         return time.monotonic() - self._came_at >= QUIET_SECONDS
-
-
-def _reason(error: ClientError) -> str:
-    if not isinstance(error, ChannelClosed):
-        return str(error)
-    return error.text if error.code is None else f"{error.text} ({error.code})"

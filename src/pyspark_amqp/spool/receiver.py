@@ -1,93 +1,159 @@
-"""Receiver of a spool: what its consumer needs of a connection to a broker, whatever the protocol.
+"""Receiver of a spool: a connection by either protocol, with a receiver of the client for each queue.
 
-`receiver091` and `receiver10` implement it. A delivery has the columns of AMQP 0-9-1, and a tag: a number that grows
-with each delivery of a receiver, and ends with it.
+The prefetch is the most of messages that a queue has sent and that are not settled. Whether a query that ends has read
+everything is asked by a drain over AMQP 1.0, and by the number of messages over AMQP 0-9-1.
 """
 
-from abc import ABC, abstractmethod
+import logging
+from collections import deque
+from contextlib import suppress
+from math import inf
 from typing import Final
 
-from penstock.client import ChannelClosed, ClientError, Delivery
-from pyspark_amqp.amqp10.errors import EndedByBroker
+import penstock.sync
+from penstock.client.engine.amqp10.addresses import is_rabbitmq_3
+from penstock.client.engine.messages import Delivery
+from penstock.client.errors import ChannelClosed, ClientError, ConnectionClosed, LinkClosed
+from penstock.wire.amqp10.malformed import CodecError
+from pyspark_amqp.spool.errors import SpoolError
+from pyspark_amqp.spool.settings import AMQP091, AMQP1, Settings
+from pyspark_amqp.spool.streams import STREAM_OFFSET, refusal, refuse_streams
 
-_CODES: Final = (402, 403, 404, 405)
-"""Reply codes of AMQP 0-9-1 that another attempt does not help."""
-_CONDITIONS: Final = frozenset({
-    "amqp:not-found", "amqp:unauthorized-access", "amqp:not-allowed", "amqp:not-implemented", "amqp:invalid-field",
-    "amqp:resource-locked", "amqp:resource-deleted",
+logger = logging.getLogger(__name__)
+
+ANSWER_SECONDS: Final = 2.0
+"""Seconds that the number of waiting messages is waited for: not every broker of AMQP 1.0 answers."""
+_FINAL: Final = frozenset({
+    402, 403, 404, 405, "amqp:not-found", "amqp:unauthorized-access", "amqp:not-allowed", "amqp:not-implemented",
+    "amqp:invalid-field", "amqp:resource-locked", "amqp:resource-deleted", "amqp:decode-error",
 })  # fmt: skip
-"""The same of AMQP 1.0."""
+"""Reply codes of AMQP 0-9-1 and conditions of AMQP 1.0 that another attempt does not help."""
 
 
-class Receiver(ABC):
+class Receiver:
     """Connection that receives the messages of queues; every call may raise `ClientError`.
 
-    Its constructor connects and logs in. Then `open` once, and `consume`.
+    Its constructor connects and logs in. Then `open` once, and `resume`.
     """
 
-    consuming = False
-    """True while the broker may send messages."""
+    def __init__(self, settings: Settings, server: tuple[str, int]) -> None:
+        self._settings = settings
+        self._connection = penstock.sync.connect(**settings.connection(server))
+        self._receivers: deque[tuple[str, penstock.sync.Receiver]] = deque()
+        self.consuming = False
+        """True while the broker may send messages."""
 
     @property
-    @abstractmethod
     def broker(self) -> str | None:
         """Name of the broker's cluster; None if it tells none."""
+        name = self._connection.server_properties.get("cluster_name")
+        return name if isinstance(name, str) else None
 
-    @abstractmethod
     def open(self) -> None:
-        """Find the queues. Raises `SpoolError` for one that no spool can read."""
+        """Find the queues; `resume` lets messages come. Raises `SpoolError` for one that no spool can read."""
+        queues, wanted = self._settings.queues, {"prefetch": self._settings.prefetch, "consumerWindowSize": -1}
+        if self._settings.protocol == AMQP091:
+            refuse_streams(self._connection, queues)
+        elif is_rabbitmq_3(self._connection.server_properties):
+            logger.warning(
+                "RabbitMQ before 4.0 sends no headers, no type and no app_id by AMQP 1.0, and its timestamps in seconds"
+                " where milliseconds are due: protocol=amqp091 has all properties of %s",
+                ", ".join(queues),
+            )
+        for queue in queues:
+            terms = self._connection.options.receiver_terms(queue, wanted)._replace(paused=True)
+            self._receivers.append((queue, penstock.sync.Receiver(self._connection, terms)))
 
-    @abstractmethod
     def backlog(self) -> int | None:
         """Return the number of messages that wait in the queues; None if the broker does not tell."""
+        counts = [receiver.count(ANSWER_SECONDS) for _, receiver in self._receivers]
+        if self._settings.protocol == AMQP1:
+            return sum(count or 0 for count in counts) or None
+        return sum(count or 0 for count in counts)
 
-    @abstractmethod
     def is_empty(self) -> bool:
         """Tell whether no message waits in the queues, or comes; asked while consuming."""
+        if self._settings.protocol == AMQP091:
+            return self.backlog() == 0
+        shown = [receiver.drain() for _, receiver in self._receivers]
+        for _, receiver in self._receivers:
+            receiver.resume()
+        return all(shown)
 
-    @abstractmethod
-    def consume(self) -> None:
-        """Let messages come: so many that no more than the prefetch of a queue are unacknowledged."""
-
-    @abstractmethod
     def pause(self) -> None:
         """Let no more messages come; those on their way still do."""
+        if self.consuming:
+            self.consuming = False
+            for _, receiver in self._receivers:
+                receiver.drain()
 
-    @abstractmethod
-    def read(self) -> bool:
-        """Read what has come, without a wait; tell whether there is something to do."""
+    def resume(self) -> None:
+        """Let messages come again."""
+        self.consuming = True
+        for _, receiver in self._receivers:
+            receiver.resume()
 
-    @abstractmethod
-    def take(self) -> tuple[str, Delivery] | None:
-        """Return the next message that has come, with the name of its queue; None if there is none."""
+    def take(self, count: int) -> list[tuple[str, Delivery]]:
+        """Return messages that have come, up to `count` or so, with the names of their queues; do not wait.
 
-    @abstractmethod
-    def check(self) -> None:
-        """Raise the error for a queue that sends no more; what had come before was taken."""
+        Raises `LinkClosed` for a queue that sends no more, after what had come was taken.
+        """
+        came: list[tuple[str, Delivery]] = []
+        self._receivers.rotate(1)
+        share = count // len(self._receivers) + 1
+        try:
+            for queue, receiver in self._receivers:
+                for _ in range(share):
+                    delivery = receiver.receive_nowait()
+                    if delivery is None:
+                        break
+                    _check(queue, delivery)
+                    came.append((queue, delivery))
+        except ClientError:
+            if not came:
+                raise
+        return came
 
-    @abstractmethod
-    def acknowledge(self, tag: int, *, multiple: bool = False) -> None:
-        """Acknowledge a delivery, with `multiple` all up to it."""
+    def flush(self) -> None:
+        """Send acknowledgements now.
 
-    @abstractmethod
-    def release(self, tag: int) -> None:
-        """Return a message to its queue."""
+        The stored position says that they were sent, and a kill before they are makes messages come twice.
+        """
+        self._connection.poll(0)
 
-    @abstractmethod
     def fileno(self) -> int:
-        """Return the socket's descriptor, for a poll; call `read` first."""
+        """Return the socket's descriptor, for a poll; call `take` first."""
+        return self._connection.fileno()
 
-    @abstractmethod
     def beat(self) -> float:
         """Send what is due, such as a heartbeat; return the seconds until the next call is due."""
+        self._connection.poll(0)
+        engine = self._connection.core()
+        due = engine.next_deadline()
+        if any(receiver.ready for receiver in engine.receivers):
+            return 0.0  # Sending reads, and messages may have come.
+        return inf if due is None else max(due - engine.now, 0.0)
 
-    @abstractmethod
     def close(self) -> None:
         """Close the connection; what is unacknowledged returns to its queue."""
+        with suppress(ClientError):  # The broker closed first, or does not answer: the outcome is the same.
+            self._connection.close()
+
+
+def _check(queue: str, delivery: Delivery) -> None:
+    """Raise `SpoolError` for a message that no spool can keep."""
+    try:
+        headers = delivery.headers
+    except CodecError as error:
+        text = f"a message in {queue} is malformed: {error.reason}; take it out of its queue"
+        raise SpoolError("message", text) from None
+    if STREAM_OFFSET in headers:
+        text = f"{refusal(queue)}; a queue with messages of a stream is read by protocol = amqp091"
+        raise SpoolError("message", text)
 
 
 def is_final(error: ClientError) -> bool:
     """Tell whether another attempt does not help against the end of a channel, link, session or connection."""
-    if isinstance(error, ChannelClosed):
-        return error.code in _CODES and "inaccessible" not in error.text
-    return isinstance(error, EndedByBroker) and error.condition in _CONDITIONS and "inaccessible" not in error.text
+    if not isinstance(error, (ChannelClosed, LinkClosed, ConnectionClosed)):
+        return False
+    return error.code in _FINAL and "inaccessible" not in error.text

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from ssl import SSLContext
-from typing import Any
+from typing import Any, Final
 
-from penstock.client import Parameters
 from pyspark_amqp.spool.errors import SpoolError
 from pyspark_amqp.spool.folder import Owner
 from pyspark_penstock.tls import Tls
@@ -16,6 +15,8 @@ SETTLED, SPOOLED = "settled", "spooled"
 """Time at which a message is acknowledged: when Spark has made it durable, or when it is in the spool."""
 AMQP091, AMQP1 = "amqp091", "amqp1"
 """Protocols that are spoken to the broker."""
+_PROTOCOLS: Final = {AMQP091: "amqp091", AMQP1: "amqp10"}
+"""The client's names of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +62,25 @@ class Settings:
         except ValueError as error:
             raise SpoolError("tls", str(error)) from error
 
-    def parameters(self, server: tuple[str, int]) -> Parameters:
-        """Return the parameters of a connection to one of the servers."""
+    def connection(self, server: tuple[str, int]) -> dict[str, Any]:
+        """Return the arguments of a connection to one of the servers."""
         host, port = server
         tls = self.tls_context()
-        name = f"spool {self.spool}"
-        return Parameters(
-            host, port, self.user, self.password, self.vhost, heartbeat=self.heartbeat, tls=tls, name=name
-        )
+        place = f"[{host}]" if ":" in host else host
+        found: dict[str, Any] = {
+            "url": f"{'amqp' if tls is None else 'amqps'}://{place}:{port}",
+            "user": self.user,
+            "password": self.password,
+            "virtual_host": self.vhost,
+            "protocol": _PROTOCOLS[self.protocol],
+            "tls": tls,
+            "heartbeat": self.heartbeat,
+            "name": f"spool {self.spool}",
+            "reconnect": False,
+        }
+        if self.protocol == AMQP1 and (self.user or (self.tls is not None and self.tls.certificate is not None)):
+            found["mechanism"] = "PLAIN" if self.user else "EXTERNAL"
+        return found
 
     def owner(self, broker: str | None = None) -> Owner:
         """Return whose messages are asked for."""

@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from penstock.client import ChannelClosed, Connection
+import penstock.sync
+from penstock.client.errors import ChannelClosed
 from pyspark_amqp.spool.errors import SpoolError
 
 _FIRST_VERSION: Final = (3, 10)
@@ -27,7 +28,7 @@ def refusal(queue: str) -> str:
     )
 
 
-def refuse_streams(connection: Connection, queues: Iterable[str]) -> None:
+def refuse_streams(connection: penstock.sync.Connection, queues: Iterable[str]) -> None:
     """Raise SpoolError for a queue that is a stream.
 
     Raises ChannelClosed for a queue that cannot be consumed for another reason. Other brokers than RabbitMQ, and
@@ -36,16 +37,14 @@ def refuse_streams(connection: Connection, queues: Iterable[str]) -> None:
     if not tells_streams(connection.server_properties):
         return
     for queue in queues:
-        channel = connection.channel()
+        terms = connection.options.receiver_terms(queue, {})._replace(prefetch=0, arguments={STREAM_OFFSET: "next"})
         try:
-            channel.consume(queue, arguments={STREAM_OFFSET: "next"})
+            penstock.sync.Receiver(connection, terms).close()
         except ChannelClosed as error:
             if error.code != _PRECONDITION_FAILED:
                 raise
             if "prefetch" in error.text:
                 raise SpoolError("refused", refusal(queue)) from error
-        finally:
-            channel.close()
 
 
 def tells_streams(properties: Mapping[str, object]) -> bool:

@@ -1,36 +1,39 @@
-"""Delivery tags of a channel that the broker still waits for, and the numbers of their messages."""
+"""Deliveries of a connection that the broker still waits for, and the numbers of their messages."""
 
 from collections import deque
 
+from penstock.client.engine.messages import Delivery
+
 
 class Tags:
-    """Tags in the order in which they came; a tag ends with its channel."""
+    """Deliveries in the order in which they came; they end with their connection."""
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[int, int, float]] = deque()
+        self._waiting: deque[tuple[Delivery, int, float]] = deque()
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, tag: int, number: int, now: float) -> None:
+    def add(self, delivery: Delivery, number: int, now: float) -> None:
         """Add a delivery at a monotonic second; a message that came again has the number that it had."""
-        self._waiting.append((tag, number, now))
+        self._waiting.append((delivery, number, now))
 
-    def take(self, upto: int) -> tuple[int, list[int]]:
-        """Return a tag to acknowledge with all before it, and their numbers; 0 if there is none.
+    def take(self, upto: int) -> tuple[list[Delivery], list[int]]:
+        """Return deliveries to acknowledge, and their numbers.
 
-        Tags behind one with a number beyond `upto` wait for it, for an acknowledgement of many has no holes.
+        Those behind one with a number beyond `upto` wait for it.
         """
-        tag, numbers = 0, []
+        found, numbers = [], []
         while self._waiting and self._waiting[0][1] <= upto:
-            tag, number, _ = self._waiting.popleft()
+            delivery, number, _ = self._waiting.popleft()
+            found.append(delivery)
             numbers.append(number)
-        return tag, numbers
+        return found, numbers
 
     def age(self, now: float) -> float:
         """Return the seconds since the oldest delivery that waits."""
         return now - self._waiting[0][2] if self._waiting else 0.0
 
     def clear(self) -> None:
-        """Forget all: their channel is closed."""
+        """Forget all: their connection is closed."""
         self._waiting.clear()

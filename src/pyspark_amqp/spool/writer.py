@@ -4,7 +4,7 @@ import time
 from contextlib import suppress
 from typing import Final
 
-from penstock.client import Delivery
+from penstock.client.engine.messages import Delivery
 from pyspark_amqp.spool.errors import DiskFull
 from pyspark_amqp.spool.rows import Row, batch_of, spool_schema
 from pyspark_amqp.spool.state import LOOK_SECONDS, SpoolState
@@ -82,7 +82,8 @@ class Writer:
         except DiskFull:
             self._failed_at = time.monotonic()
             raise
-        self.drop()
+        for row in self.drop():
+            row.delivery.forget()
         self._state.appended(frame)
         return True
 

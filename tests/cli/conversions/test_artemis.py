@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.conversions.artemis import convert_artemis
-from penstock.client import Connection, Publisher
 from penstock.errors import ConfigError
 from tests.support.brokers import BrokerProcess, eventually, serving
 from tests.support.commands import run
+from tests.support.raw_channel import Connection
 
 EXAMPLE = """\
 <address-settings>
@@ -96,10 +96,13 @@ def test_example_of_the_document_holds_its_producer(own_broker: BrokerProcess, t
     assert run(own_broker, *words) == "1 setting created\n"
     with Connection(own_broker.url) as connection:
         connection.channel().queue_declare(queue)
-        publisher = Publisher(connection, "", window=1000)
-        publisher.publish([b"x" * 1000] * 200, [queue] * 200)
+        channel = connection.channel()
+        confirms = channel.confirm_select()
+        for _ in range(200):
+            channel.publish(b"x" * 1000, routing_key=queue)
         eventually(lambda: own_broker.queue(queue)["blocked"], "a blocked producer")
-        assert publisher.wait().acked < 100
+        connection.turn(0)
+        assert confirms.acked < 100
         assert own_broker.queue(queue)["depth"]["bytes"] <= 100_000
 
 

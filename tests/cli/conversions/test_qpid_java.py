@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.conversions.qpid_java import convert_qpid_java
-from penstock.client import Connection
 from penstock.errors import ConfigError
 from tests.support.brokers import BrokerProcess, eventually
 from tests.support.commands import run
+from tests.support.raw_channel import Connection
 
 QUEUE = """\
 <queue>

@@ -224,7 +224,7 @@ def test_messages_are_received_with_blocking_calls(broker_url: str, protocol: st
                 if len(bodies) == 600:
                     break
         assert bodies == [b"%d" % i for i in range(600)]
-        assert connection.why(queue)["depth"]["messages"] == 0
+        assert connection.why(queue).depth.messages == 0
 
 
 @both_protocols

@@ -127,8 +127,10 @@ def test_binding_twice_is_once_and_unbinding_what_is_not_bound_is_no_error() -> 
 def test_what_cannot_be_is_refused_with_its_code() -> None:
     where = vhost()
     (queue,) = declared(where, "q")
-    with pytest.raises(match="unknown exchange type 'x-random'"):
+    with pytest.raises(match="unknown exchange type 'x-random'; known are direct, fanout, topic and headers"):
         where.declare_exchange("x", "x-random", {}, False, False, False)
+    with pytest.raises(match=r"unknown exchange type 'fan-out'; did you mean 'fanout'\?"):
+        where.declare_exchange("x", "fan-out", {}, False, False, False)
     with pytest.raises(AccessRefused):
         where.declare_exchange("amq.mine", "direct", {}, False, False, False)
     with pytest.raises(AccessRefused):

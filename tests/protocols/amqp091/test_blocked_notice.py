@@ -25,16 +25,16 @@ def test_connection_blocked_says_until_when_a_publish_is_held() -> None:
     )
 
 
-def test_notice_to_a_publisher_without_confirms_waits_a_tenth_of_a_second_whatever_comes() -> None:
+def test_notice_to_a_publisher_without_confirms_waits_for_half_of_a_tenth_of_a_second_whatever_comes() -> None:
     driver = recording_driver()
     client = Dialogue(driver)
     client.declare("q", capacity_messages=1)
-    assert notices(client, publish("q", b"1")) == pytest.approx(0.1)
-    driver.begin(100.06)
-    assert notices(client, publish("q", b"2")) == pytest.approx(0.04)
-    driver.begin(100.1)
+    assert notices(client, publish("q", b"1")) == pytest.approx(0.05)
+    driver.begin(100.03)
+    assert notices(client, publish("q", b"2")) == pytest.approx(0.02)
+    driver.begin(100.05)
     assert notices(client, publish("q", b"3")) == 0
-    assert [decode_method(payload).name for _, _, payload in client.listen(100.1)] == ["connection.blocked"]
+    assert [decode_method(payload).name for _, _, payload in client.listen(100.05)] == ["connection.blocked"]
 
 
 def test_notice_that_waits_is_not_put_off_by_another_reason() -> None:
@@ -43,10 +43,10 @@ def test_notice_that_waits_is_not_put_off_by_another_reason() -> None:
     for queue in ("a", "b"):
         client.declare(queue, capacity_messages=1, hold_deadline=0)
     notices(client, publish("a", b"1"))
-    driver.begin(100.06)
+    driver.begin(100.03)
     notices(client, publish("b", b"2"))
     drain(driver, "a")
-    assert notices(client, b"") == pytest.approx(0.04)
+    assert notices(client, b"") == pytest.approx(0.02)
     assert reasons(client, 100.1) == ["queue b"]
 
 
@@ -59,6 +59,30 @@ def test_notice_is_written_before_reading_is_paused_and_before_it_what_was_sent_
     assert client.connection.pausing.budget.bytes > 2 * driver.connection_limits.hold_bytes
     assert not client.connection.may_pause()
     assert reasons(client, 100.1) == ["queue q"]
+    assert not client.connection.may_pause(), "it may finish what it is sending when it is told"
+    client.say(b"".join(publish("q", bytes(100_000)) for _ in range(10)))
+    assert not client.connection.may_pause()
+    client.say(publish("q", bytes(100_000)))
+    assert client.connection.may_pause()
+
+
+def test_hold_budget_is_the_ordinary_one_when_a_client_has_been_told_that_it_is_blocked_no_more() -> None:
+    driver = recording_driver()
+    client = Dialogue(driver)
+    client.declare("q", capacity_messages=1)
+    notices(client, publish("q", b"1") + b"".join(publish("q", bytes(100_000)) for _ in range(30)))
+    assert reasons(client, 100.1) == ["queue q"]
+    told = []
+    for _ in range(32):
+        drain(driver, "q")
+        told += reasons(client, 100.2)
+    assert client.connection.pausing.budget.bytes == 0
+    assert told == [""]
+    client.say(method_frame(1, spec.CONFIRM_SELECT))
+    client.say(publish("q", b"2") + publish("q", b"3"))
+    client.say(b"".join(publish("q", bytes(100_000)) for _ in range(10)))
+    assert not client.connection.may_pause()
+    client.say(publish("q", bytes(100_000)))
     assert client.connection.may_pause()
 
 

@@ -247,6 +247,24 @@ def test_settlement_by_the_sender_counts_the_deliveries_looked_up() -> None:
     assert spent(0, 159) - one == 160 // LINKS_A_UNIT
 
 
+def test_settlement_by_the_sender_counts_the_links_that_are_asked() -> None:
+    client = Amqp10Dialogue()
+    client.declare("q")
+    client.attach_sender(None, target=LASTING, rcv_settle_mode=1)
+    work = client.driver.broker.work
+    settled = performative(spec.DISPOSITION, role=False, first=0, last=1 << 30, settled=True)
+
+    def spent() -> int:
+        before = work.done
+        client.say(settled)
+        return int(work.done - before)
+
+    one = spent()
+    for handle in range(1, 8 * LINKS_A_UNIT):
+        client.attach_sender(None, handle=handle, name=f"s{handle}", target=LASTING, rcv_settle_mode=1)
+    assert spent() - one == 8
+
+
 def test_map_of_unsettled_deliveries_counts_its_entries() -> None:
     def spent(count: int) -> int:
         client = sender()

@@ -13,7 +13,9 @@ from penstock.protocols.common.audit_trail import (
     APART_S,
     KINDS_KEPT,
     NAME_MAX,
+    RECORD_WORK,
     RECORDS_KEPT,
+    SUM_WORK,
     SUMS_KEPT,
     TEXT_MAX,
     Actor,
@@ -238,3 +240,22 @@ def test_long_text_without_a_secret_stays_and_takes_no_time(trail, text):
 )
 def test_any_arguments_of_a_client_are_a_text_of_bounded_length(value):
     assert len(audit_trail.shown(value)) <= TEXT_MAX
+
+
+def test_change_beyond_the_allowance_counts_as_work_and_shows_no_states(trail, broker):
+    trail.enable(32 * 4_000)
+    before = broker.work.done
+    trail.change(ANNA, "queue.declare", "first")
+    assert broker.work.done - before == RECORD_WORK
+    for number in range(100):
+        trail.change(ANNA, "queue.declare", f"spends {number}", None, {"arguments": "x" * 100})
+    before = broker.work.done
+    for number in range(50):
+        trail.change(ANNA, "queue.declare", f"q{number}", None, {"arguments": "x" * 100})
+    assert broker.work.done - before == 50 * SUM_WORK
+    trail.take()
+    broker.begin(100.0 + APART_S)
+    trail.tick()
+    (summed,) = trail.take()
+    assert (summed["subject"], summed["reason"], "after" in summed) == ("q49", "summed", False)
+    assert summed["count"] >= 50

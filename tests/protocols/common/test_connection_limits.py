@@ -15,7 +15,7 @@ def test_connection_limits_of_what_may_be_held_grow_with_the_deadline_up_to_a_bo
     limits = ConnectionLimits()
     short, long = limits.hold_bytes_most(1.0), limits.hold_bytes_most(30.0)
     pulses = int(1.0 / limits.pulse_s * limits.pulse_bytes) * CHARGE_PER_OCTET
-    assert short == AHEAD * limits.hold_bytes + pulses + limits.message_bytes_max
+    assert short == (AHEAD + 1) * limits.hold_bytes + pulses + limits.message_bytes_max
     assert short < long < limits.hold_bytes_most(1000.0) == limits.hold_bytes_most(0.0)
 
 

@@ -12,8 +12,8 @@ from penstock.access.operations import ENTERED, HTTP, SEEN
 from penstock.access.permission import Permission
 from penstock.access.rules import UserRules
 from penstock.access.tags import ADMINISTRATOR, MANAGEMENT, MONITORING, POLICYMAKER, grants
-from penstock.client import Connection, ControlClient
 from penstock.server.http.authorization import NO_VHOST, REASONS, refusal_of
+from penstock.sync import connect
 from tests.support import access_matrix
 from tests.support.brokers import BrokerProcess
 from tests.support.http_client import Answer, Web
@@ -149,8 +149,8 @@ def asked(cells: tuple[Web, Web], served: BrokerProcess, path: str, method: str,
     admin.do("PUT", "/exchanges/cells/x", {"type": "topic"}, status=201)
     admin.do("POST", "/bindings/cells/e/x/q/q", {"routing_key": "k"}, status=201)
     if path.startswith(CURSOR):
-        with Connection(served.url + "cells") as connection, ControlClient(connection) as control:
-            control.attach("c", ["q"])
+        with connect(served.url + "cells", protocol="amqp091") as control:
+            control.attach_cursor("c", ["q"])
     given = access_matrix.grants(needs)
     texts = {"configure": given.configure, "write": given.write, "read": given.read}
     assert admin.ask("PUT", "/permissions/cells/bob", texts).status in (201, 204)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from penstock.client import Connection, ControlClient
+from penstock.sync import connect
 from tests.support.brokers import BrokerProcess
 from tests.support.http_client import Web
 
 
 def test_cursors_are_shown_and_deleted(served: BrokerProcess, web: Web, name: str) -> None:
     web.do("PUT", f"/queues/%2F/{name}", {}, status=201)
-    with Connection(served.url) as connection, ControlClient(connection) as control:
-        control.attach(name, [name])
+    with connect(served.url, protocol="amqp091") as control:
+        control.attach_cursor(name, [name])
     shown = web.get(f"/penstock/cursors/%2F/{name}")
     assert [(each["queue"], each["settled"], each["tail"]) for each in shown["queues"]] == [(name, 0, 0)]
     assert shown["lag"] == {"messages": 0, "bytes": 0, "oldest_s": 0.0}
@@ -31,8 +31,8 @@ def test_cursor_is_moved_once_nobody_reads(served: BrokerProcess, web: Web, name
     for number in range(3):
         web.publish(name, str(number))
     path = f"/penstock/cursors/%2F/{name}"
-    with Connection(served.url) as connection, ControlClient(connection) as control:
-        control.attach(name, [name])
+    with connect(served.url, protocol="amqp091") as control:
+        control.attach_cursor(name, [name])
         answer = web.ask("POST", f"{path}/move", {"to": "latest"})
         assert (answer.status, "is in use by con:" in answer.reason) == (400, True)
         seen = web.do("POST", f"{path}/move", {"to": {name: 2}, "dry_run": True}, status=200).json

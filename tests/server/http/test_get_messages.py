@@ -6,12 +6,12 @@ import asyncio
 import json
 from pathlib import Path
 
-from penstock.client import Connection
 from penstock.server.http import get_messages
 from tests.support.brokers import in_process
 from tests.support.http_client import Answer, Web
 from tests.support.loop_steps import steps_of
 from tests.support.piece_store import PieceStore
+from tests.support.raw_channel import Connection
 from tests.support.toy_format import ToyFormat
 
 

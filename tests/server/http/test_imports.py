@@ -7,11 +7,10 @@ import json
 from typing import Any
 from urllib.parse import quote
 
-from penstock.client import Connection
-from penstock.client.control import ControlClient
 from penstock.flow.work import SHARE
 from penstock.management.definitions_kinds import ENTRY_WORK
 from penstock.management.definitions_parser import ENTRIES_MOST
+from penstock.sync import connect
 from tests.support.brokers import BrokerProcess, in_process
 from tests.support.http_client import Web
 from tests.support.loop_steps import steps_of
@@ -41,7 +40,7 @@ async def test_import_over_amqp_is_cut_as_well_and_is_answered_at_its_end() -> N
         answers: list[dict[str, Any]] = []
 
         def ask() -> None:
-            with Connection(broker.url) as connection, ControlClient(connection) as control:
+            with connect(broker.url, protocol="amqp091") as control:
                 answers.append(control.import_definitions(topology().decode()))
 
         steps = await steps_of(lambda: len(queues), ask)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.sync import connect
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually, in_background, serving
 from tests.support.http_client import Answer, Web
 
@@ -230,11 +231,9 @@ def test_users_rate_counts_all_that_comes_by_http(tmp_path: Path) -> None:
 
 
 def test_operator_holds_publishes_by_http_too(served: BrokerProcess, web: Web, name: str) -> None:
-    from penstock.client import Connection
-    from penstock.client.control import ControlClient
 
     declare(web, name, **{"hold-deadline": 0})
-    with Connection(served.url) as connection, ControlClient(connection) as control:
+    with connect(served.url, protocol="amqp091") as control:
         control.block("queue", name, "stocktaking")
         with in_background(lambda: web.publish(name)):  # type: ignore[arg-type,return-value]
             held = eventually(lambda: [each for each in web.get(f"/penstock/why?queue={name}")["sentences"]

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.client import Connection
 from tests.support.brokers import BrokerProcess, some_name
 from tests.support.http_client import Web
+from tests.support.raw_channel import Connection
 
 
 @pytest.fixture

@@ -18,9 +18,9 @@ import pytest
 import yaml
 
 from bench.processes import free_port
-from penstock.client import Connection
-from penstock.client.control import ControlClient
+from penstock.sync import connect
 from tests.support.brokers import BrokerProcess, eventually, serving
+from tests.support.raw_channel import Connection
 
 DEPLOY = Path(__file__).resolve().parents[3] / "deploy"
 
@@ -32,11 +32,11 @@ pytestmark = pytest.mark.skipif(
 @contextmanager
 def traffic(broker: BrokerProcess) -> Iterator[None]:
     """A blocked producer with a withheld confirmation, a reader that is behind, and losses."""
-    with Connection(broker.url) as connection, ControlClient(connection) as control:
+    with Connection(broker.url) as connection, connect(broker.url, protocol="amqp091") as control:
         channel = connection.channel()
         channel.queue_declare("full", durable=True, arguments={"capacity-messages": 10, "stop-messages": 3})
         channel.queue_declare("read", durable=True)
-        control.attach("a query", ["read"])
+        control.attach_cursor("a query", ["read"])
         channel.confirm_select()
         for queue in ["read"] + ["full"] * 4:
             channel.publish(b"order", routing_key=queue)

@@ -6,9 +6,9 @@ from urllib.parse import quote
 
 import pytest
 
-from penstock.client import Connection
 from tests.support.brokers import BrokerProcess
 from tests.support.http_client import Web
+from tests.support.raw_channel import Connection
 
 
 def test_queue_is_declared_once_and_is_then_there_as_it_was_asked_for(web: Web, name: str) -> None:
@@ -54,6 +54,8 @@ def test_reserved_and_unknown_names_are_told_apart(web: Web, name: str) -> None:
     assert web.ask("PUT", f"/queues/nowhere/{name}", {}).json["error"] == "not_found"
     assert web.ask("PUT", "/exchanges/%2F/amq.mine", {"type": "direct"}).status == 401
     assert web.ask("DELETE", "/exchanges/%2F/amq.direct").status == 401
+    wrong = web.ask("PUT", "/exchanges/%2F/mine", {"type": "topics"}).reason
+    assert "unknown exchange type 'topics'; did you mean 'topic'?" in wrong
     assert web.ask("PUT", f"/queues/%2F/{'n' * 256}", {}).status == 400
     missing = web.ask("GET", "/queues/%2F/nothing-of-that-name")
     assert (missing.status, missing.json) == (404, {"error": "Object Not Found", "reason": "Not Found"})

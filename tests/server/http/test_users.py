@@ -5,9 +5,9 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from penstock.access.password_hash import read_hash
-from penstock.client import Connection
 from tests.support.brokers import BrokerProcess, some_name
 from tests.support.http_client import Web
+from tests.support.raw_channel import Connection
 
 
 def test_guest_is_there_alone(web: Web) -> None:

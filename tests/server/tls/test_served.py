@@ -19,12 +19,14 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.client import ConnectError, Connection, ControlClient, ControlError, Parameters
+from penstock.client.errors import ConnectError, ControlError
 from penstock.client.tls import tls_context
 from penstock.config import load
 from penstock.errors import PenstockError
+from penstock.sync import connect
 from tests.support.brokers import BrokerProcess, eventually, penstock_command
 from tests.support.certificates import SETTINGS, Authority, localhost, serving_tls
+from tests.support.raw_channel import Connection
 from tests.support.raw_client import peer_of, publish_frames
 
 
@@ -49,8 +51,8 @@ def _right_certificate(authority: Authority) -> Iterator[None]:
         path.write_bytes(octets)
 
 
-def parameters(broker: BrokerProcess, authority: Authority, client: str | None = None) -> Parameters:
-    return Parameters("localhost", broker.tls_port, tls=authority.trusting(client))
+def tls_url(broker: BrokerProcess) -> str:
+    return f"amqps://localhost:{broker.tls_port}"
 
 
 def days_shown(broker: BrokerProcess, authority: Authority) -> int:
@@ -75,7 +77,7 @@ def web(broker: BrokerProcess, authority: Authority, path: str) -> Any:
 def test_connection_by_tls_is_shown_with_its_tls_and_its_certificate(
     broker: BrokerProcess, authority: Authority
 ) -> None:
-    with Connection(parameters(broker, authority, "client")) as connection, Connection(broker.url):
+    with Connection(tls_url(broker), tls=authority.trusting("client")) as connection, Connection(broker.url):
         body = bytes(3_000_000)
         channel = connection.channel()
         queue = channel.queue_declare(exclusive=True)[0]
@@ -133,13 +135,13 @@ def test_client_that_speaks_no_tls_is_told_in_the_log(broker: BrokerProcess) -> 
         assert sock.recv(10) == b""
     broker.await_logged("the client does not speak TLS; let it use amqps://")
     with pytest.raises(ConnectError):
-        Connection(Parameters("127.0.0.1", broker.tls_port))
+        Connection(f"amqp://127.0.0.1:{broker.tls_port}")
 
 
 def test_reload_by_command_serves_the_new_certificate_and_drops_no_connection(
     broker: BrokerProcess, authority: Authority
 ) -> None:
-    with Connection(parameters(broker, authority)) as connection, ControlClient(connection) as control:
+    with connect(tls_url(broker), tls=authority.trusting(None), protocol="amqp091") as control:
         before = days_shown(broker, authority)
         authority.issue("server", "localhost", "127.0.0.1", days=100)
         done = penstock_command("tls", "reload", "--url", broker.tls_url, "--cacert", str(authority.ca))
@@ -166,9 +168,9 @@ def test_reload_of_a_bad_certificate_keeps_the_old_one_and_says_why(
         shutil.copy(authority.key("client"), authority.key("server"))
     else:
         authority.key("server").unlink()
-    with Connection(broker.url) as connection, ControlClient(connection) as control:
+    with connect(broker.url, protocol="amqp091") as control:
         with pytest.raises(ControlError, match=said) as refused:
-            control.request("tls.reload", {})
+            control.request("tls.reload")
         assert refused.value.name == "precondition-failed"
         assert days_shown(broker, authority) == before
 
@@ -202,7 +204,7 @@ def test_a_reload_revokes_certificates_of_clients_also_for_sessions_of_tls_from_
     with serving_tls(tmp_path, SETTINGS + 'crl = "crl.pem"\n') as broker:
         client = authority.trusting("client")
         client.maximum_version = version
-        opened = Connection(Parameters("localhost", broker.tls_port, tls=client))
+        opened = Connection(tls_url(broker), tls=client)
         session = session_of(broker, client)
         assert session is not None
         assert session_of(broker, client, session) is not None
@@ -228,7 +230,7 @@ def test_a_reload_revokes_an_authority_and_refuses_lists_of_which_one_is_missing
     crl.write_bytes(authority.revoke().read_bytes() + of_below)
     with serving_tls(tmp_path, SETTINGS + 'crl = "crl.pem"\ncrl-check = "chain"\n') as broker:
         client = authority.trusting("client")
-        Connection(Parameters("localhost", broker.tls_port, tls=client)).close()
+        Connection(tls_url(broker), tls=client).close()
         crl.write_bytes(authority.revoke("below").read_bytes() + of_below)
         assert penstock_command("tls", "reload", "--url", broker.url).returncode == 0
         with pytest.raises((ssl.SSLError, ConnectionError)):

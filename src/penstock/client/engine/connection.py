@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64
-from typing_extensions import override
 
 from penstock.client.engine.failures import ConnectionLost
+from penstock.client.engine.requester import Requester, Services
 from penstock.client.engine.terms import ConnectionTerms, PublisherTerms, ReceiverTerms
 from penstock.client.engine.waits import Call, Steps, Wakes
 from penstock.client.errors import ClientError, ConnectionClosed, ControlError, Timeout
 from penstock.flow.timers import NEVER, TimerHandler
+from penstock.markers import override
 
 if TYPE_CHECKING:
     from penstock.client.engine.publisher import PublisherCore
@@ -37,7 +38,19 @@ CONTROL_EXCHANGE: Final = "penstock.control"
 UPDATE_SECRET: Final = "connection.update-secret"
 """Name of the call that gives the broker a newer token."""
 JSON_TYPE: Final = "application/json"
+BLOCK_TYPE: Final = "application/vnd.penstock.block"
 ERROR_TYPE: Final = "application/vnd.penstock.error+json"
+PROGRESS_TYPE: Final = "application/vnd.penstock.progress+json"
+"""Content types of control requests and their answers; a block is one of messages (docs/blocks.md)."""
+REPLY_QUEUE: Final[dict[str, object]] = {
+    **dict.fromkeys(("capacity-messages", "stop-messages", "stop-bytes", "resume-messages", "resume-bytes"), "none"),
+    **dict.fromkeys(("message-ttl", "expires", "consumer-window-bytes", "consumer-max-rate"), "none"),
+    **dict.fromkeys(("max-length", "max-length-bytes", "slow-consumer-rate"), "none"),
+    "capacity-bytes": 256 * 1024 * 1024,
+    "overflow": "block",
+    "consumer-window-adaptive": False,
+}
+"""Arguments of the queue of answers. They are stronger than patterns: a setting of `#` locks no operator out."""
 
 
 class Heart(TimerHandler):
@@ -120,6 +133,7 @@ class Engine(Wakes):
         """Control requests without an answer, by correlation id."""
         self.request_number: int = 0
         self.heart = Heart(self)
+        self.services = Services()
 
     # What a protocol does
 
@@ -152,12 +166,16 @@ class Engine(Wakes):
         """Return a new receiver, which is attached as soon as the connection is open."""
         raise NotImplementedError
 
+    def requester(self, exchange: str, key: str) -> Requester:
+        """Return a new requester."""
+        raise NotImplementedError
+
     def call(self, name: str, arguments: dict[str, Any]) -> Call:
         """Begin a declaration or deletion, such as "queue.declare"."""
         raise NotImplementedError
 
-    def send_request(self, operation: str, body: bytes, number: str) -> None:
-        """Write a control request."""
+    def send_request(self, operation: str, kind: str, body: bytes, number: str) -> None:
+        """Write a control request; `kind` is its content type."""
         raise NotImplementedError
 
     def offers(self, feature: str) -> bool:
@@ -255,6 +273,7 @@ class Engine(Wakes):
             self.finish(self.opened, error)
         code = error.code if isinstance(error, ConnectionClosed) else None
         text = error.text if isinstance(error, ConnectionClosed) else str(error)
+        self.lost_reason = text
         lost = ConnectionLost(code, text)
         for publisher in list(self.publishers):
             publisher.end(lost, text)
@@ -319,6 +338,14 @@ class Engine(Wakes):
         call.check()
         return call.value
 
+    def answering(self, call: Call, timeout: float | None = None) -> Steps[Any]:
+        """Wait for the answer to a request, as `waiting` does; after a `Timeout` it may be waited for again."""
+        if not call.done:
+            part = call.then = Call(call.what)
+            yield from self.waiting(part, timeout)
+        call.check()
+        return call.value
+
     def wake_output(self) -> None:
         """Tell the shell that there is output."""
         if not self.is_scheduled:
@@ -330,44 +357,66 @@ class Engine(Wakes):
         self.check_open()
         return (yield from self.waiting(self.call(name, arguments), timeout))
 
-    def request(self, operation: str, arguments: dict[str, Any]) -> Call:
-        """Begin a control operation of Penstock; the answer is an object. Raises `ClientError` above 64 at a time."""
+    def request(self, operation: str, arguments: dict[str, Any] | bytes) -> Call:
+        """Begin a control operation of Penstock, with fields or a block; the answer is an object or a block.
+
+        Raises `ClientError` above 64 at a time.
+        """
         self.check_open()
         if len(self.requests) >= REQUESTS_MAX:
             raise ClientError(f"{REQUESTS_MAX} control requests are without an answer")
         return self.ask(operation, arguments, Call(f"the control operation {operation}"))
 
-    def ask(self, operation: str, arguments: dict[str, Any], call: Call) -> Call:
+    def ask(self, operation: str, arguments: dict[str, Any] | bytes, call: Call) -> Call:
         """Begin a control operation whose answer goes to `call`; return it."""
-        import json  # Most programs only send and receive.
-
         self.request_number += 1
-        number = f"{self.epoch}.{self.request_number}"
-        self.requests[number] = call
-        self.send_request(operation, json.dumps(arguments, separators=(",", ":")).encode(), number)
+        call.number = f"{self.epoch}.{self.request_number}"
+        self.requests[call.number] = call
+        if isinstance(arguments, bytes):
+            self.send_request(operation, BLOCK_TYPE, arguments, call.number)
+        else:
+            import json  # Most programs only send and receive.
+
+            text = json.dumps(arguments, separators=(",", ":"), ensure_ascii=False)
+            self.send_request(operation, JSON_TYPE, text.encode(), call.number)
         self.wake_output()
         return call
 
-    def requesting(self, operation: str, arguments: dict[str, Any], timeout: float | None = None) -> Steps[Any]:
-        """Carry out a control operation, and wait for the answer."""
-        return (yield from self.waiting(self.request(operation, arguments), timeout))
+    def requesting(self, operation: str, arguments: dict[str, Any] | bytes, timeout: float | None = None) -> Steps[Any]:
+        """Carry out a control operation, and wait for the answer; one that comes later is dropped."""
+        call = self.request(operation, arguments)
+        try:
+            return (yield from self.waiting(call, timeout))
+        finally:
+            self.requests.pop(call.number, None)
 
-    def answer(self, number: str | None, kind: str | None, body: bytes) -> None:
-        """Take the answer to a control request."""
-        call = self.requests.pop(number or "", None)
+    def answer(self, number: str | None, kind: str | None, body: bytes | bytearray) -> None:
+        """Take the answer to a control request, or a note of its progress."""
+        call = self.requests.get(number or "")
         if call is None:
             return
-        if kind != JSON_TYPE and kind != ERROR_TYPE:
-            self.finish(call, ClientError(f"the broker answered with the content type {kind}"))
+        if kind == BLOCK_TYPE:
+            call.value = memoryview(body)
+            self._answered(call, None)
+            return
+        if kind != JSON_TYPE and kind != ERROR_TYPE and kind != PROGRESS_TYPE:
+            self._answered(call, ClientError(f"the broker answered with the content type {kind}"))
             return
         import json
 
         found = json.loads(body)
+        if kind == PROGRESS_TYPE:
+            call.taken = int(found["taken"])
+            return
         if kind == ERROR_TYPE:
-            self.finish(call, ControlError(int(found["code"]), str(found["name"]), str(found["text"])))
+            self._answered(call, ControlError(int(found["code"]), str(found["name"]), str(found["text"])))
             return
         call.value = found
-        self.finish(call)
+        self._answered(call, None)
+
+    def _answered(self, call: Call, error: Exception | None) -> None:
+        del self.requests[call.number]
+        self.finish(call, error)
 
     def check_open(self) -> None:
         """Raise `ConnectionLost` if no request can be sent now."""
@@ -375,18 +424,21 @@ class Engine(Wakes):
             raise ConnectionLost(None, self.lost_reason or "it is not open")
 
     def closing(self, timeout: float | None = None) -> Steps[None]:
-        """Close every publisher and receiver, then the connection."""
-        for receiver in list(self.receivers):
-            yield from receiver.closing()
-        for publisher in list(self.publishers):
-            yield from publisher.closing(timeout)
-        if self.phase == OPEN:
-            self.phase = CLOSING
-            closed = Call("connection.close")
-            self.calls.append(closed)
-            self.write_close()
-            self.wake_output()
-            yield from self.until(closed, CLOSE_WITHIN)
+        """Close every publisher and receiver, then the connection; one that breaks meanwhile is closed too."""
+        try:
+            for receiver in list(self.receivers):
+                yield from receiver.closing()
+            for publisher in list(self.publishers):
+                yield from publisher.closing(timeout)
+            if self.phase == OPEN:
+                self.phase = CLOSING
+                closed = Call("connection.close")
+                self.calls.append(closed)
+                self.write_close()
+                self.wake_output()
+                yield from self.until(closed, CLOSE_WITHIN)
+        except ConnectionClosed:
+            pass
         self.end(ConnectionClosed(None, "the client closed it"))
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class ConnectionLost(ConnectionClosed):
     """Lost connection; `receipt` is that of the message whose outcome is unknown, None if none was under way."""
 
-    def __init__(self, code: int | None, text: str, receipt: Receipt | None = None) -> None:
+    def __init__(self, code: int | str | None, text: str, receipt: Receipt | None = None) -> None:
         super().__init__(code, text)
         self.receipt = receipt
 

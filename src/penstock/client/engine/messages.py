@@ -103,6 +103,8 @@ class Delivery:
         """Origin, as octets."""
         self.is_settled: bool = False
         self.decoded: Properties | None = None
+        self.origin: tuple[str, str] | None = None
+        """Exchange and routing key, after one of them was asked for."""
 
     @property
     def properties(self) -> Properties:
@@ -124,12 +126,17 @@ class Delivery:
     @property
     def exchange(self) -> str:
         """Return the exchange that it was published to; empty for the default exchange, or where it is unknown."""
-        return self.receiver.origin_of(self)[0]
+        return self._origin()[0]
 
     @property
     def routing_key(self) -> str:
         """Return its routing key; empty where it is unknown."""
-        return self.receiver.origin_of(self)[1]
+        return self._origin()[1]
+
+    def _origin(self) -> tuple[str, str]:
+        if self.origin is None:
+            self.origin = self.receiver.origin_of(self)
+        return self.origin
 
     def accept(self) -> Over:
         """Take the message off its queue."""
@@ -149,6 +156,22 @@ class Delivery:
     def modify(self, *, undeliverable_here: bool = False) -> Over:
         """Return the message to its queue as failed, which counts; with `undeliverable_here` not for this receiver."""
         self.receiver.settle(self, MODIFIED, "undeliverable-here" if undeliverable_here else "")
+        return OVER
+
+    def forget(self) -> None:
+        """Drop its content: it can only be settled then. Many messages that wait for that need little memory so."""
+        self.body = self.head = self.envelope = b""
+        self.decoded = self.origin = None
+
+    def reply(self, answer: Body | Message) -> Over:
+        """Send the answer to a call, to its `reply_to` and with its correlation id.
+
+        It goes as soon as there is room; one whose caller has gone, or that waits for longer than a call, is dropped.
+        Raises `ValueError` for a message that asks for no answer, and `ClientError` above 1,000 answers that wait.
+        """
+        from penstock.client.engine.replies import send_reply  # Most receivers answer no calls.
+
+        send_reply(self.receiver, self.properties, answer if isinstance(answer, Message) else Message(answer))
         return OVER
 
     def __repr__(self) -> str:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from mypy_extensions import i64
-from typing_extensions import override
 
 from penstock.client.engine import blocked as causes
 from penstock.client.engine.blocked import Blocked
@@ -26,6 +25,7 @@ from penstock.client.engine.window import SendResult, Window
 from penstock.client.errors import ClientError, LinkClosed
 from penstock.flow.timers import NEVER
 from penstock.flow.token_bucket import TokenBucket, smooth
+from penstock.markers import override
 
 UNLIMITED: Final = 1 << 62
 REFUSED_BEFORE: Final = "refused before the connection was lost"

@@ -8,19 +8,23 @@ written when its range is long enough, when other output goes, or after a moment
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
-from typing_extensions import override
 
-from penstock.client.engine.connection import Engine
+from penstock.client.engine.connection import CLOSE_WITHIN, Engine
 from penstock.client.engine.messages import Delivery
 from penstock.client.engine.terms import ReceiverTerms
 from penstock.client.engine.waits import Call, Line, Steps, Wait
-from penstock.client.errors import LinkClosed
+from penstock.client.errors import LinkClosed, Timeout
 from penstock.content.properties import Properties
 from penstock.flow.timers import NEVER
 from penstock.flow.token_bucket import TokenBucket, smooth
+from penstock.markers import override
+
+if TYPE_CHECKING:
+    from penstock.client.engine.publisher import PublisherCore
 
 ACKS: Final = 64
 """Accepted messages that are acknowledged at once."""
@@ -37,8 +41,10 @@ class ReceiverCore(Line):
         self.terms = terms
         self.ready: deque[Delivery] = deque()
         self.is_attached: bool = False
-        self.is_draining: bool = False
+        self.is_draining: bool = terms.paused
         """True if no more messages are asked for."""
+        self.is_empty: bool = False
+        """True if the last drain has shown that no message waits, as it does over AMQP 1.0 if there was credit."""
         self.error: Exception | None = None
         self.attached = Call("the subscription")
         self.unsettled_count: i64 = 0
@@ -50,6 +56,8 @@ class ReceiverCore(Line):
         self.threshold: i64 = max(1, min(ACKS, terms.prefetch // 2)) if terms.prefetch > 0 else ACKS
         self.pulls: bool = terms.window_bytes == 0
         """True if it asks for each message."""
+        self.replies: PublisherCore | None = None
+        """Publisher of answers; None until there is one."""
         self.settled: list[Wait] = []
         """Waits for the moment at which every message that was handed over is settled."""
         self.bucket: TokenBucket | None = None
@@ -60,25 +68,22 @@ class ReceiverCore(Line):
     # What a protocol does
 
     def pull(self) -> None:
-        """Ask for one message."""
-        raise NotImplementedError
-
-    def stop_pull(self) -> Call:
-        """Take back the request for a message; the call is done when none can come any more."""
+        """Ask for messages, if that has not been done: for one if it asks for each."""
         raise NotImplementedError
 
     def stop(self) -> Call:
         """Ask for no more messages; the call is done when none can come any more."""
         raise NotImplementedError
 
+    def ask_available(self) -> Call:
+        """Ask how many messages wait in the queue; the answer has them as `message_count`, None if it does not tell."""
+        raise NotImplementedError
+
     def extends(self, tag: i64) -> bool:
         """Return whether an accepted message goes into the range that is put together; it may have to begin another."""
         raise NotImplementedError
 
-    def note_settled(self, tag: i64) -> None:
-        """Note a message that was settled by itself."""
-
-    def write_range(self) -> None:
+    def _write_range(self) -> None:
         """Write the acknowledgement of all messages up to `last_accepted`."""
         raise NotImplementedError
 
@@ -124,8 +129,12 @@ class ReceiverCore(Line):
             self.grant()
 
     def take_now(self) -> Delivery | None:
-        """Return a message that is there and that nobody was promised; None without one."""
-        return self._pop() if self.is_free(0) else None
+        """Return a message that is there which nobody was promised; None without one. Raises its error at the end."""
+        if self.is_free(0):
+            return self._pop()
+        if self.error is not None and not self.ready:
+            raise self.error
+        return None
 
     def _pop(self) -> Delivery:
         found = self.ready.popleft()
@@ -157,7 +166,7 @@ class ReceiverCore(Line):
                 wait.check()
                 if wait.expired:
                     if self.pulls and not self.line:
-                        yield from self.engine.waiting(self.stop_pull())
+                        yield from self.engine.waiting(self.stop())
                         if self.is_free(0):
                             return self._pop()
                     return None
@@ -169,7 +178,7 @@ class ReceiverCore(Line):
         except BaseException:
             self.leave(wait)
             if self.pulls and self.is_attached and not self.line:
-                self.stop_pull()
+                self.stop()
             raise
 
     # Settling
@@ -207,7 +216,6 @@ class ReceiverCore(Line):
         self.flush()
         tag = delivery.tag
         self.write_outcome(tag, outcome, reason)
-        self.note_settled(tag)
         self.engine.wake_output()
         if self.settled and self.unsettled_count == 0:
             self._all_settled()
@@ -215,7 +223,7 @@ class ReceiverCore(Line):
     def flush(self) -> None:
         """Write the acknowledgement of what was accepted."""
         if self.to_acknowledge > 0:
-            self.write_range()
+            self._write_range()
             self.to_acknowledge = 0
             self.octets_to_acknowledge = 0
 
@@ -234,10 +242,6 @@ class ReceiverCore(Line):
             if self.bucket is not None and self.line and len(self.ready) > self.granted:
                 following = min(following, max(self.bucket.ready_at(now), now + 0.001))
         return following
-
-    def attaching(self) -> Steps[None]:
-        """Wait until the broker has answered the subscription; raises its refusal."""
-        yield from self.engine.waiting(self.attached)
 
     def lose(self) -> None:
         """Note that the connection is lost, and will be tried again: what was not handed over comes again."""
@@ -258,25 +262,57 @@ class ReceiverCore(Line):
         self._all_settled()
         self.wakes.finish(self.attached, error)
 
-    def draining(self) -> Steps[None]:
-        """Let no more messages come; those that have come can be received, and then the receiver is at its end."""
+    def draining(self, timeout: float | None = None) -> Steps[bool]:
+        """Let no more messages come; those that have come can be received, and then the receiver is at its end.
+
+        Return whether that has shown that no message waits in the queue, which AMQP 0-9-1 does not tell.
+        """
         if self.is_draining or self.error is not None:
-            return
+            return False
         self.is_draining = True
+        self.is_empty = False
         if self.is_attached:
-            yield from self.engine.waiting(self.stop())
+            yield from self.engine.waiting(self.stop(), timeout)
         if not self.ready:
             while self.line:
                 wait = self.line.popleft()
                 self.granted += 1
                 self.wakes.finish(wait)
+        return self.is_empty
+
+    def resume(self) -> None:
+        """Let messages come again after `draining`; harmless without it."""
+        if self.is_draining and self.error is None:
+            self.is_draining = False
+            if self.is_attached and (self.line or not self.pulls):
+                self.pull()
+
+    def counting(self, timeout: float | None = None) -> Steps[int | None]:
+        """Ask how many messages wait in the queue, and here for `receiving`; None if the broker does not tell in time.
+
+        `timeout` in seconds (None: that of requests).
+        """
+        if self.error is not None:
+            raise self.error
+        call = self.ask_available()
+        try:
+            yield from self.engine.waiting(call, timeout)
+        except Timeout:
+            return None
+        found: int | None = call.value["message_count"]
+        return None if found is None else found + len(self.ready)
+
+    def getting(self) -> Steps[Delivery | None]:
+        """Take a message that waits in the queue now; None without one. For a receiver that asks for each."""
+        raise NotImplementedError
 
     def closing(self) -> Steps[None]:
         """Acknowledge what was accepted, and close; all other messages return to their queue."""
         if self.error is not None:
             self.engine.forget_receiver(self)
             return
-        yield from self.draining()
+        with suppress(Timeout):  # What comes later returns to its queue.
+            yield from self.draining(CLOSE_WITHIN)
         self.flush()
         if self.is_attached:
             self.detach()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 
@@ -22,6 +23,8 @@ class ConnectionTerms(NamedTuple):
     container: str = ""
     """Container-id of AMQP 1.0."""
     product: str = "penstock-client"
+    query: str = ""
+    """Name of the streaming query whose results are published; empty for none."""
     nonce: str = ""
     """Random letters for SCRAM: an engine has no chance of its own."""
     producer: str = ""
@@ -61,8 +64,12 @@ class ReceiverTerms(NamedTuple):
     window_bytes: int = 1024 * 1024
     """Octets that the broker sends in advance: -1 without a limit, 0 none."""
     prefetch: int = 1000
-    """Messages that it sends in advance."""
+    """Most messages that it has sent and that are not settled."""
     max_rate: float = -1
     """Messages a second that are handed over, -1 without a limit."""
     exclusive: bool = False
     name: str = ""
+    paused: bool = False
+    """True if no messages come before `resume`."""
+    arguments: Mapping[str, object] = {}
+    """Arguments of the subscription over AMQP 0-9-1, as another broker has them."""

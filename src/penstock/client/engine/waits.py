@@ -16,9 +16,9 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from mypy_extensions import i64
-from typing_extensions import override
 
 from penstock.flow.timers import NEVER, TimerHandler, Timers
+from penstock.markers import override
 
 T = TypeVar("T")
 
@@ -67,6 +67,10 @@ class Call(Wait):
         self.expected = expected
         """Methods that answer it."""
         self.value: Any = None
+        self.number: str = ""
+        """Correlation id of a control request."""
+        self.taken: int = 0
+        """Rows of its block that are in their queues so far, if it asked for notes of progress."""
         self.then: Call | None = None
         """A request that is answered with it."""
 

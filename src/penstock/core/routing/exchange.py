@@ -13,6 +13,7 @@ from penstock.core.routing.field_values import type_name
 from penstock.core.routing.header_match import HeaderMatch, HeaderMatchIndex, check_header_match
 from penstock.core.routing.topic_trie import TopicTrie, split_words
 from penstock.errors import PreconditionFailed
+from penstock.setting_names.near import nearest
 
 if TYPE_CHECKING:
     from penstock.core.queue.queue import Queue
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 ALTERNATE: Final = "alternate-exchange"
 """The argument that names the exchange for unroutable messages (an extension of RabbitMQ)."""
+EXCHANGE_TYPES: Final = ("direct", "fanout", "topic", "headers")
 
 
 class Exchange:
@@ -210,7 +212,9 @@ def make_exchange(kind: str, vhost: str, name: str) -> Exchange:
         return Topic(vhost, name)
     if kind == "headers":
         return Headers(vhost, name)
-    raise PreconditionFailed(f"unknown exchange type '{kind}'; known are direct, fanout, topic and headers")
+    near = nearest(kind, EXCHANGE_TYPES)
+    hint = f"did you mean '{near}'?" if near else "known are direct, fanout, topic and headers"
+    raise PreconditionFailed(f"unknown exchange type '{kind}'; {hint}")
 
 
 def alternate_of(name: str, vhost: str, arguments: dict[str, object]) -> str | None:

@@ -1,13 +1,14 @@
 """connection.blocked and connection.unblocked, for clients that announce the capability.
 
-A client is told within `LATEST_S` of the closing of its gate, whatever it sends meanwhile (decision 94).
+A client is told within 100 ms of the closing of its gate, whatever it sends meanwhile (decision 94).
 
 A publisher without confirms may exit with the notice unread. Its kernel then resets the connection, and drops what it
 has not sent yet. Three things keep what the process has published:
 
-- A notice that is the whole output waits for `LATEST_S` (`delay_s`). The end of a process that exits by then is seen,
+- A notice that is the whole output waits for `DELAY_S` (`delay_s`). The end of a process that exits by then is seen,
   and nothing is written to it.
 - Until its first notice is written, the connection is read beyond its hold budget (`ReadPausing.reads_ahead`).
+  From then on it has one hold budget more: pika hears nothing until the message that it is sending has left it.
 - A reset after a notice counts as the end of the socket: held publishes stay in line, and input that has arrived is
   read first (`Losses.may_be_unread`).
 """
@@ -28,8 +29,11 @@ from penstock.wire.amqp091.codec import method_frame, short_text
 if TYPE_CHECKING:
     from penstock.protocols.amqp091.engine import Amqp091Engine
 
-LATEST_S: Final = 0.1
-"""Seconds that a notice waits for the end of a publisher without confirms, if the output holds nothing else."""
+DELAY_S: Final = 0.05
+"""Seconds that a notice waits for the end of a publisher without confirms, if the output holds nothing else.
+
+That leaves half of the 100 ms to the turns of the event loop before and after it.
+"""
 RENEWAL_S: Final = 1.0
 """Fewest seconds between a notice and another one that only names another gate: some clients log each."""
 
@@ -83,8 +87,8 @@ class BlockedNotice(TimerHandler):
         alone = len(engine.out) == 0
         self._gate = gate
         if engine.connection.output.waits_for_disk() and not self._buffered:
-            self._taken = gate
             self._passing += self._frame(gate)
+            self._on_notice()
         else:
             self._buffered = True
             engine.out.write(self._frame(gate))
@@ -124,15 +128,23 @@ class BlockedNotice(TimerHandler):
         self._octets = 0
         self._buffered = False
         if self._taken is not self._gate:
-            self._taken = self._gate
-            self.engine.connection.pausing.reads_ahead = False
+            self._on_notice()
+
+    def _on_notice(self) -> None:
+        """Record that the last notice goes to the client now."""
+        pausing = self.engine.connection.pausing
+        if self._taken is None:
+            pausing.begin_notice()
+        elif self._gate is None:
+            pausing.end_notice()
+        self._taken = self._gate
 
     def delay_s(self, now: float) -> float:
         """Return the seconds for which the output must wait because it is only a notice; 0 if it need not."""
         engine = self.engine
         if engine.connection.state is not ConnectionState.RUNNING or not self.is_alone() or not self._may_have_gone():
             return 0.0
-        return max(self._since + LATEST_S - now, 0.0)
+        return max(self._since + DELAY_S - now, 0.0)
 
     def _may_have_gone(self) -> bool:
         engine = self.engine

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 FLOW_WORK: Final = 1
 """Units of work of a flow."""
-LINKS_A_UNIT: Final = 16
+LINKS_A_UNIT: Final = 8
 """Links per unit of work that are asked whether a delivery is theirs."""
 
 

@@ -71,6 +71,8 @@ class UnsentOutcomes:
     def on_settled(self, first: i64, last: i64) -> i64:
         """Forget deliveries that their sender has settled; returns how many were looked up."""
         awaited = self._awaited
+        if not awaited:
+            return 0
         count = serial_distance(first, last) + 1
         if count < len(awaited):
             for after in range(count):

@@ -25,6 +25,11 @@ class AuditAllowance:
         self._of: dict[str, TokenBucket] = {}
         """By user, the one that wrote longest ago first."""
 
+    def is_spent(self, user: str, now: float) -> bool:
+        """Tell whether a user has no allowance left for an ordinary record."""
+        bucket = self._of.get(user)
+        return bucket is not None and bucket.whole(now) < OCTETS_A_SECOND
+
     def spend(self, user: str, octets: int, now: float) -> bool:
         """Take the octets of a record from the allowance of a user; return False, and take nothing, beyond it."""
         bucket = self._of.pop(user, None)

@@ -42,7 +42,8 @@ TEXT_MAX: Final = 4_096
 """Most letters of a field."""
 SECRET: Final = "***"
 RECORD_WORK: Final = 35
-"""Units of work of a record."""
+SUM_WORK: Final = 15
+"""Units of work of a record, and of what is only counted in a sum."""
 _SECRET_NAME: Final = re.compile(r"passw|secret|token|hash|credential|private|_key$|^key$", re.IGNORECASE)
 _PLAIN_NAMES: Final = frozenset(("key", "routing_key", "binding_key", "x-dead-letter-routing-key", "hashing_algorithm"))
 """Names of fields that hold no secret, although they look so."""
@@ -130,6 +131,9 @@ class AuditTrail:
         record = self._record("change", actor)
         record["operation"] = operation
         record["subject"] = subject[:TEXT_MAX]
+        if self.allowance.is_spent(actor.user, self._broker.now):
+            self._add_own(actor, record, operation)
+            return
         if before is not None:
             record["before"] = shown(before)
         if after is not None:
@@ -228,13 +232,19 @@ class AuditTrail:
         if self.allowance.spend(actor.user, len(json.dumps(record)), self._broker.now):
             self._append(record)
             return
-        brief = {name: value for name, value in record.items() if name not in ("before", "after")}
-        if "subject" in brief:
-            brief["subject"] = str(brief["subject"])[:NAME_MAX]
-        brief["reason"] = "summed"
-        self._add(f"own\0{actor.user}", f"\0{kind}", brief)
+        record.pop("before", None)
+        record.pop("after", None)
+        self._add_own(actor, record, kind)
+
+    def _add_own(self, actor: Actor, record: Record, kind: str) -> None:
+        """Sum a record of a user without the states of objects: it is beyond its allowance."""
+        if "subject" in record:
+            record["subject"] = str(record["subject"])[:NAME_MAX]
+        record["reason"] = "summed"
+        self._add(f"own\0{actor.user}", f"\0{kind}", record)
 
     def _add(self, group: str, kind: str, record: Record) -> None:
+        self._work.done += SUM_WORK
         key = group + kind
         found = self._sums.get(key)
         if found is None and self._groups.get(group, 0) >= KINDS_KEPT:

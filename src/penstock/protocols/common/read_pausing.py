@@ -28,6 +28,8 @@ class ReadPausing:
         """Number of sessions whose client was asked to stop publishing (channel.flow)."""
         self.reads_ahead: bool = False
         """True while a publisher without confirms is about to hear that it is blocked: what it has sent is read."""
+        self._held_at_notice: int = 0
+        """Bytes (charges) that were held when the client was told that it is blocked; 0 while it is not."""
         self._paused_at: float = NEVER
         """Time at which the present pause began, in monotonic seconds; NEVER without one."""
 
@@ -43,6 +45,15 @@ class ReadPausing:
     def end_pause(self) -> None:
         """Record that the connection is read again."""
         self._paused_at = NEVER
+
+    def begin_notice(self) -> None:
+        """Record that the client is told now that it is blocked: its hold budget begins behind what is held."""
+        self.reads_ahead = False
+        self._held_at_notice = min(int(self.budget.bytes), AHEAD * self._limits.hold_bytes)
+
+    def end_notice(self) -> None:
+        """Record that the client is told now that it is blocked no more."""
+        self._held_at_notice = 0
 
     def end(self) -> None:
         """Stop waiting for the store: the connection has ended."""
@@ -78,7 +89,7 @@ class ReadPausing:
         """Return the hold budget in bytes (charges)."""
         if self.asked:
             return self._limits.asked_bytes
-        return AHEAD * self._limits.hold_bytes if self.reads_ahead else self._limits.hold_bytes
+        return AHEAD * self._limits.hold_bytes if self.reads_ahead else self._held_at_notice + self._limits.hold_bytes
 
     def _most(self) -> int:
         return self._limits.hold_bytes_most(self._broker.defaults.hold_deadline_s)

@@ -8,10 +8,10 @@ from urllib.parse import quote
 
 import pytest
 
-from penstock.client import Connection
 from tests.support.brokers import BrokerProcess, some_name
 from tests.support.console_browser import HTML, LONG, console
 from tests.support.http_client import Web
+from tests.support.raw_channel import Connection
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page

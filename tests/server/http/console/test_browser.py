@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from penstock.client import Connection
-from penstock.client.control import ControlClient
+from penstock.sync import connect
 from tests.support.brokers import BrokerProcess, serving, some_name
 from tests.support.console_browser import HTML, LONG, console
 from tests.support.http_client import Web
+from tests.support.raw_channel import Connection
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -93,9 +93,9 @@ def test_every_page_opens_and_shows_what_there_is(shown: tuple[BrokerProcess, Pa
     process, page = shown
     queue = some_name("seen")
     Web(process.http).do("PUT", path_of(queue), {}, status=201)
-    with Connection(process.url) as connection, ControlClient(connection) as control:
+    with Connection(process.url) as connection, connect(process.url, protocol="amqp091") as control:
         connection.channel().confirm_select()
-        control.attach(f"reader of {queue}", [queue])
+        control.attach_cursor(f"reader of {queue}", [queue])
         for key, heading, text in (
             ("overview", "Overview", "Blocked producers"),
             ("exchanges", "Exchanges", "amq.topic"),

@@ -10,8 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from penstock.client import Connection
-from penstock.client.control import ControlClient
+from penstock.sync import connect
 from tests.support.brokers import BrokerProcess, some_name
 from tests.support.console_browser import HTML, LONG, console
 from tests.support.http_client import Web
@@ -28,8 +27,8 @@ def reading(process: BrokerProcess, cursor: str, *queues: str) -> Iterator[None]
         web.do("PUT", f"/queues/%2F/{quote(queue, safe='')}", {}, status=201)
         for _ in range(3):
             web.publish(queue)
-    with Connection(process.url) as connection, ControlClient(connection) as control:
-        control.attach(cursor, list(queues))
+    with connect(process.url, protocol="amqp091") as control:
+        control.attach_cursor(cursor, list(queues))
         yield
 
 
@@ -81,8 +80,8 @@ def test_cursor_is_moved_after_a_preview_and_a_question(shown: tuple[BrokerProce
 def test_move_back_says_what_is_read_again(shown: tuple[BrokerProcess, Page]) -> None:
     process, page = shown
     slow, fast, queue = some_name("slow"), some_name("fast"), some_name("q")
-    with reading(process, slow, queue), Connection(process.url) as connection, ControlClient(connection) as control:
-        control.attach(fast, [queue])
+    with reading(process, slow, queue), connect(process.url, protocol="amqp091") as control:
+        control.attach_cursor(fast, [queue])
     Web(process.http).do("POST", f"/penstock/cursors/%2F/{fast}/move", {"to": "latest"}, status=200)
     visit(process, page, fast)
     page.get_by_label("To", exact=True).select_option("earliest")

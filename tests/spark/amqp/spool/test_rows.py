@@ -1,9 +1,19 @@
-from penstock.client import Delivery, Properties
+from penstock.client.engine.amqp091.connection import Engine091
+from penstock.client.engine.amqp091.receiver import Receiver091
+from penstock.client.engine.messages import Delivery
+from penstock.client.engine.terms import ConnectionTerms, ReceiverTerms
+from penstock.content.properties import Properties
+from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.codec import encode_header, method_frame
 from pyspark_amqp.spool.rows import Row, batch_of, deaths_of, digest_of, estimated_octets, spool_schema
+
+RECEIVER = Receiver091(Engine091(ConnectionTerms()), ReceiverTerms())
 
 
 def delivery(body: bytes = b"x", redelivered: bool = False, tag: int = 1, **properties: object) -> Delivery:
-    return Delivery("c", tag, redelivered, "e", "k", None, Properties(**properties), body)
+    place = {"exchange": "e", "routing_key": "k", "redelivered": redelivered}
+    deliver = method_frame(1, spec.BASIC_DELIVER, consumer_tag="c", delivery_tag=tag, **place)
+    return Delivery(RECEIVER, tag, 0, body, encode_header(len(body), Properties(**properties)), deliver[7:-1])
 
 
 def test_digest_is_that_of_what_a_broker_repeats():

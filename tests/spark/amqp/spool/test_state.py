@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.client import Delivery, Properties
 from pyspark_amqp.spool.errors import SpoolError
 from pyspark_amqp.spool.log import SpoolLog
 from pyspark_amqp.spool.rows import Row, batch_of, spool_schema
 from pyspark_amqp.spool.state import SpoolState
+from tests.spark.amqp.spool.test_rows import delivery
 
 
 def state_of(folder: Path, *frames: list[bytes]) -> SpoolState:
@@ -16,10 +16,7 @@ def state_of(folder: Path, *frames: list[bytes]) -> SpoolState:
     log.recover(spool_schema())
     state = SpoolState(log, 0, retries=1)
     for bodies in frames:
-        rows = [
-            Row(log.tail + 1 + index, "q", 0, Delivery("c", 1, False, "", "q", None, Properties(), body), b"0" * 16)
-            for index, body in enumerate(bodies)
-        ]
+        rows = [Row(log.tail + 1 + index, "q", 0, delivery(body), b"0" * 16) for index, body in enumerate(bodies)]
         frame = log.append(rows[0].number, len(rows), memoryview(batch_of(rows).serialize()), spool_schema())
         state.appended(frame)
     return state

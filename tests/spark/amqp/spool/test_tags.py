@@ -1,20 +1,23 @@
 from pyspark_amqp.spool.tags import Tags
+from tests.spark.amqp.spool.test_rows import delivery
 
 
 def test_tags_are_taken_in_order_up_to_a_number():
     tags = Tags()
-    for tag in range(1, 6):
-        tags.add(tag, 10 + tag, float(tag))
-    assert tags.take(10) == (0, [])
-    assert tags.take(13) == (3, [11, 12, 13])
+    came = [delivery(tag=tag) for tag in range(1, 6)]
+    for each in came:
+        tags.add(each, 10 + each.tag, float(each.tag))
+    assert tags.take(10) == ([], [])
+    assert tags.take(13) == (came[:3], [11, 12, 13])
     assert (len(tags), tags.age(10.0)) == (2, 6.0)
     tags.clear()
-    assert (tags.take(99), tags.age(10.0)) == ((0, []), 0.0)
+    assert (tags.take(99), tags.age(10.0)) == (([], []), 0.0)
 
 
 def test_tag_behind_one_that_may_not_be_acknowledged_waits_for_it():
     tags = Tags()
-    tags.add(1, 7, 0.0)
-    tags.add(2, 3, 0.0)  # It came again, after a later message.
-    assert tags.take(5) == (0, [])
-    assert tags.take(7) == (2, [7, 3])
+    later, again = delivery(tag=1), delivery(tag=2)
+    tags.add(later, 7, 0.0)
+    tags.add(again, 3, 0.0)
+    assert tags.take(5) == ([], [])
+    assert tags.take(7) == ([later, again], [7, 3])

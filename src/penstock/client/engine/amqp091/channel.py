@@ -5,22 +5,34 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from librt.strings import read_i32_be, read_i64_be
-from mypy_extensions import i64
+from librt.strings import read_i32_be, read_i64_be, write_i32_be
+from mypy_extensions import i32, i64
 
 from penstock.client.engine.receipt import CONFIRMED, REFUSED
 from penstock.client.engine.waits import Call
 from penstock.client.errors import REPLY, ChannelClosed, LinkClosed
+from penstock.content.properties import Properties
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import CodecError, Method, decode_method, decode_properties, method_frame
+from penstock.wire.amqp091.codec import (
+    CodecError,
+    Method,
+    decode_method,
+    decode_properties,
+    encode_header,
+    frame,
+    method_frame,
+)
 
 if TYPE_CHECKING:
     from penstock.client.engine.amqp091.connection import Engine091
     from penstock.client.engine.amqp091.publisher import Publisher091
     from penstock.client.engine.amqp091.receiver import Receiver091
+    from penstock.client.engine.amqp091.requester import Requester091
 
 BODY_MAX: Final = 1 << 30
 """Largest body in octets that is taken."""
+BLOCK_MAX: Final = 64 * 1024 * 1024
+"""Most octets of an answer that are allocated when its first frame has come."""
 
 
 class Channel:
@@ -32,6 +44,7 @@ class Channel:
         self.is_closed: bool = False
         self.publisher: Publisher091 | None = None
         self.receiver: Receiver091 | None = None
+        self.requester: Requester091 | None = None
         self.is_for_declarations: bool = False
         self.is_for_control: bool = False
         self.calls: deque[Call] = deque()
@@ -44,11 +57,27 @@ class Channel:
         self.has_head: bool = False
         self.body_size: i64 = 0
         self.parts: list[bytes] = []
+        """Frames of a body that is coming."""
+        self.block: bytearray = bytearray()
+        """Answer to a control request that is coming in several frames; empty without one."""
         self.received: i64 = 0
 
     def write(self, method: int, arguments: dict[str, Any]) -> None:
         """Write a method. Raises CodecError for an argument that it cannot carry."""
         self.engine.out.write(method_frame(self.number, method, **arguments))
+
+    def write_content(self, body: bytes, properties: Properties) -> None:
+        """Write header and body of a message, after its basic.publish."""
+        out = self.engine.out
+        out.write(frame(spec.FRAME_HEADER, self.number, encode_header(len(body), properties)))
+        head = bytes([spec.FRAME_BODY]) + self.number.to_bytes(2, "big")
+        step = int(self.engine.frame_max) - spec.FRAME_OVERHEAD
+        for start in range(0, len(body), step):  # Written in place: a block has megabytes.
+            piece = body[start : start + step]
+            out.write(head)
+            write_i32_be(out, i32(len(piece)))
+            out.write(piece)
+            out.append(spec.FRAME_END)
 
     def expect(self, call: Call) -> Call:
         """Wait for the answer to a request that was written, after those before; return the request."""
@@ -69,7 +98,7 @@ class Channel:
     def take(self, kind: int, data: bytes, at: i64, end: i64) -> None:
         """Take a frame's payload from `at` to `end`. Raises CodecError if the protocol does not allow it here."""
         if kind == spec.FRAME_BODY:
-            self._body(data[at:end])
+            self._body(data, at, end)
         elif kind == spec.FRAME_HEADER:
             if self.content == 0 or self.has_head or end - at < 14:
                 raise CodecError("a content header where none was due")
@@ -103,37 +132,59 @@ class Channel:
         else:
             raise CodecError(f"a frame of kind {kind} on a channel")
 
-    def _body(self, piece: bytes) -> None:
+    def _body(self, data: bytes, at: i64, end: i64) -> None:
         if not self.has_head:
             raise CodecError("a body frame where none was due")
-        size: i64 = len(piece)
-        if size != self.body_size:
-            self.parts.append(piece)
-            self.received += size
-            if self.received > self.body_size:
-                raise CodecError("a body is larger than its header says")
-            if self.received < self.body_size:
-                return
-            piece = b"".join(self.parts)
-            self.parts = []
-            self.received = 0
-        self._arrived(piece)
+        size = end - at
+        if size == self.body_size and self.received == 0:
+            self._arrived(data[at:end])
+            return
+        before = self.received
+        self.received += size
+        if self.received > self.body_size:
+            raise CodecError("a body is larger than its header says")
+        if not self.is_for_control or self.body_size > BLOCK_MAX:
+            self.parts.append(data[at:end])
+        elif before == 0:
+            self.block = bytearray(self.body_size)  # Each octet is copied once: a block has megabytes.
+        if self.block:
+            self.block[before : self.received] = memoryview(data)[at:end]
+        if self.received < self.body_size:
+            return
+        self.received = 0
+        block, self.block = self.block, bytearray()
+        parts, self.parts = self.parts, []
+        if not block:
+            self._arrived(b"".join(parts))
+            return
+        self.content = 0
+        self.has_head = False
+        properties = decode_properties(self.head)[1]
+        self.engine.answer(properties.correlation_id, properties.content_type, block)
 
     def _arrived(self, body: bytes) -> None:
         method = self.content
         self.content = 0
         self.has_head = False
-        if method == spec.BASIC_DELIVER:
+        if method == spec.BASIC_GET_OK:
+            self.engine.finish(self.calls.popleft())
+        if method == spec.BASIC_DELIVER or method == spec.BASIC_GET_OK:
             receiver = self.receiver
             if receiver is not None:
                 receiver.delivered(self.tag, body, self.head, self.envelope)
             elif self.is_for_control:
                 properties = decode_properties(self.head)[1]
                 self.engine.answer(properties.correlation_id, properties.content_type, body)
+            elif self.requester is not None:
+                properties = decode_properties(self.head)[1]
+                self.requester.answered(properties.correlation_id, body, properties)
         elif method == spec.BASIC_RETURN and self.publisher is not None:
             args = decode_method(self.envelope).args
             reason = REPLY.sub("", str(args["reply_text"]))
             self.publisher.returned(body, reason)
+        elif method == spec.BASIC_RETURN and self.requester is not None:
+            reason = REPLY.sub("", str(decode_method(self.envelope).args["reply_text"]))
+            self.requester.refused(decode_properties(self.head)[1].correlation_id, reason)
 
     def _method(self, method: Method, payload: bytes) -> None:
         found = method.id
@@ -146,6 +197,8 @@ class Channel:
             self.engine.wake_output()
             if self.publisher is not None:
                 self.publisher.flow(active)
+            elif self.requester is not None:
+                self.requester.flow(active)
         elif found == spec.CHANNEL_CLOSE:
             self._closed_by_broker(cast(int, method.args["reply_code"]), str(method.args["reply_text"]))
         elif found == spec.CHANNEL_CLOSE_OK:
@@ -154,6 +207,16 @@ class Channel:
         elif found == spec.BASIC_CANCEL:
             if self.receiver is not None:
                 self.receiver.cancelled()
+            elif self.is_for_control:
+                self.close()
+                self.engine.lost_control(ChannelClosed(None, "the queue of the answers was deleted"))
+        elif found == spec.BASIC_GET_OK and self.calls and found in self.calls[0].expected:
+            # Read on as a delivery; its call ends with the content.
+            names = ("delivery_tag", "redelivered", "exchange", "routing_key")
+            fields = {name: method.args[name] for name in names}
+            self.envelope = method_frame(self.number, spec.BASIC_DELIVER, consumer_tag="", **fields)[7:-1]
+            self.tag = cast(int, fields["delivery_tag"])
+            self.content = spec.BASIC_GET_OK
         elif self.calls and found in self.calls[0].expected:
             call = self.calls.popleft()
             call.value = method.args
@@ -182,6 +245,8 @@ class Channel:
             self.publisher.end(LinkClosed(code, text), REPLY.sub("", text))
         elif self.receiver is not None:
             self.receiver.end(LinkClosed(code, text))
+        elif self.requester is not None:
+            self.requester.fail(error)
         elif self.is_for_declarations:
             engine.declared()
         elif self.is_for_control:

@@ -7,22 +7,31 @@ from typing import Any, Final, cast
 
 from librt.strings import read_i32_be
 from mypy_extensions import i64
-from typing_extensions import override
 
 from penstock.client.engine.amqp091.channel import Channel
 from penstock.client.engine.amqp091.publisher import EXACT_FLOW, Publisher091
 from penstock.client.engine.amqp091.receiver import Receiver091
-from penstock.client.engine.connection import CLOSING, CONTROL_EXCHANGE, JSON_TYPE, OPENING, UPDATE_SECRET, Engine
+from penstock.client.engine.amqp091.requester import Requester091
+from penstock.client.engine.connection import (
+    CLOSING,
+    CONTROL_EXCHANGE,
+    OPENING,
+    REPLY_QUEUE,
+    UPDATE_SECRET,
+    Engine,
+)
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receiver import ReceiverCore
+from penstock.client.engine.requester import Requester
 from penstock.client.engine.terms import ConnectionTerms, PublisherTerms, ReceiverTerms
 from penstock.client.engine.waits import Call
 from penstock.client.errors import ClientError, ConnectError, ConnectionClosed, LoginRefused
 from penstock.client.login_errors import FIRST_STEP, why_closed
 from penstock.content.properties import Properties
+from penstock.markers import override
 from penstock.version import VERSION
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import CodecError, Method, decode_method, encode_header, frame, method_frame
+from penstock.wire.amqp091.codec import CodecError, Method, decode_method, frame, method_frame
 from penstock.wire.sasl import SaslError, plain_response
 
 FRAME_MAX: Final = 128 * 1024
@@ -40,8 +49,6 @@ CAPABILITIES: Final[dict[str, object]] = {
 }
 REPLIES: Final = "amq.penstock.replies"
 """Name for a queue of answers: the broker makes a name of its own, and asks for no permission."""
-REPLIES_OCTETS: Final = 16 * 1024 * 1024
-"""Most octets of answers that nobody has read."""
 _HEARTBEAT: Final = frame(spec.FRAME_HEARTBEAT, 0, b"")
 _REFUSED: Final = (int(spec.ReplyCode.ACCESS_REFUSED), int(spec.ReplyCode.NOT_ALLOWED))
 
@@ -73,6 +80,10 @@ class Engine091(Engine):
         self.step: str = FIRST_STEP
         """Answer that is due in the login."""
         self.has_heard: bool = False
+        self.pieces: list[bytes] = []
+        """Input that begins with an incomplete frame; empty unless so much is missing that it is known."""
+        self.missing: i64 = 0
+        """Octets of that frame that have not come."""
         self.declarations: Channel | None = None
         """Channel of declarations; None until there is one."""
         self.to_declare: deque[Declaration] = deque()
@@ -80,7 +91,7 @@ class Engine091(Engine):
         self.control: Channel | None = None
         """Channel of control requests."""
         self.reply_to: str = ""
-        self.to_request: list[tuple[str, bytes, str]] = []
+        self.to_request: list[tuple[str, str, bytes, str]] = []
         """Control requests that wait for the queue of the answers."""
 
     # Transport
@@ -92,6 +103,7 @@ class Engine091(Engine):
         self.frame_max = FRAME_MAX
         self.step = FIRST_STEP
         self.has_heard = False
+        self.pieces = []
         self.declarations = None
         self.to_declare.clear()
         self.control = None
@@ -101,7 +113,14 @@ class Engine091(Engine):
 
     @override
     def read(self, data: bytes) -> None:
-        if self.rest:
+        if self.pieces:
+            self.pieces.append(data)
+            self.missing -= len(data)
+            if self.missing > 0:
+                return
+            data = b"".join(self.pieces)
+            self.pieces = []
+        elif self.rest:
             data = self.rest + data
         if not self.has_heard:
             if not self._is_amqp(data):
@@ -109,6 +128,7 @@ class Engine091(Engine):
             self.has_heard = True
         pos: i64 = 0
         n: i64 = len(data)
+        self.missing = 0
         number: i64 = -1
         channel: Channel | None = None
         try:
@@ -118,6 +138,7 @@ class Engine091(Engine):
                     raise CodecError(f"a frame of {size} octets is larger than {self.frame_max}")
                 end = pos + 7 + size
                 if end >= n:
+                    self.missing = end + 1 - n
                     break
                 if data[end] != spec.FRAME_END:
                     raise CodecError("a frame without its end mark")
@@ -138,6 +159,8 @@ class Engine091(Engine):
             self.break_off(ConnectionClosed(int(error.code), f"the broker broke the protocol: {error.reason}"))
             return
         self.rest = data[pos:]
+        if self.missing > 0:
+            self.pieces = [self.rest]
 
     def _is_amqp(self, data: bytes) -> bool:
         """Return whether the first octets are a frame; says what they are otherwise."""
@@ -230,6 +253,8 @@ class Engine091(Engine):
         }
         if terms.name:
             properties["connection_name"] = terms.name
+        if terms.query:
+            properties["penstock_query"] = terms.query
         self.step = f"an answer to the credentials of {terms.user}"
         self.out.write(
             method_frame(
@@ -310,6 +335,10 @@ class Engine091(Engine):
             found.attach()
         return found
 
+    @override
+    def requester(self, exchange: str, key: str) -> Requester:
+        return Requester091(self, exchange, key)
+
     # Declarations
 
     @override
@@ -360,7 +389,7 @@ class Engine091(Engine):
     # Control requests
 
     @override
-    def send_request(self, operation: str, body: bytes, number: str) -> None:
+    def send_request(self, operation: str, kind: str, body: bytes, number: str) -> None:
         channel = self.control
         if channel is None or channel.is_closed:
             channel = self.channel()
@@ -369,15 +398,14 @@ class Engine091(Engine):
             self.reply_to = ""
             declared = Call("the queue of answers", (spec.QUEUE_DECLARE_OK,))
             channel.expect(declared)
-            arguments: dict[str, object] = {"capacity-bytes": REPLIES_OCTETS, "overflow": "block"}
             channel.write(
                 spec.QUEUE_DECLARE,
-                {"queue": REPLIES, "exclusive": True, "auto_delete": True, "arguments": arguments},
+                {"queue": REPLIES, "exclusive": True, "auto_delete": True, "arguments": REPLY_QUEUE},
             )
         if self.reply_to:
-            self._publish_request(channel, operation, body, number)
+            self._publish_request(channel, operation, kind, body, number)
         else:
-            self.to_request.append((operation, body, number))
+            self.to_request.append((operation, kind, body, number))
 
     def has_replies(self, channel: Channel, queue: str) -> None:
         """Note the name of the queue of answers, and send the requests that wait for it."""
@@ -385,8 +413,8 @@ class Engine091(Engine):
         channel.expect(Call("the answers", (spec.BASIC_CONSUME_OK,)))
         channel.write(spec.BASIC_CONSUME, {"queue": queue, "no_ack": True, "exclusive": True})
         waiting, self.to_request = self.to_request, []
-        for operation, body, number in waiting:
-            self._publish_request(channel, operation, body, number)
+        for operation, kind, body, number in waiting:
+            self._publish_request(channel, operation, kind, body, number)
         self.wake_output()
 
     def lost_control(self, error: ClientError) -> None:
@@ -397,13 +425,10 @@ class Engine091(Engine):
             self.finish(call, error)
         self.requests.clear()
 
-    def _publish_request(self, channel: Channel, operation: str, body: bytes, number: str) -> None:
+    def _publish_request(self, channel: Channel, operation: str, kind: str, body: bytes, number: str) -> None:
         channel.write(spec.BASIC_PUBLISH, {"exchange": CONTROL_EXCHANGE, "routing_key": operation})
-        properties = Properties(content_type=JSON_TYPE, reply_to=self.reply_to, correlation_id=number)
-        self.out.write(frame(spec.FRAME_HEADER, channel.number, encode_header(len(body), properties)))
-        step = int(self.frame_max) - spec.FRAME_OVERHEAD
-        for start in range(0, len(body), step):
-            self.out.write(frame(spec.FRAME_BODY, channel.number, body[start : start + step]))
+        properties = Properties(content_type=kind, reply_to=self.reply_to, correlation_id=number)
+        channel.write_content(body, properties)
 
 
 class Declaration:

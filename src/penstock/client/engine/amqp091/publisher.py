@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 from librt.strings import write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
-from typing_extensions import override
 
 from penstock.client.engine.amqp091.channel import Channel
 from penstock.client.engine.blocked import Blocked, amounts_of
@@ -17,6 +16,7 @@ from penstock.client.engine.receipt import Receipt
 from penstock.client.engine.terms import PublisherTerms
 from penstock.client.engine.waits import Call
 from penstock.content.properties import Properties
+from penstock.markers import override
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import encode_header, frame, method_frame
 

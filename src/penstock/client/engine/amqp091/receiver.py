@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Final
 
 from librt.strings import write_i32_be, write_i64_be
 from mypy_extensions import i64
-from typing_extensions import override
 
 from penstock.client.engine.amqp091.channel import Channel
+from penstock.client.engine.failures import ConnectionLost
 from penstock.client.engine.messages import REJECTED, Delivery
 from penstock.client.engine.receiver import ReceiverCore
 from penstock.client.engine.terms import ReceiverTerms
-from penstock.client.engine.waits import Call
+from penstock.client.engine.waits import Call, Steps
 from penstock.client.errors import LinkClosed
 from penstock.content.properties import Properties
+from penstock.markers import override
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, decode_properties
 
@@ -50,12 +51,9 @@ class Receiver091(ReceiverCore):
         channel.expect(Call("basic.qos", (spec.BASIC_QOS_OK,)))
         channel.write(spec.BASIC_QOS, {"prefetch_count": prefetch})
         self.is_attached = True
-        if self.pulls:
-            check = Call("queue.declare", (spec.QUEUE_DECLARE_OK,))
-            check.then = self.attached
-            channel.expect(check)
-            channel.write(spec.QUEUE_DECLARE, {"queue": self.terms.queue, "passive": True})
-            if self.line:
+        if self.pulls or self.is_draining:
+            self.ask_available().then = self.attached
+            if self.line and not self.is_draining:
                 self.pull()
         else:
             self._consume(self.attached)
@@ -66,7 +64,7 @@ class Receiver091(ReceiverCore):
         assert channel is not None
         self.consumers += 1
         self.consumer = f"{self.terms.name or 'receiver'}-{self.consumers}"
-        arguments: dict[str, object] = {}
+        arguments = dict(self.terms.arguments)
         if self.terms.window_bytes > 0 and self.engine.is_penstock():
             arguments["consumerWindowSize"] = self.terms.window_bytes
         call = Call("basic.consume", (spec.BASIC_CONSUME_OK,))
@@ -89,10 +87,6 @@ class Receiver091(ReceiverCore):
             self.engine.wake_output()
 
     @override
-    def stop_pull(self) -> Call:
-        return self.stop()
-
-    @override
     def stop(self) -> Call:
         call = Call("basic.cancel", (spec.BASIC_CANCEL_OK,))
         channel = self.channel
@@ -103,6 +97,26 @@ class Receiver091(ReceiverCore):
         self.consumer = ""
         self.engine.wake_output()
         return channel.expect(call)
+
+    @override
+    def ask_available(self) -> Call:
+        call = Call("queue.declare", (spec.QUEUE_DECLARE_OK,))
+        channel = self.channel
+        if channel is None:
+            self.engine.finish(call, ConnectionLost(None, self.engine.lost_reason))
+            return call
+        channel.write(spec.QUEUE_DECLARE, {"queue": self.terms.queue, "passive": True})
+        self.engine.wake_output()
+        return channel.expect(call)
+
+    @override
+    def getting(self) -> Steps[Delivery | None]:
+        channel = self.channel
+        if self.error is None and channel is not None and not self.ready:
+            channel.write(spec.BASIC_GET, {"queue": self.terms.queue})
+            call = channel.expect(Call("basic.get", (spec.BASIC_GET_OK, spec.BASIC_GET_EMPTY)))
+            yield from self.engine.waiting(call)
+        return self.take_now()
 
     def delivered(self, tag: i64, body: bytes, head: bytes, envelope: bytes) -> None:
         """Take a message."""
@@ -122,11 +136,10 @@ class Receiver091(ReceiverCore):
     @override
     def extends(self, tag: i64) -> bool:
         is_next = tag == self.floor + 1
-        self.note_settled(tag)
+        self._note_settled(tag)
         return is_next
 
-    @override
-    def note_settled(self, tag: i64) -> None:
+    def _note_settled(self, tag: i64) -> None:
         if tag != self.floor + 1:
             self.ahead.add(int(tag))
             return
@@ -136,7 +149,7 @@ class Receiver091(ReceiverCore):
             self.ahead.remove(int(self.floor))
 
     @override
-    def write_range(self) -> None:
+    def _write_range(self) -> None:
         channel = self.channel
         if channel is not None:
             self._write_ack(channel, self.last_accepted, self.to_acknowledge > 1)
@@ -159,6 +172,7 @@ class Receiver091(ReceiverCore):
         else:
             requeue = outcome != REJECTED and reason != "undeliverable-here"
             channel.write(spec.BASIC_NACK, {"delivery_tag": int(tag), "requeue": requeue})
+            self._note_settled(tag)
 
     @override
     def detach(self) -> None:

@@ -5,20 +5,22 @@ from __future__ import annotations
 from typing import Any, Final
 
 from mypy_extensions import i64
-from typing_extensions import override
 
 from penstock.client.engine.amqp10.publisher import Publisher10
 from penstock.client.engine.amqp10.receiver import Receiver10
+from penstock.client.engine.amqp10.requester import Requester10
 from penstock.client.engine.amqp10.requests import Control, Management, Request
 from penstock.client.engine.amqp10.sasl import Login
 from penstock.client.engine.amqp10.session import Session
 from penstock.client.engine.connection import CLOSING, OPENING, Engine
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receiver import ReceiverCore
+from penstock.client.engine.requester import Requester
 from penstock.client.engine.terms import ConnectionTerms, PublisherTerms, ReceiverTerms
 from penstock.client.engine.waits import Call
 from penstock.client.errors import ClientError, ConnectError, ConnectionClosed, LoginRefused, WrongProtocol
 from penstock.client.login_errors import FIRST_STEP, why_closed
+from penstock.markers import override
 from penstock.version import VERSION
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, decode_performative, encode
@@ -43,7 +45,7 @@ FRAME_MAX: Final = 128 * 1024
 """Octets of the largest frame that we take."""
 CHANNEL_MAX: Final = 255
 
-REFUSED: Final = ("amqp:not-found", "amqp:unauthorized-access", "amqp:not-allowed")
+REFUSED: Final = ("amqp:not-found", "amqp:unauthorized-access", "amqp:not-allowed", "amqp:invalid-field")
 """Conditions of a refused login: no such virtual host, or no permission."""
 
 SASL_HEADER_DUE: Final = 0
@@ -146,7 +148,7 @@ class Engine10(Engine):
     def lose(self, error: ClientError, again: bool, now: float) -> None:
         if self.phase == OPENING and type(error) is ConnectionClosed:
             terms = self.terms
-            text = why_closed(terms.user, self.step, error.code, error.text, is_encrypted=terms.is_encrypted)
+            text = why_closed(terms.user, self.step, None, error.text, is_encrypted=terms.is_encrypted)
             error = ConnectError(terms.host, terms.port, text)
         super().lose(error, again and not isinstance(error, LoginRefused), now)
 
@@ -169,7 +171,7 @@ class Engine10(Engine):
         self._put(
             spec.OPEN,
             container_id=terms.container,
-            hostname=f"vhost:{terms.virtual_host}",
+            hostname=terms.host if terms.virtual_host == "/" else f"vhost:{terms.virtual_host}",
             max_frame_size=FRAME_MAX,
             channel_max=CHANNEL_MAX,
             idle_time_out=round(terms.heartbeat * 1000) or None,
@@ -254,6 +256,10 @@ class Engine10(Engine):
         self.wake_output()
 
     def _seldom(self, performative: Composite, channel: i64) -> None:
+        if performative.code == spec.END:
+            condition, text = _error_of(performative)
+            self.break_off(ConnectionClosed(condition or None, text or "the broker ended the session"))
+            return
         code = performative.code
         if code == spec.OPEN:
             self._opened(performative)
@@ -270,8 +276,6 @@ class Engine10(Engine):
             self._attached(self._session_of(channel), performative)
         elif code == spec.DETACH:
             self._detached(self._session_of(channel), performative)
-        elif code == spec.END:
-            self.break_off(ConnectionClosed(None, _error_of(performative)[1] or "the broker ended the session"))
         elif code == spec.CLOSE:
             self._closed(performative)
 
@@ -303,9 +307,9 @@ class Engine10(Engine):
         self._put(spec.CLOSE)
         if self.phase == OPENING:
             kind = LoginRefused if code in REFUSED else ConnectError
-            self.break_off(kind(self.terms.host, self.terms.port, text or code))
+            self.break_off(kind(self.terms.host, self.terms.port, text or "the broker closed it without a reason"))
             return
-        self.break_off(ConnectionClosed(None, text or code or "the broker closed it without a reason"))
+        self.break_off(ConnectionClosed(code or None, text or "the broker closed it without a reason"))
 
     # Links
 
@@ -339,6 +343,10 @@ class Engine10(Engine):
             found.attach()
         return found
 
+    @override
+    def requester(self, exchange: str, key: str) -> Requester:
+        return Requester10(self, exchange, key)
+
     # Requests
 
     @override
@@ -351,10 +359,10 @@ class Engine10(Engine):
         return call
 
     @override
-    def send_request(self, operation: str, body: bytes, number: str) -> None:
+    def send_request(self, operation: str, kind: str, body: bytes, number: str) -> None:
         if self.control is None or self.control.is_over:
             self.control = Control(self)
-        self.control.add(Request(number, operation, "", None, body))
+        self.control.add(Request(number, operation, "", None, kind, body))
 
 
 def _error_of(performative: Composite) -> tuple[str, str]:
@@ -362,4 +370,5 @@ def _error_of(performative: Composite) -> tuple[str, str]:
     error = performative.inner("error")
     if error is None:
         return "", ""
-    return error.text("condition"), error.text("description") or error.text("condition")
+    condition = error.text("condition")
+    return condition, error.text("description") or condition

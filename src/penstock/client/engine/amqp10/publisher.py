@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from librt.strings import write_i32_be
 from mypy_extensions import i32, i64
-from typing_extensions import override
 
+from penstock.client.engine.amqp10.addresses import address_of
 from penstock.client.engine.amqp10.session import SendingLink, Session
 from penstock.client.engine.blocked import CREDIT, Amounts, Blocked
 from penstock.client.engine.messages import Message
@@ -15,13 +15,14 @@ from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.terms import PublisherTerms
 from penstock.client.errors import LinkClosed, MessageTooLarge
 from penstock.content.properties import Properties
+from penstock.markers import override
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.flow import Flow
 from penstock.wire.amqp10.message_rewriter import durable_header
 from penstock.wire.amqp10.neutral_message import encode_head
-from penstock.wire.amqp10.node_addresses import exchange_address, queue_address
+from penstock.wire.amqp10.node_addresses import exchange_address
 from penstock.wire.amqp10.serial import serial_distance
 from penstock.wire.amqp10.transfer import (
     TRANSFER_OVERHEAD,
@@ -59,7 +60,7 @@ class PublisherLink(SendingLink):
 
     @override
     def on_detach(self, code: str, text: str) -> None:
-        self.owner.end(LinkClosed(None, text), text)
+        self.owner.end(LinkClosed(code or None, text), text)
 
 
 class Publisher10(PublisherCore):
@@ -90,7 +91,7 @@ class Publisher10(PublisherCore):
         terms = self.terms
         if terms.exchange:
             return exchange_address(terms.exchange, terms.key or None)
-        return queue_address(terms.key) if terms.key else None
+        return address_of(terms.key, self.engine.server) if terms.key else None
 
     def attach(self) -> None:
         """Attach the link."""
@@ -154,7 +155,7 @@ class Publisher10(PublisherCore):
         if flow.drain:
             self.sent += max(self.credit, 0)
             self.credit = 0
-            link.session.write_flow(link, self.sent, 0, self._waiting(), True, self.engine.out)
+            link.session.write_flow(link, self.sent, 0, self._waiting(), True)
         elif flow.echo:
             self.ask_room()
         self.review()
@@ -190,7 +191,7 @@ class Publisher10(PublisherCore):
     def ask_room(self) -> None:
         link = self.link
         if link is not None:
-            link.session.write_flow(link, self.sent, max(self.credit, 0), self._waiting(), False, self.engine.out)
+            link.session.write_flow(link, self.sent, max(self.credit, 0), self._waiting(), False)
 
     def _waiting(self) -> int:
         """Return how many messages wait for credit: those with a place in their hand have not used it yet."""
@@ -223,7 +224,7 @@ class Publisher10(PublisherCore):
         exchange = terms.exchange if message.exchange is None else message.exchange
         key = terms.key if message.routing_key is None else message.routing_key
         if self.address is None:
-            return {"to": exchange_address(exchange, key) if exchange else queue_address(key)}
+            return {"to": exchange_address(exchange, key) if exchange else address_of(key, self.engine.server)}
         if exchange != terms.exchange or (key != terms.key and not self.by_subject):
             raise ValueError(
                 f"this publisher sends to {self.address}; over AMQP 1.0 a message with exchange '{exchange}' and "

@@ -2,35 +2,45 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
-from typing_extensions import override
 
+from penstock.client.engine.amqp10.addresses import address_of
+from penstock.client.engine.amqp10.corrections import corrected
 from penstock.client.engine.amqp10.session import Link, Session
 from penstock.client.engine.messages import MODIFIED, REJECTED, Delivery
 from penstock.client.engine.receiver import ReceiverCore
 from penstock.client.engine.terms import ReceiverTerms
-from penstock.client.engine.waits import Call
+from penstock.client.engine.waits import Call, Steps
 from penstock.client.errors import LinkClosed
 from penstock.content.properties import Properties
+from penstock.markers import override
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite, encode
 from penstock.wire.amqp10.disposition import ACCEPTED_STATE, RELEASED_STATE, write_disposition
-from penstock.wire.amqp10.field_cursor import ABSENT
+from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
 from penstock.wire.amqp10.flow import Flow
+from penstock.wire.amqp10.format_codes import BINARY8, BINARY32, STRING8, STRING32, SYMBOL8, SYMBOL32
+from penstock.wire.amqp10.malformed import CodecError
+from penstock.wire.amqp10.map_walk import text_at
 from penstock.wire.amqp10.neutral_properties import annotations_of, properties_of
-from penstock.wire.amqp10.node_addresses import queue_address
-from penstock.wire.amqp10.sections import Sections, joined_data
+from penstock.wire.amqp10.sections import SUBJECT, Sections, joined_data, property_at
 from penstock.wire.amqp10.transfer import Transfer
-from penstock.wire.amqp10.value_reader import decode_value
 from penstock.wire.amqp10.values import Symbol, ulong
 
 if TYPE_CHECKING:
     from penstock.client.engine.amqp10.connection import Engine10
 
-REASON_MAX = 100
+REASON_MAX: Final = 100
 """Most letters of a reason for which a disposition has room."""
+SETTLED: Final = 1
+"""Mode of a sender that forgets each message when it sends it."""
+ARTEMIS_QUEUE: Final = "::"
+"""Part of Artemis' names of a queue of any routing type; the capability would refuse all but one type."""
+_SMALL: Final = (BINARY8, STRING8, SYMBOL8)
+_LARGE: Final = (BINARY32, STRING32, SYMBOL32)
+"""Format codes of values that are octets: with a size of one octet, and of four."""
 
 
 class ReceiverLink(Link):
@@ -55,7 +65,7 @@ class ReceiverLink(Link):
 
     @override
     def on_detach(self, code: str, text: str) -> None:
-        self.receiver.end(LinkClosed(None, text))
+        self.receiver.end(LinkClosed(code or None, text))
 
 
 class Receiver10(ReceiverCore):
@@ -78,6 +88,8 @@ class Receiver10(ReceiverCore):
         self.first_accepted: i64 = 0
         self.stopping: Call | None = None
         """Request that no more messages come, without an answer yet."""
+        self.count: Call | None = None
+        """Question how many messages wait, without an answer yet."""
 
     def attach(self) -> None:
         """Attach the link."""
@@ -94,13 +106,24 @@ class Receiver10(ReceiverCore):
         link.attach(
             snd_settle_mode=0,
             rcv_settle_mode=0,
-            source=composite(spec.SOURCE, address=queue_address(self.terms.queue)),
+            source=composite(
+                spec.SOURCE,
+                address=address_of(self.terms.queue, self.engine.server),
+                distribution_mode="move",
+                capabilities=[] if ARTEMIS_QUEUE in self.terms.queue else ["queue"],
+            ),
             target=composite(spec.TARGET, address=self.connection.terms.container),
             properties=properties,
         )
 
     def on_attach(self, attach: Composite) -> None:
         """Take the broker's attach."""
+        self.received = attach.number("initial_delivery_count", 0)
+        if attach.number("snd_settle_mode") == SETTLED:
+            self.detach()
+            text = "sends its messages without waiting for their outcome, so that a crash would lose them"
+            self.end(LinkClosed("amqp:not-implemented", f"the address {self.terms.queue} {text}"))
+            return
         self.is_attached = True
         self.wakes.finish(self.attached)
         if self.is_draining:
@@ -111,19 +134,23 @@ class Receiver10(ReceiverCore):
             self.pull()
 
     def _top_up(self) -> None:
+        """Give as much credit as the prefetch leaves, which counts what is not settled as well, as basic.qos does."""
         link = self.link
-        if link is not None:
-            self.credit = self.prefetch
-            link.session.write_flow(link, self.received, self.credit, ABSENT, False, self.engine.out)
+        unsettled = 0 if self.pulls else self.unsettled_count + len(self.ready)
+        if link is not None and self.prefetch - unsettled > self.credit:
+            self.credit = self.prefetch - unsettled
+            link.session.write_flow(link, self.received, self.credit, ABSENT, False)
+
+    def _settled(self) -> None:
+        """Give credit again if what was settled leaves room for half of the prefetch."""
+        room = self.prefetch - self.unsettled_count - len(self.ready) - self.credit
+        if room >= (self.prefetch + 1) // 2 and self.is_attached and not self.pulls and not self.is_draining:
+            self._top_up()
 
     @override
     def pull(self) -> None:
         if self.credit == 0 and self.stopping is None:
             self._top_up()
-
-    @override
-    def stop_pull(self) -> Call:
-        return self.stop()
 
     @override
     def stop(self) -> Call:
@@ -135,15 +162,40 @@ class Receiver10(ReceiverCore):
             call.done = True
             return call
         self.stopping = call
-        link.session.write_flow(link, self.received, self.credit, ABSENT, True, self.engine.out)
+        self.is_empty = not self.parts
+        link.session.write_flow(link, self.received, self.credit, ABSENT, True)
         return call
 
+    @override
+    def getting(self) -> Steps[Delivery | None]:
+        link = self.link
+        if self.error is None and link is not None and self.credit == 0 and not self.ready:
+            self.credit = 1
+            link.session.write_flow(link, self.received, 1, ABSENT, False)
+            yield from self.engine.waiting(self.stop())
+        return self.take_now()
+
+    @override
+    def ask_available(self) -> Call:
+        link = self.link
+        if self.count is None or self.count.done:
+            self.count = Call("a flow")
+            if link is not None and self.is_attached:
+                link.session.write_flow(link, self.received, self.credit, ABSENT, False, True)
+        return self.count
+
     def on_flow(self, flow: Flow) -> None:
-        """Take the answer to a drain: the credit is used up."""
+        """Take the answer to a drain: the credit is used up; and the number of messages that wait."""
+        link, count = self.link, flow.delivery_count
+        if self.count is not None and not self.count.done:
+            # It is an estimate, and brokers that do not tell say 0 (section 2.7.4).
+            self.count.value = {"message_count": int(flow.available) if flow.available > 0 else None}
+            self.wakes.finish(self.count)
+        if flow.echo and link is not None:
+            link.session.write_flow(link, self.received, self.credit, ABSENT, self.stopping is not None)
         if self.stopping is None:
             return
-        count = flow.delivery_count
-        if count != ABSENT and (flow.link_credit == 0 or count == (self.received + self.credit) & 0xFFFFFFFF):
+        if count == (self.received + self.credit) & 0xFFFFFFFF:
             self.received = count
             self.credit = 0
             self._stopped()
@@ -158,36 +210,49 @@ class Receiver10(ReceiverCore):
     def on_transfer(self, data: bytes, transfer: Transfer, end: i64) -> None:
         """Take a frame of a delivery."""
         payload = data[transfer.payload : end]
+        if self.partial_id == ABSENT:
+            if transfer.delivery_id == ABSENT:
+                raise CodecError("the first transfer of a delivery without its delivery-id")
+            self.received += 1
+            self.credit -= 1
+            self.is_empty = False
+        elif transfer.delivery_id != ABSENT and transfer.delivery_id != self.partial_id:
+            raise CodecError("the transfer of another delivery before the end of the last one")
+        number = transfer.delivery_id
         if transfer.more or self.partial_id != ABSENT:
             if self.partial_id == ABSENT:
-                self.partial_id = transfer.delivery_id
+                self.partial_id = number
             self.parts.append(payload)
-            if transfer.aborted:
-                self.parts = []
-                self.partial_id = ABSENT
-                return
-            if transfer.more:
+            if transfer.more and not transfer.aborted:
                 return
             payload = b"".join(self.parts)
             number = self.partial_id
             self.parts = []
             self.partial_id = ABSENT
-        else:
-            number = transfer.delivery_id
-        self.received += 1
-        self.credit -= 1
-        sections = self.sections
-        sections.walk(payload, 0, len(payload))
-        body = joined_data(payload, sections) if sections.body_code == spec.DATA else _other_body(payload, sections)
-        self.arrived(Delivery(self, number, self.engine.epoch, body, payload, b""))
+        if not transfer.aborted:
+            self._arrived(number, payload)
         if self.stopping is not None:
             if self.credit == 0:
                 self._stopped()
-        elif self.pulls:
-            if self.line and not self.is_draining:
-                self.pull()
-        elif self.credit <= self.prefetch // 2 and not self.is_draining:
-            self._top_up()
+        elif self.pulls and self.line and not self.is_draining:
+            self.pull()
+
+    def _arrived(self, number: i64, payload: bytes) -> None:
+        """Take a message that is whole; one that is none, also with RabbitMQ's mistakes corrected, ends the link."""
+        sections = self.sections
+        try:
+            sections.walk(payload, 0, len(payload))
+        except CodecError:
+            try:
+                payload = corrected(payload)
+                sections.walk(payload, 0, len(payload))
+            except CodecError as error:
+                self.detach()
+                text = f"a message in {self.terms.queue} is malformed: {error.reason}; take it out of its queue"
+                self.end(LinkClosed("amqp:decode-error", text))
+                return
+        body = joined_data(payload, sections) if sections.body_code == spec.DATA else other_body(payload, sections)
+        self.arrived(Delivery(self, number, self.engine.epoch, body, payload, b""))
 
     @override
     def extends(self, tag: i64) -> bool:
@@ -198,11 +263,12 @@ class Receiver10(ReceiverCore):
         return True
 
     @override
-    def write_range(self) -> None:
+    def _write_range(self) -> None:
         link = self.link
         if link is not None:
             first, last = self.first_accepted, self.last_accepted
             write_disposition(self.engine.out, link.session.channel, True, first, last, True, ACCEPTED_STATE)
+            self._settled()
 
     @override
     def write_outcome(self, tag: i64, outcome: i64, reason: str) -> None:
@@ -216,6 +282,7 @@ class Receiver10(ReceiverCore):
         elif outcome == MODIFIED:
             state = encode(spec.MODIFIED, delivery_failed=True, undeliverable_here=bool(reason) or None)
         write_disposition(self.engine.out, link.session.channel, True, tag, tag, True, state)
+        self._settled()
 
     @override
     def detach(self) -> None:
@@ -248,21 +315,32 @@ class Receiver10(ReceiverCore):
     @override
     def redelivered(self, delivery: Delivery) -> bool:
         sections = self._walked(delivery)
-        return sections.delivery_count > 0 or sections.first_acquirer == 0
+        # A header that does not say who has acquired the message leaves open that somebody has (section 3.2.1).
+        return sections.delivery_count > 0 or sections.first_acquirer != 1
 
     @override
     def origin_of(self, delivery: Delivery) -> tuple[str, str]:
-        annotations = annotations_of(delivery.head, self._walked(delivery))
-        exchange, key = annotations.get(Symbol("x-exchange")), annotations.get(Symbol("x-routing-key"))
-        return exchange if isinstance(exchange, str) else "", key if isinstance(key, str) else ""
+        head, sections = delivery.head, self._walked(delivery)
+        annotations = annotations_of(head, sections)
+        exchange, key = _text(annotations.get(Symbol("x-exchange"))), annotations.get(Symbol("x-routing-key"))
+        if key is not None:
+            return exchange, _text(key)
+        pos = property_at(head, sections.properties, len(head), SUBJECT)
+        return exchange, "" if pos == ABSENT else text_at(head, pos) or ""
 
 
-def _other_body(payload: bytes, sections: Sections) -> bytes:
-    """Return a body that is no data: a string or binary as octets, any other as its encoded sections."""
+def _text(value: object) -> str:
+    return value.text if isinstance(value, Symbol) else value if isinstance(value, str) else ""
+
+
+def other_body(payload: bytes, sections: Sections) -> bytes:
+    """Return a body that is no data: a text or binary as octets, any other as its encoded sections."""
     if sections.body_code == spec.AMQP_VALUE:
-        found = decode_value(payload, int(sections.body_at) + 3)[0]
-        if isinstance(found, bytes):
-            return found
-        if isinstance(found, str):
-            return found.encode()
+        cursor = FieldCursor()
+        cursor.open(payload, sections.body_at, sections.body_end)
+        pos = cursor.pos
+        if payload[pos] in _SMALL:
+            return payload[pos + 2 : sections.body_end]
+        if payload[pos] in _LARGE:
+            return payload[pos + 5 : sections.body_end]
     return payload[sections.body_at : sections.body_end]

@@ -10,25 +10,24 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from mypy_extensions import i64
-from typing_extensions import override
 
 from penstock.client.engine.amqp10.session import Link, Session
-from penstock.client.engine.connection import CONTROL_EXCHANGE, JSON_TYPE, UPDATE_SECRET
+from penstock.client.engine.connection import CONTROL_EXCHANGE, REPLY_QUEUE, UPDATE_SECRET
 from penstock.client.engine.waits import Call
-from penstock.client.errors import ChannelClosed, ClientError
+from penstock.client.errors import ChannelClosed, ClientError, LinkClosed
 from penstock.content.properties import Properties
+from penstock.markers import override
 from penstock.wire.amqp10 import spec
-from penstock.wire.amqp10.composite import Composite, composite, decode_composite, encode
+from penstock.wire.amqp10.composite import Composite, composite, decode_composite
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.flow import Flow
-from penstock.wire.amqp10.frames import frame
 from penstock.wire.amqp10.neutral_message import data_section, encode_head
 from penstock.wire.amqp10.neutral_properties import properties_of
 from penstock.wire.amqp10.neutral_values import to_amqp10, to_neutral
 from penstock.wire.amqp10.node_addresses import exchange_address
 from penstock.wire.amqp10.sections import Sections, joined_data
 from penstock.wire.amqp10.serial import serial_distance
-from penstock.wire.amqp10.transfer import Transfer
+from penstock.wire.amqp10.transfer import TRANSFER_OVERHEAD, Transfer, write_continuation, write_delivery
 from penstock.wire.amqp10.value_reader import decode_value
 from penstock.wire.amqp10.value_writer import encode_value
 from penstock.wire.amqp10.values import Described, Symbol, ulong
@@ -56,7 +55,7 @@ class AnswerLink(Link):
         if source is not None:
             self.is_attached = True
             self.pair.reply_to = source.text("address")
-            self.session.write_flow(self, 0, CREDIT, ABSENT, False, self.session.engine.out)
+            self.session.write_flow(self, 0, CREDIT, ABSENT, False)
             self.pair.send()
 
     @override
@@ -67,12 +66,12 @@ class AnswerLink(Link):
         content = b"".join(self.parts)
         self.parts = []
         self.received += 1
-        self.session.write_flow(self, self.received, CREDIT, ABSENT, False, self.session.engine.out)
+        self.session.write_flow(self, self.received, CREDIT, ABSENT, False)
         self.pair.answered(content)
 
     @override
     def on_detach(self, code: str, text: str) -> None:
-        self.pair.fail(ClientError(text))
+        self.pair.fail(LinkClosed(None, text))
 
 
 class RequestLink(Link):
@@ -83,6 +82,10 @@ class RequestLink(Link):
         self.pair = pair
         self.sent: i64 = 0
         self.credit: i64 = 0
+
+    @override
+    def on_window(self) -> None:
+        self.pair.send()
 
     @override
     def on_attach(self, attach: Composite) -> None:
@@ -97,7 +100,7 @@ class RequestLink(Link):
 
     @override
     def on_detach(self, code: str, text: str) -> None:
-        self.pair.fail(ClientError(text))
+        self.pair.fail(LinkClosed(None, text))
 
 
 class RequestPair:
@@ -108,6 +111,10 @@ class RequestPair:
         session = engine.session()
         self.reply_to: str = ""
         self.waiting: list[Request] = []
+        self.content: bytes = b""
+        """Request that is being sent, of which frames are left."""
+        self.at: i64 = 0
+        """Octets of it that are sent."""
         self.is_over: bool = False
         paired: dict[object, object] = {"paired": True} if properties else {}
         self.answers = AnswerLink(session, name, self)
@@ -131,29 +138,36 @@ class RequestPair:
         self.send()
 
     def send(self) -> None:
-        """Send the requests for which there is credit."""
+        """Send the requests for which there is credit, as far as the session's window lets their frames go."""
         link = self.requests
-        while self.waiting and link.is_attached and self.answers.is_attached and link.credit > 0:
-            if link.session.window <= 0:
-                return
-            content = self.waiting.pop(0).content(self)
-            session = link.session
-            session.next_id += 1
-            head = encode(
-                spec.TRANSFER,
-                handle=link.handle,
-                delivery_id=int(session.next_id - 1) & 0xFFFFFFFF,
-                delivery_tag=int(link.sent).to_bytes(8, "big"),
-                settled=True,
-            )
-            if len(head) + len(content) + spec.FRAME_OVERHEAD > self.engine.frame_max:
-                raise ClientError(f"a request of {len(content)} octets is larger than a frame")
-            self.engine.out.write(frame(int(session.channel), head + content))
-            session.window -= 1
-            session.next_transfer += 1
+        while link.is_attached and self.answers.is_attached and link.session.window > 0:
+            if not self.content:
+                if not self.waiting or link.credit <= 0:
+                    return
+                self.content = self.waiting.pop(0).content(self)
+                self.at = 0
+                link.credit -= 1
+            self._send_frame(link)
+
+    def _send_frame(self, link: RequestLink) -> None:
+        session, out = link.session, self.engine.out
+        left: i64 = len(self.content) - self.at
+        size = min(left, self.engine.frame_max - TRANSFER_OVERHEAD)
+        more = size < left
+        if self.at == 0:
             link.sent += 1
-            link.credit -= 1
-            self.engine.wake_output()
+            number = session.next_id & 0xFFFFFFFF
+            session.next_id += 1
+            write_delivery(out, session.channel, link.handle, number, link.sent, True, more, size)
+        else:
+            write_continuation(out, session.channel, link.handle, more, size)
+        out.write(self.content[self.at : self.at + size] if more or self.at > 0 else self.content)
+        self.at += size
+        if not more:
+            self.content = b""
+        session.window -= 1
+        session.next_transfer += 1
+        self.engine.wake_output()
 
     def answered(self, content: bytes) -> None:
         """Take an answer."""
@@ -163,6 +177,7 @@ class RequestPair:
         """Fail what waits for an answer: a link was refused or closed."""
         self.is_over = True
         self.waiting.clear()
+        self.content = b""
         self.requests.detach()
         self.answers.detach()
 
@@ -170,12 +185,13 @@ class RequestPair:
 class Request:
     """Request that is encoded when the address of its answer is known."""
 
-    def __init__(self, number: str, name: str, path: str, body: object, octets: bytes) -> None:
+    def __init__(self, number: str, name: str, path: str, body: object, kind: str, octets: bytes) -> None:
         self.number = number
         self.name = name
         """Method, or control operation."""
         self.path = path
         self.body = body
+        self.kind = kind
         self.octets = octets
 
     def content(self, pair: RequestPair) -> bytes:
@@ -185,9 +201,8 @@ class Request:
             head = encode_head(Properties(message_id=self.number), place)
             return head + encode_value(Described(ulong(spec.AMQP_VALUE), self.body))
         place = {"subject": self.name, "reply_to": pair.reply_to}
-        return encode_head(Properties(correlation_id=self.number, content_type=JSON_TYPE), place) + data_section(
-            self.octets
-        )
+        properties = Properties(correlation_id=self.number, content_type=self.kind)
+        return encode_head(properties, place) + data_section(self.octets)
 
 
 class Management(RequestPair):
@@ -204,7 +219,7 @@ class Management(RequestPair):
         number = str(self.number)
         self.calls[number] = Declaration(call, name, arguments)
         method, path, body = request_of(name, arguments)
-        self.add(Request(number, method, path, body, b""))
+        self.add(Request(number, method, path, body, "", b""))
 
     @override
     def answered(self, content: bytes) -> None:
@@ -224,7 +239,7 @@ class Management(RequestPair):
         if status >= 300:
             self.engine.finish(call, ChannelClosed(status, str(body)))
             return
-        call.value = {**declaration.arguments, **(body if isinstance(body, dict) else {})}
+        call.value = {**declaration.arguments, **(body if isinstance(body, dict) else {"found": body})}
         self.engine.finish(call)
 
     @override
@@ -248,7 +263,10 @@ class Control(RequestPair):
     """Control operations of Penstock."""
 
     def __init__(self, engine: Engine10) -> None:
-        source = composite(spec.SOURCE, dynamic=True, capabilities=["temporary-queue"])
+        arguments: dict[object, object] = {Symbol(name): to_amqp10(value) for name, value in REPLY_QUEUE.items()}
+        source = composite(
+            spec.SOURCE, dynamic=True, capabilities=["temporary-queue"], dynamic_node_properties=arguments
+        )
         super().__init__(engine, "control", exchange_address(CONTROL_EXCHANGE), source, False)
 
     @override
@@ -273,6 +291,8 @@ def request_of(name: str, arguments: dict[str, Any]) -> tuple[str, str, object]:
     if name.startswith("queue.") and "bind" not in name:
         path = f"/queues/{_part(arguments['queue'])}"
         if name == "queue.declare":
+            if arguments.get("passive"):
+                return "GET", path, None
             return "PUT", path, _fields(arguments, ("durable", "exclusive", "auto_delete", "arguments"))
         return "DELETE", path + ("/messages" if name == "queue.purge" else ""), None
     if name == "exchange.declare":
@@ -280,12 +300,29 @@ def request_of(name: str, arguments: dict[str, Any]) -> tuple[str, str, object]:
         return "PUT", path, _fields(arguments, ("type", "durable", "auto_delete", "internal", "arguments"))
     if name == "exchange.delete":
         return "DELETE", f"/exchanges/{_part(arguments['exchange'])}", None
-    source = arguments["exchange"]
-    queue, key = arguments["queue"], arguments["routing_key"]
-    if name == "queue.bind":
-        body = {"source": source, "binding_key": key, "destination_queue": queue, "arguments": arguments["arguments"]}
+    return _request_of_binding(name, arguments)
+
+
+FIND_BINDINGS: Final = "bindings.find"
+DROP_BINDING: Final = "bindings.drop"
+"""Calls that AMQP 0-9-1 has no method for: one binding of several that differ in their arguments alone has a path."""
+
+
+def _request_of_binding(name: str, arguments: dict[str, Any]) -> tuple[str, str, object]:
+    if name == DROP_BINDING:
+        return "DELETE", str(arguments["location"]), None
+    of_queue = "queue" in arguments
+    source = arguments["exchange"] if of_queue else arguments["source"]
+    target = arguments["queue"] if of_queue else arguments["destination"]
+    key = arguments["routing_key"]
+    if name.endswith(".bind"):
+        kind = "destination_queue" if of_queue else "destination_exchange"
+        body = {"source": source, "binding_key": key, kind: target, "arguments": arguments["arguments"]}
         return "POST", "/bindings", _fields(body, tuple(body))
-    return "DELETE", f"/bindings/src={_part(source)};dstq={_part(queue)};key={_part(key)};args=", None
+    named = (f"src={_part(source)}", f"{'dstq' if of_queue else 'dste'}={_part(target)}", f"key={_part(key)}")
+    if name == FIND_BINDINGS:
+        return "GET", f"/bindings?{'&'.join(named)}", None
+    return "DELETE", f"/bindings/{';'.join(named)};args=", None
 
 
 def _fields(arguments: dict[str, Any], names: tuple[str, ...]) -> dict[object, object]:

@@ -24,7 +24,8 @@ class Login:
     def begin(self, offered: list[str]) -> bytes:
         """Return the sasl-init for one of the mechanisms that the broker offers; empty if there is none."""
         terms = self.terms
-        wanted = [terms.mechanism] if terms.mechanism else ["PLAIN", SCRAM, "ANONYMOUS"]
+        usual = ["PLAIN", SCRAM, "ANONYMOUS"] if terms.user else ["ANONYMOUS"]
+        wanted = [terms.mechanism] if terms.mechanism else usual
         mechanism = next((name for name in wanted if name in offered), "")
         if not mechanism:
             text = f"the broker offers only {' '.join(offered)}, and {' or '.join(wanted)} is needed"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receipt import CONFIRMED, REFUSED
+from penstock.markers import override
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, encode
 from penstock.wire.amqp10.disposition import Disposition
@@ -55,6 +55,9 @@ class Link:
 
     def on_flow(self, flow: Flow) -> None:
         """Take a flow of this link."""
+
+    def on_window(self) -> None:
+        """Take what the broker says of the session's window."""
 
     def on_transfer(self, data: bytes, transfer: Transfer, end: i64) -> None:
         """Take a transfer frame of this link."""
@@ -117,10 +120,12 @@ class Session:
         """Write the begin."""
         self.put(spec.BEGIN, next_outgoing_id=0, incoming_window=INCOMING_WINDOW, outgoing_window=OUTGOING_WINDOW)
 
-    def write_flow(self, link: Link, count: i64, credit: i64, available: i64, is_drain: bool, out: BytesWriter) -> None:
+    def write_flow(
+        self, link: Link, count: i64, credit: i64, available: i64, is_drain: bool, echo: bool = False
+    ) -> None:
         """Write a flow of a link; `count` is its delivery-count."""
         write_flow(
-            out,
+            self.engine.out,
             self.channel,
             self.next_incoming & 0xFFFFFFFF,
             INCOMING_WINDOW,
@@ -131,6 +136,7 @@ class Session:
             credit,
             available,
             is_drain,
+            echo,
         )
         self.engine.wake_output()
 
@@ -178,9 +184,13 @@ class Session:
         seen = flow.next_incoming_id if flow.next_incoming_id != ABSENT else 0
         under_way = serial_distance(seen, self.next_transfer & 0xFFFFFFFF)
         self.window = flow.incoming_window - under_way
+        if flow.echo and flow.handle == ABSENT:
+            next_incoming, next_outgoing = self.next_incoming & 0xFFFFFFFF, self.next_transfer & 0xFFFFFFFF
+            write_flow(self.engine.out, self.channel, next_incoming, INCOMING_WINDOW, next_outgoing, OUTGOING_WINDOW)
+            self.engine.wake_output()
         for link in self.links:
-            if isinstance(link, SendingLink):
-                link.publisher.review()
+            if link is not None:
+                link.on_window()
 
 
 class SendingLink(Link):
@@ -189,6 +199,10 @@ class SendingLink(Link):
     def __init__(self, session: Session, name: str, publisher: PublisherCore) -> None:
         super().__init__(session, name, False)
         self.publisher = publisher
+
+    @override
+    def on_window(self) -> None:
+        self.publisher.review()
 
 
 def reason_of(code: i64, state: object) -> str:

@@ -1,4 +1,4 @@
-"""Messages as RabbitMQ until 3.13 sends them; test_other_brokers.py has the broker itself."""
+"""Messages as RabbitMQ until 3.13 sends them; tests/spark/amqp/test_other_brokers.py has the broker itself."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.client.engine.amqp10.corrections import corrected
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import encode
 from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.values import Symbol
-from pyspark_amqp.amqp10.corrections import corrected
-from pyspark_amqp.amqp10.messages import delivery_of
+from tests.client.engine.amqp10.test_messages import delivery_of
 from tests.support.amqp10_strategies import section
 
 FRESH = encode(spec.HEADER, first_acquirer=True)
@@ -30,7 +30,7 @@ def test_keys_of_annotations_and_the_user_may_be_strings(long: int) -> None:
     as_sent = by_name[:at] + b"\xa1" + by_name[at + 1 :]
     sent = FRESH + section(spec.MESSAGE_ANNOTATIONS, wrong) + as_sent + BODY
     assert corrected(sent) == FRESH + section(spec.MESSAGE_ANNOTATIONS, right) + by_name + BODY
-    found = delivery_of(sent, "q", 5)
+    found = delivery_of(corrected(sent))
     assert (found.properties.user_id, found.properties.message_id, found.body) == (user, "m", b"one")
     assert found.routing_key == "r"
     assert found.properties.headers is not None
@@ -44,7 +44,7 @@ def test_keys_of_annotations_and_the_user_may_be_strings(long: int) -> None:
 def test_what_has_neither_stays_as_it_is(properties: bytes) -> None:
     message = FRESH + section(spec.MESSAGE_ANNOTATIONS, {}) + properties + BODY
     assert corrected(message) == message
-    assert delivery_of(message, "q", 5).body == b"one"
+    assert delivery_of(message).body == b"one"
 
 
 @given(st.data())
@@ -53,4 +53,4 @@ def test_what_is_malformed_otherwise_is_told(data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(whole) - 1))
     changed = whole[:at] + data.draw(st.binary(max_size=3)) + whole[at + data.draw(st.integers(0, 3)) :]
     with suppress(CodecError):
-        delivery_of(changed, "q", 5)
+        delivery_of(corrected(changed))

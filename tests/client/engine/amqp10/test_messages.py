@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.client.engine.amqp10.connection import Engine10
+from penstock.client.engine.amqp10.receiver import Receiver10, other_body
+from penstock.client.engine.messages import Delivery
+from penstock.client.engine.terms import ConnectionTerms, ReceiverTerms
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import encode
 from penstock.wire.amqp10.malformed import CodecError
+from penstock.wire.amqp10.sections import Sections, joined_data
 from penstock.wire.amqp10.values import Symbol
-from pyspark_amqp.amqp10.messages import delivery_of
 from tests.support.amqp10_strategies import section
 
 FRESH = encode(spec.HEADER, first_acquirer=True)
+RECEIVER = Receiver10(Engine10(ConnectionTerms()), ReceiverTerms(), 1)
+
+
+def delivery_of(message: bytes) -> Delivery:
+    """Return a message as a receiver hands it over. Raises CodecError unless it is one."""
+    sections = Sections()
+    sections.walk(message, 0, len(message))
+    body = joined_data(message, sections) if sections.body_code == spec.DATA else other_body(message, sections)
+    return Delivery(RECEIVER, 1, 0, body, message, b"")
 
 
 @pytest.mark.parametrize(
@@ -31,7 +44,7 @@ FRESH = encode(spec.HEADER, first_acquirer=True)
     ],
 )
 def test_body(sections: bytes, body: bytes) -> None:
-    delivery = delivery_of(FRESH + sections, "q", 5)
+    delivery = delivery_of(FRESH + sections)
     assert delivery.body == body
     data = sections.startswith((section(spec.DATA, b"one")[:3], section(spec.PROPERTIES, [])[:3]))
     assert delivery.properties.type == (None if data else "amqp-1.0")
@@ -42,8 +55,8 @@ def test_routing_is_in_annotations_or_in_the_subject() -> None:
     properties = encode(spec.PROPERTIES, subject="s", message_id="m")
     body = section(spec.DATA, b"")
     for parts, exchange, key in ((annotations + properties, "e", "k"), (properties, "", "s"), (b"", "", "")):
-        delivery = delivery_of(parts + body, "q", 5)
-        assert (delivery.exchange, delivery.routing_key, delivery.delivery_tag) == (exchange, key, 5)
+        delivery = delivery_of(parts + body)
+        assert (delivery.exchange, delivery.routing_key) == (exchange, key)
         assert delivery.properties.message_id == ("m" if parts else None)
         assert not delivery.properties.headers
 
@@ -58,10 +71,10 @@ def test_routing_is_in_annotations_or_in_the_subject() -> None:
     ],
 )
 def test_message_that_may_have_been_acquired_counts_as_redelivered(header: bytes, redelivered: bool) -> None:
-    assert delivery_of(header + section(spec.DATA, b"x"), "q", 1).redelivered is redelivered
+    assert delivery_of(header + section(spec.DATA, b"x")).redelivered is redelivered
 
 
 @pytest.mark.parametrize("message", [b"", b"text", section(spec.DATA, b"x") + section(spec.PROPERTIES, [])])
 def test_octets_that_are_no_message(message: bytes) -> None:
     with pytest.raises(CodecError):
-        delivery_of(message, "q", 1)
+        delivery_of(message)

@@ -1,0 +1,31 @@
+"""Addresses of queues: Penstock and RabbitMQ have their own form, other brokers have a queue under its bare name."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import quote
+
+from penstock.wire.amqp10.node_addresses import queue_address
+
+RABBITMQ: Final = "RabbitMQ"
+_QUEUE_3: Final = "/amq/queue/"
+"""Beginning of a queue's address until RabbitMQ 3.13, whose plugin would declare a queue of its own for a bare name."""
+
+
+def address_of(queue: str, server: dict[str, object]) -> str:
+    """Return the address of a queue at the broker that announced these properties.
+
+    To other brokers than Penstock a path is an address already.
+    """
+    product = server.get("product")
+    if product == "Penstock":
+        return queue_address(queue)
+    if product != RABBITMQ or queue.startswith("/"):
+        return queue
+    return _QUEUE_3 + quote(queue, safe="") if is_rabbitmq_3(server) else queue_address(queue)
+
+
+def is_rabbitmq_3(server: dict[str, object]) -> bool:
+    """Return whether a broker is RabbitMQ until 3.13, whose AMQP 1.0 is that of a plugin."""
+    major = str(server.get("version")).partition(".")[0]
+    return server.get("product") == RABBITMQ and major in ("2", "3")

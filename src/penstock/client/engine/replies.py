@@ -1,0 +1,54 @@
+"""Answers to calls: each goes to the `reply_to` of a message, as soon as there is room."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.client.engine.messages import Message
+from penstock.client.engine.terms import PublisherTerms
+from penstock.client.engine.waits import Wait
+from penstock.client.errors import ClientError
+from penstock.content.properties import Properties
+from penstock.markers import override
+
+if TYPE_CHECKING:
+    from penstock.client.engine.publisher import PublisherCore
+    from penstock.client.engine.receiver import ReceiverCore
+
+REPLIES_MOST: Final = 1000
+"""Most answers of a receiver that wait for room."""
+
+
+class Reply(Wait):
+    """Answer that waits for room."""
+
+    def __init__(self, publisher: PublisherCore, message: Message, deadline: float) -> None:
+        super().__init__(deadline, len(message.body))
+        self.publisher = publisher
+        self.message = message
+
+    @override
+    def release(self) -> None:
+        """Send it; it waits again if its place has gone."""
+        if self.error is None and not self.expired and self.publisher.take(self):
+            self.publisher.publish(self.message)
+
+
+def send_reply(receiver: ReceiverCore, asked: Properties, answer: Message) -> None:
+    """Send the answer to a message with these properties; see `Delivery.reply`."""
+    if not asked.reply_to:
+        raise ValueError("the message asks for no answer: it has no reply_to")
+    properties = Properties(**answer.properties.as_dict())  # type: ignore[arg-type]  # They come from there.
+    if properties.correlation_id is None:
+        properties.correlation_id = asked.correlation_id or asked.message_id
+    engine, replies = receiver.engine, receiver.replies
+    if replies is None or replies.error is not None:
+        replies = receiver.replies = engine.publisher(PublisherTerms(durable=False, mandatory=False))
+    if len(replies.line) >= REPLIES_MOST:
+        raise ClientError(f"{REPLIES_MOST} answers wait for room: {replies.describe()}")
+    message = Message(answer.body, properties=properties, routing_key=asked.reply_to)
+    size = replies.size_of(message)
+    if replies.is_free(size):
+        replies.publish(message)
+    else:
+        replies.stand(Reply(replies, message, engine.now + engine.terms.call_timeout))

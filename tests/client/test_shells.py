@@ -1,0 +1,35 @@
+"""Methods that shells get from the table of operations: what they show of themselves."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+
+import penstock
+import penstock.sync
+from penstock.client.operations import Operations
+from penstock.client.shells import Listing, Operation
+
+TABLE = {name: call for name, call in vars(Operations).items() if isinstance(call, (Operation, Listing))}
+
+
+def test_method_shows_its_parameters_its_result_and_its_text() -> None:
+    blocking = inspect.signature(penstock.sync.Connection.declare_queue)
+    assert list(blocking.parameters) == ["self", "name", "durable", "exclusive", "auto_delete", "settings"]
+    assert blocking.parameters["durable"].default is True
+    assert blocking.return_annotation == "str"
+    assert str(inspect.signature(penstock.Connection.list)).endswith("-> 'AsyncIterator[Answer]'")
+    assert str(inspect.signature(penstock.sync.Connection.list)).endswith("-> 'Iterator[Answer]'")
+    assert penstock.Connection.why.__qualname__ == "Connection.why"
+
+
+def test_each_operation_is_a_documented_method_of_both_shells() -> None:
+    assert len(TABLE) > 30
+    for name, call in TABLE.items():
+        awaited, blocking = getattr(penstock.Connection, name), getattr(penstock.sync.Connection, name)
+        assert awaited.__doc__ == blocking.__doc__ is not None
+        assert inspect.iscoroutinefunction(awaited) == isinstance(call, Operation)
+        assert inspect.isasyncgenfunction(awaited) == isinstance(call, Listing)
+        assert not inspect.iscoroutinefunction(blocking)
+        assert "engine" not in inspect.signature(awaited).parameters
+        assert "return" in typing.cast("dict[str, str]", blocking.__annotations__)
