@@ -261,6 +261,7 @@ class PublisherCore(Window):
                     raise FlowControlTimeout(limit, self.describe(size))
                 if self.take(wait):
                     return
+                self.check()
                 if self.credit <= 0 and self.is_attached:
                     self.ask_room()  # The broker has taken its credit back meanwhile.
                     self.engine.wake_output()

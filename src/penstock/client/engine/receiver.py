@@ -161,11 +161,11 @@ class ReceiverCore(Line):
                         if self.is_free(0):
                             return self._pop()
                     return None
-                if self.is_draining and not self.ready:
-                    self.granted -= 1
-                    return None
                 if self.take(wait):
                     return self._pop()
+                if self.error is not None:
+                    raise self.error
+                self._end_line()
         except BaseException:
             self.leave(wait)
             if self.pulls and self.is_attached and not self.line:
@@ -265,11 +265,14 @@ class ReceiverCore(Line):
         self.is_draining = True
         if self.is_attached:
             yield from self.engine.waiting(self.stop())
-        if not self.ready:
-            while self.line:
-                wait = self.line.popleft()
-                self.granted += 1
-                self.wakes.finish(wait)
+        self._end_line()
+
+    def _end_line(self) -> None:
+        """End the waits at the end of a drained receiver: nothing comes any more."""
+        while self.is_draining and not self.ready and self.line:
+            wait = self.line.popleft()
+            wait.expired = True
+            self.wakes.finish(wait)
 
     def closing(self) -> Steps[None]:
         """Acknowledge what was accepted, and close; all other messages return to their queue."""
