@@ -13,7 +13,7 @@ from penstock.client.engine.messages import REJECTED, Delivery
 from penstock.client.engine.receiver import ReceiverCore
 from penstock.client.engine.terms import ReceiverTerms
 from penstock.client.engine.waits import Call
-from penstock.client.errors import LinkClosed
+from penstock.client.errors import ReceiverClosed
 from penstock.content.properties import Properties
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, decode_properties
@@ -30,6 +30,8 @@ class Receiver091(ReceiverCore):
 
     def __init__(self, engine: Engine091, terms: ReceiverTerms) -> None:
         super().__init__(engine, terms)
+        if terms.selector or terms.browses:
+            raise ValueError(f"a {'selector' if terms.selector else 'browser'} needs AMQP 1.0: basic.consume has none")
         self.connection = engine
         self.channel: Channel | None = None
         self.consumer: str = ""
@@ -42,9 +44,12 @@ class Receiver091(ReceiverCore):
 
     def attach(self) -> None:
         """Open the channel and subscribe."""
-        engine = self.connection
-        channel = engine.channel()
+        channel = self.connection.channel()
         channel.receiver = self
+        self.use(channel)
+
+    def use(self, channel: Channel) -> None:
+        """Subscribe on a channel."""
         self.channel = channel
         prefetch = 1 if self.pulls else self.terms.prefetch
         channel.expect(Call("basic.qos", (spec.BASIC_QOS_OK,)))
@@ -59,7 +64,7 @@ class Receiver091(ReceiverCore):
                 self.pull()
         else:
             self._consume(self.attached)
-        engine.wake_output()
+        self.engine.wake_output()
 
     def _consume(self, then: Call | None) -> None:
         channel = self.channel
@@ -89,10 +94,6 @@ class Receiver091(ReceiverCore):
             self.engine.wake_output()
 
     @override
-    def stop_pull(self) -> Call:
-        return self.stop()
-
-    @override
     def stop(self) -> Call:
         call = Call("basic.cancel", (spec.BASIC_CANCEL_OK,))
         channel = self.channel
@@ -117,10 +118,13 @@ class Receiver091(ReceiverCore):
     def cancelled(self) -> None:
         """Take the broker's cancellation: the queue was deleted, or has failed."""
         self.consumer = ""
-        self.end(LinkClosed(None, f"the broker cancelled the receiver of queue '{self.terms.queue}': it was deleted"))
+        text = f"the broker cancelled the receiver of queue '{self.terms.queue}': it was deleted"
+        self.end(ReceiverClosed(None, text))
 
     @override
     def extends(self, tag: i64) -> bool:
+        if self.unit is not None:
+            return False  # Other receivers have messages on its channel.
         is_next = tag == self.floor + 1
         self.note_settled(tag)
         return is_next
@@ -150,7 +154,7 @@ class Receiver091(ReceiverCore):
         out.append(spec.FRAME_END)
 
     @override
-    def write_outcome(self, tag: i64, outcome: i64, reason: str) -> None:
+    def write_outcome(self, tag: i64, outcome: i64, reason: str, annotations: dict[str, object] | None) -> None:
         channel = self.channel
         if channel is None:
             return
@@ -163,7 +167,7 @@ class Receiver091(ReceiverCore):
     @override
     def detach(self) -> None:
         channel, self.channel = self.channel, None
-        if channel is not None:
+        if channel is not None and self.unit is None:
             channel.close()
 
     @override

@@ -12,25 +12,29 @@ from penstock.client.engine.messages import MODIFIED, REJECTED, Delivery
 from penstock.client.engine.receiver import ReceiverCore
 from penstock.client.engine.terms import ReceiverTerms
 from penstock.client.engine.waits import Call
-from penstock.client.errors import LinkClosed
+from penstock.client.errors import ReceiverClosed
 from penstock.content.properties import Properties
 from penstock.wire.amqp10 import spec
-from penstock.wire.amqp10.composite import Composite, composite, encode
-from penstock.wire.amqp10.disposition import ACCEPTED_STATE, RELEASED_STATE, write_disposition
+from penstock.wire.amqp10.composite import Composite, composite, decode_composite, encode
+from penstock.wire.amqp10.disposition import ACCEPTED_STATE, RELEASED_STATE, STATE_OCTETS_MAX, write_disposition
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.flow import Flow
 from penstock.wire.amqp10.neutral_properties import annotations_of, properties_of
+from penstock.wire.amqp10.neutral_values import to_amqp10
 from penstock.wire.amqp10.node_addresses import queue_address
 from penstock.wire.amqp10.sections import Sections, joined_data
 from penstock.wire.amqp10.transfer import Transfer
 from penstock.wire.amqp10.value_reader import decode_value
-from penstock.wire.amqp10.values import Symbol, ulong
+from penstock.wire.amqp10.values import Described, Symbol, ulong
 
 if TYPE_CHECKING:
     from penstock.client.engine.amqp10.connection import Engine10
+    from penstock.client.engine.amqp10.transaction import Transaction10
 
-REASON_MAX = 100
-"""Most letters of a reason for which a disposition has room."""
+REASON_MAX = 255
+"""Most letters of a reason; the broker keeps no more."""
+SELECTOR = "apache.org:selector-filter:string"
+"""Filter of a source: a selector of JMS."""
 
 
 class ReceiverLink(Link):
@@ -55,7 +59,7 @@ class ReceiverLink(Link):
 
     @override
     def on_detach(self, code: str, text: str) -> None:
-        self.receiver.end(LinkClosed(None, text))
+        self.receiver.end(ReceiverClosed(None, text))
 
 
 class Receiver10(ReceiverCore):
@@ -64,6 +68,9 @@ class Receiver10(ReceiverCore):
     def __init__(self, engine: Engine10, terms: ReceiverTerms, number: int) -> None:
         super().__init__(engine, terms)
         self.connection = engine
+        self.annotates = True
+        self.transaction: Transaction10 | None = None
+        """Its transaction, with what the protocol knows of it."""
         self.name = terms.name or f"receiver-{number}"
         self.link: ReceiverLink | None = None
         self.received: i64 = 0
@@ -86,6 +93,12 @@ class Receiver10(ReceiverCore):
         self.received = 0
         self.credit = 0
         self.parts = []
+        source: dict[str, object] = {}
+        if self.terms.selector:
+            selector = Described(Symbol(SELECTOR), self.terms.selector)
+            source["filter"] = {Symbol(SELECTOR): selector}
+        if self.terms.browses:
+            source["distribution_mode"] = "copy"
         properties: dict[object, object] = {}
         if self.terms.window_bytes > 0 and self.engine.is_penstock():
             properties[Symbol("consumerWindowSize")] = ulong(self.terms.window_bytes)
@@ -94,7 +107,7 @@ class Receiver10(ReceiverCore):
         link.attach(
             snd_settle_mode=0,
             rcv_settle_mode=0,
-            source=composite(spec.SOURCE, address=queue_address(self.terms.queue)),
+            source=composite(spec.SOURCE, address=queue_address(self.terms.queue), **source),
             target=composite(spec.TARGET, address=self.connection.terms.container),
             properties=properties,
         )
@@ -120,10 +133,6 @@ class Receiver10(ReceiverCore):
     def pull(self) -> None:
         if self.credit == 0 and self.stopping is None:
             self._top_up()
-
-    @override
-    def stop_pull(self) -> Call:
-        return self.stop()
 
     @override
     def stop(self) -> Call:
@@ -179,7 +188,9 @@ class Receiver10(ReceiverCore):
         sections = self.sections
         sections.walk(payload, 0, len(payload))
         body = joined_data(payload, sections) if sections.body_code == spec.DATA else _other_body(payload, sections)
-        self.arrived(Delivery(self, number, self.engine.epoch, body, payload, b""))
+        delivery = Delivery(self, number, self.engine.epoch, body, payload, b"")
+        delivery.is_settled = transfer.settled == 1
+        self.arrived(delivery)
         if self.stopping is not None:
             if self.credit == 0:
                 self._stopped()
@@ -202,10 +213,11 @@ class Receiver10(ReceiverCore):
         link = self.link
         if link is not None:
             first, last = self.first_accepted, self.last_accepted
-            write_disposition(self.engine.out, link.session.channel, True, first, last, True, ACCEPTED_STATE)
+            state = ACCEPTED_STATE if self.transaction is None else self.transaction.state_of(ACCEPTED_STATE)
+            write_disposition(self.engine.out, link.session.channel, True, first, last, True, state)
 
     @override
-    def write_outcome(self, tag: i64, outcome: i64, reason: str) -> None:
+    def write_outcome(self, tag: i64, outcome: i64, reason: str, annotations: dict[str, object] | None) -> None:
         link = self.link
         if link is None:
             return
@@ -214,8 +226,20 @@ class Receiver10(ReceiverCore):
             error = composite(spec.ERROR, condition="penstock:rejected", description=reason[:REASON_MAX])
             state = encode(spec.REJECTED, error=error) if reason else encode(spec.REJECTED)
         elif outcome == MODIFIED:
-            state = encode(spec.MODIFIED, delivery_failed=True, undeliverable_here=bool(reason) or None)
-        write_disposition(self.engine.out, link.session.channel, True, tag, tag, True, state)
+            added = {Symbol(name): to_amqp10(value) for name, value in (annotations or {}).items()} or None
+            state = encode(
+                spec.MODIFIED,
+                delivery_failed=True,
+                undeliverable_here=bool(reason) or None,
+                message_annotations=added,
+            )
+        if self.transaction is not None:
+            state = self.transaction.state_of(state)
+        if len(state) <= STATE_OCTETS_MAX:
+            write_disposition(self.engine.out, link.session.channel, True, tag, tag, True, state)
+            return
+        found = decode_composite(state, 0, len(state))[0]
+        link.session.put(spec.DISPOSITION, role=True, first=int(tag) & 0xFFFFFFFF, settled=True, state=found)
 
     @override
     def detach(self) -> None:
