@@ -16,15 +16,19 @@ from typing import TYPE_CHECKING
 from penstock.version import VERSION
 
 if TYPE_CHECKING:
-    from penstock.client.aio import Connection, Publisher, Receiver, connect
+    from penstock.client.aio import Connection, Events, Publisher, Receiver, Transaction, connect
     from penstock.client.answers import Why
     from penstock.client.engine.blocked import Blocked
+    from penstock.client.engine.events import Event
     from penstock.client.engine.failures import (
+        CommitRefused,
         ConfirmTimeout,
         ConnectionLost,
         FlowControlTimeout,
         MessageRefused,
         ReplayUncertain,
+        TransactionAborted,
+        TransactionInDoubt,
     )
     from penstock.client.engine.messages import Delivery, Message
     from penstock.client.engine.receipt import Receipt
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
         LinkClosed,
         LoginRefused,
         MessageTooLarge,
+        ReceiverClosed,
     )
     from penstock.server.broker import Broker
 
@@ -46,6 +51,7 @@ __all__ = [
     "Broker",
     "ChannelClosed",
     "ClientError",
+    "CommitRefused",
     "ConfirmTimeout",
     "ConnectError",
     "Connection",
@@ -53,6 +59,8 @@ __all__ = [
     "ConnectionLost",
     "ControlError",
     "Delivery",
+    "Event",
+    "Events",
     "FlowControlTimeout",
     "LinkClosed",
     "LoginRefused",
@@ -62,8 +70,12 @@ __all__ = [
     "Publisher",
     "Receipt",
     "Receiver",
+    "ReceiverClosed",
     "ReplayUncertain",
     "SendResult",
+    "Transaction",
+    "TransactionAborted",
+    "TransactionInDoubt",
     "Why",
     "__version__",
     "compiled",
@@ -79,20 +91,24 @@ _PURE_PACKAGES = (
 
 _HOMES = {
     "Broker": "penstock.server.broker",
-    **dict.fromkeys(("Connection", "Publisher", "Receiver", "connect"), "penstock.client.aio"),
+    **dict.fromkeys(("Connection", "Events", "Publisher", "Receiver", "Transaction", "connect"), "penstock.client.aio"),
     "Blocked": "penstock.client.engine.blocked",
     "Why": "penstock.client.answers",
     **dict.fromkeys(("Delivery", "Message"), "penstock.client.engine.messages"),
+    "Event": "penstock.client.engine.events",
     "Receipt": "penstock.client.engine.receipt",
     "SendResult": "penstock.client.engine.window",
     **dict.fromkeys(
-        ("ConfirmTimeout", "ConnectionLost", "FlowControlTimeout", "MessageRefused", "ReplayUncertain"),
+        (
+            *("CommitRefused", "ConfirmTimeout", "ConnectionLost", "FlowControlTimeout", "MessageRefused"),
+            *("ReplayUncertain", "TransactionAborted", "TransactionInDoubt"),
+        ),
         "penstock.client.engine.failures",
     ),
     **dict.fromkeys(
         (
             *("ChannelClosed", "ClientError", "ConnectError", "ConnectionClosed", "ControlError", "LinkClosed"),
-            *("LoginRefused", "MessageTooLarge"),
+            *("LoginRefused", "MessageTooLarge", "ReceiverClosed"),
         ),
         "penstock.client.errors",
     ),

@@ -30,6 +30,7 @@ TREES = {"PenstockError": "one tree of errors, which `except` follows"}
 DEEP = {
     "Engine091": "one protocol of a connection of the client",
     "Engine10": "the other one",
+    "PublisherCore": "a line, a window and their room, each with rules of its own, and the calls that wait for them",
     "Publisher091": "one protocol of a publisher",
     "Publisher10": "the other one",
     "Receiver091": "one protocol of a receiver",

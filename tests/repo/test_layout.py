@@ -15,15 +15,19 @@ EXCEPTIONS = {
 INTERFACES = {
     "client/calls.py": "single calls of an engine; tests/client/test_aio.py and test_blocking.py call them",
     "client/engine/connection.py": "what the protocols fill in; tests/client/engine/amqp091 and amqp10 test them",
+    "client/engine/events.py": "records; tests/client/test_handles.py tests what makes them",
     "client/engine/receipt.py": "the outcome of a message; tests/client/engine/test_publisher.py tests it",
     "client/engine/replies.py": "answers to calls; tests/client/engine/test_requester.py tests them",
+    "client/engine/room.py": "a part of a publisher; tests/client/engine/test_publisher.py tests it",
+    "client/engine/tally.py": "sums; tests/client/test_counters.py tests them",
     "client/engine/terms.py": "records",
     "client/engine/window.py": "a part of a publisher; tests/client/engine/test_publisher.py tests it",
     **{
         f"client/engine/{name}.py": "a part of one protocol; tests/client/engine tests both protocols alike"
         for name in (
-            *("amqp091/channel", "amqp091/publisher", "amqp091/receiver", "amqp10/publisher"),
-            *("amqp10/requests", "amqp10/sasl", "amqp10/session", "amqp091/requester", "amqp10/requester"),
+            *("amqp091/channel", "amqp091/publisher", "amqp091/receiver", "amqp091/requester", "amqp091/transaction"),
+            *("amqp10/publisher", "amqp10/requests", "amqp10/sasl", "amqp10/session", "amqp10/requester"),
+            "amqp10/transaction",
         )
     },
     "limits.py": "a number",

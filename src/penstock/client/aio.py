@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, Callable, Generator, Iterable
-from itertools import islice
+from collections.abc import Generator
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, cast
 
 from penstock.client import calls
-from penstock.client.calls import PUSH, SLICE
-from penstock.client.engine.blocked import Blocked
+from penstock.client.aio_links import Events, Publisher, Receiver, Transaction
 from penstock.client.engine.connection import Engine
 from penstock.client.engine.failures import ConnectionLost
-from penstock.client.engine.messages import Delivery, Message
-from penstock.client.engine.publisher import PublisherCore
-from penstock.client.engine.receipt import Receipt
-from penstock.client.engine.receiver import ReceiverCore
 from penstock.client.engine.waits import Steps, T, Wait
-from penstock.client.engine.window import SendResult
 from penstock.client.errors import ClientError, ConnectionClosed, WrongProtocol
+from penstock.client.handles import ConnectionShell
 from penstock.client.operations import Operations
 from penstock.client.options import Address, Options
 from penstock.client.reconnect import explain, is_final, pauses
 from penstock.client.shells import AsyncShell
 from penstock.markers import override
+
+__all__ = ["Connection", "Events", "Publisher", "Receiver", "Transaction", "connect"]
 
 HEARTBEAT = 30.0
 """Seconds between heartbeats where no option says it."""
@@ -45,11 +41,11 @@ def connect(url: str = "amqp://", **options: object) -> Connection:
     return Connection(Options(url, options))
 
 
-class Connection(AsyncShell, Operations):
+class Connection(ConnectionShell, AsyncShell, Operations):
     """Connection of one event loop; `connect` makes it."""
 
     def __init__(self, options: Options) -> None:
-        self.options = options
+        super().__init__(options)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._engine: Engine | None = None
         self._transport: asyncio.Transport | None = None
@@ -203,24 +199,6 @@ class Connection(AsyncShell, Operations):
         except TimeoutError:
             transport.abort()
 
-    @property
-    def blocked(self) -> str | None:
-        """Return the broker's reason for blocking the connection; None if it does not."""
-        return self.core().blocked_reason or None
-
-    @property
-    def protocol(self) -> str:
-        """Return the protocol that is spoken: amqp10 or amqp091."""
-        return self.core().protocol
-
-    @property
-    def server_properties(self) -> dict[str, object]:
-        """Return what the broker says of itself."""
-        return self.core().server
-
-    def __repr__(self) -> str:
-        return f"<Connection {self.options!r}>"
-
     # Senders and receivers
 
     def publisher(self, queue: str = "", *, exchange: str = "", routing_key: str = "", **options: object) -> Publisher:
@@ -231,7 +209,18 @@ class Connection(AsyncShell, Operations):
 
     def receiver(self, queue: str, **options: object) -> Receiver:
         """Return a receiver of a queue: use it in `async with`, or await it; `options` are those of receivers."""
-        return Receiver(self, self.options.receiver_terms(queue, options))
+        terms = self.options.receiver_terms(queue, options)
+        return Receiver(self, queue, lambda: self.core().receiver(terms))
+
+    def transaction(self) -> Transaction:
+        """Return a transaction: use it in `async with`, whose end commits it, or rolls it back after an exception."""
+        return Transaction(self)
+
+    def events(self) -> Events:
+        """Return the events from now on, for `async for`; the latest 1,000 wait to be taken."""
+        found = Events(self)
+        self.on_event(found.list.add)
+        return found
 
     # What the others use
 
@@ -289,14 +278,7 @@ class Connection(AsyncShell, Operations):
     def after(self) -> None:
         """Do what is due after the engine was called: wake, log, write, set the timer."""
         engine = self.core()
-        while engine.woken:
-            woken, engine.woken = engine.woken, []
-            for item in woken:
-                if isinstance(item, Receipt) and item.callbacks is not None:
-                    calls.call_callbacks(item)
-                item.release()
-        if engine.notices:
-            calls.log_notices(engine)
+        self._release()
         transport = self._transport
         if transport is not None:
             if not engine.is_congested:
@@ -392,166 +374,3 @@ class _Wire(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.connection.lost(self.transport, error)
-
-
-class Publisher:
-    """Publisher; `Connection.publisher` makes it. Messages are bytes or `Message`."""
-
-    def __init__(self, connection: Connection, core: PublisherCore) -> None:
-        self._connection = connection
-        self._core = core
-
-    async def send(self, message: bytes | Message, *, timeout: float | None = None) -> Receipt:
-        """Wait for room, send, and return when the message is confirmed.
-
-        Cancelled or timed out while it waits for room, it has sent nothing. Raises `FlowControlTimeout` then, and
-        `ConfirmTimeout` if no answer came; `MessageRefused`, `MessageTooLarge`, `ConnectionLost`, `LinkClosed`.
-        `timeout` in seconds is for each of the two waits (None: `flow_control_wait_failure`).
-        """
-        return await self._connection.run(self._core.sending(message, timeout))
-
-    async def publish(self, message: bytes | Message, *, timeout: float | None = None) -> Receipt:
-        """Wait for room and send; the receipt has the outcome. Raises as `send`, but for what is about the outcome."""
-        receipt = self._core.publish_now(message)
-        if receipt is not None:
-            return receipt
-        return await self._connection.run(self._core.publishing(message, timeout))
-
-    def try_publish(self, message: bytes | Message) -> Receipt | Blocked:
-        """Send if there is room, else return what blocks the message; never waits."""
-        return self._core.try_publish(message)
-
-    async def send_many(
-        self,
-        messages: Iterable[bytes | Message] | AsyncIterable[bytes | Message],
-        *,
-        timeout: float | None = None,
-        progress: Callable[[SendResult], object] | None = None,
-        result: SendResult | None = None,
-    ) -> SendResult:
-        """Send all messages of an iterable, and return when each has its outcome; `result` lists the refused ones.
-
-        At most the window and 256 messages are in memory. `progress` is called with the result so far each 256
-        messages. A `result` that is given is filled, and can be looked at after a cancellation or a time-out.
-        """
-        result = SendResult() if result is None else result
-        core, run = self._core, self._connection.run
-        core.check()
-        if isinstance(messages, AsyncIterable):
-            async for message in messages:
-                if core.publish_some((message,), 0, result) == 0:
-                    await run(core.sending_slice((message,), result, timeout))
-                if progress is not None and result.taken % SLICE == 0:
-                    progress(result)
-        else:
-            found = iter(messages)
-            while piece := list(islice(found, SLICE)):
-                at = core.publish_some(piece, 0, result)
-                if at < len(piece):
-                    await run(core.sending_slice(piece[at:], result, timeout))
-                elif len(core.engine.out) > PUSH:
-                    self._connection.after()
-                if progress is not None:
-                    progress(result)
-        return await run(core.finishing(result, timeout))
-
-    @property
-    def unsettled(self) -> list[Receipt]:
-        """Return the receipts of messages under way, the oldest first."""
-        return self._core.unsettled
-
-    @property
-    def blocked(self) -> Blocked | None:
-        """Return what keeps a message from being sent now; None if there is room."""
-        return None if self._core.is_free(0) else self._core.describe()
-
-    async def drain(self, timeout: float | None = None) -> bool:
-        """Wait until every message has its outcome; return whether all have."""
-        return await self._connection.run(self._core.draining(timeout))
-
-    async def close(self, timeout: float | None = None) -> list[Receipt]:
-        """Wait for outcomes at most `timeout` seconds, and close; return the receipts that have none."""
-        return await self._connection.run(self._core.closing(timeout))
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close(None if error is None else 0)
-
-    def __repr__(self) -> str:
-        return f"<Publisher to {self._core.terms.exchange or self._core.terms.key!r}>"
-
-
-class Receiver:
-    """Receiver of a queue; `Connection.receiver` makes it. Iterate over it, or ask for single messages."""
-
-    def __init__(self, connection: Connection, terms: Any) -> None:
-        self._connection = connection
-        self._terms = terms
-        self._attached: ReceiverCore | None = None
-
-    def __await__(self) -> Generator[Any, None, Receiver]:
-        return self.__aenter__().__await__()
-
-    async def __aenter__(self) -> Receiver:
-        if self._attached is None:
-            connection = self._connection
-            connection._in_loop()
-            core = self._attached = connection.core().receiver(self._terms)
-            await connection.run(core.engine.waiting(core.attached))
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    def _core(self) -> ReceiverCore:
-        if self._attached is None:
-            raise RuntimeError("the receiver is not open: use it in `async with`, or await it")
-        return self._attached
-
-    async def receive(self, timeout: float | None = None) -> Delivery | None:
-        """Return the next message; None if none came within `timeout` seconds, or at the end after `drain`.
-
-        Raises `LinkClosed` when the broker has ended the receiver, for instance because its queue was deleted. A
-        message that had come when the call is cancelled stays for the next one.
-        """
-        core = self._core()
-        return core.take_now() or await self._connection.run(core.receiving(timeout))
-
-    def receive_nowait(self) -> Delivery | None:
-        """Return a message that has come; None without one. Raises as `receive`."""
-        return self._core().take_now()
-
-    def __aiter__(self) -> Receiver:
-        return self
-
-    async def __anext__(self) -> Delivery:
-        found = self._core().take_now() or await self.receive()
-        if found is None:
-            raise StopAsyncIteration
-        return found
-
-    async def drain(self) -> bool:
-        """Let no more messages come after those that have; tell whether that has shown an empty queue (AMQP 1.0)."""
-        return await self._connection.run(self._core().draining())
-
-    def resume(self) -> None:
-        """Let messages come again after `drain`."""
-        self._core().resume()
-
-    async def count(self, timeout: float | None = None) -> int | None:
-        """Return how many messages wait in the queue or here; None if the broker does not tell within `timeout` s."""
-        return await self._connection.run(self._core().counting(timeout))
-
-    async def close(self) -> None:
-        """Acknowledge what was accepted, and close; all other messages return to their queue."""
-        if self._attached is not None:
-            await self._connection.run(self._attached.closing())
-
-    def __repr__(self) -> str:
-        return f"<Receiver of {self._terms.queue!r}>"

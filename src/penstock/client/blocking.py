@@ -10,30 +10,27 @@ from __future__ import annotations
 import select
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import islice
 from types import TracebackType
 from typing import Any, Final, Self, cast
 
 from penstock.client import calls
-from penstock.client.calls import PUSH, SLICE
-from penstock.client.engine.blocked import Blocked
+from penstock.client.blocking_links import Events, Publisher, Receiver, Transaction
+from penstock.client.calls import PUSH
 from penstock.client.engine.connection import IDLE, Engine
 from penstock.client.engine.failures import ConfirmTimeout, ConnectionLost
-from penstock.client.engine.messages import Delivery, Message
-from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receipt import PENDING, Receipt
-from penstock.client.engine.receiver import ReceiverCore
-from penstock.client.engine.terms import ReceiverTerms
 from penstock.client.engine.waits import Call, Steps, T
-from penstock.client.engine.window import SendResult
 from penstock.client.errors import ClientError, ConnectionClosed, WrongProtocol
+from penstock.client.handles import ConnectionShell
 from penstock.client.operations import Operations
 from penstock.client.options import Address, Options
 from penstock.client.reconnect import explain, is_final, pauses
 from penstock.client.shells import BlockingShell
 from penstock.markers import override
+
+__all__ = ["Connection", "Events", "Publisher", "Receiver", "Transaction", "connect"]
 
 RECEIVE: Final = 256 * 1024
 """Octets of one read."""
@@ -51,11 +48,11 @@ def connect(url: str = "amqp://", **options: object) -> Connection:
     return Connection(Options(url, options))
 
 
-class Connection(BlockingShell, Operations):
+class Connection(ConnectionShell, BlockingShell, Operations):
     """Connection of one thread; `connect` makes it. `clock` tells seconds, as `time.monotonic` does."""
 
     def __init__(self, options: Options, clock: Callable[[], float] = time.monotonic) -> None:
-        self.options = options
+        super().__init__(options)
         self._clock = clock
         self._socket: socket.socket | None = None
         self._poll = select.poll()
@@ -149,7 +146,7 @@ class Connection(BlockingShell, Operations):
                 return
         lost = ConnectionLost(None, str(error))
         engine.lose(lost, False, self._clock())
-        self._after()
+        self._release()
         raise lost
 
     def __enter__(self) -> Self:
@@ -177,21 +174,6 @@ class Connection(BlockingShell, Operations):
         for publisher in list(self._engine.publishers):
             self.run(publisher.draining(timeout))
 
-    @property
-    def blocked(self) -> str | None:
-        """Return the broker's reason for blocking the connection; None if it does not."""
-        return self._engine.blocked_reason or None
-
-    @property
-    def protocol(self) -> str:
-        """Return the protocol that is spoken: amqp10 or amqp091."""
-        return self._engine.protocol
-
-    @property
-    def server_properties(self) -> dict[str, object]:
-        """Return what the broker says of itself."""
-        return self._engine.server
-
     def fileno(self) -> int:
         """Return the socket's descriptor, for a poll beside others; call `poll` when it is readable."""
         if self._socket is None:
@@ -203,9 +185,6 @@ class Connection(BlockingShell, Operations):
         self._engine.now = self._clock()
         return self._turn(timeout)
 
-    def __repr__(self) -> str:
-        return f"<Connection {self.options!r}>"
-
     # Senders and receivers
 
     def publisher(self, queue: str = "", *, exchange: str = "", routing_key: str = "", **options: object) -> Publisher:
@@ -215,7 +194,17 @@ class Connection(BlockingShell, Operations):
 
     def receiver(self, queue: str, **options: object) -> Receiver:
         """Return a receiver of a queue: use it in `with`, or close it; `options` are those of receivers."""
-        return Receiver(self, self.options.receiver_terms(queue, options))
+        return Receiver(self, self._engine.receiver(self.options.receiver_terms(queue, options)))
+
+    def transaction(self) -> Transaction:
+        """Return a transaction: use it in `with`, whose end commits it, or rolls it back after an exception."""
+        return Transaction(self)
+
+    def events(self) -> Events:
+        """Return the events from now on, which are taken by `for` or `get`; the latest 1,000 wait to be taken."""
+        found = Events(self)
+        self.on_event(found.list.add)
+        return found
 
     # What the others use
 
@@ -240,7 +229,7 @@ class Connection(BlockingShell, Operations):
                             raise
                 wait = steps.send(None)
         except StopIteration as end:
-            self._after()
+            self._release()
             return cast(T, end.value)
 
     def _wait_for_receipt(self, receipt: Receipt, timeout: float | None) -> None:
@@ -251,17 +240,6 @@ class Connection(BlockingShell, Operations):
             if left is not None and left <= 0:
                 raise ConfirmTimeout(cast(float, timeout), receipt.publisher.describe(), receipt)
             self._turn(left)
-
-    def _after(self) -> None:
-        engine = self._engine
-        while engine.woken:
-            woken, engine.woken = engine.woken, []
-            for item in woken:
-                if isinstance(item, Receipt) and item.callbacks is not None:
-                    calls.call_callbacks(item)
-                item.release()
-        if engine.notices:
-            calls.log_notices(engine)
 
     # Control operations, several at a time
 
@@ -330,7 +308,7 @@ class Connection(BlockingShell, Operations):
         if data is None:
             engine.tick(now)
             if engine.fault is None:
-                self._after()
+                self._release()
                 return False
         elif data:
             engine.receive(data, now)
@@ -341,7 +319,7 @@ class Connection(BlockingShell, Operations):
             engine.lose(reason, again and bool(self.options["reconnect"]), now)
         elif engine.timers.is_due(now):
             engine.tick(now)
-        self._after()
+        self._release()
         return True
 
     def _await_socket(self, done: bool, timeout: float | None) -> None:
@@ -365,7 +343,7 @@ class Connection(BlockingShell, Operations):
         """Send what was published, unless a batch is open; at 32 KiB in a batch as well."""
         if self._batches == 0 or len(self._engine.out) > PUSH:
             self._push_within_bound()
-            self._after()
+            self._release()
 
     @contextmanager
     def batching(self) -> Iterator[None]:
@@ -381,175 +359,3 @@ class Connection(BlockingShell, Operations):
 def _is_tls_pause(error: OSError) -> bool:
     """Tell whether TLS only waits for the other side (ssl.SSLWantReadError, SSLWantWriteError)."""
     return type(error).__name__ in ("SSLWantReadError", "SSLWantWriteError")
-
-
-class Publisher:
-    """Publisher; `Connection.publisher` makes it. Messages are bytes or `Message`."""
-
-    def __init__(self, connection: Connection, core: PublisherCore) -> None:
-        self._connection = connection
-        self._core = core
-
-    def send(self, message: bytes | Message, *, timeout: float | None = None) -> Receipt:
-        """Wait for room, send, and return when the message is confirmed.
-
-        Interrupted or timed out while it waits for room, it has sent nothing. Raises `FlowControlTimeout` then, and
-        `ConfirmTimeout` if no answer came; `MessageRefused`, `MessageTooLarge`, `ConnectionLost`, `LinkClosed`.
-        `timeout` in seconds is for each of the two waits (None: `flow_control_wait_failure`).
-        """
-        return self._connection.run(self._core.sending(message, timeout))
-
-    def publish(self, message: bytes | Message, *, timeout: float | None = None) -> Receipt:
-        """Wait for room and send; the receipt has the outcome. Raises as `send`, but for what is about the outcome.
-
-        The message goes at once; in `with publisher.batch():` many go together.
-        """
-        receipt = self._core.publish_now(message)
-        if receipt is None:
-            receipt = self._connection.run(self._core.publishing(message, timeout))
-        self._connection.pushed()
-        return receipt
-
-    def try_publish(self, message: bytes | Message) -> Receipt | Blocked:
-        """Send if there is room, else return what blocks the message; never waits."""
-        found = self._core.try_publish(message)
-        self._connection.pushed()
-        return found
-
-    @contextmanager
-    def batch(self) -> Iterator[Self]:
-        """Let the messages of a `with` block go together; the last ones go at its end."""
-        with self._connection.batching():
-            yield self
-
-    def send_many(
-        self,
-        messages: Iterable[bytes | Message],
-        *,
-        timeout: float | None = None,
-        progress: Callable[[SendResult], object] | None = None,
-        result: SendResult | None = None,
-    ) -> SendResult:
-        """Send all messages of an iterable, and return when each has its outcome; `result` lists the refused ones.
-
-        At most the window and 256 messages are in memory. `progress` is called with the result so far each 256
-        messages. A `result` that is given is filled, and can be looked at after an interruption or a time-out.
-        """
-        result = SendResult() if result is None else result
-        core, connection = self._core, self._connection
-        core.check()
-        found = iter(messages)
-        while piece := list(islice(found, SLICE)):
-            at = core.publish_some(piece, 0, result)
-            if at < len(piece):
-                connection.run(core.sending_slice(piece[at:], result, timeout))
-            elif len(core.engine.out) > PUSH:
-                connection.push()
-            if progress is not None:
-                progress(result)
-        return connection.run(core.finishing(result, timeout))
-
-    @property
-    def unsettled(self) -> list[Receipt]:
-        """Return the receipts of messages under way, the oldest first."""
-        return self._core.unsettled
-
-    @property
-    def blocked(self) -> Blocked | None:
-        """Return what keeps a message from being sent now; None if there is room."""
-        return None if self._core.is_free(0) else self._core.describe()
-
-    def drain(self, timeout: float | None = None) -> bool:
-        """Wait until every message has its outcome; return whether all have."""
-        return self._connection.run(self._core.draining(timeout))
-
-    def close(self, timeout: float | None = None) -> list[Receipt]:
-        """Wait for outcomes at most `timeout` seconds, and close; return the receipts that have none."""
-        return self._connection.run(self._core.closing(timeout))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close(None if error is None else 0)
-
-    def __repr__(self) -> str:
-        return f"<Publisher to {self._core.terms.exchange or self._core.terms.key!r}>"
-
-
-class Receiver:
-    """Receiver of a queue; `Connection.receiver` makes it. Iterate over it, or ask for single messages."""
-
-    def __init__(self, connection: Connection, terms: ReceiverTerms) -> None:
-        self._connection = connection
-        self._core: ReceiverCore = connection.core().receiver(terms)
-        connection.run(self._core.engine.waiting(self._core.attached))
-
-    def receive(self, timeout: float | None = None) -> Delivery | None:
-        """Return the next message; None if none came within `timeout` seconds, or at the end after `drain`.
-
-        Raises `LinkClosed` when the broker has ended the receiver, for instance because its queue was deleted. A
-        message that had come when the call is interrupted stays for the next one.
-        """
-        found = self._core.take_now()
-        if found is not None:
-            return found
-        return self._connection.run(self._core.receiving(timeout))
-
-    def get(self) -> Delivery | None:
-        """Take a message that waits in the queue now; None without one. For a receiver with a window of 0."""
-        return self._connection.run(self._core.getting())
-
-    def receive_nowait(self) -> Delivery | None:
-        """Return a message that has come; None without one. Raises as `receive`."""
-        found = self._core.take_now()
-        if found is None:
-            self._connection.poll(0)
-            found = self._core.take_now()
-        return found
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> Delivery:
-        found = self._core.take_now()
-        if found is None:
-            found = self._connection.run(self._core.receiving())
-            if found is None:
-                raise StopIteration
-        return found
-
-    def drain(self) -> bool:
-        """Let no more messages come; those that have come can be received, and then there is nothing.
-
-        Return whether that has shown that no message waits in the queue, which AMQP 0-9-1 does not tell.
-        """
-        return self._connection.run(self._core.draining())
-
-    def resume(self) -> None:
-        """Let messages come again after `drain`."""
-        self._core.resume()
-
-    def count(self, timeout: float | None = None) -> int | None:
-        """Ask how many messages wait in the queue, and here for `receive`, beside those that other receivers have.
-
-        None if the broker does not tell within `timeout` seconds; over AMQP 1.0 it is an estimate, and 0 is None.
-        """
-        return self._connection.run(self._core.counting(timeout))
-
-    def close(self) -> None:
-        """Acknowledge what was accepted, and close; all other messages return to their queue."""
-        self._connection.run(self._core.closing())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        return f"<Receiver of {self._core.terms.queue!r}>"

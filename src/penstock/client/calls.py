@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final, cast
 from weakref import WeakSet
 
 from penstock.client.engine.connection import OPEN, UPDATE_SECRET, Engine
+from penstock.client.engine.events import LOGGED, Event
 from penstock.client.engine.terms import ConnectionTerms
 from penstock.client.errors import ConnectionClosed
 from penstock.client.options import Address, Options
@@ -15,6 +17,10 @@ from penstock.markers import override
 
 if TYPE_CHECKING:
     from logging import Logger
+
+    from penstock.client.engine.amqp091.connection import Engine091
+    from penstock.client.engine.amqp10.connection import Engine10
+    from penstock.client.engine.transaction import TransactionCore
 
 PROTOCOLS: Final = {"auto": ("amqp10", "amqp091"), "amqp091": ("amqp091",), "amqp10": ("amqp10",)}
 """Protocols that are tried, by the option `protocol`."""
@@ -61,6 +67,7 @@ def end_forked(engine: Engine) -> None:
     engine.lost_reason = FORKED
     engine.lose(ConnectionClosed(None, FORKED), False, engine.now)
     engine.woken.clear()
+    engine.events.clear()
 
 
 RENEW_AT: Final = 0.8
@@ -136,18 +143,36 @@ def logger() -> Logger:
     return logging.getLogger("penstock")
 
 
-def log_notices(engine: Engine) -> None:
-    """Write the warnings of an engine to the log."""
-    notices, engine.notices = engine.notices, []
-    for text in notices:
-        logger().warning("%s", text)
+def tell(event: Event, listeners: Iterable[Callable[[Event], object]]) -> None:
+    """Log an event that is a warning, and tell it to those who listen."""
+    if event.kind in LOGGED:
+        logger().warning("%s", event.reason)
+    for listener in tuple(listeners):
+        call_back(listener, event)
 
 
 def call_callbacks(receipt: Any) -> None:
-    """Call the callbacks of a receipt; one that raises is logged and harms nobody."""
+    """Call the callbacks of a receipt."""
     callbacks, receipt.callbacks = receipt.callbacks, None
     for callback in callbacks:
-        try:
-            callback(receipt)
-        except Exception:
-            logger().exception("A callback of a receipt has raised")
+        call_back(callback, receipt)
+
+
+def call_back(callback: Callable[[Any], object], subject: object) -> None:
+    """Call a callback; one that raises is logged and harms nobody."""
+    try:
+        callback(subject)
+    except Exception:
+        logger().exception("A callback for %r has raised", subject)
+
+
+def transaction_of(engine: Engine, options: Options) -> TransactionCore:
+    """Return a new transaction of a connection."""
+    period = options["flow_control_wait_notify_period"]
+    if engine.protocol == "amqp10":
+        from penstock.client.engine.amqp10.transaction import Transaction10
+
+        return Transaction10(cast("Engine10", engine), period)
+    from penstock.client.engine.amqp091.transaction import Transaction091
+
+    return Transaction091(cast("Engine091", engine), period)

@@ -9,16 +9,20 @@ ClientError
 │       └── ReplayUncertain     the broker does not know it any more either, and it was not sent again
 ├── ChannelClosed       the broker closed a channel, with its reason
 ├── LinkClosed          a publisher or receiver has ended, with the reason
+│   └── ReceiverClosed      the broker has ended a receiver, or its queue was deleted
 ├── ControlError        a control operation was refused, with its reason
 ├── MessageRefused      the broker refused a message, with its reason
 ├── MessageTooLarge     a message is larger than the broker takes; it was not sent
 ├── FlowControlTimeout  a message was not sent: it waited for room until its time-out
 ├── ConfirmTimeout      a message was sent, and no answer came until its time-out
+├── CommitRefused       the broker refused a commit, and the transaction is open as before
+├── TransactionAborted  a transaction was rolled back, with the reason
+├── TransactionInDoubt  a commit was sent, and has no answer
 └── Timeout             no answer in time; the operation may still complete
 
-ConnectionLost, ReplayUncertain, MessageRefused, FlowControlTimeout and ConfirmTimeout are in `engine.failures`: they
-have a receipt, or what the broker says. All of them can be pickled, because they travel from Spark's executors to its
-driver.
+ConnectionLost, ReplayUncertain, MessageRefused, both time-outs of messages and the three of transactions are in
+`engine.failures`: they have a receipt, or what the broker says. All of them can be pickled, because they travel from
+Spark's executors to its driver.
 """
 
 from __future__ import annotations
@@ -89,6 +93,15 @@ class LinkClosed(ClientError):
 
     def __str__(self) -> str:
         return REPLY.sub("", self.text) + ("" if self.code is None else f" ({self.code})")
+
+
+class ReceiverClosed(LinkClosed):
+    """Receiver that the broker has ended; `reason` is its own words, or that the queue was deleted."""
+
+    @property
+    def reason(self) -> str:
+        """Return why, without the name of a reply code."""
+        return REPLY.sub("", self.text)
 
 
 class MessageTooLarge(ClientError):

@@ -7,11 +7,13 @@ The names are Artemis' and Qpid's. Case, `_`, `-` and `.` in a name do not count
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping
 from math import isfinite
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from penstock.client.engine.lane import WINDOW_MAX
 from penstock.client.engine.terms import ConnectionTerms, PublisherTerms, ReceiverTerms
 from penstock.client.tls import TLS_FIELDS
 
@@ -123,6 +125,15 @@ OPTIONS: Final = (
         1,
         ("max_receive_rate",),
         special=(-1,),
+    ),
+    Option("selector", RECEIVER, "text", "", "selector of JMS that messages have to match; over AMQP 1.0"),
+    Option(
+        "mode",
+        RECEIVER,
+        "choice",
+        "take",
+        "whether messages are taken off their queue, or looked at while it keeps them; over AMQP 1.0",
+        choices=("take", "browse"),
     ),
     Option("exclusive", RECEIVER, "flag", False, "whether no other receiver may have the queue"),
     Option("heartbeat", CONNECTION, "seconds", None, "time between heartbeats, 0 for none"),
@@ -367,6 +378,10 @@ class Options:
         if queue and (exchange or key):
             raise ValueError("a publisher has a queue, or an exchange and a routing key")
         found = self._own(PUBLISHER, given)
+        if found["name"] and found["window"] > WINDOW_MAX:
+            raise ValueError(
+                f"window={found['window']} is not valid for a named publisher: it must be at most {WINDOW_MAX}"
+            )
         return PublisherTerms(
             exchange=exchange,
             key=queue or key,
@@ -374,11 +389,13 @@ class Options:
             window_bytes=found["producerWindowSize"],
             max_rate=found["producerMaxRate"],
             wait_failure=found["flow_control_wait_failure"],
+            is_wait_chosen=found["flow_control_wait_failure"] != _BY_NAME["flowcontrolwaitfailure"][0].default,
             notify_period=found["flow_control_wait_notify_period"],
             durable=found["durable"],
             mandatory=found["mandatory"],
             sends_uncertain=found["replay"] == "again",
             name=found["name"],
+            epoch=round(time.time() * 1000) if found["name"] else 0,
         )
 
     def receiver_terms(self, queue: str, given: Mapping[str, object]) -> ReceiverTerms:
@@ -391,6 +408,8 @@ class Options:
             max_rate=found["consumerMaxRate"],
             exclusive=found["exclusive"],
             name=found["name"],
+            selector=found["selector"],
+            browses=found["mode"] == "browse",
         )
 
     def _own(self, scope: str, given: Mapping[str, object]) -> dict[str, Any]:

@@ -62,7 +62,9 @@ class Receiver:
             )
         for queue in queues:
             terms = self._connection.options.receiver_terms(queue, wanted)._replace(paused=True)
-            self._receivers.append((queue, penstock.sync.Receiver(self._connection, terms)))
+            self._receivers.append(
+                (queue, penstock.sync.Receiver(self._connection, self._connection.core().receiver(terms)))
+            )
 
     def backlog(self) -> int | None:
         """Return the number of messages that wait in the queues; None if the broker does not tell."""

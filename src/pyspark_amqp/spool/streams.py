@@ -39,7 +39,7 @@ def refuse_streams(connection: penstock.sync.Connection, queues: Iterable[str]) 
     for queue in queues:
         terms = connection.options.receiver_terms(queue, {})._replace(prefetch=0, arguments={STREAM_OFFSET: "next"})
         try:
-            penstock.sync.Receiver(connection, terms).close()
+            penstock.sync.Receiver(connection, connection.core().receiver(terms)).close()
         except ChannelClosed as error:
             if error.code != _PRECONDITION_FAILED:
                 raise

@@ -81,9 +81,10 @@ def test_lost_mark_is_told_and_the_option_says_what_becomes_of_the_messages(agai
     publisher = Silent(sends_uncertain=again)
     receipts = publish(publisher, b"1", b"2")
     assert publisher.reconnect(100, 0, [], is_known=False) == ([b"1", b"2"] if again else [])
-    [notice] = publisher.engine.notices
-    assert notice.startswith("ReplayUncertain: ")
-    assert ("2 messages are sent again" in notice) is again
+    [event] = publisher.engine.events
+    assert event.kind == "replay uncertain"
+    assert ("2 messages are sent again" in event.reason) is again
+    assert event.receipts == tuple(receipts)
     assert states(receipts) == ["on the wire" if again else "unknown"] * 2
     if not again:
         with pytest.raises(penstock.ReplayUncertain) as failure:

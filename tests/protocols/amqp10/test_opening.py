@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.protocols.common.connection_limits import ConnectionLimits
-from penstock.wire.amqp10.values import Symbol
+from penstock.wire.amqp10.values import ULONG, Symbol, Typed
 from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, names
 from tests.support.driven_connection import make_driver
 
@@ -47,6 +47,7 @@ def test_frame_size_below_the_least_is_refused() -> None:
 def test_product_is_our_own_unless_clients_of_rabbitmq_are_to_be_served() -> None:
     told = Amqp10Dialogue().opened[0].performative.mapping("properties")
     assert (told[Symbol("product")], told[Symbol("version")]) == ("Penstock", "0")
+    assert told[Symbol("penstock:hold-deadline")] == Typed(ULONG, 30_000)
     limits = ConnectionLimits()
     limits.rabbitmq_version = "4.0.0"
     told = Amqp10Dialogue(make_driver(limits)).opened[0].performative.mapping("properties")

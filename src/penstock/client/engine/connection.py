@@ -2,7 +2,7 @@
 
 Theory of operation. A shell owns the transport. It calls `begin` when that is connected, `receive` with what came,
 `take_output` for what to send, `tick` at `next_deadline`, and `lose` when it is gone. After each of them it releases
-what is in `woken`, logs `notices`, and closes the transport if `fault` is set. An engine outlives its transports: after
+what is in `woken`, tells `events`, and closes the transport if `fault` is set. An engine outlives its transports: after
 `lose` with `again`, publishers and receivers wait for the next `begin`, and attach again by themselves.
 """
 
@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
+from penstock.client.engine.events import BLOCKED, CLOSED, LOST, RECONNECTED, UNBLOCKED, Event
 from penstock.client.engine.failures import ConnectionLost
 from penstock.client.engine.requester import Requester, Services
+from penstock.client.engine.tally import Tally
 from penstock.client.engine.terms import ConnectionTerms, PublisherTerms, ReceiverTerms
 from penstock.client.engine.waits import Call, Steps, Wakes
 from penstock.client.errors import ClientError, ConnectionClosed, ControlError, Timeout
@@ -111,16 +113,13 @@ class Engine(Wakes):
         """True if the shell knows that there is output."""
         self.is_congested: bool = False
         """True if the transport takes no more."""
-        self.notices: list[str] = []
-        """Warnings to be logged."""
         self.fault: ClientError | None = None
         """Reason why the transport has to be closed after its output."""
         self.opened = Call("connection")
         self.blocked_reason: str = ""
         """The broker's reason for blocking the connection; empty if it does not."""
         self.blocked_at: float = 0.0
-        self.blocked_changes: int = 0
-        """Number of times that has begun and ended."""
+        self.tally = Tally()
         self.lost_at: float = 0.0
         self.lost_reason: str = ""
         self.server: dict[str, object] = {}
@@ -250,6 +249,8 @@ class Engine(Wakes):
         if not again or self.phase == CLOSING:
             self.end(error)
             return
+        if self.phase == OPEN:
+            self.events.append(Event(LOST, "", str(error)))
         if self.phase != IDLE:
             self.lost_at = now
         self.lost_reason = str(error)
@@ -279,8 +280,7 @@ class Engine(Wakes):
             publisher.end(lost, text)
         for receiver in list(self.receivers):
             receiver.end(lost)
-        self.publishers.clear()
-        self.receivers.clear()
+        self.events.append(Event(CLOSED, "", text))
 
     def _fail_calls(self, error: ClientError) -> None:
         calls, self.calls = self.calls, []
@@ -296,28 +296,33 @@ class Engine(Wakes):
         """Note that the login is over; the protocol attaches all publishers and receivers."""
         self.phase = OPEN
         self.lost_reason = ""
+        self.tally.opened += 1
+        if self.tally.opened > 1:
+            self.events.append(Event(RECONNECTED, "", ""))
         self.finish(self.opened)
 
     def block(self, reason: str) -> None:
         """Note that the broker blocks the connection (connection.blocked), or with an empty reason that it goes on."""
         if bool(reason) != bool(self.blocked_reason):
-            self.blocked_changes += 1
-        if not self.blocked_reason:
+            self.events.append(Event(BLOCKED if reason else UNBLOCKED, "", reason))
             self.blocked_at = self.now
+            self.tally.blocked += 1 if reason else 0
         self.blocked_reason = reason
         for publisher in self.publishers:
             publisher.block(bool(reason))
 
     def forget_publisher(self, publisher: PublisherCore) -> None:
-        """Forget a publisher that has ended."""
+        """Forget a publisher that has ended, but for what it has counted."""
         if publisher in self.publishers:
             self.publishers.remove(publisher)
+            self.tally.add_publisher(publisher)
         self.timers.drop(publisher)
 
     def forget_receiver(self, receiver: ReceiverCore) -> None:
-        """Forget a receiver that has ended."""
+        """Forget a receiver that has ended, but for what it has counted."""
         if receiver in self.receivers:
             self.receivers.remove(receiver)
+            self.tally.add_receiver(receiver)
         self.timers.drop(receiver)
 
     # Requests

@@ -13,6 +13,7 @@ from mypy_extensions import i64
 
 if TYPE_CHECKING:
     from penstock.client.engine.connection import Engine
+    from penstock.client.engine.terms import PublisherTerms
 
 WINDOW_MAX: Final = 4096
 """Most messages without an outcome that a lane may have; a publisher with a larger window has none."""
@@ -21,10 +22,12 @@ WINDOW_MAX: Final = 4096
 class PublisherLane:
     """Lane of one publisher."""
 
-    def __init__(self, producer: str, name: str) -> None:
+    def __init__(self, producer: str, name: str, epoch: int, is_named: bool) -> None:
         self.producer = producer
         self.name = name
-        self.epoch: int = 0
+        self.epoch = epoch
+        self.is_named = is_named
+        """True if the producer's id is a lasting name: the broker keeps the mark for a day, else for ten minutes."""
         self.taken: i64 = 0
         """Number of the last message before the present transport."""
         self.is_begun: bool = False
@@ -33,12 +36,18 @@ class PublisherLane:
     def request(self, window: int) -> dict[str, object]:
         """Return the request for the next session of the lane, with a higher epoch than that before."""
         self.epoch += 1
-        return {"producer": self.producer, "lane": self.name, "epoch": self.epoch, "window": window}
+        named = {"named": True} if self.is_named else {}
+        return {"producer": self.producer, "lane": self.name, "epoch": self.epoch, "window": window, **named}
 
 
-def new_lane(engine: Engine, window: int) -> PublisherLane | None:
-    """Return a lane for a publisher with this window; None if it can have none."""
-    if not engine.terms.producer or window > WINDOW_MAX:
+def new_lane(engine: Engine, terms: PublisherTerms) -> PublisherLane | None:
+    """Return a lane for a publisher; None if its window is too large for one, or the connection has none.
+
+    A named publisher is a producer of its own. So its lane is the same in each process.
+    """
+    if not engine.terms.producer or terms.window > WINDOW_MAX:
         return None
+    if terms.name:
+        return PublisherLane(terms.name, "1", terms.epoch, True)
     engine.lanes += 1
-    return PublisherLane(engine.terms.producer, str(engine.lanes))
+    return PublisherLane(engine.terms.producer, str(engine.lanes), 0, False)

@@ -144,18 +144,35 @@ class Delivery:
         return OVER
 
     def reject(self, reason: str = "") -> Over:
-        """Refuse the message for good: it is dead-lettered, with the reason if the protocol has it, or dropped."""
+        """Refuse the message for good: it is dead-lettered, or dropped where its queue has no dead letters.
+
+        Over AMQP 1.0 the dead letter has the first 255 letters of `reason` in the header `x-rejected-description`;
+        basic.nack of AMQP 0-9-1 has no room for a reason.
+        """
         self.receiver.settle(self, REJECTED, reason)
         return OVER
 
-    def release(self) -> Over:
-        """Return the message to its queue."""
-        self.receiver.settle(self, RELEASED, "")
+    def release(self, delay: float | None = None) -> Over:
+        """Return the message to its queue.
+
+        Raises `ValueError` for a `delay`: no broker of these protocols keeps a released message back for a time.
+        """
+        if delay:
+            raise ValueError(
+                f"a message cannot be released with a delay of {delay:g} s: neither protocol has one for deliveries; "
+                f"release it later, or publish it anew to a queue with a time to live and a dead-letter exchange"
+            )
+        self.receiver.settle(self, RELEASED)
         return OVER
 
-    def modify(self, *, undeliverable_here: bool = False) -> Over:
-        """Return the message to its queue as failed, which counts; with `undeliverable_here` not for this receiver."""
-        self.receiver.settle(self, MODIFIED, "undeliverable-here" if undeliverable_here else "")
+    def modify(self, annotations: dict[str, object] | None = None, *, undeliverable_here: bool = False) -> Over:
+        """Return the message to its queue as failed, which counts; with `undeliverable_here` not for this receiver.
+
+        `annotations` are added to it, where their names begin with "x-". Raises `ValueError` for them over AMQP 0-9-1.
+        """
+        if annotations and not self.receiver.annotates:
+            raise ValueError("annotations of a returned message need AMQP 1.0: basic.nack has no room for them")
+        self.receiver.settle(self, MODIFIED, "undeliverable-here" if undeliverable_here else "", annotations)
         return OVER
 
     def forget(self) -> None:

@@ -8,69 +8,63 @@ outcome stays in the window (`window.py`), and is sent again after a reconnect.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
 from penstock.client.engine import blocked as causes
 from penstock.client.engine.blocked import Blocked
 from penstock.client.engine.connection import Engine
+from penstock.client.engine.events import PUBLISHER_CLOSED, REPLAY_UNCERTAIN, WARNING, Event
 from penstock.client.engine.failures import ConfirmTimeout, FlowControlTimeout
 from penstock.client.engine.lane import PublisherLane, new_lane
 from penstock.client.engine.messages import Message
 from penstock.client.engine.receipt import CONFIRMED, PENDING, REFUSED, UNKNOWN, Receipt
+from penstock.client.engine.room import UNLIMITED, Room
 from penstock.client.engine.terms import PublisherTerms
 from penstock.client.engine.waits import Call, Steps, Wait
-from penstock.client.engine.window import SendResult, Window
-from penstock.client.errors import ClientError, LinkClosed
+from penstock.client.engine.window import SendResult
+from penstock.client.errors import ClientError, ControlError, LinkClosed
 from penstock.flow.timers import NEVER
-from penstock.flow.token_bucket import TokenBucket, smooth
 from penstock.markers import override
 
-UNLIMITED: Final = 1 << 62
+if TYPE_CHECKING:
+    from penstock.client.engine.transaction import TransactionCore
+
 REFUSED_BEFORE: Final = "refused before the connection was lost"
 MARK_LOST: Final = "the connection was lost, and the broker does not know any more what it took"
 """Reasons of outcomes that a mark decides, or that its loss leaves open."""
+HOLD_DEADLINE: Final = "penstock:hold-deadline"
+"""Property of a broker that says after how many milliseconds it refuses a message that it holds."""
+FENCED: Final = 409
+"""Code of the refusal of a lane whose next session has begun elsewhere."""
 WITHDRAWN_WITHIN: Final = 5.0
 """Seconds that the answer to a withdrawal is waited for, and then the outcome."""
 
 
-class PublisherCore(Window):
+class PublisherCore(Room):
     """Publisher of one protocol; a protocol writes messages and says when it may."""
 
     def __init__(self, engine: Engine, terms: PublisherTerms) -> None:
-        super().__init__(engine, terms.window_bytes)
-        self.engine = engine
-        self.terms = terms
-        self.window: i64 = terms.window
-        self.credit: i64 = UNLIMITED
-        """Messages that the broker lets it send; AMQP 0-9-1 has no such number."""
-        self.may_write: bool = False
-        """True if it is attached, and nothing has stopped it."""
-        self.is_attached: bool = False
-        self.is_stopped: bool = False
-        """True if the broker has stopped it by channel.flow."""
-        self.stopped_at: float = 0.0
-        self.careful: i64 = UNLIMITED
-        """Most messages without an outcome while the broker blocks the connection: the confirms since then, and 1."""
-        self.error: Exception | None = None
-        """Reason for its end; None before it."""
+        super().__init__(engine, terms)
         self.is_closing: bool = False
-        self.bucket: TokenBucket | None = None
-        if terms.max_rate > 0:
-            rate, burst = smooth(terms.max_rate)
-            self.bucket = TokenBucket(rate, burst, saves=False)
-        self.delayed_count: int = 0
-        """Messages that had to wait for room."""
-        self.info: Blocked | None = None
-        """Last words of the broker about what blocks this publisher."""
         self.notice_at: float = NEVER
         self.sends: i64 = 0
         """Calls of `send` that wait for an outcome."""
-        self.lane: PublisherLane | None = new_lane(engine, terms.window)
+        self.lane: PublisherLane | None = new_lane(engine, terms)
         """Its lane at Penstock; None if it has none."""
         self.results: list[SendResult] = []
         """Results that are waited for."""
+        self.waits: int = 0
+        """Messages that had to wait for room."""
+        self.waited: float = 0.0
+        """Seconds that they have waited, all together."""
+        self.timed_out: int = 0
+        """Messages that were not sent because their time was over."""
+        self.replayed: int = 0
+        """Messages that were sent again after a loss of the connection."""
+        self.unit: TransactionCore | None = None
+        """Transaction that its messages belong to: their outcome is that of its commit. None outside of one."""
 
     # What a protocol does
 
@@ -81,13 +75,6 @@ class PublisherCore(Window):
     def write_message(self, message: Message) -> None:
         """Write a message; raises before it has written anything."""
         raise NotImplementedError
-
-    def check_size(self, size: i64) -> None:
-        """Raise `MessageTooLarge` for a message that the broker cannot take."""
-
-    def frames_left(self) -> i64:
-        """Return how many messages the session takes at least."""
-        return UNLIMITED
 
     def ask_room(self) -> None:
         """Tell the broker that messages wait for credit."""
@@ -105,89 +92,6 @@ class PublisherCore(Window):
     def detach(self) -> None:
         """Begin to close the channel or link."""
         raise NotImplementedError
-
-    # Room
-
-    @override
-    def fits(self, size: i64) -> bool:
-        if not self.may_write:
-            return False
-        granted = self.granted
-        taken = len(self.pending) - self.ahead + granted
-        if taken >= self.window or taken >= self.careful or granted >= self.credit or self.replay_at >= 0:
-            return False
-        if self.window_octets >= 0 and taken > 0 and self.octets + self.granted_octets + size > self.window_octets:
-            return False
-        bucket = self.bucket
-        if bucket is not None and bucket.whole(self.wakes.now) <= granted:
-            if self.line:
-                self._arm_at(bucket.ready_at(self.wakes.now))
-            return False
-        return self.frames_left() > granted
-
-    @override
-    def ready_at(self) -> float:
-        return NEVER if self.bucket is None else self.bucket.ready_at(self.wakes.now)
-
-    def cause(self, size: i64 = 0) -> str:
-        """Return what keeps a message from being sent."""
-        taken = len(self.pending) - self.ahead + self.granted
-        if not self.is_attached or self.replay_at >= 0:
-            return causes.OFFLINE
-        if self.is_stopped:
-            return causes.CHANNEL_FLOW
-        if self.credit <= self.granted:
-            return causes.CREDIT
-        if self.engine.blocked_reason and taken >= self.careful:
-            return causes.CONNECTION_BLOCKED
-        if self.engine.is_congested:
-            return causes.SOCKET
-        if taken >= self.window:
-            return causes.WINDOW
-        if self.window_octets >= 0 and taken > 0 and self.octets + self.granted_octets + size > self.window_octets:
-            return causes.WINDOW_BYTES
-        if self.bucket is not None and self.bucket.whole(self.wakes.now) <= self.granted:
-            return causes.RATE
-        return causes.TURN
-
-    def describe(self, size: i64 = 0) -> Blocked:
-        """Return what keeps a message from being sent, with what the broker has said about it."""
-        cause, now = self.cause(size), self.wakes.now
-        reason = causes.REASONS[cause]
-        since = self.line[0].since if self.line else now
-        if cause == causes.CHANNEL_FLOW or cause == causes.CREDIT:
-            since = self.stopped_at
-        elif cause == causes.CONNECTION_BLOCKED:
-            since = self.engine.blocked_at
-            reason = f"{reason}: {self.engine.blocked_reason}"
-        elif cause == causes.OFFLINE:
-            since = self.engine.lost_at
-            reason = f"{reason}: {self.engine.lost_reason}" if self.engine.lost_reason else reason
-        elif (cause == causes.WINDOW or cause == causes.WINDOW_BYTES) and self.engine.blocked_reason:
-            reason = f"{reason}: {self.engine.blocked_reason}"
-        if cause == causes.RATE or cause == causes.OFFLINE:
-            bucket = self.bucket
-            after = None if bucket is None else max(bucket.ready_at(now) - now, 0.0)
-            return Blocked(cause, reason, now - since, retry_after=after)
-        info = self.info
-        if info is None:
-            return Blocked(cause, reason, now - since, self._queue())
-        reason = f"{reason}: {info.reason}" if info.reason else reason
-        queue = info.queue or self._queue()
-        figures = (info.depth, info.stop, info.resume, info.capacity, info.retry_after)
-        return Blocked(cause, reason, now - since, queue, *figures)
-
-    def _queue(self) -> str | None:
-        return self.terms.key if not self.terms.exchange and self.terms.key else None
-
-    def review(self) -> None:
-        """Find out anew whether messages may be written, after a change; hand over places if so."""
-        self.may_write = self.is_attached and not self.is_stopped and not self.engine.is_congested
-        self.may_write = self.may_write and self.error is None
-        if self.may_write and self.replay_at >= 0:
-            self._replay()
-        if self.line:
-            self.grant()
 
     # Publishing
 
@@ -219,27 +123,11 @@ class PublisherCore(Window):
         if self.bucket is not None:
             self.bucket.take(1.0, self.wakes.now)
 
-    def check(self) -> None:
-        """Raise the error that has ended it."""
-        if self.error is not None:
-            raise self.error
-
     def try_publish(self, message: object) -> Receipt | Blocked:
         """Write a message if there is room now; what blocks it otherwise. Raises `LinkClosed`, `ConnectionLost`."""
         self.check()
         size = self.size_of(message)
         return self.publish(message) if self.is_free(size) else self.describe(size)
-
-    def size_of(self, message: object) -> int:
-        """Return the octets of a message's body. Raises `TypeError`, and `MessageTooLarge` if it can never be sent."""
-        if isinstance(message, bytes):
-            size = len(message)
-        elif isinstance(message, Message):
-            size = len(message.body)
-        else:
-            raise TypeError(f"a message is bytes or a penstock.Message, not {type(message).__name__}")
-        self.check_size(size)
-        return size
 
     def place(self, size: i64, timeout: float | None = None) -> Steps[None]:
         """Wait for a place, at most `timeout` seconds (None: the time-out of the publisher).
@@ -248,7 +136,7 @@ class PublisherCore(Window):
         """
         limit = self.terms.wait_failure if timeout is None else timeout
         wait = Wait(self.wakes.now + limit, size)
-        self.delayed_count += 1
+        self.waits += 1
         self.stand(wait)
         if self.credit <= 0 and self.is_attached:
             self.ask_room()
@@ -258,15 +146,19 @@ class PublisherCore(Window):
                 yield wait
                 wait.check()
                 if wait.expired:
+                    self.timed_out += 1
                     raise FlowControlTimeout(limit, self.describe(size))
                 if self.take(wait):
                     return
+                self.check()
                 if self.credit <= 0 and self.is_attached:
                     self.ask_room()  # The broker has taken its credit back meanwhile.
                     self.engine.wake_output()
         except BaseException:
             self.leave(wait)
             raise
+        finally:
+            self.waited += self.wakes.now - wait.since
 
     def publish_now(self, message: object) -> Receipt | None:
         """Publish a message of bytes if it fits now; None otherwise, and for others."""
@@ -283,12 +175,17 @@ class PublisherCore(Window):
         return self.publish(message)
 
     def sending(self, message: object, timeout: float | None = None) -> Steps[Receipt]:
-        """Wait for room, publish, and wait for the outcome, each at most `timeout` seconds."""
+        """Wait for room, publish, and wait for the outcome, each at most `timeout` seconds.
+
+        The outcome of a message in a transaction is that of its commit: it is not waited for here.
+        """
         self.check()
         size = self.size_of(message)
         if not self.is_free(size):
             yield from self.place(size, timeout)
         receipt = self.publish(message)
+        if self.unit is not None:
+            return receipt
         limit = self.terms.wait_failure if timeout is None else timeout
         wait = Wait(self.wakes.now + limit)
         wait.since = self.wakes.now
@@ -309,6 +206,7 @@ class PublisherCore(Window):
             if receipt.outcome == PENDING:
                 raise ConfirmTimeout(limit, blocked, receipt)
             if receipt.outcome == REFUSED and receipt.withdrawn:
+                self.timed_out += 1
                 raise FlowControlTimeout(limit, blocked)
         return receipt.check()
 
@@ -383,7 +281,7 @@ class PublisherCore(Window):
     def finishing(self, result: SendResult, timeout: float | None) -> Steps[SendResult]:
         """Wait for the outcomes of a `send_many`; raises `ConfirmTimeout` when none has come for `timeout` seconds."""
         limit = self.terms.wait_failure if timeout is None else timeout
-        while result.open > 0:
+        while result.open > 0 and self.unit is None:
             result.moved_at = max(result.moved_at, self.wakes.now)
             wait = Wait(self.wakes.now + limit)
             wait.since = self.wakes.now
@@ -468,7 +366,8 @@ class PublisherCore(Window):
         if found.cause == causes.RATE:
             return
         others = f"; {count - 1} more wait" if count > 1 else ""
-        self.engine.notices.append(f"Message send delayed by {seconds:g}s {why}: {found}{others}")
+        text = f"Message send delayed by {seconds:g}s {why}: {found}{others}"
+        self.engine.events.append(Event(WARNING, self.target(), text))
         self.ask_why()
 
     def _longest_wait(self) -> tuple[float, int]:
@@ -486,6 +385,15 @@ class PublisherCore(Window):
         return since, count
 
     # Replay
+
+    def begin_failed(self, error: Exception) -> None:
+        """Go on without a lane that the broker has refused; end, if another session of it has begun."""
+        if isinstance(error, ControlError) and error.code == FENCED:
+            self.detach()
+            self.end(LinkClosed(error.code, error.text), error.text)
+            return
+        self.engine.events.append(Event(WARNING, self.target(), f"a lost connection may double messages: {error}"))
+        self.go_on()
 
     def go_on(self) -> None:
         """Go on without a lane: all that has no outcome is sent again."""
@@ -511,22 +419,42 @@ class PublisherCore(Window):
 
     def _begin_replaying(self) -> None:
         self.is_attached = True
+        self._check_deadline()
         self.begin_replay()
         self.review()
+
+    def _check_deadline(self) -> None:
+        """Warn, once a connection, of a time-out that the broker does not wait for."""
+        deadline = self.engine.server.get(HOLD_DEADLINE)
+        limit, tally = self.terms.wait_failure, self.engine.tally
+        if (
+            isinstance(deadline, int)
+            and 0 < deadline < limit * 1000
+            and self.terms.is_wait_chosen
+            and not tally.has_warned
+        ):
+            tally.has_warned = True
+            waits = "has no limit" if limit == NEVER else f"is {limit:g} s"
+            text = (
+                f"flow_control_wait_failure {waits}, and the broker's hold deadline {deadline / 1000:g} s: "
+                f"it refuses a message that it holds before this client gives up"
+            )
+            self.engine.events.append(Event(WARNING, self.target(), text))
 
     def _doubt(self) -> None:
         """Handle that the broker has lost the mark: what it took of the open messages is not known."""
         becomes = "sent again, and may be there twice" if self.terms.sends_uncertain else "unknown and not sent again"
-        self.engine.notices.append(f"ReplayUncertain: {MARK_LOST}; {self.unsettled_count} messages are {becomes}")
+        text = f"ReplayUncertain: {MARK_LOST}; {self.unsettled_count} messages are {becomes}"
+        self.engine.events.append(Event(REPLAY_UNCERTAIN, self.target(), text, tuple(self.unsettled)))
         if not self.terms.sends_uncertain:
             for receipt in self.unsettled:
                 receipt.uncertain = True
-            self.settle(self.base, self.base + len(self.pending) - 1, UNKNOWN, MARK_LOST)
+            self.settle_all(UNKNOWN, MARK_LOST)
 
     # The ends
 
-    def _replay(self) -> None:
-        """Send again what there is credit for."""
+    @override
+    def replay(self) -> None:
         pending = self.pending
         n: i64 = len(pending)
         if not self.engine.is_scheduled:
@@ -541,13 +469,18 @@ class PublisherCore(Window):
                 self.write_message(message)
             self.credit -= 1
             self.replay_at += 1
+            self.replayed += 1
         if self.replay_at >= n:
             self.replay_at = -1
         elif self.credit <= 0:
             self.ask_room()
 
     def lose(self) -> None:
-        """Note that the connection is lost, and will be tried again."""
+        """Note that the connection is lost, and will be tried again. A transaction has ended with it."""
+        if self.unit is not None:
+            self.end(self.unit.lost(), "")
+            return
+        self.note_blocked(False)
         self.is_attached = False
         self.is_stopped = False
         self.careful = UNLIMITED
@@ -558,17 +491,37 @@ class PublisherCore(Window):
         """End it: what waits for room fails with `error`, and what is under way is unknown, with `text` as reason."""
         if self.error is None:
             self.error = error
+            if isinstance(error, LinkClosed) and self.unit is None:
+                self.engine.events.append(Event(PUBLISHER_CLOSED, self.target(), text))
         self.is_attached = False
         self.may_write = False
         self.fail_line(error)
-        if self.pending:
-            self.settle(self.base, self.base + len(self.pending) - 1, UNKNOWN, text)
+        unit = self.unit
+        if self.pending and unit is None:
+            self.settle_all(UNKNOWN, text)
+        elif self.pending and unit is not None and unit.is_over():
+            self.settle_all(unit.outcome(), str(unit.error))
         self._end_idle()
+        self.engine.forget_publisher(self)
+
+    def settle_all(self, outcome: i64, reason: str) -> None:
+        """Give all messages without an outcome this one."""
+        self.settle(self.base, self.base + len(self.pending) - 1, outcome, reason)
+
+    def counts(self) -> list[int]:
+        """Return what `PublisherCounters` has, but for the seconds, in its order."""
+        settled = self.confirmed_count + self.refused_count + self.unknown_count
+        outcomes = [self.confirmed_count, self.refused_count, self.unknown_count, self.returned_count]
+        waits = [self.waits, self.timed_out, self.blocked_count, self.replayed]
+        return [settled + self.unsettled_count, *outcomes, *waits]
 
     def draining(self, timeout: float | None = None) -> Steps[bool]:
-        """Wait until every message has its outcome, at most `timeout` seconds; return whether all have."""
+        """Wait until every message has its outcome, at most `timeout` seconds; return whether all have.
+
+        In a transaction it does not wait: the commit brings the outcomes.
+        """
         limit = self.terms.wait_failure if timeout is None else timeout
-        if len(self.pending) - self.ahead > 0:
+        if len(self.pending) - self.ahead > 0 and self.unit is None:
             wait = Call("drain")
             self.idle.append(wait)
             yield from self.engine.until(wait, limit)
@@ -583,9 +536,7 @@ class PublisherCore(Window):
         self.fail_line(error)
         self.error = error
         yield from self.draining(timeout)
-        left = self.unsettled
-        self.error = None
+        left = self.unsettled if self.unit is None else []
         self.detach()
         self.end(error, "the publisher was closed before an answer came")
-        self.engine.forget_publisher(self)
         return left

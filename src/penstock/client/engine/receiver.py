@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from penstock.client.engine.connection import CLOSE_WITHIN, Engine
+from penstock.client.engine.events import RECEIVER_CLOSED, Event
 from penstock.client.engine.messages import Delivery
 from penstock.client.engine.terms import ReceiverTerms
 from penstock.client.engine.waits import Call, Line, Steps, Wait
-from penstock.client.errors import LinkClosed, Timeout
+from penstock.client.errors import LinkClosed, ReceiverClosed, Timeout
 from penstock.content.properties import Properties
 from penstock.flow.timers import NEVER
 from penstock.flow.token_bucket import TokenBucket, smooth
@@ -25,6 +26,9 @@ from penstock.markers import override
 
 if TYPE_CHECKING:
     from penstock.client.engine.publisher import PublisherCore
+
+if TYPE_CHECKING:
+    from penstock.client.engine.transaction import TransactionCore
 
 ACKS: Final = 64
 """Accepted messages that are acknowledged at once."""
@@ -58,8 +62,16 @@ class ReceiverCore(Line):
         """True if it asks for each message."""
         self.replies: PublisherCore | None = None
         """Publisher of answers; None until there is one."""
-        self.settled: list[Wait] = []
-        """Waits for the moment at which every message that was handed over is settled."""
+        self.outcomes: list[int] = [0, 0, 0, 0]
+        """Messages that were settled, by outcome; of the accepted ones those that the broker knows of."""
+        self.annotates: bool = False
+        """True if the protocol can add annotations to a message that is returned."""
+        self.settled_count: int = 0
+        """Messages that were handed over and had been settled by the broker, as those of a browser are."""
+        self.lapsed: int = 0
+        """Messages that were handed over and not settled when the connection was lost."""
+        self.unit: TransactionCore | None = None
+        """Transaction in which its messages are settled; None outside of one."""
         self.bucket: TokenBucket | None = None
         if terms.max_rate > 0:
             rate, burst = smooth(terms.max_rate)
@@ -79,6 +91,9 @@ class ReceiverCore(Line):
         """Ask how many messages wait in the queue; the answer has them as `message_count`, None if it does not tell."""
         raise NotImplementedError
 
+    def make_room(self) -> None:
+        """Let more messages come if there is room for them, where the protocol does not do so by itself."""
+
     def extends(self, tag: i64) -> bool:
         """Return whether an accepted message goes into the range that is put together; it may have to begin another."""
         raise NotImplementedError
@@ -87,8 +102,8 @@ class ReceiverCore(Line):
         """Write the acknowledgement of all messages up to `last_accepted`."""
         raise NotImplementedError
 
-    def write_outcome(self, tag: i64, outcome: i64, reason: str) -> None:
-        """Write the outcome of one message."""
+    def write_outcome(self, tag: i64, outcome: i64, reason: str, annotations: dict[str, object] | None) -> None:
+        """Write the outcome of one message; `annotations` are added to it, where the protocol has them."""
         raise NotImplementedError
 
     def detach(self) -> None:
@@ -138,7 +153,11 @@ class ReceiverCore(Line):
 
     def _pop(self) -> Delivery:
         found = self.ready.popleft()
-        self.unsettled_count += 1
+        if found.is_settled:
+            self.settled_count += 1
+            self.make_room()
+        else:
+            self.unsettled_count += 1
         if self.bucket is not None:
             self.bucket.take(1.0, self.wakes.now)
         if self.line:
@@ -170,11 +189,11 @@ class ReceiverCore(Line):
                         if self.is_free(0):
                             return self._pop()
                     return None
-                if self.is_draining and not self.ready:
-                    self.granted -= 1
-                    return None
                 if self.take(wait):
                     return self._pop()
+                if self.error is not None:
+                    raise self.error
+                self._end_line()
         except BaseException:
             self.leave(wait)
             if self.pulls and self.is_attached and not self.line:
@@ -201,12 +220,13 @@ class ReceiverCore(Line):
             elif self.to_acknowledge == 1 and not self.engine.is_scheduled:
                 self.engine.schedule(True)
         else:
-            self.write_outcome(tag, 0, "")
+            self.write_outcome(tag, 0, "", None)
+            self.outcomes[0] += 1
             self.engine.wake_output()
-        if self.settled and self.unsettled_count == 0:
-            self._all_settled()
 
-    def settle(self, delivery: Delivery, outcome: i64, reason: str) -> None:
+    def settle(
+        self, delivery: Delivery, outcome: i64, reason: str = "", annotations: dict[str, object] | None = None
+    ) -> None:
         """Settle a message with another outcome, at once."""
         if delivery.is_settled or delivery.epoch != self.engine.epoch or self.error is not None:
             delivery.is_settled = True
@@ -215,22 +235,24 @@ class ReceiverCore(Line):
         self.unsettled_count -= 1
         self.flush()
         tag = delivery.tag
-        self.write_outcome(tag, outcome, reason)
+        self.write_outcome(tag, outcome, reason, annotations)
+        self.outcomes[outcome] += 1
         self.engine.wake_output()
-        if self.settled and self.unsettled_count == 0:
-            self._all_settled()
 
     def flush(self) -> None:
         """Write the acknowledgement of what was accepted."""
         if self.to_acknowledge > 0:
             self._write_range()
+            self.outcomes[0] += int(self.to_acknowledge)
             self.to_acknowledge = 0
             self.octets_to_acknowledge = 0
 
-    def _all_settled(self) -> None:
-        waits, self.settled = self.settled, []
-        for wait in waits:
-            self.wakes.finish(wait)
+    def counts(self) -> list[int]:
+        """Return what `ReceiverCounters` has, in its order."""
+        accepted = self.outcomes[0] + int(self.to_acknowledge)
+        others = self.outcomes[1:]
+        received = accepted + sum(others) + int(self.unsettled_count) + self.settled_count + self.lapsed
+        return [received, accepted, *others]
 
     # The ends
 
@@ -244,23 +266,32 @@ class ReceiverCore(Line):
         return following
 
     def lose(self) -> None:
-        """Note that the connection is lost, and will be tried again: what was not handed over comes again."""
+        """Note that the connection is lost, and will be tried again: what was not settled comes again.
+
+        A transaction has ended with it.
+        """
+        if self.unit is not None:
+            self.ready.clear()
+            self.end(self.unit.lost())
+            return
         self.is_attached = False
         self.ready.clear()
+        self.lapsed += int(self.unsettled_count + self.to_acknowledge)
         self.unsettled_count = 0
         self.to_acknowledge = 0
         self.octets_to_acknowledge = 0
-        self._all_settled()
 
     def end(self, error: Exception) -> None:
         """End it; messages that have come can still be received, and then `error` is raised."""
         if self.error is None:
             self.error = error
+            if isinstance(error, ReceiverClosed):
+                self.engine.events.append(Event(RECEIVER_CLOSED, self.terms.queue, error.reason))
         self.is_attached = False
         self.grant()
         self.fail_line(error)
-        self._all_settled()
         self.wakes.finish(self.attached, error)
+        self.engine.forget_receiver(self)
 
     def draining(self, timeout: float | None = None) -> Steps[bool]:
         """Let no more messages come; those that have come can be received, and then the receiver is at its end.
@@ -273,12 +304,15 @@ class ReceiverCore(Line):
         self.is_empty = False
         if self.is_attached:
             yield from self.engine.waiting(self.stop(), timeout)
-        if not self.ready:
-            while self.line:
-                wait = self.line.popleft()
-                self.granted += 1
-                self.wakes.finish(wait)
+        self._end_line()
         return self.is_empty
+
+    def _end_line(self) -> None:
+        """End the waits at the end of a drained receiver: nothing comes any more."""
+        while self.is_draining and not self.ready and self.line:
+            wait = self.line.popleft()
+            wait.expired = True
+            self.wakes.finish(wait)
 
     def resume(self) -> None:
         """Let messages come again after `draining`; harmless without it."""
@@ -309,7 +343,6 @@ class ReceiverCore(Line):
     def closing(self) -> Steps[None]:
         """Acknowledge what was accepted, and close; all other messages return to their queue."""
         if self.error is not None:
-            self.engine.forget_receiver(self)
             return
         with suppress(Timeout):  # What comes later returns to its queue.
             yield from self.draining(CLOSE_WITHIN)
@@ -319,4 +352,3 @@ class ReceiverCore(Line):
             self.engine.wake_output()
         self.ready.clear()
         self.end(LinkClosed(None, "the receiver is closed"))
-        self.engine.forget_receiver(self)

@@ -47,6 +47,8 @@ class PublisherTerms(NamedTuple):
     """Messages a second, -1 without a limit."""
     wait_failure: float = 60.0
     """Seconds that a message waits for room, and then for its outcome; infinite for ever."""
+    is_wait_chosen: bool = False
+    """True if that is not the default: the program is told if the broker's hold deadline is shorter."""
     notify_period: float = 5.0
     """Seconds between two warnings while it waits."""
     durable: bool = True
@@ -55,6 +57,9 @@ class PublisherTerms(NamedTuple):
     sends_uncertain: bool = True
     """True if messages are sent again of which the broker does not know whether it has taken them."""
     name: str = ""
+    """Name of the producer, the same in each process; empty: it has none."""
+    epoch: int = 0
+    """Number that is higher than that of all sessions of this name before."""
 
 
 class ReceiverTerms(NamedTuple):
@@ -73,3 +78,7 @@ class ReceiverTerms(NamedTuple):
     """True if no messages come before `resume`."""
     arguments: Mapping[str, object] = {}
     """Arguments of the subscription over AMQP 0-9-1, as another broker has them."""
+    selector: str = ""
+    """Selector of JMS, which messages have to match; empty: all come."""
+    browses: bool = False
+    """True if the queue keeps its messages."""

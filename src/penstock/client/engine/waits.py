@@ -7,6 +7,8 @@ is written once. An engine never calls out: it puts what is done into `Wakes.wok
 
 A call in a `Line` gets its place *handed over*: the place counts as taken from then on, so that no newcomer overtakes
 a call that has been woken and has not run yet. A call that is cancelled with a place in its hand gives it to the next.
+If there are fewer places when such calls run, all of them go back to the front, in their order, and the places are
+handed over anew: else a later one would find the place that an earlier one has missed.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import Any, TypeVar
 
 from mypy_extensions import i64
 
+from penstock.client.engine.events import Event
 from penstock.flow.timers import NEVER, TimerHandler, Timers
 from penstock.markers import override
 
@@ -84,6 +87,8 @@ class Wakes:
         self.timers = Timers()
         self.woken: list[Any] = []
         """Waits and receipts that are done; the shell calls `release` of each."""
+        self.events: list[Event] = []
+        """Events that the shell tells, and logs if they are warnings."""
         self.new_future: Callable[[], Any] | None = None
         """Function by which a shell makes a future; None if it blocks."""
         self.block_for: Callable[[Any, float | None], None] | None = None
@@ -141,8 +146,10 @@ class Line(TimerHandler):
         super().__init__()
         self.wakes = wakes
         self.line: deque[Wait] = deque()
+        self.handed: deque[Wait] = deque()
+        """Waits to which a place was handed over, and whose calls have not run since; in order, before `line`."""
         self.granted: i64 = 0
-        """Places that were handed over to calls which have not run since."""
+        """Number of these places."""
         self.granted_octets: i64 = 0
 
     def fits(self, size: i64) -> bool:
@@ -178,30 +185,55 @@ class Line(TimerHandler):
                     return
                 self.granted += 1
                 self.granted_octets += wait.size
+                self.handed.append(wait)
                 self.wakes.finish(wait)
             line.popleft()
 
     def take(self, wait: Wait) -> bool:
-        """Use a place that was handed over; returns False, and lets it wait at the front again, if there is none now.
+        """Use a place that was handed over; returns False if it has to wait again.
 
-        A place may go between the moment at which it is handed over and the one at which the call runs.
+        A place may go between the moment at which it is handed over and the one at which the call runs. Then all calls
+        with a place go back into the line. And a call whose place was renewed may run before that of an earlier one.
         """
+        if not wait.done:
+            return False
+        if self.handed[0] is not wait:
+            wait.done = False  # It is woken when those before it have run.
+            return False
         self.granted -= 1
         self.granted_octets -= wait.size
         if self.fits(wait.size):
+            self.handed.popleft()
+            self._wake_first()
             return True
-        wait.done = False
-        self.line.appendleft(wait)
-        self._arm(wait)
+        self._take_back()
+        self.grant()
         return False
+
+    def _wake_first(self) -> None:
+        """Wake the first call with a place, if it ran before its turn."""
+        if self.handed and not self.handed[0].done:
+            self.wakes.finish(self.handed[0])
+
+    def _take_back(self) -> None:
+        """Take back all places that were handed over: their calls wait at the front again."""
+        self.granted = 0
+        self.granted_octets = 0
+        while self.handed:
+            wait = self.handed.pop()
+            wait.done = False
+            self.line.appendleft(wait)
+            self._arm(wait)
 
     def leave(self, wait: Wait) -> None:
         """Go away, with or without a place; a place goes to the next."""
-        if not wait.done:
-            self.line.remove(wait)
-        elif wait.error is None and not wait.expired:
+        if wait in self.handed:
+            self.handed.remove(wait)
             self.granted -= 1
             self.granted_octets -= wait.size
+            self._wake_first()
+        elif not wait.done:
+            self.line.remove(wait)
         self.grant()
 
     def fail_line(self, error: Exception) -> None:

@@ -101,6 +101,10 @@ class Window(Line):
         """Reasons that came before the outcomes of their messages, by number."""
         self.confirmed_count: int = 0
         self.refused_count: int = 0
+        self.unknown_count: int = 0
+        """Messages whose outcome was lost with the connection."""
+        self.returned_count: int = 0
+        """Messages that reached no queue."""
         self.idle: list[Wait] = []
         """Waits for the moment at which no message is without an outcome."""
         self.replay_at: i64 = -1
@@ -180,8 +184,10 @@ class Window(Line):
                             result.fail(state, index, why)
                 if state == CONFIRMED:
                     self.confirmed_count += 1
-                else:
+                elif state == REFUSED:
                     self.refused_count += 1
+                else:
+                    self.unknown_count += 1
                 if self.window_octets >= 0:
                     self.octets -= len(message) if isinstance(message, bytes) else _octets(message)
                 pending[i] = None

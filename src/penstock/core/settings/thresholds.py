@@ -44,6 +44,10 @@ class Defaults:
         self.hold_deadline_s = hold_deadline_s
         """Seconds that a publish may be held; 0 for no deadline (Qpid and Artemis)."""
 
+    def hold_deadline_ms(self) -> int:
+        """Return the same in milliseconds."""
+        return round(self.hold_deadline_s * 1000)
+
 
 class UnitThresholds:
     """Thresholds in one unit; UNLIMITED is no limit."""

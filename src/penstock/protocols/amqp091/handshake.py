@@ -11,6 +11,7 @@ from penstock.protocols.amqp091.blocked_notice import BlockedNotice
 from penstock.protocols.amqp091.client_profiles import EXACT_FLOW, PRODUCER_LANES, profile_of
 from penstock.protocols.amqp091.heartbeat import Heartbeat
 from penstock.protocols.common.connection_state import ConnectionState
+from penstock.protocols.common.engine import HOLD_DEADLINE
 from penstock.protocols.common.login import check_login_rate, conclude_login, count_login, log_in
 from penstock.protocols.common.mechanisms import (
     AMQPLAIN,
@@ -63,7 +64,7 @@ def start(engine: Amqp091Engine, data: bytes) -> bytes:
         {
             "version_major": 0,
             "version_minor": 9,
-            "server_properties": _server_properties(engine.services.version),
+            "server_properties": _server_properties(engine),
             "mechanisms": " ".join(_mechanisms(engine)).encode(),
             "locales": b"en_US",
         },
@@ -71,10 +72,11 @@ def start(engine: Amqp091Engine, data: bytes) -> bytes:
     return data[len(PROTOCOL_HEADER) :]
 
 
-def _server_properties(version: str) -> dict[str, object]:
+def _server_properties(engine: Amqp091Engine) -> dict[str, object]:
     return {
         "product": "Penstock",
-        "version": version,
+        "version": engine.services.version,
+        HOLD_DEADLINE: engine.broker.defaults.hold_deadline_ms(),
         "platform": "Python",
         "information": "Licensed under the Apache License 2.0",
         "capabilities": {

@@ -8,9 +8,10 @@ from penstock.errors import InvalidField
 from penstock.protocols.amqp10.idle_timer import IdleTimer
 from penstock.protocols.amqp10.link_credit import plain_properties
 from penstock.protocols.amqp10.sole_connections import CAPABILITY, DETECTION
+from penstock.protocols.common.engine import HOLD_DEADLINE
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.spec import FRAME_MIN_SIZE, OPEN
-from penstock.wire.amqp10.values import Symbol
+from penstock.wire.amqp10.values import Symbol, ulong
 
 if TYPE_CHECKING:
     from penstock.core.vhost import VirtualHost
@@ -57,6 +58,7 @@ def write_open(engine: Amqp10Engine) -> None:
         Symbol("product"): "Penstock",
         Symbol("version"): engine.services.version,
         Symbol("platform"): "Python",
+        Symbol(HOLD_DEADLINE): ulong(engine.broker.defaults.hold_deadline_ms()),
     }
     version = engine.limits.rabbitmq_version
     if version is not None:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from penstock.protocols.common.connection import Connection
 
 
+HOLD_DEADLINE: Final = "penstock:hold-deadline"
+"""Property of ours by which clients learn the default hold deadline, in milliseconds; 0 for none."""
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ProtocolEngine:
     """Engine of one connection. The defaults suit a protocol without sessions, notices and heartbeats."""

@@ -10,7 +10,7 @@ from mypy_extensions import i32, i64
 
 from penstock.client.engine.receipt import CONFIRMED, REFUSED
 from penstock.client.engine.waits import Call
-from penstock.client.errors import REPLY, ChannelClosed, LinkClosed
+from penstock.client.errors import REPLY, ChannelClosed, LinkClosed, ReceiverClosed
 from penstock.content.properties import Properties
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import (
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from penstock.client.engine.amqp091.publisher import Publisher091
     from penstock.client.engine.amqp091.receiver import Receiver091
     from penstock.client.engine.amqp091.requester import Requester091
+    from penstock.client.engine.amqp091.transaction import Transaction091
 
 BODY_MAX: Final = 1 << 30
 """Largest body in octets that is taken."""
@@ -36,7 +37,7 @@ BLOCK_MAX: Final = 64 * 1024 * 1024
 
 
 class Channel:
-    """Channel of a publisher, of a receiver, of declarations or of control requests."""
+    """Channel of a publisher, of a receiver, of a transaction, of declarations or of control requests."""
 
     def __init__(self, engine: Engine091, number: int) -> None:
         self.engine = engine
@@ -45,6 +46,7 @@ class Channel:
         self.publisher: Publisher091 | None = None
         self.receiver: Receiver091 | None = None
         self.requester: Requester091 | None = None
+        self.transaction: Transaction091 | None = None
         self.is_for_declarations: bool = False
         self.is_for_control: bool = False
         self.calls: deque[Call] = deque()
@@ -91,6 +93,7 @@ class Channel:
             self.calls.clear()
             self.publisher = None
             self.receiver = None
+            self.transaction = None
             self.engine.wake_output()
 
     # Input
@@ -127,6 +130,8 @@ class Channel:
                     outcome: i64 = CONFIRMED if method == spec.BASIC_ACK else REFUSED
                     is_multiple = data[at + 12] & 1 == 1
                     publisher.answered(tag, outcome, is_multiple)
+                elif self.transaction is not None:
+                    self.transaction.refused()
             else:
                 self._method(decode_method(data[at:end]), data[at:end])
         else:
@@ -170,6 +175,8 @@ class Channel:
             self.engine.finish(self.calls.popleft())
         if method == spec.BASIC_DELIVER or method == spec.BASIC_GET_OK:
             receiver = self.receiver
+            if self.transaction is not None:
+                receiver = self.transaction.receiver_of(str(decode_method(self.envelope).args["consumer_tag"]))
             if receiver is not None:
                 receiver.delivered(self.tag, body, self.head, self.envelope)
             elif self.is_for_control:
@@ -178,13 +185,16 @@ class Channel:
             elif self.requester is not None:
                 properties = decode_properties(self.head)[1]
                 self.requester.answered(properties.correlation_id, body, properties)
-        elif method == spec.BASIC_RETURN and self.publisher is not None:
+        elif method == spec.BASIC_RETURN:
             args = decode_method(self.envelope).args
+            exchange, key = str(args["exchange"]), str(args["routing_key"])
             reason = REPLY.sub("", str(args["reply_text"]))
-            self.publisher.returned(body, reason)
-        elif method == spec.BASIC_RETURN and self.requester is not None:
-            reason = REPLY.sub("", str(decode_method(self.envelope).args["reply_text"]))
-            self.requester.refused(decode_properties(self.head)[1].correlation_id, reason)
+            if self.publisher is not None:
+                self.publisher.returned(exchange, key, body, reason)
+            elif self.requester is not None:
+                self.requester.refused(decode_properties(self.head)[1].correlation_id, reason)
+            elif self.transaction is not None:
+                self.transaction.returned(exchange, key, body, reason)
 
     def _method(self, method: Method, payload: bytes) -> None:
         found = method.id
@@ -199,14 +209,19 @@ class Channel:
                 self.publisher.flow(active)
             elif self.requester is not None:
                 self.requester.flow(active)
+            elif self.transaction is not None:
+                self.transaction.flow(active)
         elif found == spec.CHANNEL_CLOSE:
             self._closed_by_broker(cast(int, method.args["reply_code"]), str(method.args["reply_text"]))
         elif found == spec.CHANNEL_CLOSE_OK:
             self.is_closed = True
             self.engine.channels.pop(self.number, None)
         elif found == spec.BASIC_CANCEL:
-            if self.receiver is not None:
-                self.receiver.cancelled()
+            receiver = self.receiver
+            if self.transaction is not None:
+                receiver = self.transaction.receiver_of(str(method.args["consumer_tag"]))
+            if receiver is not None:
+                receiver.cancelled()
             elif self.is_for_control:
                 self.close()
                 self.engine.lost_control(ChannelClosed(None, "the queue of the answers was deleted"))
@@ -225,7 +240,7 @@ class Channel:
                 self.engine.declared()
             elif self.is_for_control and found == spec.QUEUE_DECLARE_OK:
                 self.engine.has_replies(self, str(method.args["queue"]))
-        elif not self.calls and (self.publisher is None and self.receiver is None):
+        elif not self.calls and self.publisher is None and self.receiver is None and self.transaction is None:
             return  # An answer to what was asked before the channel was closed.
         else:
             due = self.calls[0].what if self.calls else "nothing"
@@ -244,9 +259,11 @@ class Channel:
         if self.publisher is not None:
             self.publisher.end(LinkClosed(code, text), REPLY.sub("", text))
         elif self.receiver is not None:
-            self.receiver.end(LinkClosed(code, text))
+            self.receiver.end(ReceiverClosed(code, text))
         elif self.requester is not None:
             self.requester.fail(error)
+        elif self.transaction is not None:
+            self.transaction.fail(REPLY.sub("", text))
         elif self.is_for_declarations:
             engine.declared()
         elif self.is_for_control:

@@ -38,6 +38,8 @@ FRAME_MAX: Final = 128 * 1024
 """Octets of a frame until they are agreed on, and when the broker names none; RabbitMQ's default."""
 CHANNEL_MAX: Final = 2047
 """Most channels that are requested; RabbitMQ's default."""
+COMMIT_RETRY: Final = "penstock.tx_commit_retry"
+"""Capability of a client that may commit again: basic.nack is the answer to a commit that found no room in time."""
 CAPABILITIES: Final[dict[str, object]] = {
     "connection.blocked": True,
     "consumer_cancel_notify": True,
@@ -46,6 +48,7 @@ CAPABILITIES: Final[dict[str, object]] = {
     "authentication_failure_close": True,
     "channel.flow": True,
     EXACT_FLOW: True,
+    COMMIT_RETRY: True,
 }
 REPLIES: Final = "amq.penstock.replies"
 """Name for a queue of answers: the broker makes a name of its own, and asks for no permission."""

@@ -11,8 +11,9 @@ from penstock.client.engine.amqp091.channel import Channel
 from penstock.client.engine.blocked import Blocked, amounts_of
 from penstock.client.engine.connection import OPEN
 from penstock.client.engine.messages import Message
-from penstock.client.engine.publisher import UNLIMITED, PublisherCore
+from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receipt import Receipt
+from penstock.client.engine.room import UNLIMITED
 from penstock.client.engine.terms import PublisherTerms
 from penstock.client.engine.waits import Call
 from penstock.content.properties import Properties
@@ -54,14 +55,9 @@ class Publisher091(PublisherCore):
         engine = self.connection
         channel = engine.channel()
         channel.publisher = self
-        self.channel = channel
         channel.write(spec.CONFIRM_SELECT, {})
         channel.expect(Call("confirm.select", (spec.CONFIRM_SELECT_OK,)))
-        self.body_max = engine.frame_max - spec.FRAME_OVERHEAD
-        mode = 2 if self.terms.durable else None
-        head = frame(spec.FRAME_HEADER, channel.number, encode_header(0, Properties(delivery_mode=mode)))
-        self.before_size = self._method(self.terms.exchange, self.terms.key) + head[:_SIZE_AT]
-        self.after_size = head[_SIZE_AT + 8 :] + bytes((spec.FRAME_BODY,)) + channel.number.to_bytes(2, "big")
+        self.use(channel)
         engine.wake_output()
         if self.lane is None or not engine.offers(PRODUCER_LANES):
             self.go_on()
@@ -69,6 +65,16 @@ class Publisher091(PublisherCore):
         self.beginning = Begin(self)
         wanted = {"channel": channel.number, **self.lane.request(self.terms.window)}
         engine.ask("producer.begin", wanted, self.beginning)
+
+    def use(self, channel: Channel) -> None:
+        """Publish on a channel."""
+        engine = self.connection
+        self.channel = channel
+        self.body_max = engine.frame_max - spec.FRAME_OVERHEAD
+        mode = 2 if self.terms.durable else None
+        head = frame(spec.FRAME_HEADER, channel.number, encode_header(0, Properties(delivery_mode=mode)))
+        self.before_size = self._method(self.terms.exchange, self.terms.key) + head[:_SIZE_AT]
+        self.after_size = head[_SIZE_AT + 8 :] + bytes((spec.FRAME_BODY,)) + channel.number.to_bytes(2, "big")
 
     def _method(self, exchange: str, key: str) -> bytes:
         number = 0 if self.channel is None else self.channel.number
@@ -112,8 +118,7 @@ class Publisher091(PublisherCore):
         properties = message.properties
         if properties.delivery_mode is None and terms.durable:
             properties = with_mode(properties)
-        exchange = terms.exchange if message.exchange is None else message.exchange
-        key = terms.key if message.routing_key is None else message.routing_key
+        exchange, key = self._place(message)
         body = message.body
         head = frame(spec.FRAME_HEADER, channel.number, encode_header(len(body), properties))
         method = self._method(exchange, key)
@@ -125,7 +130,7 @@ class Publisher091(PublisherCore):
     @override
     def detach(self) -> None:
         channel, self.channel = self.channel, None
-        if channel is not None:
+        if channel is not None and self.unit is None:
             channel.close()
 
     @override
@@ -143,19 +148,30 @@ class Publisher091(PublisherCore):
             last = self.base + len(self.pending) - 1
         self.settle(self.base if is_multiple else tag, last, outcome)
 
-    def returned(self, body: bytes, reason: str) -> None:
+    def returned(self, exchange: str, key: str, body: bytes, reason: str) -> bool:
         """Take a message that came back: its confirm or refusal follows, and has no reason with it.
 
-        It is the oldest with this body that has not come back: the broker returns in the order of the publishes.
+        It is the oldest to this place with this body that has not come back: the broker returns in the order of the
+        publishes. Returns whether there is one.
         """
         number = int(self.base)
         for item in self.pending:
             message = item.message if isinstance(item, Receipt) else item
             octets = message.body if isinstance(message, Message) else message
-            if octets == body and number not in self.reasons:
+            if octets == body and number not in self.reasons and self._place(message) == (exchange, key):
                 self.reasons[number] = reason
-                return
+                self.returned_count += 1
+                return True
             number += 1
+        return False
+
+    def _place(self, message: object) -> tuple[str, str]:
+        """Return the exchange and the routing key that a message goes to."""
+        terms = self.terms
+        if not isinstance(message, Message):
+            return terms.exchange, terms.key
+        exchange = terms.exchange if message.exchange is None else message.exchange
+        return exchange, terms.key if message.routing_key is None else message.routing_key
 
     def flow(self, is_active: bool) -> None:
         """Stop or go on, as channel.flow says (section 1.5.2.3)."""
@@ -165,6 +181,7 @@ class Publisher091(PublisherCore):
                 self.info = None
             else:
                 self.stopped_at = self.engine.now
+            self.note_blocked(self.is_stopped)
             self.review()
 
     @override
@@ -206,8 +223,7 @@ class Begin(Call):
             return  # It belongs to an earlier transport.
         publisher.beginning = None
         if self.error is not None:
-            publisher.engine.notices.append(f"a lost connection may double messages: {self.error}")
-            publisher.go_on()
+            publisher.begin_failed(self.error)
             return
         publisher.go_on_from(self.value["known"] is True, self.value["taken"], self.value["refused"])
 

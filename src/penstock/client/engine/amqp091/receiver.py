@@ -13,7 +13,7 @@ from penstock.client.engine.messages import REJECTED, Delivery
 from penstock.client.engine.receiver import ReceiverCore
 from penstock.client.engine.terms import ReceiverTerms
 from penstock.client.engine.waits import Call, Steps
-from penstock.client.errors import LinkClosed
+from penstock.client.errors import ReceiverClosed
 from penstock.content.properties import Properties
 from penstock.markers import override
 from penstock.wire.amqp091 import spec
@@ -31,6 +31,8 @@ class Receiver091(ReceiverCore):
 
     def __init__(self, engine: Engine091, terms: ReceiverTerms) -> None:
         super().__init__(engine, terms)
+        if terms.selector or terms.browses:
+            raise ValueError(f"a {'selector' if terms.selector else 'browser'} needs AMQP 1.0: basic.consume has none")
         self.connection = engine
         self.channel: Channel | None = None
         self.consumer: str = ""
@@ -43,9 +45,12 @@ class Receiver091(ReceiverCore):
 
     def attach(self) -> None:
         """Open the channel and subscribe."""
-        engine = self.connection
-        channel = engine.channel()
+        channel = self.connection.channel()
         channel.receiver = self
+        self.use(channel)
+
+    def use(self, channel: Channel) -> None:
+        """Subscribe on a channel."""
         self.channel = channel
         prefetch = 1 if self.pulls else self.terms.prefetch
         channel.expect(Call("basic.qos", (spec.BASIC_QOS_OK,)))
@@ -57,7 +62,7 @@ class Receiver091(ReceiverCore):
                 self.pull()
         else:
             self._consume(self.attached)
-        engine.wake_output()
+        self.engine.wake_output()
 
     def _consume(self, then: Call | None) -> None:
         channel = self.channel
@@ -131,10 +136,13 @@ class Receiver091(ReceiverCore):
     def cancelled(self) -> None:
         """Take the broker's cancellation: the queue was deleted, or has failed."""
         self.consumer = ""
-        self.end(LinkClosed(None, f"the broker cancelled the receiver of queue '{self.terms.queue}': it was deleted"))
+        text = f"the broker cancelled the receiver of queue '{self.terms.queue}': it was deleted"
+        self.end(ReceiverClosed(None, text))
 
     @override
     def extends(self, tag: i64) -> bool:
+        if self.unit is not None:
+            return False  # Other receivers have messages on its channel.
         is_next = tag == self.floor + 1
         self._note_settled(tag)
         return is_next
@@ -163,7 +171,7 @@ class Receiver091(ReceiverCore):
         out.append(spec.FRAME_END)
 
     @override
-    def write_outcome(self, tag: i64, outcome: i64, reason: str) -> None:
+    def write_outcome(self, tag: i64, outcome: i64, reason: str, annotations: dict[str, object] | None) -> None:
         channel = self.channel
         if channel is None:
             return
@@ -177,7 +185,7 @@ class Receiver091(ReceiverCore):
     @override
     def detach(self) -> None:
         channel, self.channel = self.channel, None
-        if channel is not None:
+        if channel is not None and self.unit is None:
             channel.close()
 
     @override

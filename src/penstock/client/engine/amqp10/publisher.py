@@ -35,6 +35,7 @@ from penstock.wire.amqp10.values import ULONG, Symbol, Typed
 
 if TYPE_CHECKING:
     from penstock.client.engine.amqp10.connection import Engine10
+    from penstock.client.engine.amqp10.transaction import Transaction10
 
 EXACT_CREDIT: Final = "penstock:exact-credit"
 """Capability of a link whose credit ends at the stop threshold, so that every wait is a wait for credit."""
@@ -82,6 +83,8 @@ class Publisher10(PublisherCore):
         """Octets of the largest message that the broker takes; 0 for no limit."""
         self.is_exact: bool = False
         """True if the broker keeps exact credit."""
+        self.transaction: Transaction10 | None = None
+        """Its transaction, with what the protocol knows of it."""
         self.by_subject: bool = bool(terms.exchange) and not terms.key
         """True if the subject of each message is its routing key."""
 
@@ -116,7 +119,7 @@ class Publisher10(PublisherCore):
             return None
         wanted = self.lane.request(self.terms.window)
         return {
-            Symbol(f"penstock:{name}"): Typed(ULONG, value) if isinstance(value, int) else value
+            Symbol(f"penstock:{name}"): Typed(ULONG, value) if type(value) is int else value
             for name, value in wanted.items()
         }
 
@@ -152,6 +155,7 @@ class Publisher10(PublisherCore):
                 self.info = None
         if flow.properties:
             self._note_blocked(flow.properties)
+        self.note_blocked(self.credit <= 0 and self.info is not None)
         if flow.drain:
             self.sent += max(self.credit, 0)
             self.credit = 0
@@ -242,8 +246,9 @@ class Publisher10(PublisherCore):
         octets = len(head) + size + (5 if size < 256 else 8)
         number = session.sent(self, self._number())
         self.sent += 1
-        if octets + TRANSFER_OVERHEAD > self.connection.frame_max:
-            self._put_frames(session, link, number, head, body)
+        if octets + TRANSFER_OVERHEAD > self.connection.frame_max or self.transaction is not None:
+            content = b"".join((head, b"\x00\x53\x75\xb0", len(body).to_bytes(4, "big"), body))
+            self._put_frames(session, link, number, content)
             return
         out = self.engine.out
         session.window -= 1
@@ -265,10 +270,14 @@ class Publisher10(PublisherCore):
             return self.base + self.replay_at
         return self.base + len(self.pending)
 
-    def _put_frames(self, session: Session, link: PublisherLink, number: i64, head: bytes, body: bytes) -> None:
-        """Write a delivery of several frames."""
+    def _put_frames(self, session: Session, link: PublisherLink, number: i64, content: bytes) -> None:
+        """Write a delivery of several frames, or in a transaction."""
         out = self.engine.out
-        content = b"".join((head, b"\x00\x53\x75\xb0", len(body).to_bytes(4, "big"), body))
+        if self.transaction is not None:
+            tag = int(self.sent).to_bytes(8, "big")
+            fields = {"handle": link.handle, "delivery_id": int(number) & 0xFFFFFFFF, "delivery_tag": tag}
+            self.transaction.write_delivery(session, fields, content)
+            return
         step = self.connection.frame_max - TRANSFER_OVERHEAD
         at: i64 = 0
         n: i64 = len(content)

@@ -13,27 +13,31 @@ from penstock.client.engine.messages import MODIFIED, REJECTED, Delivery
 from penstock.client.engine.receiver import ReceiverCore
 from penstock.client.engine.terms import ReceiverTerms
 from penstock.client.engine.waits import Call, Steps
-from penstock.client.errors import LinkClosed
+from penstock.client.errors import LinkClosed, ReceiverClosed
 from penstock.content.properties import Properties
 from penstock.markers import override
 from penstock.wire.amqp10 import spec
-from penstock.wire.amqp10.composite import Composite, composite, encode
-from penstock.wire.amqp10.disposition import ACCEPTED_STATE, RELEASED_STATE, write_disposition
+from penstock.wire.amqp10.composite import Composite, composite, decode_composite, encode
+from penstock.wire.amqp10.disposition import ACCEPTED_STATE, RELEASED_STATE, STATE_OCTETS_MAX, write_disposition
 from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
 from penstock.wire.amqp10.flow import Flow
 from penstock.wire.amqp10.format_codes import BINARY8, BINARY32, STRING8, STRING32, SYMBOL8, SYMBOL32
 from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.map_walk import text_at
 from penstock.wire.amqp10.neutral_properties import annotations_of, properties_of
+from penstock.wire.amqp10.neutral_values import to_amqp10
 from penstock.wire.amqp10.sections import SUBJECT, Sections, data_alone, joined_data, property_at
 from penstock.wire.amqp10.transfer import Transfer
-from penstock.wire.amqp10.values import Symbol, ulong
+from penstock.wire.amqp10.values import Described, Symbol, ulong
 
 if TYPE_CHECKING:
     from penstock.client.engine.amqp10.connection import Engine10
+    from penstock.client.engine.amqp10.transaction import Transaction10
 
-REASON_MAX: Final = 100
-"""Most letters of a reason for which a disposition has room."""
+REASON_MAX: Final = 255
+"""Most letters of a reason; the broker keeps no more."""
+SELECTOR: Final = "apache.org:selector-filter:string"
+"""Filter of a source: a selector of JMS."""
 _NO_HEAD: Final = b"\x00\x53\x75\xa0\x00"
 """Message whose only section is the body, without the octets of that."""
 SETTLED: Final = 1
@@ -67,7 +71,7 @@ class ReceiverLink(Link):
 
     @override
     def on_detach(self, code: str, text: str) -> None:
-        self.receiver.end(LinkClosed(code or None, text))
+        self.receiver.end(ReceiverClosed(code or None, text))
 
 
 class Receiver10(ReceiverCore):
@@ -76,6 +80,9 @@ class Receiver10(ReceiverCore):
     def __init__(self, engine: Engine10, terms: ReceiverTerms, number: int) -> None:
         super().__init__(engine, terms)
         self.connection = engine
+        self.annotates = True
+        self.transaction: Transaction10 | None = None
+        """Its transaction, with what the protocol knows of it."""
         self.name = terms.name or f"receiver-{number}"
         self.link: ReceiverLink | None = None
         self.received: i64 = 0
@@ -102,6 +109,13 @@ class Receiver10(ReceiverCore):
         self.received = 0
         self.credit = 0
         self.parts = []
+        source: dict[str, object] = {
+            "distribution_mode": "copy" if self.terms.browses else "move",
+            "capabilities": [] if ARTEMIS_QUEUE in self.terms.queue else ["queue"],
+        }
+        if self.terms.selector:
+            selector = Described(Symbol(SELECTOR), self.terms.selector)
+            source["filter"] = {Symbol(SELECTOR): selector}
         properties: dict[object, object] = {}
         if self.terms.window_bytes > 0 and self.engine.is_penstock():
             properties[Symbol("consumerWindowSize")] = ulong(self.terms.window_bytes)
@@ -110,12 +124,7 @@ class Receiver10(ReceiverCore):
         link.attach(
             snd_settle_mode=0,
             rcv_settle_mode=0,
-            source=composite(
-                spec.SOURCE,
-                address=address_of(self.terms.queue, self.engine.server),
-                distribution_mode="move",
-                capabilities=[] if ARTEMIS_QUEUE in self.terms.queue else ["queue"],
-            ),
+            source=composite(spec.SOURCE, address=address_of(self.terms.queue, self.engine.server), **source),
             target=composite(spec.TARGET, address=self.connection.terms.container),
             properties=properties,
         )
@@ -123,7 +132,7 @@ class Receiver10(ReceiverCore):
     def on_attach(self, attach: Composite) -> None:
         """Take the broker's attach."""
         self.received = attach.number("initial_delivery_count", 0)
-        if attach.number("snd_settle_mode") == SETTLED:
+        if attach.number("snd_settle_mode") == SETTLED and not self.terms.browses:
             self.detach()
             text = "sends its messages without waiting for their outcome, so that a crash would lose them"
             self.end(LinkClosed("amqp:not-implemented", f"the address {self.terms.queue} {text}"))
@@ -145,8 +154,9 @@ class Receiver10(ReceiverCore):
             self.credit = self.prefetch - unsettled
             link.session.write_flow(link, self.received, self.credit, ABSENT, False)
 
-    def _settled(self) -> None:
-        """Give credit again if what was settled leaves room for half of the prefetch."""
+    @override
+    def make_room(self) -> None:
+        # Credit comes again when what was settled leaves room for half of the prefetch.
         room = self.prefetch - self.unsettled_count - len(self.ready) - self.credit
         if room >= (self.prefetch + 1) // 2 and self.is_attached and not self.pulls and not self.is_draining:
             self._top_up()
@@ -236,22 +246,25 @@ class Receiver10(ReceiverCore):
             self.parts = []
             self.partial_id = ABSENT
         if not transfer.aborted:
+            is_settled = transfer.settled == 1
             before = self.before
             stop = start + len(before)
             at: i64 = 0
             if stop < end and data[start:stop] == before:
                 at = data_alone(data, stop, end)
             if at > 0:
-                self.arrived(Delivery(self, number, self.engine.epoch, data[at:end], before or _NO_HEAD, b""))
+                found = Delivery(self, number, self.engine.epoch, data[at:end], before or _NO_HEAD, b"")
+                found.is_settled = is_settled
+                self.arrived(found)
             else:
-                self._arrived(number, data[start:end])
+                self._arrived(number, data[start:end], is_settled)
         if self.stopping is not None:
             if self.credit == 0:
                 self._stopped()
         elif self.pulls and self.line and not self.is_draining:
             self.pull()
 
-    def _arrived(self, number: i64, payload: bytes) -> None:
+    def _arrived(self, number: i64, payload: bytes, is_settled: bool) -> None:
         """Take a message that is whole; one that is none, also with RabbitMQ's mistakes corrected, ends the link."""
         sections = self.sections
         try:
@@ -268,7 +281,9 @@ class Receiver10(ReceiverCore):
         body = joined_data(payload, sections) if sections.body_code == spec.DATA else other_body(payload, sections)
         if data_alone(payload, sections.body_at, len(payload)) > 0:
             self.before = payload[: sections.body_at]
-        self.arrived(Delivery(self, number, self.engine.epoch, body, payload, b""))
+        found = Delivery(self, number, self.engine.epoch, body, payload, b"")
+        found.is_settled = is_settled
+        self.arrived(found)
 
     @override
     def extends(self, tag: i64) -> bool:
@@ -283,11 +298,12 @@ class Receiver10(ReceiverCore):
         link = self.link
         if link is not None:
             first, last = self.first_accepted, self.last_accepted
-            write_disposition(self.engine.out, link.session.channel, True, first, last, True, ACCEPTED_STATE)
-            self._settled()
+            state = ACCEPTED_STATE if self.transaction is None else self.transaction.state_of(ACCEPTED_STATE)
+            write_disposition(self.engine.out, link.session.channel, True, first, last, True, state)
+            self.make_room()
 
     @override
-    def write_outcome(self, tag: i64, outcome: i64, reason: str) -> None:
+    def write_outcome(self, tag: i64, outcome: i64, reason: str, annotations: dict[str, object] | None) -> None:
         link = self.link
         if link is None:
             return
@@ -296,9 +312,21 @@ class Receiver10(ReceiverCore):
             error = composite(spec.ERROR, condition="penstock:rejected", description=reason[:REASON_MAX])
             state = encode(spec.REJECTED, error=error) if reason else encode(spec.REJECTED)
         elif outcome == MODIFIED:
-            state = encode(spec.MODIFIED, delivery_failed=True, undeliverable_here=bool(reason) or None)
-        write_disposition(self.engine.out, link.session.channel, True, tag, tag, True, state)
-        self._settled()
+            added = {Symbol(name): to_amqp10(value) for name, value in (annotations or {}).items()} or None
+            state = encode(
+                spec.MODIFIED,
+                delivery_failed=True,
+                undeliverable_here=bool(reason) or None,
+                message_annotations=added,
+            )
+        if self.transaction is not None:
+            state = self.transaction.state_of(state)
+        if len(state) <= STATE_OCTETS_MAX:
+            write_disposition(self.engine.out, link.session.channel, True, tag, tag, True, state)
+        else:
+            found = decode_composite(state, 0, len(state))[0]
+            link.session.put(spec.DISPOSITION, role=True, first=int(tag) & 0xFFFFFFFF, settled=True, state=found)
+        self.make_room()
 
     @override
     def detach(self) -> None:

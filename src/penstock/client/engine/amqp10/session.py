@@ -20,6 +20,8 @@ from penstock.wire.amqp10.transfer import Transfer
 
 if TYPE_CHECKING:
     from penstock.client.engine.amqp10.connection import Engine10
+    from penstock.client.engine.amqp10.transaction import Transaction10
+    from penstock.client.engine.waits import Call
 
 INCOMING_WINDOW: Final = 1 << 30
 """Transfer frames that the broker may send: link credit bounds them."""
@@ -97,6 +99,8 @@ class Session:
         """Transfer frames that the broker takes."""
         self.next_incoming: i64 = 0
         self.runs: list[SentRun] = []
+        self.requests: dict[int, tuple[Call, Transaction10]] = {}
+        """Requests to a coordinator that have no answer, by delivery-id."""
 
     def add(self, link: Link) -> int:
         """Take a link in; return its handle."""
@@ -170,21 +174,36 @@ class Session:
             return
         first = self.next_id + serial_distance(self.next_id & 0xFFFFFFFF, disposition.first)
         last = self.next_id + serial_distance(self.next_id & 0xFFFFFFFF, disposition.last)
-        code = disposition.state_code
+        code, state = disposition.state_code, disposition.state
         if code == ABSENT and not disposition.settled:
             return
+        if self.requests:
+            self._answer(first, last, disposition)
+        inner = state.inner("outcome") if code == spec.TRANSACTIONAL_STATE and isinstance(state, Composite) else None
+        if inner is not None:
+            if inner.code == spec.ACCEPTED:
+                return  # The commit has the outcome.
+            code, state = inner.code, inner
         outcome: i64 = CONFIRMED if code == spec.ACCEPTED else REFUSED
-        reason = "" if outcome == CONFIRMED else reason_of(code, disposition.state)
+        reason = "" if outcome == CONFIRMED else reason_of(code, state)
         for run in list(self.runs):
             start = max(first, run.first)
             stop = min(last, run.first + run.count - 1)
             if start <= stop:
                 number = run.number + start - run.first
+                if code == spec.RELEASED:
+                    run.publisher.returned_count += int(stop - start + 1)
                 run.publisher.settle(number, number + stop - start, outcome, reason)
         if not disposition.settled:
             self.put(
                 spec.DISPOSITION, role=False, first=disposition.first, last=disposition.last, settled=True
             )  # The broker waits for it.
+
+    def _answer(self, first: i64, last: i64, disposition: Disposition) -> None:
+        """Answer the requests to a coordinator that are among these deliveries."""
+        for number in [each for each in self.requests if first <= each <= last]:
+            call, transaction = self.requests.pop(number)
+            transaction.answered_by(call, disposition)
 
     def on_flow(self, flow: Flow) -> None:
         """Take the broker's windows."""

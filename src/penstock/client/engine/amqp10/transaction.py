@@ -1,0 +1,181 @@
+"""Transaction of AMQP 1.0: a link to the coordinator (part 4), and publishers and receivers that name its id."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from mypy_extensions import i64
+from typing_extensions import override
+
+from penstock.client.engine.amqp10.publisher import Publisher10
+from penstock.client.engine.amqp10.receiver import Receiver10
+from penstock.client.engine.amqp10.session import Link, Session, reason_of
+from penstock.client.engine.failures import CommitRefused, TransactionAborted
+from penstock.client.engine.publisher import PublisherCore
+from penstock.client.engine.receiver import ReceiverCore
+from penstock.client.engine.terms import PublisherTerms, ReceiverTerms
+from penstock.client.engine.transaction import TransactionCore
+from penstock.client.engine.waits import Call
+from penstock.wire.amqp10 import spec
+from penstock.wire.amqp10.composite import Composite, composite, decode_composite, encode
+from penstock.wire.amqp10.disposition import Disposition
+from penstock.wire.amqp10.field_cursor import ABSENT
+from penstock.wire.amqp10.flow import Flow
+from penstock.wire.amqp10.frames import frame
+from penstock.wire.amqp10.serial import serial_distance
+from penstock.wire.amqp10.transfer import TRANSFER_OVERHEAD
+
+if TYPE_CHECKING:
+    from penstock.client.engine.amqp10.connection import Engine10
+
+COMMIT_RETRY: Final = "penstock:commit-retry"
+"""Capability of a coordinator link whose transactions stay open when their commit is refused."""
+RETRIABLE: Final = "amqp:resource-limit-exceeded"
+"""Condition of such a refusal."""
+STATE_OCTETS: Final = 64
+"""Most octets of the state of a transfer, with an id of 32 octets (section 4.5.2)."""
+_VALUE: Final = b"\x00\x53\x77"
+"""Descriptor of an amqp-value section."""
+
+
+class CoordinatorLink(Link):
+    """Link on which transactions are declared and discharged."""
+
+    def __init__(self, session: Session, name: str, transaction: Transaction10) -> None:
+        super().__init__(session, name, False)
+        self.transaction = transaction
+        self.sent: i64 = 0
+        self.credit: i64 = 0
+        self.waiting: list[tuple[bytes, Call]] = []
+
+    def request(self, body: bytes, call: Call) -> Call:
+        """Send a request as soon as there is credit; `call` gets the state of its delivery as a value."""
+        self.waiting.append((body, call))
+        self.send()
+        return call
+
+    def send(self) -> None:
+        """Send the requests for which there is credit."""
+        session = self.session
+        while self.waiting and self.credit > 0 and session.window > 0:
+            body, call = self.waiting.pop(0)
+            number = session.next_id
+            session.next_id += 1
+            session.requests[int(number)] = (call, self.transaction)
+            tag = int(self.sent).to_bytes(8, "big")
+            head = encode(
+                spec.TRANSFER, handle=self.handle, delivery_id=int(number) & 0xFFFFFFFF, delivery_tag=tag, settled=False
+            )
+            session.engine.out.write(frame(int(session.channel), head + _VALUE + body))
+            session.window -= 1
+            session.next_transfer += 1
+            self.sent += 1
+            self.credit -= 1
+            session.engine.wake_output()
+
+    @override
+    def on_flow(self, flow: Flow) -> None:
+        if flow.link_credit != ABSENT:
+            count = flow.delivery_count if flow.delivery_count != ABSENT else 0
+            self.credit = serial_distance(self.sent & 0xFFFFFFFF, count + flow.link_credit & 0xFFFFFFFF)
+        self.send()
+
+    @override
+    def on_detach(self, code: str, text: str) -> None:
+        self.transaction.fail(text)
+
+
+class Transaction10(TransactionCore):
+    """Transaction with a coordinator link of its own."""
+
+    def __init__(self, engine: Engine10, notify_period: float) -> None:
+        super().__init__(engine, notify_period)
+        self.connection = engine
+        self.link: CoordinatorLink | None = None
+        self.id: bytes = b""
+        """Id that the coordinator has given it."""
+
+    @override
+    def begin(self) -> Call:
+        link = self.link
+        if link is None:
+            engine = self.connection
+            engine.links_made += 1
+            link = self.link = CoordinatorLink(engine.session(), f"transaction-{engine.links_made}", self)
+            link.attach(
+                snd_settle_mode=0,
+                rcv_settle_mode=0,
+                source=composite(spec.SOURCE, address=engine.terms.container),
+                target=composite(spec.COORDINATOR, capabilities=["amqp:local-transactions"]),
+                desired_capabilities=[COMMIT_RETRY],
+            )
+        return link.request(encode(spec.DECLARE), Call("the declaration of a transaction"))
+
+    @override
+    def discharge(self, commits: bool) -> Call:
+        link = self.link
+        assert link is not None
+        body = encode(spec.DISCHARGE, txn_id=self.id, fail=not commits)
+        return link.request(body, Call("the commit" if commits else "the rollback"))
+
+    @override
+    def new_publisher(self, terms: PublisherTerms) -> PublisherCore:
+        self.connection.links_made += 1
+        found = Publisher10(self.connection, terms, self.connection.links_made)
+        found.unit = self
+        found.transaction = self
+        found.attach()
+        return found
+
+    @override
+    def new_receiver(self, terms: ReceiverTerms) -> ReceiverCore:
+        self.connection.links_made += 1
+        found = Receiver10(self.connection, terms, self.connection.links_made)
+        found.unit = self
+        found.transaction = self
+        found.attach()
+        return found
+
+    @override
+    def detach(self) -> None:
+        for publisher in self.publishers:
+            publisher.detach()
+        for receiver in self.receivers:
+            receiver.detach()
+        if self.link is not None:
+            self.link.detach()
+
+    def answered_by(self, call: Call, disposition: Disposition) -> None:
+        """Take the state of the delivery of a request."""
+        state = disposition.state
+        if disposition.state_code == spec.DECLARED and isinstance(state, Composite):
+            self.id = state.octets("txn_id")
+            self.engine.finish(call)
+        elif disposition.state_code == spec.ACCEPTED:
+            self.engine.finish(call)
+        else:
+            reason = reason_of(disposition.state_code, state)
+            error = state.inner("error") if isinstance(state, Composite) else None
+            is_open = error is not None and error.text("condition") == RETRIABLE
+            self.engine.finish(call, CommitRefused(reason) if is_open else TransactionAborted(reason))
+
+    # Messages
+
+    def _state(self, outcome: Composite | None) -> Composite:
+        return composite(spec.TRANSACTIONAL_STATE, txn_id=self.id, outcome=outcome)
+
+    def state_of(self, outcome: bytes) -> bytes:
+        """Return an outcome as the state of a delivery that is settled in it."""
+        state = self._state(decode_composite(outcome, 0, len(outcome))[0])
+        return encode(state.code, **state.fields)
+
+    def write_delivery(self, session: Session, fields: dict[str, Any], content: bytes) -> None:
+        """Write a delivery in it, of one frame or more; `fields` are those of its first transfer."""
+        step = int(self.connection.frame_max) - TRANSFER_OVERHEAD - STATE_OCTETS
+        fields = {**fields, "message_format": 0, "settled": False, "state": self._state(None)}
+        for start in range(0, len(content), step):
+            head = encode(spec.TRANSFER, more=start + step < len(content), **fields)
+            self.engine.out.write(frame(int(session.channel), head + content[start : start + step]))
+            session.window -= 1
+            session.next_transfer += 1
+            fields = {"handle": fields["handle"]}

@@ -1,0 +1,245 @@
+"""Transaction of the client: messages and settlements that are done together at the commit, or not at all.
+
+Theory of operation. A transaction has publishers and receivers of its own, for AMQP 0-9-1 makes whole channels
+transactional. Their messages stay without an outcome until the commit, which gives it to all of them; so they have no
+window, and none is sent again: a lost connection rolls back. A message that finds no room until its time-out was not
+sent, and the transaction is as before. After a commit the next one begins; after a rollback the links are closed, and
+what was received and not committed returns to its queue.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+
+from penstock.client.engine.connection import OPEN, Engine
+from penstock.client.engine.events import WARNING, Event
+from penstock.client.engine.failures import CommitRefused, TransactionAborted, TransactionInDoubt
+from penstock.client.engine.receipt import CONFIRMED, REFUSED, UNKNOWN
+from penstock.client.engine.room import UNLIMITED
+from penstock.client.engine.terms import PublisherTerms, ReceiverTerms
+from penstock.client.engine.waits import Call, Steps
+from penstock.client.errors import ChannelClosed, ClientError, LinkClosed
+from penstock.flow.timers import NEVER
+
+if TYPE_CHECKING:
+    from penstock.client.engine.publisher import PublisherCore
+    from penstock.client.engine.receiver import ReceiverCore
+
+ROLLBACK_WITHIN: Final = 5.0
+"""Seconds that the answer to a rollback is waited for; closing the links rolls back as well."""
+
+
+class TransactionCore:
+    """Transaction of one protocol, which begins and ends it at the broker."""
+
+    def __init__(self, engine: Engine, notify_period: float) -> None:
+        self.engine = engine
+        self.notify_period: float = notify_period
+        """Seconds between two warnings while a commit waits."""
+        self.epoch: i64 = engine.epoch
+        self.publishers: list[PublisherCore] = []
+        self.receivers: list[ReceiverCore] = []
+        self.is_committing: bool = False
+        self.is_given_up: bool = False
+        """True once the program has rolled it back."""
+        self.error: ClientError | None = None
+        """Reason for its end; None before it."""
+
+    # What a protocol does
+
+    def begin(self) -> Call:
+        """Begin the first transaction, or the next one; the call is done when messages may follow."""
+        raise NotImplementedError
+
+    def discharge(self, commits: bool) -> Call:
+        """Commit or roll back; the call has `CommitRefused`, `TransactionAborted` or `ChannelClosed` as its error."""
+        raise NotImplementedError
+
+    def new_publisher(self, terms: PublisherTerms) -> PublisherCore:
+        """Return a publisher of the protocol with its messages in this transaction, attached."""
+        raise NotImplementedError
+
+    def new_receiver(self, terms: ReceiverTerms) -> ReceiverCore:
+        """Return a receiver of the protocol with its settlements in this transaction, attached."""
+        raise NotImplementedError
+
+    def detach(self) -> None:
+        """Begin to close the channel or links; what is not committed is rolled back by that."""
+        raise NotImplementedError
+
+    # Links
+
+    def publisher(self, terms: PublisherTerms) -> PublisherCore:
+        """Return a new publisher. Its window has no bounds: the broker bounds the transaction."""
+        self.check()
+        found = self.new_publisher(terms._replace(window=UNLIMITED, window_bytes=-1))
+        self.publishers.append(found)
+        self.engine.publishers.append(found)
+        return found
+
+    def receiver(self, terms: ReceiverTerms) -> ReceiverCore:
+        """Return a new receiver."""
+        self.check()
+        found = self.new_receiver(terms)
+        self.receivers.append(found)
+        self.engine.receivers.append(found)
+        return found
+
+    # Beginning and end
+
+    def is_over(self) -> bool:
+        """Return whether it has ended, perhaps with its connection."""
+        if self.error is None and (self.epoch != self.engine.epoch or self.engine.phase != OPEN):
+            self.lost()
+        return self.error is not None
+
+    def check(self) -> None:
+        """Raise the reason for its end."""
+        if self.is_over() and self.error is not None:
+            raise self.error
+
+    def outcome(self) -> i64:
+        """Return what has become of its messages, once it is over."""
+        return UNKNOWN if isinstance(self.error, TransactionInDoubt) else REFUSED
+
+    def lost(self) -> ClientError:
+        """End it with the connection: it is rolled back, or in doubt during its commit. Returns the reason."""
+        if self.error is None:
+            text = f"the connection was lost: {self.engine.lost_reason or 'it is closed'}"
+            self.error = TransactionInDoubt(text) if self.is_committing else TransactionAborted(text)
+        return self.error
+
+    def fail(self, reason: str) -> None:
+        """End it, because the broker has closed its channel or link."""
+        self.end(TransactionAborted(reason))
+
+    def end(self, error: ClientError) -> None:
+        """End it and its links; what has no outcome was rolled back, or is unknown during a commit."""
+        if self.error is None:
+            self.error = error
+        self.settle(self.outcome(), str(self.error))
+        for publisher in self.publishers:
+            if publisher.error is None:
+                publisher.end(self.error, str(self.error))
+        for receiver in self.receivers:
+            if receiver.error is None:
+                receiver.ready.clear()
+                receiver.end(self.error)
+
+    def settle(self, outcome: i64, reason: str) -> None:
+        """Give all messages an outcome; those that were returned keep theirs."""
+        for publisher in self.publishers:
+            publisher.settle_all(outcome, reason)
+
+    def _flush(self) -> None:
+        """Write the settlements that were put together: they belong to this transaction."""
+        for receiver in self.receivers:
+            receiver.flush()
+
+    def answered(self, call: Call, limit: float) -> Steps[bool]:
+        """Wait for the answer to a request; return whether there is one. Raises its error, or the connection's."""
+        engine = self.engine
+        engine.calls.append(call)
+        engine.wake_output()
+        began = engine.now
+        try:
+            while True:
+                left = began + limit - engine.now
+                if (yield from engine.until(call, min(left, self.notify_period))):
+                    return True
+                passed = engine.now - began
+                if passed >= limit:
+                    return False
+                call.done = call.expired = False
+                text = f"Commit delayed by {passed:.3g}s due to broker enforced flow control"
+                reason = f": {engine.blocked_reason}" if engine.blocked_reason else ""
+                engine.events.append(Event(WARNING, "", text + reason))
+        finally:
+            if call in self.engine.calls:
+                self.engine.calls.remove(call)
+
+    def beginning(self) -> Steps[None]:
+        """Begin it, and wait until the broker has; raises its refusal."""
+        self.check()
+        if not (yield from self.answered(self.begin(), self.engine.terms.call_timeout)):
+            self.close(TransactionAborted(f"no answer to its begin within {self.engine.terms.call_timeout:g} s"))
+        self.check()
+
+    def close(self, error: ClientError) -> None:
+        """End it, and close its links."""
+        self.end(error)
+        if self.epoch == self.engine.epoch and self.engine.phase == OPEN:
+            self.detach()
+            self.engine.wake_output()
+
+    def committing(self, timeout: float | None = None) -> Steps[None]:
+        """Commit, and wait for the answer at most `timeout` seconds (None: without a limit).
+
+        The broker answers at its hold deadline at the latest: a commit is held until there is room for all of it, and
+        the answer withheld while a gate is closed that it has passed.
+        Raises `CommitRefused`, after which it is open as before; `TransactionAborted`, and `TransactionInDoubt` if
+        there was no answer. After both it has ended, as after a cancellation.
+        """
+        self.check()
+        self._flush()
+        self.is_committing = True
+        limit = NEVER if timeout is None else timeout
+        in_doubt: ClientError | None = TransactionInDoubt("the call was cancelled")
+        try:
+            if (yield from self.answered(self.discharge(True), limit)):
+                in_doubt = None
+            else:
+                in_doubt = TransactionInDoubt(f"no answer came within {limit:g} s")
+        except CommitRefused:
+            in_doubt = None
+            raise
+        except (TransactionAborted, ChannelClosed) as error:
+            in_doubt = None
+            aborted = error if isinstance(error, TransactionAborted) else TransactionAborted(error.text)
+            self.end(aborted)
+            raise aborted from None
+        except ClientError as error:
+            in_doubt = TransactionInDoubt(str(error))
+        finally:
+            self.is_committing = False
+            if in_doubt is not None:
+                self.close(in_doubt)
+        if in_doubt is not None:
+            raise in_doubt
+        self.settle(CONFIRMED, "")
+
+    def committing_on(self, timeout: float | None = None) -> Steps[None]:
+        """Commit, and begin the next transaction with the same publishers and receivers."""
+        yield from self.committing(timeout)
+        yield from self.beginning()
+
+    def rolling_back(self) -> Steps[None]:
+        """Roll back, and close publishers and receivers; what they have received returns to its queue."""
+        if self.error is not None:
+            return
+        self.is_given_up = True
+        try:
+            self.check()
+            self._flush()
+            yield from self.answered(self.discharge(False), ROLLBACK_WITHIN)
+        except ClientError:
+            pass  # A lost connection and a closed channel roll back as well.
+        finally:
+            self.close(TransactionAborted("by this client"))
+
+    def closing(self, commits: bool, timeout: float | None = None) -> Steps[None]:
+        """Commit or roll back, and close publishers and receivers. Raises as `committing`, but for `CommitRefused`.
+
+        A commit that is refused at the end is rolled back.
+        """
+        if not commits or self.is_given_up:
+            yield from self.rolling_back()
+            return
+        try:
+            yield from self.committing(timeout)
+        except CommitRefused as refusal:
+            yield from self.rolling_back()
+            raise TransactionAborted(refusal.reason) from refusal
+        self.close(LinkClosed(None, "the transaction is committed, and over"))
