@@ -214,6 +214,16 @@ def test_job_has_the_time_of_its_share_however_few_units_it_counts() -> None:
     assert len(steps) == 20
 
 
+def test_time_before_a_turn_is_not_that_of_its_timers() -> None:
+    driver, machine = slow_driver()
+    machine.wall += 60.0
+    machine.used += 50.0
+    driver.begin(machine.wall)
+    driver.run_turn()
+    assert lines(driver) == []
+    assert driver.scheduler.entries.spent_s == 0.0
+
+
 def test_client_of_a_job_rests_after_it() -> None:
     driver, machine = slow_driver()
     client = Dialogue(driver)

@@ -170,9 +170,10 @@ class BrokerDriver(Node):
         With `looking` a slice of the jobs of onlookers follows. `Slices` runs them between two turns instead, when
         the output of the first one has been written.
         """
+        entries = self.scheduler.entries
+        entries.begin(self.broker.now)
         self.scheduler.run_jobs()
         more = self.broker.run(TURNS)
-        entries = self.scheduler.entries
         entries.end(TIMERS)
         if self.deliver():
             more = True
