@@ -48,9 +48,11 @@ def test_flow_prints_the_scorecard_of_the_experiments_that_are_asked_for(broker:
 
 def test_flow_plots_the_depth_of_eight_publishers(broker: BrokerProcess, tmp_path: Path) -> None:
     plot = tmp_path / "flow.svg"
-    words = ("bench", "flow", "--only", "greedy", "--for", "0.3", "--plot", str(plot))
-    penstock_command(*words, "--url", f"amqp://guest:guest@127.0.0.1:{broker.port}/")
-    assert ">depth, 1000 among 10</text>" in plot.read_text()
+    words = ("bench", "flow", "--only", "equal", "--only", "greedy", "--for", "0.3", "--plot", str(plot), "--json")
+    done = penstock_command(*words, "--url", f"amqp://guest:guest@127.0.0.1:{broker.port}/")
+    assert not any("course" in row for row in json.loads(done.stdout)["rows"])
+    for line in ("8 x 50", "8 x 1000", "1000 among 10"):
+        assert f">depth, {line}</text>" in plot.read_text()
 
 
 def test_queues_of_runs_are_deleted(broker: BrokerProcess) -> None:

@@ -70,6 +70,7 @@ class Card:
                         found = asyncio.run(run.pace(self._place, [window] * count, capacity, self._seconds))
                         orders.append(found["out_of_order"])
                         condition = f"{count} x {window}, {title}"
+                        self._keep_course(condition, count, capacity, found)
                         if capacity == KIB_64 and "starvation" in wanted:
                             yield self._cell("starvation", condition, found)
                         if count == 8 and "equal" in wanted:
