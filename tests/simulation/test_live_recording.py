@@ -25,10 +25,9 @@ ARGUMENTS = {"capacity-messages": 200, "stop-messages": 160, "resume-messages": 
 
 
 def publish(port: int) -> None:
-    connection = Connection(f"amqp://127.0.0.1:{port}")
-    channel = connection.channel()
-    confirms = channel.confirm_select()
-    with suppress(ConnectionClosed):
+    with suppress(ConnectionClosed), Connection(f"amqp://127.0.0.1:{port}") as connection:
+        channel = connection.channel()
+        confirms = channel.confirm_select()
         while True:
             connection.wait_for(lambda: confirms.outstanding <= WINDOW - 5, "room in the window", 600)
             for _ in range(5):
