@@ -136,6 +136,23 @@ def imports(place: Place) -> Act:
     return lambda: print(f"    status {place.http('POST', 'definitions', body)}")
 
 
+def policies(place: Place) -> Act:
+    """an import of 5,000 queues and 200 policies."""
+    rules = [
+        {
+            "name": f"p{n}",
+            "vhost": "/",
+            "pattern": f"^imported{n}.*$",
+            "priority": n,
+            "definition": {"max-length": n + 1},
+        }
+        for n in range(200)
+    ]
+    queues = [{"name": f"imported{number}", "vhost": "/", "durable": True} for number in range(5000)]
+    body = json.dumps({"policies": rules, "queues": queues}).encode()
+    return lambda: print(f"    status {place.http('POST', 'definitions', body)}")
+
+
 def bodies(place: Place) -> Act:
     """HTTP bodies of 15 MiB, 8 at a time."""
     body = b'{"properties": {}, "routing_key": "nobody", "payload_encoding": "string", "payload": "'
@@ -248,9 +265,9 @@ def hog(place: Place) -> Act:
 
 EXPERIMENTS: dict[str, Experiment] = {
     "copies": copies, "words": words, "rings": rings, "chain": chain, "settings": settings,
-    "large-request": large_request, "exports": exports, "gets": gets, "imports": imports, "bodies": bodies,
-    "bindings": bindings, "headers": by_headers, "signals": signals, "expiries": expiries, "consumers": consumers,
-    "hog": hog, **victim10.EXPERIMENTS,
+    "large-request": large_request, "exports": exports, "gets": gets, "imports": imports, "policies": policies,
+    "bodies": bodies, "bindings": bindings, "headers": by_headers, "signals": signals, "expiries": expiries,
+    "consumers": consumers, "hog": hog, **victim10.EXPERIMENTS,
 }  # fmt: skip
 
 

@@ -46,6 +46,15 @@ def test_flow_prints_the_scorecard_of_the_experiments_that_are_asked_for(broker:
     assert out.splitlines()[2].endswith("met")
 
 
+def test_flow_plots_the_depth_of_eight_publishers(broker: BrokerProcess, tmp_path: Path) -> None:
+    plot = tmp_path / "flow.svg"
+    words = ("bench", "flow", "--only", "equal", "--only", "greedy", "--for", "0.3", "--plot", str(plot), "--json")
+    done = penstock_command(*words, "--url", f"amqp://guest:guest@127.0.0.1:{broker.port}/")
+    assert not any("course" in row for row in json.loads(done.stdout)["rows"])
+    for line in ("8 x 50", "8 x 1000", "1000 among 10"):
+        assert f">depth, {line}</text>" in plot.read_text()
+
+
 def test_queues_of_runs_are_deleted(broker: BrokerProcess) -> None:
     run(broker, "bench", "throughput", *SHORT)
     assert "penstock-bench-" not in run(broker, "list", "queues")
@@ -68,7 +77,7 @@ def test_bad_input_is_one_sentence(broker: BrokerProcess, tmp_path: Path) -> Non
     )
     assert "amqp:// or amqps://" in refused("bench", "throughput", "--url", "http://127.0.0.1")
     assert "cannot read" in refused("bench", "--compare", str(tmp_path / "a"), str(tmp_path / "b"))
-    assert "no course to plot" in run(broker, "bench", "flow", "--plot", "x.svg", code=1)
+    assert "needs one of the experiments" in run(broker, "bench", "flow", "--only", "resume", "--plot", "x", code=1)
     assert "no-such-queue" in run(broker, "bench", "throughput", *SHORT, "--queue", "no-such-queue", code=1)
     assert "connect" in refused("bench", "latency", "--url", "amqp://127.0.0.1:1/")
 

@@ -16,8 +16,9 @@ def test_status_tells_how_full_queues_are_and_leaves_its_own_out(own_broker: Bro
     run(own_broker, "declare", "queue", "free", "capacity-bytes=none")
     run(own_broker, "publish", "orders", "one", "two")
     lines = run(own_broker, "status").splitlines()
-    assert "orders: 2 messages, 490 bytes of 9 messages and 1000 bytes (49 % full), gate open, " in "\n".join(lines)
-    free = "free: 0 messages, 0 bytes of no limit, gate open, 0 producers blocked, 0 consumers, in 0.0/s, out 0.0/s"
+    full = "orders: 2 messages, 490 bytes, of at most 9 messages and 1000 bytes (49 % full), gate open, "
+    assert any(line.startswith(full) for line in lines)
+    free = "free: 0 messages, 0 bytes, no limit, gate open, 0 producers blocked, 0 consumers, in 0.0/s, out 0.0/s"
     assert free in lines
     assert not any("amq.gen" in line or "more queue" in line for line in lines)
     answer = told(own_broker, "status")
@@ -108,7 +109,7 @@ def test_connections_of_an_operators_commands_are_logged_at_debug(tmp_path: Path
         run(broker, "users", "add", "ada", "--no-password")
         run(broker, "status")
         with Connection(broker.url):
-            assert "penstock-client" in broker.await_logged("CON-1001")[0]
+            assert "a test" in broker.await_logged("CON-1001")[0]
         assert len(broker.await_logged("CON-1002")) == 1
     with serving(tmp_path, "--log-level", "debug") as broker:
         run(broker, "status")

@@ -50,7 +50,9 @@ def test_tables_are_for_people_and_leave_the_asker_out(broker: BrokerProcess, na
     with Connection(broker.url) as connection:
         connection.channel().consume(name)
         assert [each["queue"]["name"] for each in listed(broker, "consumers")] == [name]
-        assert "penstock-cli" in run(broker, "list", "connections")
+        shown = run(broker, "list", "connections")
+        assert "a test" in shown
+        assert "penstock-cli" not in shown
         assert len(listed(broker, "channels")) == len(listed(broker, "connections")) == 1
 
 

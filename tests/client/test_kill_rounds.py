@@ -9,9 +9,14 @@ import asyncio
 import random
 import signal
 import threading
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
+import pytest
+
 import penstock
+from bench.processes import free_port
 from tests.client.conversations import both_protocols, url_of
 from tests.support.brokers import BrokerProcess, serving, some_name
 from tests.support.postgres import cluster, needs_postgres
@@ -22,28 +27,37 @@ QUICK = {"reconnect_delay": "0.01", "reconnect_delay_max": "0.05"}
 
 
 class Killed:
-    """A broker with a store that is killed at one message, and started again on the same port."""
+    """A broker with a store that is killed at one message, and started again on the same port.
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    With `has_standby` another one waits on a port of its own, and takes over.
+    """
+
+    def __init__(self, folder: Path, *options: str, has_standby: bool = False) -> None:
         self.folder = folder
         self.options = options or ("--data", str(folder / "data"))
+        self.has_standby = has_standby
 
     async def run(self, protocol: str, seed: int) -> list[int]:
         """Send all messages, with a kill at the confirm of a random one; return the numbers that are in the queue."""
         chance = random.Random(seed)
         at, after = chance.randrange(MESSAGES // 2), chance.uniform(0.0, 0.02)
-        with serving(self.folder, *self.options) as broker:
-            url = url_of(broker.url, protocol, **QUICK)
-            connection = await penstock.connect(url)
+        with serving(self.folder, *self.options) as broker, ExitStack() as stack:
+            port, options = broker.port, self.options
+            if self.has_standby:
+                port, options = free_port(), (*options, "--standby")
+            begin = partial(stack.enter_context, serving(self.folder, *options, listen=(f"127.0.0.1:{port}",)))
+            taking_over = asyncio.create_task(asyncio.to_thread(begin)) if self.has_standby else None
+            hosts = ",".join(f"127.0.0.1:{each}" for each in dict.fromkeys((broker.port, port)))
+            connection = await penstock.connect(url_of(f"amqp://guest:guest@{hosts}/", protocol, **QUICK))
             await connection.declare_queue("orders")
             publisher = connection.publisher("orders", window=WINDOW)
             sending = asyncio.create_task(self.send(publisher, broker, at, after))
             await asyncio.to_thread(broker.process.wait)
-            with serving(self.folder, *self.options, listen=(f"127.0.0.1:{broker.port}",)) as again:
-                receipts = await sending
-                assert {receipt.state for receipt in receipts} == {"confirmed"}
-                await connection.close()
-                return await self.left(again, protocol)
+            again = await (taking_over or asyncio.to_thread(begin))
+            receipts = await sending
+            assert {receipt.state for receipt in receipts} == {"confirmed"}
+            await connection.close()
+            return await self.left(again, protocol)
 
     async def send(
         self, publisher: penstock.Publisher, broker: BrokerProcess, at: int, after: float
@@ -81,12 +95,13 @@ async def test_messages_around_a_kill_are_there_once_and_in_order(
 
 
 @needs_postgres
+@pytest.mark.parametrize("has_standby", [False, True], ids=["restart", "standby"])
 @both_protocols
 async def test_messages_around_a_kill_are_in_postgresql_once_and_in_order(
-    tmp_path: Path, protocol: str, kill_rounds: int
+    tmp_path: Path, protocol: str, has_standby: bool, kill_rounds: int
 ) -> None:
     with cluster() as server:
         for round in range(kill_rounds):
             store = server.url(schema=some_name("store"))
-            found = await Killed(tmp_path, "--store", store).run(protocol, round)
+            found = await Killed(tmp_path, "--store", store, has_standby=has_standby).run(protocol, round)
             assert found == list(range(MESSAGES)), f"round {round}"

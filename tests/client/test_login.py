@@ -81,6 +81,14 @@ async def test_scram_login(broker_url: str, is_async: bool) -> None:
 
 
 @both_shells
+async def test_scram_login_over_tls(tls_broker: BrokerProcess, authority: Authority, is_async: bool) -> None:
+    options = {"cacertfile": authority.ca, "mechanism": "SCRAM-SHA-256"}
+    await first_message(tls_url(tls_broker, "amqp10", "ada:lovelace", **options), is_async)
+    with pytest.raises(penstock.LoginRefused):
+        await first_message(tls_url(tls_broker, "amqp10", "ada:byron", **options), is_async)
+
+
+@both_shells
 @both_protocols
 async def test_wrong_password_is_refused_once(broker_url: str, protocol: str, is_async: bool) -> None:
     url = url_of(with_login(broker_url, "guest:wrong"), protocol)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.core.vhost import ROUTE_WORK
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import ASKING_SHARE, LOOKING_SHARE, SHARE, TURN, Steps
@@ -23,6 +24,16 @@ def test_thousand_declarations_in_one_read_are_acted_on_share_by_share() -> None
         turns += 1
     assert len(queues) == 1000
     assert turns >= 1
+
+
+def test_publishes_by_thousands_of_routing_keys_in_one_read_are_acted_on_share_by_share() -> None:
+    driver = make_driver()
+    hog = Dialogue(driver)
+    driver.scheduler.receive(hog.connection, b"".join(publish(f"k{number}", b"") for number in range(3000)))
+    assert 0 < driver.broker.unroutable <= SHARE // ROUTE_WORK + 1
+    while hog.connection.input_paused:
+        turn(driver)
+    assert driver.broker.unroutable == 3000
 
 
 def test_publish_overtakes_what_waits_of_another_connection() -> None:

@@ -314,11 +314,13 @@ def test_broker_that_is_killed_during_a_promotion_has_the_whole_batch_or_nothing
         eventually(lambda: watching.queue_declare("kept", passive=True)[1] >= total // 2, "rows in the queue")
         broker.process.kill()
         broker.process.wait()
+        promoter.control.close()
     with serving(tmp_path, *data) as broker, Connection(broker.url) as connection:
         channel = connection.channel()
         assert channel.queue_declare("kept", passive=True)[1] in (0, total)
-        again = Promoter(connect(broker.url, protocol="amqp091"), total)
-        assert again.control.answer(again.commit()) == {"promoted": True}
+        with connect(broker.url, protocol="amqp091") as control:
+            again = Promoter(control, total)
+            assert control.answer(again.commit()) == {"promoted": True}
         assert channel.queue_declare("kept", passive=True)[1] == total
         got = [channel.get("kept", no_ack=True) for _ in range(3)]
         assert [None if each is None else bytes(each.body) for each in got] == [b"000000", b"000001", b"000002"]

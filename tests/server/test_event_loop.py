@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from pamqp import commands
 
 from penstock.flow.chores import Chore
 from penstock.flow.timers import TimerHandler
+from penstock.log_ids import LOG_CROWDED
+from penstock.protocols.common.log_line import LogLine
 from penstock.server.event_loop import EventLoop, stepped
 from penstock.server.transport import Transport
 from penstock.server.turn_loop import TurnLoop
@@ -138,3 +141,40 @@ def test_answer_is_written_before_the_input_of_others_that_waits_is_handled() ->
             assert await seen.notes.get() == before
 
     simulate(1, ask)
+
+
+class Counting(logging.Handler):
+    """A handler that counts the records."""
+
+    count = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.count += 1
+
+
+def test_thousand_log_lines_of_one_turn_are_handed_over_some_at_a_time() -> None:
+    counting = Counting()
+
+    async def tell(loop: SimLoop) -> None:
+        world = World(loop)
+        steps: list[int] = []
+        before = counting.count
+
+        def look() -> None:
+            nonlocal before
+            steps.append(counting.count - before)
+            before = counting.count
+
+        loop.after_pass = look
+        for number in range(1000):
+            world.driver.log(LogLine(f"line {number}", {"id": LOG_CROWDED}))
+        world.event_loop.schedule()
+        await world.settled()
+        assert sum(steps) == 1000
+        assert max(steps) == 100
+
+    logging.getLogger("penstock").addHandler(counting)
+    try:
+        simulate(1, tell)
+    finally:
+        logging.getLogger("penstock").removeHandler(counting)

@@ -121,6 +121,11 @@ def test_a_socket_is_read_in_pulses_while_its_hold_budget_is_used_up_and_wholly_
         for _ in range(12):
             client.publish("orders", bytes(1000))
         await world.settled()
+        assert client.blocked
+        assert held.reads is ReadState.READING, "it may finish what it is sending when it is told"
+        for _ in range(3):
+            client.publish("orders", bytes(1000))
+        await world.settled()
         assert held.connection is not None
         assert held.connection.may_pause()
         seen = {held.reads}

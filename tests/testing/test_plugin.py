@@ -17,6 +17,23 @@ PLUGIN = ("-p", "no:penstock", "-p", "penstock.testing.plugin", "-p", "no:cachep
 """The plugin by its module, whether it is installed or not."""
 
 CLIENTS = {
+    "penstock": """
+        import pytest
+        import penstock
+        from penstock.testing import assert_depth, assert_held
+
+        async def test_asyncio(penstock_connection, penstock_full_queue):
+            async with penstock_connection as connection:
+                publisher = connection.publisher("full", window=1)
+                with pytest.raises((penstock.FlowControlTimeout, penstock.ConfirmTimeout)):
+                    await publisher.send(b"3", timeout=0.1)
+                assert penstock_full_queue.depth == 2
+
+        def test_blocking(penstock_sync_connection, penstock_broker):
+            penstock_sync_connection.declare_queue("orders")
+            penstock_sync_connection.publisher("orders").send(b"1")
+            assert_depth(penstock_broker.queue("orders"), 1)
+    """,
     "pika": """
         import contextlib
         import pika
@@ -79,7 +96,7 @@ CLIENTS = {
 def test_client_works_against_the_fixtures(pytester: pytest.Pytester, client: str) -> None:
     pytest.importorskip(client)
     pytester.makepyfile(CLIENTS[client])
-    pytester.runpytest_inprocess(*PLUGIN).assert_outcomes(passed=1)
+    pytester.runpytest_inprocess(*PLUGIN).assert_outcomes(passed=CLIENTS[client].count(" test_"))
 
 
 def test_entry_point_of_pytest_is_the_plugin() -> None:

@@ -24,6 +24,8 @@ KIB_64: Final = 64 * 1024
 RATE: Final = 2000.0
 """Messages a second of the consumer that is slower than its publishers."""
 QUIET_S: Final = 0.5
+SAMPLE_S: Final = 0.005
+"""Seconds between two points of a course."""
 STEP_S: Final = 0.012
 """Seconds between two acknowledgements of `resume`, so that a confirmation belongs to the one before it."""
 Found = dict[str, Any]
@@ -118,7 +120,10 @@ async def pace(place: Place, windows: list[int], capacity: int, seconds: float) 
         crossings = await stage.crossings()
         for party in parties:
             party.longest_s, party.confirmed_at = 0.0, []
+        course: list[tuple[float, float]] = []
+        watching = asyncio.create_task(watch_depth(parties, consumer, course))
         await consumer.run(seconds)
+        watching.cancel()
         took = time.monotonic() - begun
         crossings = await stage.crossings() - crossings
     order = consumer.order[skip:]
@@ -136,7 +141,17 @@ async def pace(place: Place, windows: list[int], capacity: int, seconds: float) 
         "crossings/s": crossings / took if place.is_penstock else None,
         "out_of_order": consumer.out_of_order,
         "refused": sum(party.refused for party in parties),
+        "course": course,
     }
+
+
+async def watch_depth(parties: list[Publisher], consumer: Consumer, course: list[tuple[float, float]]) -> None:
+    """Note how many messages are confirmed and not taken, by the seconds since the begin, until it is cancelled."""
+    begin = time.monotonic()
+    while True:
+        depth = sum(party.confirmed for party in parties) - len(consumer.order)
+        course.append((time.monotonic() - begin, float(depth)))
+        await asyncio.sleep(SAMPLE_S)
 
 
 def longest_gap(order: list[int], parties: int) -> int:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from penstock.bench import experiments as run
 from penstock.bench.experiments import KIB_64, MIB
 from penstock.bench.flow_parties import Place
-from penstock.bench.loads import Load, play, throughput
+from penstock.bench.loads import Load, Points, play, throughput
 from penstock.bench.process import cpu_seconds, resident_mib
 from penstock.bench.scorecard import Cell, by_key
 from penstock.bench.target import BenchError, with_options
@@ -32,6 +32,8 @@ class Card:
         self._counts = (1, 8, 64) if is_full else (1, 8)
         self._cycles = 100 if is_full else 20
         self._pid = pid
+        self.courses: dict[str, Points] = {}
+        """Depth of the queues of 64 KiB at which eight publishers are, for a plot."""
 
     def cells(self, wanted: set[str]) -> Iterator[Cell]:
         """Run the experiments, one after the other."""
@@ -68,6 +70,7 @@ class Card:
                         found = asyncio.run(run.pace(self._place, [window] * count, capacity, self._seconds))
                         orders.append(found["out_of_order"])
                         condition = f"{count} x {window}, {title}"
+                        self._keep_course(condition, count, capacity, found)
                         if capacity == KIB_64 and "starvation" in wanted:
                             yield self._cell("starvation", condition, found)
                         if count == 8 and "equal" in wanted:
@@ -76,9 +79,15 @@ class Card:
             for title, capacity in CAPACITIES.items():
                 found = asyncio.run(run.pace(self._place, list(GREEDY), capacity, self._seconds))
                 orders.append(found["out_of_order"])
+                self._keep_course("1000 among 10", len(GREEDY), capacity, found)
                 yield self._cell("greedy", title, found)
         if "order" in wanted and orders:
             yield self._cell("order", f"{len(orders)} runs", {"out_of_order": sum(orders)})
+
+    def _keep_course(self, condition: str, count: int, capacity: int, found: dict[str, Any]) -> None:
+        course = found.pop("course")
+        if (count, capacity) == (8, KIB_64):
+            self.courses[f"depth, {condition.partition(',')[0]}"] = course
 
     def _resume(self, wanted: set[str]) -> Iterator[Cell]:
         if "resume" in wanted:

@@ -98,6 +98,8 @@ def plot(path: Path, title: str, courses: Mapping[str, Any]) -> None:
 
 def _unit(line: str) -> str:
     """Return the unit of a line by its name."""
+    if line.startswith("depth"):
+        return "messages confirmed and not taken"
     if "/s" in line:
         return "messages a second"
     return "milliseconds" if line.endswith(" ms") else "MiB"

@@ -356,8 +356,8 @@ def flow(
     """Judge a broker's flow control: a scorecard with goals.
 
     Publishers meet full queues of 1 MiB and 64 KiB. The table has the worst cell of each experiment, `--json` all of
-    them. `--for` is the length of one measurement. `crowd` needs --pid. Exit code 1: a goal was missed. For example:
-    penstock bench flow --only overshoot --only equal
+    them. `--plot` draws the depth of the 64 KiB in `equal` and `greedy`. `--for` is the length of one measurement.
+    `crowd` needs --pid. Exit code 1: a goal was missed. For example: penstock bench flow --only overshoot --only equal
     """
     from penstock.bench.flow import Card
     from penstock.bench.flow_parties import Place
@@ -365,14 +365,14 @@ def flow(
     from penstock.bench.target import BenchError
 
     with report_errors(), interruptible():
-        if plot is not None:
-            raise BenchError("`penstock bench flow` has no course to plot")
-        session = Session(url, yes_really, quiet, as_json, None)
+        if plot is not None and only and not {"starvation", "equal", "greedy", "order"}.intersection(only):
+            raise BenchError("a plot of flow control needs one of the experiments starvation, equal and greedy")
+        session = Session(url, yes_really, quiet, as_json, plot)
         session.target.protocol = protocol
         card = Card(Place(session.target, PROTOCOLS[protocol]), session.say, seconds, full, pid)
         cells = list(card.cells(set(only or EXPERIMENTS)))
         if not cells:
             raise BenchError("no experiment could be run: some are for Penstock only, and crowd needs --pid")
-        session.finish("flow", figures(cells), {}, scorecard(cells))
+        session.finish("flow", figures(cells), card.courses, scorecard(cells))
         if not all(met([each]) for each in cells):
             sys.exit(1)

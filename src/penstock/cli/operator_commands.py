@@ -162,8 +162,8 @@ def _queue(each: dict[str, Any]) -> str:
     depth, gate = each["depth"], each["gate"]
     fill = f" ({percent(each['fill_percent'])} full)" if each["fill_percent"] is not None else ""
     return (
-        f"{each['queue']}: {counted(depth['messages'], 'message')}, {depth['bytes']:,} bytes "
-        f"of {limits(each['capacity'])}{fill}, "
+        f"{each['queue']}: {counted(depth['messages'], 'message')}, {depth['bytes']:,} bytes, "
+        f"{'of at most ' if any(each['capacity'].values()) else ''}{limits(each['capacity'])}{fill}, "
         f"gate {'open' if gate['open'] else 'closed'}, {counted(gate['blocked'], 'producer')} blocked, "
         f"{counted(each['consumers'], 'consumer')}{''.join(f', cursor {name}' for name in each['cursors'])}, "
         f"in {each['rates']['publish']:,.1f}/s, out {each['rates']['deliver_get']:,.1f}/s"

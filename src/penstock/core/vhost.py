@@ -75,6 +75,8 @@ LOCKED: Final = (
 
 DECLARE_WORK: Final = 20
 """Units of work of a declaration, besides those of any method."""
+ROUTE_WORK: Final = 5
+"""Units of work of a new route: a routing key that a client has not just used."""
 QUEUES_MAX: Final = 200_000
 EXCHANGES_MAX: Final = 50_000
 BINDINGS_MAX: Final = 500_000
@@ -517,6 +519,7 @@ class VirtualHost(Topology):
 
     def route(self, exchange: str, routing_key: str, mandatory: bool) -> Route:
         """Create a route; it is resolved at first use. Raises PreconditionFailed (406) for names that are too long."""
+        self.broker.work.done += ROUTE_WORK
         check_name("exchange name", exchange)
         check_name("routing key", routing_key)
         return Route(Envelope(exchange, routing_key), mandatory)

@@ -268,5 +268,9 @@ def _before(waiter: Waiter, gate: Gate) -> int:
 
 
 def closed_for(gate: Gate, now: float) -> str:
-    """Return how long a gate has been closed, as the end of a sentence; empty for an open one."""
-    return "" if gate.stats.since is None else f", closed for {now - gate.stats.since:.1f} s"
+    """Return how long a gate has been closed, as the end of a sentence; empty for one that is open or has just closed.
+
+    A client shows the notice of a closing again and again, and "closed for 0.0 s" would not be true any more.
+    """
+    lasted = 0.0 if gate.stats.since is None else now - gate.stats.since
+    return f", closed for {lasted:.1f} s" if lasted >= 0.05 else ""

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from penstock import Connection
+    from penstock.sync import Connection as SyncConnection
     from penstock.testing import BrokerProcess, BrokerUnderTest, Server, SlowConsumer, Subject, VirtualClock
 
 CONFIG = "penstock_config"
@@ -66,6 +68,23 @@ def penstock_broker(penstock_server: Server) -> Iterator[BrokerUnderTest]:
 def penstock_url(penstock_broker: BrokerUnderTest) -> str:
     """Return the URL of this test's virtual host, for any AMQP client."""
     return penstock_broker.url
+
+
+@pytest.fixture
+def penstock_connection(penstock_url: str) -> Connection:
+    """Return a connection for asyncio to this test's virtual host; the test opens it: `async with` or `await`."""
+    import penstock
+
+    return penstock.connect(penstock_url)
+
+
+@pytest.fixture
+def penstock_sync_connection(penstock_url: str) -> Iterator[SyncConnection]:
+    """Return an open connection with blocking calls to this test's virtual host."""
+    from penstock import sync
+
+    with sync.connect(penstock_url) as connection:
+        yield connection
 
 
 @pytest.fixture

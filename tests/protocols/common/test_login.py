@@ -90,7 +90,7 @@ def test_input_waits_for_the_outcome_but_is_read_within_a_bound() -> None:
     assert connection.state is ConnectionState.VERIFYING
     authenticator.let_go()
     driver.end_turn(0.0, 2.0)
-    driver.begin_turn(2.0)
+    driver.serve(2.0)
     assert connection.state is ConnectionState.RUNNING
     driver, authenticator, connection = held_login()
     assert driver.receive(connection, b"x" * VERIFYING_OCTETS_MAX, 1.0), "too much: its socket is read no more"

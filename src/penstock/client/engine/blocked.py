@@ -104,6 +104,12 @@ class Blocked:
     def __bool__(self) -> bool:
         return False
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Blocked) and self.__reduce__() == other.__reduce__()
+
+    def __hash__(self) -> int:
+        return hash(self.__reduce__())
+
     def __reduce__(self) -> tuple[object, ...]:
         given = (self.cause, self.reason, self.since, self.queue, self.depth)
         return Blocked, (*given, self.stop, self.resume, self.capacity, self.retry_after)

@@ -8,7 +8,6 @@ sent again after a reconnect, and the window bounds them.
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Final
 
 from mypy_extensions import i64
@@ -97,7 +96,7 @@ class Window(Line):
         self.ahead: i64 = 0
         self.octets: i64 = 0
         """Octets of the messages without an outcome, if their number is limited."""
-        self.runs: deque[Run] = deque()
+        self.runs: list[Run] = []
         self.reasons: dict[int, str] = {}
         """Reasons that came before the outcomes of their messages, by number."""
         self.confirmed_count: int = 0
@@ -217,7 +216,7 @@ class Window(Line):
             if self.replay_at >= 0:
                 self.replay_at -= count  # Only what was sent again has an outcome.
             while self.runs and self.runs[0].first + self.runs[0].count <= self.base:
-                self.runs.popleft()
+                del self.runs[0]
         if self.line:
             self.grant()
         if self.idle and not pending:
@@ -231,7 +230,7 @@ class Window(Line):
     def begin_replay(self) -> None:
         """Number the messages without an outcome anew, from 1, and send them again before others."""
         kept: list[object] = []
-        runs: deque[Run] = deque()
+        runs: list[Run] = []
         number = self.base
         for item in self.pending:
             if item is not None:

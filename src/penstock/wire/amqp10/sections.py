@@ -146,7 +146,7 @@ class Sections:
         """Walk over the sections from `pos` to `end`. Raises CodecError unless they are exactly one message."""
         if pos >= end:
             raise CodecError("a message without a section")
-        if _is_data_alone(data, pos, end):
+        if data_alone(data, pos, end) > 0:
             self._set_alone(pos, end)
             return
         self._clear(pos, end)
@@ -155,7 +155,7 @@ class Sections:
         start = header_skip(data, pos, end)
         if start > pos:
             self._set_header(start, data[start - 1] == TRUE)
-            if _is_data_alone(data, start, end):
+            if data_alone(data, start, end) > 0:
                 self.body_code = DATA
                 self.body_at = start
                 return
@@ -260,13 +260,16 @@ def header_skip(data: bytes, pos: i64, end: i64) -> i64:
     return pos + HEADER_SKIP if header == _DURABLE_HEADER or header == _TRANSIENT_HEADER else pos
 
 
-def _is_data_alone(data: bytes, pos: i64, end: i64) -> bool:
-    """Tell whether a message is one data section in its usual form, as most are."""
+def data_alone(data: bytes, pos: i64, end: i64) -> i64:
+    """Return where the octets of the data section begin that is all from `pos` to `end`; 0 for anything else.
+
+    Only the usual form of such a section is looked for, as most bodies have it.
+    """
     if end - pos < 8 or data[pos] != 0 or data[pos + 1] != SMALL_ULONG or data[pos + 2] != DATA:
-        return False
+        return 0
     if data[pos + 3] == BINARY8:
-        return data[pos + 4] == end - pos - 5
-    return data[pos + 3] == BINARY32 and u32(data, pos + 4) == end - pos - 8
+        return pos + 5 if data[pos + 4] == end - pos - 5 else 0
+    return pos + 8 if data[pos + 3] == BINARY32 and u32(data, pos + 4) == end - pos - 8 else 0
 
 
 def _body_section_end(data: bytes, pos: i64, end: i64, code: i64) -> i64:
@@ -313,13 +316,16 @@ def data_octets(content: bytes, sections: Sections) -> i64:
 
 def joined_data(content: bytes, sections: Sections) -> bytes:
     """Return the data sections of a message put together."""
+    alone = data_alone(content, sections.body_at, sections.body_end)
+    if alone > 0:
+        return content[alone : sections.body_end]
     parts: list[bytes] = []
     pos = sections.body_at
     cursor = FieldCursor()
     while pos < sections.body_end:
         start, pos = _data_extent(cursor, content, pos, sections.body_end)
         parts.append(content[start:pos])
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    return b"".join(parts)
 
 
 def _data_extent(cursor: FieldCursor, content: bytes, pos: i64, end: i64) -> tuple[i64, i64]:

@@ -12,6 +12,7 @@ from penstock.client.engine.amqp10.requester import Requester10
 from penstock.client.engine.amqp10.requests import Control, Management, Request
 from penstock.client.engine.amqp10.sasl import Login
 from penstock.client.engine.amqp10.session import Session
+from penstock.client.engine.blocked import Blocked
 from penstock.client.engine.connection import CLOSING, OPENING, Engine
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receiver import ReceiverCore
@@ -74,6 +75,8 @@ class Engine10(Engine):
         self.links_made: int = 0
         self.management: Management | None = None
         self.control: Control | None = None
+        self.latest_info: Blocked | None = None
+        """Last words of the broker about what blocks a publisher: thousands are told the same, and share them."""
         self.cursor = FieldCursor()
         self.flow = Flow()
         self.transfer = Transfer()
@@ -204,17 +207,14 @@ class Engine10(Engine):
         if self.due == SASL_DUE:
             self._sasl(decode_performative(data, int(pos), int(end))[0])
             return
+        transfer = self.transfer
+        if transfer.read_usual(data, pos, end):
+            self._session_of(channel).on_transfer(data, transfer, end)
+            return
         code = cursor.open(data, pos, end)
         if code == spec.TRANSFER:
-            session = self._session_of(channel)
-            transfer = self.transfer
-            if not transfer.read_usual(data, pos, end):
-                cursor.open(data, pos, end)
-                transfer.read(cursor, data, pos, end)
-            session.next_incoming += 1
-            link = session.remote.get(int(transfer.handle))
-            if link is not None:
-                link.on_transfer(data, transfer, end)
+            transfer.read(cursor, data, pos, end)
+            self._session_of(channel).on_transfer(data, transfer, end)
         elif code == spec.DISPOSITION:
             disposition = self.disposition
             disposition.read(cursor, data, pos, end)

@@ -170,7 +170,7 @@ class Publisher10(PublisherCore):
             self.stopped_at = self.engine.now - since
         queue = found.get("penstock:queue")
         after = found.get("penstock:retry-after")
-        self.info = Blocked(
+        info = Blocked(
             CREDIT,
             f"{by} has no room",
             0.0,
@@ -181,6 +181,8 @@ class Publisher10(PublisherCore):
             _amounts(found.get("penstock:capacity")),
             after.value / 1000 if isinstance(after, Typed) and isinstance(after.value, int) else None,
         )
+        latest = self.connection.latest_info
+        self.info = self.connection.latest_info = latest if latest == info else info
 
     @override
     def frames_left(self) -> i64:

@@ -25,7 +25,7 @@ from penstock.wire.amqp10.format_codes import BINARY8, BINARY32, STRING8, STRING
 from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.map_walk import text_at
 from penstock.wire.amqp10.neutral_properties import annotations_of, properties_of
-from penstock.wire.amqp10.sections import SUBJECT, Sections, joined_data, property_at
+from penstock.wire.amqp10.sections import SUBJECT, Sections, data_alone, joined_data, property_at
 from penstock.wire.amqp10.transfer import Transfer
 from penstock.wire.amqp10.values import Symbol, ulong
 
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 REASON_MAX: Final = 100
 """Most letters of a reason for which a disposition has room."""
+_NO_HEAD: Final = b"\x00\x53\x75\xa0\x00"
+"""Message whose only section is the body, without the octets of that."""
 SETTLED: Final = 1
 """Mode of a sender that forgets each message when it sends it."""
 ARTEMIS_QUEUE: Final = "::"
@@ -82,6 +84,8 @@ class Receiver10(ReceiverCore):
         """Messages that the broker may still send."""
         self.prefetch: i64 = 1 if self.pulls else terms.prefetch
         self.sections = Sections()
+        self.before: bytes = b""
+        """Octets before the body of the last message whose body was one data section, as many messages have them."""
         self.parts: list[bytes] = []
         """Frames of a delivery that is coming."""
         self.partial_id: i64 = ABSENT
@@ -209,7 +213,7 @@ class Receiver10(ReceiverCore):
 
     def on_transfer(self, data: bytes, transfer: Transfer, end: i64) -> None:
         """Take a frame of a delivery."""
-        payload = data[transfer.payload : end]
+        start = transfer.payload
         if self.partial_id == ABSENT:
             if transfer.delivery_id == ABSENT:
                 raise CodecError("the first transfer of a delivery without its delivery-id")
@@ -222,15 +226,25 @@ class Receiver10(ReceiverCore):
         if transfer.more or self.partial_id != ABSENT:
             if self.partial_id == ABSENT:
                 self.partial_id = number
-            self.parts.append(payload)
+            self.parts.append(data[start:end])
             if transfer.more and not transfer.aborted:
                 return
-            payload = b"".join(self.parts)
+            data = b"".join(self.parts)
+            start = 0
+            end = len(data)
             number = self.partial_id
             self.parts = []
             self.partial_id = ABSENT
         if not transfer.aborted:
-            self._arrived(number, payload)
+            before = self.before
+            stop = start + len(before)
+            at: i64 = 0
+            if stop < end and data[start:stop] == before:
+                at = data_alone(data, stop, end)
+            if at > 0:
+                self.arrived(Delivery(self, number, self.engine.epoch, data[at:end], before or _NO_HEAD, b""))
+            else:
+                self._arrived(number, data[start:end])
         if self.stopping is not None:
             if self.credit == 0:
                 self._stopped()
@@ -252,6 +266,8 @@ class Receiver10(ReceiverCore):
                 self.end(LinkClosed("amqp:decode-error", text))
                 return
         body = joined_data(payload, sections) if sections.body_code == spec.DATA else other_body(payload, sections)
+        if data_alone(payload, sections.body_at, len(payload)) > 0:
+            self.before = payload[: sections.body_at]
         self.arrived(Delivery(self, number, self.engine.epoch, body, payload, b""))
 
     @override

@@ -140,6 +140,13 @@ class Session:
         )
         self.engine.wake_output()
 
+    def on_transfer(self, data: bytes, transfer: Transfer, end: i64) -> None:
+        """Take a transfer frame, which ends at `end`."""
+        self.next_incoming += 1
+        link = self.remote.get(int(transfer.handle))
+        if link is not None:
+            link.on_transfer(data, transfer, end)
+
     # Deliveries that were sent
 
     def sent(self, publisher: PublisherCore, number: i64) -> i64:
