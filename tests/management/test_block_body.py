@@ -107,11 +107,12 @@ def test_messages_that_are_settled_while_their_block_is_on_its_way_are_in_it(bro
     name = filled(broker.url)
     with connect(broker.url, protocol="amqp091") as control:
         token = control.attach_cursor(name, [name]).token
-        first = control.send_range(name, token, name, 0, 40, rows=40, bytes=1 << 20)
-        again = control.send_range(name, token, name, 0, 40, rows=40, bytes=1 << 20, columns=["value"])
+        asked = {"cursor": name, "token": token, "queue": name, "lo": 0, "hi": 40, "rows": 40, "bytes": 1 << 20}
+        first = control.begin("cursor.range", asked)
+        again = control.begin("cursor.range", {**asked, "columns": ["value"]})
         assert control.settle_cursor(name, token, {name: 40}) == {name: 40}
-        assert bodies_in(control.receive_block(first)) == BODIES
-        assert bodies_in(control.receive_block(again)) == BODIES
+        assert bodies_in(control.answer(first)) == BODIES
+        assert bodies_in(control.answer(again)) == BODIES
 
 
 @pytest.mark.parametrize("exclusive", [True, False])

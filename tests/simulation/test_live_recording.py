@@ -13,23 +13,25 @@ import pika  # type: ignore[import-untyped]
 import pytest
 from click.testing import CliRunner
 
-import penstock.sync
 from penstock import flowlog
 from penstock.cli import main
 from penstock.client.errors import ConnectionClosed
 from penstock_simulation.recording import record
 from tests.support.brokers import serving
+from tests.support.raw_channel import Connection
 
 WINDOW, STEP = 30, 10
 ARGUMENTS = {"capacity-messages": 200, "stop-messages": 160, "resume-messages": 100}
 
 
 def publish(port: int) -> None:
-    connection = penstock.sync.connect(f"amqp://127.0.0.1:{port}", protocol="amqp091", flow_control_wait_failure=0)
-    publisher = connection.publisher("q", window=WINDOW, durable=False)
-    with suppress(ConnectionClosed):
+    with suppress(ConnectionClosed), Connection(f"amqp://127.0.0.1:{port}") as connection:
+        channel = connection.channel()
+        confirms = channel.confirm_select()
         while True:
-            publisher.send_many([bytes(500)] * 5)
+            connection.wait_for(lambda: confirms.outstanding <= WINDOW - 5, "room in the window", 600)
+            for _ in range(5):
+                channel.publish(bytes(500), routing_key="q")
 
 
 def consume(channel: Any, log: Path) -> None:
