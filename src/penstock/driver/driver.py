@@ -171,12 +171,15 @@ class BrokerDriver(Node):
         the output of the first one has been written.
         """
         self.scheduler.run_jobs()
+        entries, work = self.scheduler.entries, self.broker.work
+        done = work.done
         more = self.broker.run(TURNS)
-        entries = self.scheduler.entries
-        entries.end(TIMERS)
+        if work.done != done:
+            entries.end(TIMERS)
+            done = work.done
         if self.deliver():
             more = True
-        entries.end(DELIVERIES)
+        entries.end(TIMERS if work.done == done else DELIVERIES)
         self.broker.review_drains()
         ended = self.broker.take_ended()  # Before their last effects are dispatched, and confirmations.
         self.notifier.dispatch_effects()
