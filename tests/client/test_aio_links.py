@@ -129,7 +129,7 @@ async def test_receiver_that_is_drained_and_closed_loses_nothing_and_leaves_noth
             taken.append(message.body)
             message.accept()
         await receiver.close()
-        assert (await connection.why(queue))["unacknowledged"]["messages"] == 0
+        assert (await connection.why(queue)).raw["unacknowledged"]["messages"] == 0
         rest = await received(connection, queue)
         assert sorted(taken + rest) == sorted(b"%d" % i for i in range(50))
 

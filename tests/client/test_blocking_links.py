@@ -29,4 +29,4 @@ def test_handler_accepts_what_it_returns_from_and_releases_what_it_raises_for(br
             with pytest.raises(ValueError, match="on_error='drop' is not valid"):
                 receiver.handle(work, on_error="drop")
         assert sorted(done) == [b"1", b"2", b"3"]
-        assert connection.why(queue)["depth"]["messages"] == 0
+        assert connection.why(queue).depth.messages == 0

@@ -223,11 +223,11 @@ def test_transaction_with_blocking_calls(broker_url: str, protocol: str) -> None
                     if message.body == b"2":
                         raise ZeroDivisionError
                     transaction.commit()
-        assert connection.why(source)["depth"]["messages"] == 2
-        assert connection.why(target)["depth"]["messages"] == 3
+        assert connection.why(source).depth.messages == 2
+        assert connection.why(target).depth.messages == 3
         with connection.transaction() as transaction:
             transaction.publisher(target).send(b"x")
             transaction.rollback()
             with pytest.raises(penstock.TransactionAborted, match="by this client"):
                 transaction.publisher(target)
-        assert connection.why(target)["depth"]["messages"] == 3
+        assert connection.why(target).depth.messages == 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from mypy_extensions import i64
-from typing_extensions import override
+from penstock.markers import override
 
 from penstock.client.engine import blocked as causes
 from penstock.client.engine.blocked import Blocked

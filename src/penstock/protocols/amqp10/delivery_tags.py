@@ -28,6 +28,8 @@ STORED_BYTES_MAX: Final = 256 * 1024 * 1024
 SHARE_OF_MEMORY: Final = 16
 """And this part (a sixteenth) of the node's memory limit: they alone never close its gate."""
 
+NONE_TAKEN: Final = -1
+"""Width of the tags of a link that has stored ones, or has taken none."""
 _COUNTER_MAX: Final = 8
 """Most octets of a tag that is a number."""
 _NOTHING: Final[set[bytes]] = set()
@@ -90,12 +92,14 @@ class TagCount:
 class DeliveryTags:
     """Tags of one link, by the numbers of its producer."""
 
-    __slots__ = ("_total", "_width", "_offset", "_first", "_last", "_stored", "_used")
+    __slots__ = ("_total", "_width", "_shift", "_offset", "_first", "_last", "_stored", "_used")
 
     def __init__(self, total: TagCount) -> None:
         self._total = total
-        self._width: i64 = 0
-        """Octets of each tag of a sender that counts; 0 if none was taken."""
+        self._width: i64 = NONE_TAKEN
+        """Octets of each tag of a sender that counts."""
+        self._shift: i64 = 0
+        """Bits after such a tag in eight octets."""
         self._offset: i64 = 0
         """Such a tag, as a signed number, less the number of its delivery."""
         self._first: i64 = 0
@@ -113,18 +117,24 @@ class DeliveryTags:
         The delivery gets the number if it is published; otherwise the next one gets it. The outcomes of all numbers
         up to `told` were sent.
         """
+        if (
+            stop - start == self._width
+            and start + _COUNTER_MAX <= len(data)
+            and (read_i64_be(data, start) >> self._shift) - number == self._offset
+        ):
+            self._last = number
+            return True
+        return self._take_other(data, start, stop, number, told)
+
+    def _take_other(self, data: bytes, start: i64, stop: i64, number: i64, told: i64) -> bool:
+        """Take a tag that does not follow; see `take`."""
         width = stop - start
-        if self._stored is None and width <= _COUNTER_MAX and start + _COUNTER_MAX <= len(data):
-            value: i64 = 0
-            if width > 0:
-                value = read_i64_be(data, start) >> (64 - 8 * width)
-            if value - number == self._offset and width == self._width:
-                self._last = number
-                return True
+        if self._stored is None and 0 < width <= _COUNTER_MAX and start + _COUNTER_MAX <= len(data):
             waiting = self._last if self._last < number else number - 1
-            if waiting <= told and width > 0:
+            if waiting <= told:
                 self._width = width
-                self._offset = value - number
+                self._shift = 64 - 8 * width
+                self._offset = (read_i64_be(data, start) >> self._shift) - number
                 self._first = self._last = number
                 return True
         return self._take_stored(data[start:stop], number, told)
@@ -159,7 +169,8 @@ class DeliveryTags:
             self._total.count += 1
         self._stored = stored
         self._used = set(stored.values())
-        self._last = self._width = 0
+        self._last = 0
+        self._width = NONE_TAKEN
 
     def _counted(self, number: i64) -> bytes:
         octets = int(number + self._offset).to_bytes(_COUNTER_MAX, "big", signed=True)
@@ -215,4 +226,5 @@ class DeliveryTags:
             self._total.remove(len(self._stored))
             self._stored = None
             self._used = _NOTHING
-        self._last = self._width = 0
+        self._last = 0
+        self._width = NONE_TAKEN

@@ -92,7 +92,7 @@ def test_ended_receiver_says_the_condition(broker_url: str) -> None:
             connection.receiver("client-nowhere")
         assert missing.value.code == "amqp:not-found"
         receiver = connection.receiver(stocked(connection, 0))
-        connection.delete_queue(receiver._core.terms.queue)
+        connection.delete_queue(receiver._core().terms.queue)
         with pytest.raises(LinkClosed, match="deleted") as deleted:
             receiver.receive(30)
         assert deleted.value.code == "amqp:resource-deleted"

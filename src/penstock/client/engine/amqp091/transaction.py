@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from typing_extensions import override
+from penstock.markers import override
 
 from penstock.client.engine.amqp091.channel import Channel
 from penstock.client.engine.amqp091.publisher import Publisher091
