@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from mypy_extensions import i64
-from penstock.markers import override
 
 from penstock.client.engine import blocked as causes
 from penstock.client.engine.blocked import Blocked
@@ -16,6 +15,7 @@ from penstock.client.engine.terms import PublisherTerms
 from penstock.client.engine.window import Window
 from penstock.flow.timers import NEVER
 from penstock.flow.token_bucket import TokenBucket, smooth
+from penstock.markers import override
 
 UNLIMITED: Final = 1 << 62
 

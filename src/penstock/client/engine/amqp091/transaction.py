@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.markers import override
-
 from penstock.client.engine.amqp091.channel import Channel
 from penstock.client.engine.amqp091.publisher import Publisher091
 from penstock.client.engine.amqp091.receiver import Receiver091
@@ -15,6 +13,7 @@ from penstock.client.engine.receiver import ReceiverCore
 from penstock.client.engine.terms import PublisherTerms, ReceiverTerms
 from penstock.client.engine.transaction import TransactionCore
 from penstock.client.engine.waits import Call
+from penstock.markers import override
 from penstock.wire.amqp091 import spec
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mypy_extensions import i64
-from penstock.markers import override
 
 from penstock.client.engine.amqp10.publisher import Publisher10
 from penstock.client.engine.amqp10.receiver import Receiver10
@@ -16,6 +15,7 @@ from penstock.client.engine.receiver import ReceiverCore
 from penstock.client.engine.terms import PublisherTerms, ReceiverTerms
 from penstock.client.engine.transaction import TransactionCore
 from penstock.client.engine.waits import Call
+from penstock.markers import override
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite, decode_composite, encode
 from penstock.wire.amqp10.disposition import Disposition
