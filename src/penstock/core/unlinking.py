@@ -19,7 +19,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import Settings
 from penstock.flow.gate import Gate
 from penstock.flow.level import Level, Thresholds
-from penstock.flow.turns import Turns, forget_returning
+from penstock.flow.turns import Turns
 from penstock.setting_names import Features
 
 
@@ -49,11 +49,8 @@ def unlink(ended: list[object]) -> None:
 
 def unlink_producer(producer: Producer) -> None:
     """Cut the references to the client of a producer and to its credit."""
-    producer.expected_at = None
-    if producer.credit is not None:
-        producer.credit.expected_at = None
     producer.listener = NO_CLIENT
-    producer.credit = producer.account = None
+    producer.credit = None
     producer.transaction = None
 
 
@@ -80,7 +77,6 @@ def unlink_queue(queue: Queue) -> None:
 def unlink_gate(gate: Gate, turns: Turns) -> None:
     """Cut the references of a gate whose owner has ended."""
     gate.owner = None
-    forget_returning(gate)
     if gate.timer is not None:
         turns.timers.drop(gate.timer)
         gate.timer = None

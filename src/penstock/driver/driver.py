@@ -173,15 +173,11 @@ class BrokerDriver(Node):
         entries = self.scheduler.entries
         entries.begin(self.broker.now)
         self.scheduler.run_jobs()
-        work = self.broker.work
-        done = work.done
         more = self.broker.run(TURNS)
-        if work.done != done:
-            entries.end(TIMERS)
-            done = work.done
+        entries.end(TIMERS)
         if self.deliver():
             more = True
-        entries.end(TIMERS if work.done == done else DELIVERIES)
+        entries.end(DELIVERIES)
         self.broker.review_drains()
         ended = self.broker.take_ended()  # Before their last effects are dispatched, and confirmations.
         self.notifier.dispatch_effects()

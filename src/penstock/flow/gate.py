@@ -40,10 +40,8 @@ class Waiter:
         """Position where its last turn ended; its next ticket is not before that."""
         self.back_by: float = -NEVER
         """Time (monotonic seconds) until which its position is reserved after it has passed all its messages."""
-        self.expected_at: Gate | None = None
-        """The gate that waits for it until then, among others; None for none."""
-        self.account: Waiter | None = None
-        """The waiter whose turns count what it passes, if its client sends on credit; None for itself."""
+        self.on_credit: bool = False
+        """True if it sends on credit, which takes no turn, and another waiter asks for that."""
         self.weight: i64 = 1
         """Its share of the turns among waiters: 2 passes twice the bytes of 1."""
         self.gate: Gate | None = None
@@ -233,10 +231,8 @@ class Gate:
         """
         self.exact_requests: i64 = 0
         """Those of them whose credit ends at the stop threshold."""
-        self.returning: list[tuple[i64, i64, Waiter]] = []
-        """Those that will return soon, and that it waits for: a heap by position, which may have grown since."""
-        self.turned_at: float = -NEVER
-        """Time of its last turn (monotonic seconds)."""
+        self.returning: list[tuple[i64, float, i64, Waiter]] = []
+        """A heap of waiters that will return soon: ticket, and the time until which the gate waits for them."""
         self.closed_at_ticket: i64 = 0
         """Ticket of the turn that closed it: waiters up to it have not had a turn in that round."""
         self.timer: TimerHandler | None = None

@@ -15,12 +15,8 @@ largest message.
 A producer with a small window of confirms has nothing left after its turn until the confirm arrives; it returns within
 a round trip. Meanwhile producers with more messages would take its share of the room. If its next ticket comes first,
 the gate waits for it: five milliseconds at most, and only while no consumer behind the gate runs dry. It then continues
-where it left off, not at the present clock (decision 20). So does one whose confirms were withheld until the gate
-opened.
-
-Each sender has one position, and what it passes counts once (decision 109): for a link the grants, for a publisher its
-turns, and what passed without a turn behind a closed gate or while others were waited for. Who is ahead of one that is
-waited for by more than `AHEAD_BYTES` waits at the open gate.
+where it left off, not at the present clock (decision 20). Where links wait for credit, so does one whose confirms were
+withheld until the gate opened.
 
 A gate that closes in the middle of a round lets the remaining waiters of that round pass, as far as there is room. They
 are treated as newcomers between stop and capacity. So no waiter is left out where little fits between resume and stop.
@@ -55,20 +51,12 @@ PARTIES_HEARD: Final = 16
 """Most waiting publishes whose connections get a share of reserved room at once; others follow when they are first."""
 RECALL_WORK: Final = 200
 """Units of work of a recall, which may revoke the credit of many links."""
-AHEAD_BYTES: Final = 32 * 1024
-"""Bytes by which a publish at an open gate may be ahead of those that are waited for."""
-CALM_S: Final = 1.0
-"""Seconds after the last turn at a gate from which nobody is waited for, if the queue has become short; and between two
-looks for those that have not returned."""
 RETURN_GRACE_S: Final = 0.005
 """Seconds that a returning producer is waited for: one or two round trips with a busy client in Python."""
 
 
 class _GateTimer(TimerHandler):
-    """The timer of a gate whose next turn waits for a returning producer, or for the next recall of idle room.
-
-    It also forgets producers that the gate has waited for in vain.
-    """
+    """The timer of a gate whose next turn waits for a returning producer, or for the next recall of idle room."""
 
     def __init__(self, turns: Turns, gate: Gate) -> None:
         super().__init__()
@@ -76,14 +64,8 @@ class _GateTimer(TimerHandler):
         self.gate = gate
 
     def on_deadline(self, now: float) -> float:
-        gate = self.gate
-        if gate.open:
-            self.turns.schedule(gate)
-        if not gate.returning:
-            return NEVER
-        if _first_returning(gate, now) is not None:
-            return now + CALM_S
-        gate.review(now)
+        if self.gate.open:
+            self.turns.schedule(self.gate)
         return NEVER
 
 
@@ -114,7 +96,8 @@ class Turns:
     def wait(self, waiter: Waiter, gate: Gate, now: float) -> None:
         """Put a waiter in the line of a gate; it keeps its ticket, or draws one."""
         if waiter.ticket == 0:
-            waiter.ticket = self._position(waiter, now)
+            position = self._floor if now <= waiter.back_by else self._clock
+            waiter.ticket = waiter.finish if waiter.finish > position else position
             self._number(waiter)
         gate.enter(waiter)
         waiter.waits_at(gate, now)
@@ -183,59 +166,28 @@ class Turns:
             self._schedule_later(gate, again)
 
     def expect_back(self, waiter: Waiter, gate: Gate, passed: i64, now: float) -> None:
-        """Wait a moment for one whose confirms this gate withheld until now: it was stopped and not idle.
+        """Wait a moment for a producer whose confirms this gate withheld until now, before links get credit.
 
-        `passed`: the bytes that it passed meanwhile, which count as turns.
+        It was stopped and not idle, and one turn of a link may take much of the room. `passed`: the bytes that it
+        passed meanwhile, which count as turns.
         """
-        if waiter.gate is None and waiter.will_return_soon():
+        is_overtaken = gate.requests or (gate.waiters and waiter.on_credit)
+        if is_overtaken and waiter.gate is None and waiter.will_return_soon():
             if waiter.finish < self._floor:
                 waiter.finish = self._floor
-            waiter.finish += passed * SCALE // waiter.weight
-            self._expect(waiter, gate, now)
+            self._expect(waiter, gate, passed, now)
 
-    def expect_more(self, waiter: Waiter, gate: Gate, now: float) -> None:
-        """Go on waiting for one that is waited for, because it has used credit that its last turn counted."""
+    def pass_on_credit(self, waiter: Waiter, gate: Gate, size: i64, now: float) -> None:
+        """Count messages on credit of a producer that is waited for as its turns, and wait for more of them."""
         if now <= waiter.back_by:
-            self._expect(waiter, gate, now)
+            self._expect(waiter, gate, size, now)
 
-    def pass_at_once(self, waiter: Waiter, gate: Gate, size: i64, now: float) -> bool:
-        """Return whether a publish may pass an open gate at which others are waited for; it counts as a turn then.
-
-        It may not if its producer is further on than one of those by more than `AHEAD_BYTES`.
-        """
-        may_wait = _may_wait(gate)
-        first = _first_returning(gate, now) if may_wait or now <= gate.turned_at + CALM_S else None
-        if first is None or (first is waiter and len(gate.returning) == 1):
-            forget_returning(gate)
-            gate.review(now)
-            return True
-        position = self._position(waiter, now)
-        if position > first.finish + AHEAD_BYTES * SCALE and first is not waiter and may_wait:
-            return False
-        least = position if position < first.finish else first.finish
-        if least > self._floor:
-            self._floor = least
-            if self._clock < least:
-                self._clock = least
-        waiter.finish = position + size * SCALE // waiter.weight
-        if waiter.will_return_soon():
-            self._expect(waiter, gate, now)
-        return True
-
-    def _expect(self, waiter: Waiter, gate: Gate, now: float) -> None:
+    def _expect(self, waiter: Waiter, gate: Gate, passed: i64, now: float) -> None:
+        waiter.finish += passed * SCALE // waiter.weight
         waiter.back_by = now + RETURN_GRACE_S
-        if waiter.expected_at is not gate:
-            waiter.expected_at = gate
-            self._number(waiter)
-            heapq.heappush(gate.returning, (waiter.finish, waiter.serial, waiter))
-            if len(gate.returning) == 1:
-                gate.review(now)
-                self._schedule_later(gate, now + CALM_S)
-
-    def _position(self, waiter: Waiter, now: float) -> i64:
-        """Return the position of the next turn of one that is not in line."""
-        position = self._floor if now <= waiter.back_by else self._clock
-        return waiter.finish if waiter.finish > position else position
+        self._number(waiter)
+        _forget_returned(gate.returning, now)  # Those before it, its own earlier position included.
+        heapq.heappush(gate.returning, (waiter.finish, waiter.back_by, waiter.serial, waiter))
 
     def _next_entry(self, gate: Gate) -> tuple[i64, i64, Waiter] | None:
         """Return the waiter that may have a turn: the gate is open, or its round is not finished; None for none."""
@@ -244,10 +196,11 @@ class Turns:
 
     def _is_expected(self, gate: Gate, ticket: i64, now: float) -> bool:
         """Return whether the next turn belongs to a producer that is about to return; sets the timer if so."""
-        first = _first_returning(gate, now)
-        if first is None or first.finish >= ticket or not _may_wait(gate):
+        returning = gate.returning
+        _forget_returned(returning, now)
+        if not returning or returning[0][0] >= ticket or gate.owner is None or not gate.owner.may_defer_turn():
             return False
-        self._schedule_later(gate, first.back_by)
+        self._schedule_later(gate, returning[0][1])
         return True
 
     def _schedule_later(self, gate: Gate, when: float) -> None:
@@ -263,7 +216,6 @@ class Turns:
         if waiter.ticket > self._floor:
             self._floor = waiter.ticket
         was_open = gate.open
-        gate.turned_at = now
         cost = waiter.take_turn(now) * SCALE
         if was_open and not gate.open:
             gate.closed_at_ticket = self._floor
@@ -281,8 +233,8 @@ class Turns:
         if following is None:
             if waiter.will_return_soon():
                 waiter.back_by = now + RETURN_GRACE_S  # The last one at the gate keeps its position too.
-                if others > 1 or gate.returning:
-                    self._expect(waiter, gate, now)
+                if others > 1:
+                    heapq.heappush(gate.returning, (waiter.finish, waiter.back_by, waiter.serial, waiter))
         else:
             waiter.ticket = waiter.finish
             self._number(waiter)
@@ -293,31 +245,9 @@ class Turns:
         waiter.serial = self._drawn
 
 
-def _may_wait(gate: Gate) -> bool:
-    """Return whether no consumer behind a gate runs dry while others are waited for."""
-    return gate.owner is not None and gate.owner.may_defer_turn()
-
-
-def forget_returning(gate: Gate) -> None:
-    """Wait for nobody at a gate any more."""
-    for _, _, waiter in gate.returning:
-        if waiter.expected_at is gate:
-            waiter.expected_at = None
-    gate.returning.clear()
-
-
-def _first_returning(gate: Gate, now: float) -> Waiter | None:
-    """Return the first of those that a gate waits for, None for none; forget those that returned or are too late."""
-    returning = gate.returning
-    while returning:
-        position, _, waiter = returning[0]
-        if waiter.expected_at is not gate:
-            heapq.heappop(returning)
-        elif waiter.gate is not None or waiter.back_by <= now:
-            waiter.expected_at = None
-            heapq.heappop(returning)
-        elif waiter.finish != position:
-            heapq.heapreplace(returning, (waiter.finish, waiter.serial, waiter))
-        else:
-            return waiter
-    return None
+def _forget_returned(returning: list[tuple[i64, float, i64, Waiter]], now: float) -> None:
+    """Remove the first ones as long as they have returned, or their time is up."""
+    while returning and (
+        returning[0][1] <= now or returning[0][3].gate is not None or returning[0][3].finish != returning[0][0]
+    ):
+        heapq.heappop(returning)
