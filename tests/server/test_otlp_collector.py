@@ -187,9 +187,9 @@ def test_row_of_a_block_that_waited_is_a_span(receiver: Receiver, tmp_path: Path
         context = [("traceparent", SAMPLED)]
         rows = [{"value": b"row", "headers": context if row == 2 else None} for row in range(4)]
         with connect(broker.url, protocol="amqp091") as control:
-            asked = control.send("publish.block", encode_published(rows, {"routing_key": "q"}))
+            asked = control.begin("publish.block", encode_published(rows, {"routing_key": "q"}))
             drained(broker, channel, "q", 4)
-            answer = control.receive(asked)
+            answer = control.answer(asked)
             assert not isinstance(answer, memoryview)
             assert answer["taken"] == 4
         assert outcomes(receiver, 1) == [("hold q", "admitted")]

@@ -96,7 +96,7 @@ def test_every_user_may_read_queues_by_cursor(shared: BrokerProcess) -> None:
         channel.queue_declare(name)
         channel.publish(b"one", routing_key=name)
         attached = control.attach_cursor("reader", [name])
-        plan = control.plan_batch("reader", attached.token, {name: 0}, wait=0.01_000)
+        plan = control.plan_batch("reader", attached.token, {name: 0}, wait=10)
         assert plan.rows == 1
         assert control.read_range("reader", attached.token, name, 0, plan.end[name], rows=10, bytes=1000)
         assert control.settle_cursor("reader", attached.token, plan.end) == {name: plan.end[name]}

@@ -237,10 +237,10 @@ def test_question_that_waits_when_another_query_attaches_is_answered_at_once(bro
     with connect(f"amqp://{host}:{port}", protocol="amqp091") as control:
         token = control.attach_cursor("app", [queue]).token
         request = {"cursor": "app", "token": token, "start": {queue: 0}, "wait_ms": 60_000}
-        waiting = control.send("cursor.plan", request)
+        waiting = control.begin("cursor.plan", request)
         control.attach_cursor("app", [queue])
         with pytest.raises(ControlError, match="fenced"):
-            control.receive(waiting, 45)  # Its minute is not over.
+            control.answer(waiting, 45)  # Its minute is not over.
 
 
 def test_queue_that_does_not_exist_is_named_with_the_near_match(broker, reader_of):

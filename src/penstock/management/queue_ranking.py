@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.access.rules import Rules
 from penstock.access.tags import ADMINISTRATOR
+from penstock.content.names import answers_control
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.errors import PreconditionFailed
@@ -85,9 +86,9 @@ def answer_top(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:
     """Answer top {order, count, prefix, queue, everywhere, history}: the first queues in an order, and sums over all.
 
     `prefix` takes only queues whose name begins so; `queue` only the one of that name. `everywhere` takes all virtual
-    hosts that the user may see. `history` adds as many of the newest samples, 60 at most, to the first 100 queues. The
-    reply queue of the request is left out. Raises NotFound (404) for a queue that there is not, PreconditionFailed
-    (406) for an unknown order.
+    hosts that the user may see. `history` adds as many of the newest samples, 60 at most, to the first 100 queues.
+    Queues for answers to control requests are left out. Raises NotFound (404) for a queue that there is not,
+    PreconditionFailed (406) for an unknown order.
     """
     order = str(request.fields.get("order") or ORDERS[0])
     if order not in ORDERS:
@@ -134,7 +135,7 @@ def _first(node: Node, request: ControlRequest, order: str, count: int, sums: Su
     for vhost in _vhosts(node, request, request.access.rules):
         for part in vhost.roll.parts(RANKED_AT_ONCE):
             for queue in part:
-                if queue.deleted or _is_own(queue, request) or not queue.name.startswith(begins):
+                if queue.deleted or answers_control(queue.name) or not queue.name.startswith(begins):
                     continue
                 sums.add(queue)
                 number -= 1  # Of equal ones the older is first.
@@ -148,11 +149,6 @@ def _first(node: Node, request: ControlRequest, order: str, count: int, sums: Su
                 yield
     heap.sort(key=_place, reverse=True)
     return [queue for _, _, queue in heap]
-
-
-def _is_own(queue: Queue, request: ControlRequest) -> bool:
-    """Tell whether a queue is exclusive to the connection of a request."""
-    return queue.owner is not None and queue.owner is request.connection
 
 
 def _vhosts(node: Node, request: ControlRequest, rules: Rules) -> list[VirtualHost]:
