@@ -49,7 +49,7 @@ NEEDED: dict[str, set[str]] = {"amqp091": {"json"}, "amqp10": set()}
 """Those that a protocol needs all the same: over 0-9-1 a publisher begins its lane by a control operation."""
 UNUSED = {"control", "connection", "channel", "publisher", "stream"}
 """Modules of `penstock.client` that it does not need."""
-MOST = {"amqp091": 57, "amqp10": 80}
+MOST = {"amqp091": 58, "amqp10": 81}
 """Most modules of the package that a protocol and a shell need."""
 
 
