@@ -102,8 +102,8 @@ class Connection:
         except OSError as error:
             raise explain(address, error, PATIENCE) from error
         self._socket.setblocking(False)
-        self.send(spec.PROTOCOL_HEADER)
         try:
+            self.send(spec.PROTOCOL_HEADER)
             self.wait_for(lambda: self._open, "connection.open-ok")
         except ConnectionClosed as error:
             self._socket.close()
@@ -111,6 +111,9 @@ class Connection:
             encrypted = self.options.tls is not None
             text = why_closed(self.options.user, self._step, error.code, error.text, is_encrypted=encrypted)
             raise kind(*address, text) from None
+        except BaseException:
+            self._socket.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -168,10 +171,12 @@ class Connection:
             reason = "the broker closed it without a reason"
         if not data:
             self.closed = self.closed or ConnectionClosed(None, reason)
+            self._socket.close()
             return
         data = self._rest + data
         if self._step == FIRST_STEP and data[:1] != b"\x01":
             self.closed = ConnectionClosed(None, f"it answers {data[:8]!r}")
+            self._socket.close()
             return
         while len(data) >= 7 and len(data) >= (end := 8 + int.from_bytes(data[3:7], "big")):
             number, payload = int.from_bytes(data[1:3], "big"), data[7 : end - 1]
@@ -212,6 +217,7 @@ class Connection:
             with contextlib.suppress(OSError):
                 self._socket.send(self.out)
             self.closed = ConnectionClosed(cast(int, args["reply_code"]), str(args["reply_text"]))
+            self._socket.close()
         elif name == "connection.close-ok":
             self.closed = ConnectionClosed(None, "the client closed it")
 
