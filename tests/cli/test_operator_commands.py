@@ -109,7 +109,7 @@ def test_connections_of_an_operators_commands_are_logged_at_debug(tmp_path: Path
         run(broker, "users", "add", "ada", "--no-password")
         run(broker, "status")
         with Connection(broker.url):
-            assert "penstock-client" in broker.await_logged("CON-1001")[0]
+            assert "a test" in broker.await_logged("CON-1001")[0]
         assert len(broker.await_logged("CON-1002")) == 1
     with serving(tmp_path, "--log-level", "debug") as broker:
         run(broker, "status")

@@ -51,7 +51,7 @@ def test_tables_are_for_people_and_leave_the_asker_out(broker: BrokerProcess, na
         connection.channel().consume(name)
         assert [each["queue"]["name"] for each in listed(broker, "consumers")] == [name]
         shown = run(broker, "list", "connections")
-        assert "penstock-client" in shown
+        assert "a test" in shown
         assert "penstock-cli" not in shown
         assert len(listed(broker, "channels")) == len(listed(broker, "connections")) == 1
 

@@ -187,6 +187,7 @@ def test_row_of_a_block_that_waited_is_a_span(receiver: Receiver, tmp_path: Path
         context = [("traceparent", SAMPLED)]
         rows = [{"value": b"row", "headers": context if row == 2 else None} for row in range(4)]
         with connect(broker.url, protocol="amqp091") as control:
+            control.status()  # Its channel for requests is open now.
             asked = control.begin("publish.block", encode_published(rows, {"routing_key": "q"}))
             drained(broker, channel, "q", 4)
             answer = control.answer(asked)

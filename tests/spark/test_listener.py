@@ -30,7 +30,8 @@ def read(broker, queue, query):
     with connect(f"amqp://{host}:{port}", protocol="amqp091") as control:
         token = control.attach_cursor("billing", [queue]).token
         control.plan_batch("billing", token, {queue: 0}, rows=3)
-        control.request("cursor.range", cursor="billing", token=token, queue=queue, lo=0, hi=3, query=query)
+        fields = {"cursor": "billing", "token": token, "queue": queue, "lo": 0, "hi": 3, "query": query}
+        control.answer(control.begin("cursor.range", fields))
         control.settle_cursor("billing", token, {queue: 3})
 
 

@@ -197,7 +197,7 @@ class Connection:
             self._step = f"an answer to the credentials of {self.options.user}"
             self.out += method_frame(
                 0, spec.CONNECTION_START_OK, mechanism="PLAIN", locale="en_US",
-                client_properties={"product": "penstock-client", "capabilities": CAPABILITIES},
+                client_properties={"product": "a test", "capabilities": CAPABILITIES},
                 response=plain_response(self.options.user, self.options.password),
             )  # fmt: skip
         elif name == "connection.tune":
