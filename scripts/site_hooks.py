@@ -37,6 +37,20 @@ CLIENT_CLASSES = (
     *(("engine/blocked", "Blocked"), ("answers", "Why"), ("answers", "WhyGate"), ("answers", "WhyProducer")),
 )
 """Modules and names of the classes that users of the client have in their hands."""
+OF_SHELLS = {
+    "forked",
+    "run",
+    "core",
+    "after",
+    "connected",
+    "received",
+    "congested",
+    "lost",
+    "begin",
+    "answer",
+    "forget",
+}
+"""Methods of a connection that its parts call, not its users."""
 DOCSTRING = re.compile(r'\s*r?"""(.*?)"""', re.DOTALL)
 FENCE = re.compile(r"(^```.*?^```[^\n]*$)", re.DOTALL | re.MULTILINE)
 
@@ -96,7 +110,7 @@ def client_classes() -> Iterator[str]:
         found = next(node for node in body if isinstance(node, ast.ClassDef) and node.name == name)
         yield from ("", f"## {name}", "", ast.get_docstring(found) or "", "")
         for node in found.body:
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name not in OF_SHELLS:
                 yield from _call(node.name, node)
         for each in table.body if name == "Connection" else ():
             if isinstance(each, ast.Assign) and isinstance(each.value, ast.Call):
