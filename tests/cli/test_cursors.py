@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from penstock.sync import connect
-from tests.support.brokers import BrokerProcess
+from tests.support.brokers import BrokerProcess, eventually
 from tests.support.commands import run, told
 from tests.support.raw_channel import Connection
 
@@ -67,6 +67,7 @@ def test_why_of_a_queue_names_the_cursor_that_holds_producers_back(broker: Broke
         channel = connection.channel()
         for _ in range(3):
             channel.publish(b"x", routing_key=name)
+        eventually(lambda: told(broker, "why", name)["gate"]["blocked"] == 1, "a publisher that is held")
         text = run(broker, "why", name)
         assert re.search(
             rf"queue {name} waits for cursor {name}, which has settled up to 0 of 2, has 0 planned and asked last "
