@@ -56,6 +56,7 @@ def test_connection_a_channel_and_a_user_say_what_blocks_them_and_what_their_con
         answer = eventually(
             lambda: (found := control.why(channel="2/1").raw)["publishing"]["held"]["messages"] and found, "it"
         )
+        eventually(lambda: "closed for" in said(own_broker, "--channel", "2/1")[0], "the gate has an age")
         name = answer["channel"].removesuffix("/ch:1")
         blocked = rf"{re.escape(name)}/ch:1 is blocked \d+\.\d s by queue orders: 4 messages > stop 2 \(opens at 0\), "
         blocked += r"closed for \d+\.\d s; 2 publishes are held \(486 bytes\); 2 confirmations are withheld"
@@ -134,7 +135,7 @@ def test_paused_connection_says_so(own_broker: BrokerProcess) -> None:
         )
 
 
-def test_what_is_not_there_is_named(own_broker: BrokerProcess, control: sync.Connection) -> None:
+def test_missing_object_is_named(own_broker: BrokerProcess, control: sync.Connection) -> None:
     assert "no queue 'orders' in vhost '/'" in refused(own_broker, "orders")
     assert "no connection '77'; the first of 2 are con:1(guest@" in refused(own_broker, "--connection", "77")
     assert "con:1(guest@" in refused(own_broker, "--channel", "con:1/ch:9")
@@ -178,10 +179,11 @@ def test_operators_gate_and_a_rate_are_spoken_of_in_their_own_words(
         assert done.returncode == 0
         peer.say(publish_frames(1, "", "orders", b"x"))
         peer.is_well()
+        eventually(lambda: "closed for" in said(own_broker, "orders")[0], "the gate has an age")
         (sentence,) = said(own_broker, "orders")
         assert re.fullmatch(
             r"con:2\(.*\)/ch:1 is blocked \d+\.\d s by the operator, who holds queue orders: stock-taking"
-            r"(, closed for \d+\.\d s)?; 1 publish is held \(243 bytes\)",
+            r", closed for \d+\.\d s; 1 publish is held \(243 bytes\)",
             sentence,
         )
         assert control.why("orders").raw["gates"][0]["kind"] == "operator"
