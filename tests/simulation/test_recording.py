@@ -287,7 +287,7 @@ def held_log(held: Sequence[int], came: int = 50, consumed: int = 50) -> list[di
     return records
 
 
-def test_what_the_broker_held_was_offered_when_it_came_and_not_when_the_block_began() -> None:
+def test_held_messages_were_offered_when_they_came_and_not_when_the_block_began() -> None:
     held = [60, 70, 80, 90, 100, 110, 120, 130, 140, 150]
     recording = record(held_log(held), "orders")
     offered = [arrival.at for index in (0, 1) for arrival in recording.workload().arrivals_of(index)]
@@ -303,7 +303,7 @@ def test_what_the_broker_held_was_offered_when_it_came_and_not_when_the_block_be
     assert unknown.hidden == unknown.blocked
 
 
-def test_what_the_broker_held_is_offered_in_bursts_if_its_numbers_vary_so() -> None:
+def test_held_messages_are_offered_in_bursts_if_their_numbers_vary_so() -> None:
     held = [60 if second % 2 else 260 for second in range(10)]
     workload = record(held_log(held, came=200, consumed=200), "orders").workload()
     times = Counter(arrival.at for index in range(len(workload.sources)) for arrival in workload.arrivals_of(index))
