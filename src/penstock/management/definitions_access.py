@@ -15,6 +15,7 @@ from penstock.access.access_table import AccessTable, check_last, check_tags, ch
 from penstock.access.password_hash import PLAIN, RABBITMQ_SALT, SCRYPT, SHA256, PasswordHash, rabbitmq_hash, read_hash
 from penstock.access.permission import Permission, TopicPermission
 from penstock.access.user import EVERYTHING, FILE, USER_LIMITS, VHOST_LIMITS, User
+from penstock.describe.table import Row
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.management import vhost_admin
 from penstock.management.definitions_kinds import (
@@ -28,7 +29,6 @@ from penstock.management.definitions_kinds import (
     details_of,
 )
 from penstock.management.definitions_parser import OWN_HASH, Entry
-from penstock.management.rabbitmq_json import Shape
 
 if TYPE_CHECKING:
     from penstock.management.node import Node
@@ -296,7 +296,7 @@ def items_of_user(user: User, section: str, vhosts: list[str]) -> list[object]:
     return found
 
 
-def exported_user(user: User) -> Shape:
+def exported_user(user: User) -> Row:
     """Return a user as RabbitMQ's definitions have it.
 
     RabbitMQ refuses a whole file for one hash that is not in base64. So ours has a key of its own, which RabbitMQ
@@ -305,7 +305,7 @@ def exported_user(user: User) -> Shape:
     hashed = user.password_hash
     if hashed is not None and hashed.algorithm == PLAIN:  # Guest, whom nobody has changed.
         hashed = rabbitmq_hash(hashed.digest.decode(), _salt(user.name))
-    found: Shape = {
+    found: Row = {
         "name": user.name,
         "password_hash": "",
         "hashing_algorithm": SHA256,
@@ -319,18 +319,18 @@ def exported_user(user: User) -> Shape:
     return found
 
 
-def exported_permission(record: PermissionRecord) -> Shape:
+def exported_permission(record: PermissionRecord) -> Row:
     """Return a permission as RabbitMQ's definitions have it."""
     return {"user": record.user, "vhost": record.vhost, **_texts(record.permission)}
 
 
-def exported_topic_permission(record: TopicPermissionRecord) -> Shape:
+def exported_topic_permission(record: TopicPermissionRecord) -> Row:
     """Return a topic permission as RabbitMQ's definitions have it."""
     about = {"user": record.user, "vhost": record.vhost, "exchange": record.exchange}
     return {**about, **_topic_texts(record.permission)}
 
 
-def exported_limits(record: VhostLimits) -> Shape:
+def exported_limits(record: VhostLimits) -> Row:
     """Return limits of a virtual host as RabbitMQ's definitions have them: a parameter."""
     return {"component": "vhost-limits", "vhost": record.vhost, "name": "limits", "value": dict(record.limits)}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
+from penstock.describe.table import Row
 from penstock.flow.work import Steps
 from penstock.management.cursor_admin import move_steps, show
-from penstock.management.rabbitmq_json import Shape
 from penstock.server.http.listing import collected, listed, one
 from penstock.server.http.request import ApiRequest, json_response, no_content
 
@@ -26,12 +26,12 @@ async def move_cursor(request: ApiRequest) -> Response:
     """Move a cursor as `cursor.move` does: `to`, and `queues`, `dry_run` and `force` if they are given."""
     fields = await request.fields("to")
     control = request.control_in(request.vhost(), {**fields, "cursor": request.part("name")})
-    answers: list[Shape] = []
+    answers: list[Row] = []
     await request.in_turn(_collect(move_steps(request.driver, control), answers))
     return json_response(answers[0])
 
 
-def _collect(steps: Steps[Shape], answers: list[Shape]) -> Steps[None]:
+def _collect(steps: Steps[Row], answers: list[Row]) -> Steps[None]:
     """Run steps, and put their result into a list."""
     answers.append((yield from steps))
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
+from penstock.describe import history
+from penstock.describe.table import Row
 from penstock.flow.series import TIERS
-from penstock.management import history
-from penstock.management.rabbitmq_json import Shape
 from penstock.server.http.listing import one
 from penstock.server.http.request import ApiRequest, bad_request
 
 
 async def of_queue(request: ApiRequest) -> Response:
     """Show the history of a queue."""
-    tiers: list[Shape] = []
+    tiers: list[Row] = []
     for tier in _tiers(request):
         tiers.append(history.of_queue(request.queue(), request.driver, tier))
         await request.pause()
@@ -31,7 +31,7 @@ async def of_node(request: ApiRequest) -> Response:
     return one(request, {"node": request.driver.name, "tiers": _sums(request, None)})
 
 
-def _sums(request: ApiRequest, vhost: str | None) -> list[Shape]:
+def _sums(request: ApiRequest, vhost: str | None) -> list[Row]:
     stats = request.driver.stats
     counted = stats.node if vhost is None else stats.vhosts.get(vhost)
     return [history.of_sum(counted, request.driver, tier) for tier in _tiers(request)]

@@ -20,11 +20,11 @@ from penstock.access.password_hash import (
 )
 from penstock.access.scram import SALT, ScramKeys, derive_scram_keys
 from penstock.access.user import User
+from penstock.describe.message_stats import tally_stats
+from penstock.describe.table import Row
 from penstock.errors import BrokerError, PreconditionFailed
 from penstock.management import access_admin
 from penstock.management.access_api import user_view
-from penstock.management.message_stats import tally_stats
-from penstock.management.rabbitmq_json import Shape
 from penstock.server.http.listing import sample_ranges
 from penstock.server.http.request import ApiRequest, bad_request, json_response, no_content, not_found, text
 
@@ -136,7 +136,7 @@ def _derive(password: str) -> tuple[PasswordHash, ScramKeys | None]:
     return hash_password(password, os.urandom(SCRYPT_SALT)), derive_scram_keys(password, os.urandom(SALT))
 
 
-def _tags(fields: Shape) -> list[str]:
+def _tags(fields: Row) -> list[str]:
     """Return tags from a list, or from a text with commas as RabbitMQ's tools send it. Raises HttpError (400)."""
     given = fields["tags"]
     if isinstance(given, str):
@@ -146,8 +146,8 @@ def _tags(fields: Shape) -> list[str]:
     return given
 
 
-async def _shapes(request: ApiRequest, found: list[User]) -> list[Shape]:
-    shapes: list[Shape] = []
+async def _shapes(request: ApiRequest, found: list[User]) -> list[Row]:
+    shapes: list[Row] = []
     for index, each in enumerate(found):
         if index and index % SHOWN_A_TURN == 0:
             await request.pause()
@@ -155,7 +155,7 @@ async def _shapes(request: ApiRequest, found: list[User]) -> list[Shape]:
     return shapes
 
 
-def _shape(user: User) -> Shape:
+def _shape(user: User) -> Row:
     hashed = user.password_hash
     if hashed is None or hashed.algorithm == PLAIN:
         shown, algorithm = "", SHA256  # As RabbitMQ shows a user without a password; its tools need both.
@@ -165,6 +165,6 @@ def _shape(user: User) -> Shape:
     return {"name": user.name, "tags": user.tags, "limits": user.limits, **told, "penstock": _own(user)}
 
 
-def _own(user: User) -> Shape:
+def _own(user: User) -> Row:
     """Return what RabbitMQ does not tell: a password that is not shown is there all the same."""
     return {"password": user.password_hash is not None, "source": user.source}
