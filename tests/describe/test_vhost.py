@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.describe.vhost import depths, totals_steps
+from penstock.describe.message_stats import Depths
+from penstock.describe.vhost import totals_steps
 from penstock.flow.work import SHARE
 from tests.support.broker_fixture import House
 from tests.support.driven_connection import make_driver
@@ -34,4 +35,7 @@ def test_row_sums_ready_and_unacknowledged_messages() -> None:
         for _ in range(2):
             house.publish_now(name, 100)
     house.session.get(house.vhost.queue("a"), False, 100.0)
-    assert depths(house.vhost.queues.values()) == (4, 1)
+    sums = Depths()
+    for queue in house.vhost.queues.values():
+        sums.add(queue)
+    assert sums.row() == {"messages": 4, "messages_ready": 3, "messages_unacknowledged": 1}

@@ -25,6 +25,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.queue.samples import LastLook
 from penstock.describe.described_node import DescribedNode
 from penstock.describe.gate import closed_s, text_of
+from penstock.describe.message_stats import Depths
 from penstock.describe.queue import QUEUE
 from penstock.describe.session import withheld_by
 from penstock.describe.table import Reading
@@ -82,11 +83,7 @@ class Totals:
     """Sums of one map over all that its user may see."""
 
     def __init__(self) -> None:
-        self.queues: i64 = 0
-        self.messages: i64 = 0
-        self.unacknowledged: i64 = 0
-        self.closed: i64 = 0
-        """Queues with a closed gate."""
+        self.depths = Depths()
         self.connections: i64 = 0
         self.channels: i64 = 0
         self.consumers: i64 = 0
@@ -99,11 +96,9 @@ class Totals:
     def as_dict(self) -> dict[str, object]:
         """Return the sums as plain data."""
         return {
-            "queues": int(self.queues),
-            "messages": int(self.messages),
-            "messages_ready": int(self.messages - self.unacknowledged),
-            "messages_unacknowledged": int(self.unacknowledged),
-            "closed_queues": int(self.closed),
+            "queues": int(self.depths.queues),
+            **self.depths.row(),
+            "closed_queues": int(self.depths.closed),
             "connections": int(self.connections),
             "channels": int(self.channels),
             "consumers": int(self.consumers),
@@ -163,7 +158,7 @@ class FlowMap:
         for producer in blocked:
             shapes.add_blocked(producer)
         self._readers = shapes.readers_seen
-        more = int(totals.queues) - len(queues)
+        more = int(totals.depths.queues) - len(queues)
         return {"seconds": round(seconds, 3), "totals": totals.as_dict(), "more_queues": more, **shapes.as_dict()}
 
     def stop(self) -> None:
@@ -196,7 +191,7 @@ class FlowMap:
                 work.done += 1 + QUEUES_A_STEP // EXAMINED_A_UNIT
                 if work.used_up():
                     yield
-        if len(self._seen) > totals.queues:
+        if len(self._seen) > totals.depths.queues:
             yield from self._forget_steps()
         best.sort(key=_order)
         return [queue for _, _, queue in best]
@@ -228,15 +223,11 @@ class FlowMap:
         now.number = self._number
         now.tail = tail
         now.left = left
-        totals.queues += 1
-        totals.messages += depth
-        totals.unacknowledged += queue.unacked_messages
+        totals.depths.add(queue)
         totals.consumers += len(queue.consumers)
         totals.in_rate += now.in_rate
         totals.out_rate += now.out_rate
         gate = queue.gate
-        if not gate.open:
-            totals.closed += 1
         if gate.blocked:
             return 4e9
         if not gate.open:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from mypy_extensions import i64
+
 from penstock.core.consume.session import Session
 from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.publish.publisher_counts import add_counts
@@ -61,6 +63,37 @@ class SampleRanges:
         self.lengths = lengths
         self.wall_offset = wall_offset
         """Seconds from the monotonic clock to that of 1970."""
+
+
+class Depths:
+    """Sums over queues."""
+
+    __slots__ = ("queues", "closed", "messages", "unacknowledged", "bytes")
+
+    def __init__(self) -> None:
+        self.queues: i64 = 0
+        self.closed: i64 = 0
+        """Queues whose gate is closed."""
+        self.messages: i64 = 0
+        self.unacknowledged: i64 = 0
+        self.bytes: i64 = 0
+
+    def add(self, queue: Queue) -> None:
+        """Add a queue."""
+        self.queues += 1
+        if not queue.gate.open:
+            self.closed += 1
+        self.messages += queue.depth_messages()
+        self.unacknowledged += queue.unacked_messages
+        self.bytes += queue.depth_bytes()
+
+    def row(self) -> Row:
+        """Return the messages under RabbitMQ's names."""
+        return {
+            "messages": int(self.messages),
+            "messages_ready": int(self.messages - self.unacknowledged),
+            "messages_unacknowledged": int(self.unacknowledged),
+        }
 
 
 # Counts of now

@@ -29,6 +29,7 @@ from penstock.describe.message_stats import (
     QUEUE_LEVELS,
     SUM_COUNTERS,
     UNROUTABLE_KEYS,
+    Depths,
     connection_tally,
     exchange_counts,
     queue_counts,
@@ -58,7 +59,7 @@ DAY: Final = PERIOD * PERIODS
 class Sum:
     """The counts of a virtual host, of a user or of the node."""
 
-    __slots__ = ("tally", "levels", "series", "_next", "_messages", "_unacked", "_bytes")
+    __slots__ = ("tally", "levels", "series", "_next", "_depths")
 
     def __init__(self) -> None:
         self.tally = Tally()
@@ -68,21 +69,17 @@ class Sum:
         self.levels: list[int] = [0, 0, 0]
         """Messages, unacknowledged ones, and bytes in its queues, as of the last pass."""
         self._next = Tally()
-        self._messages: i64 = 0
-        self._unacked: i64 = 0
-        self._bytes: i64 = 0
+        self._depths = Depths()
 
     def add_queue(self, queue: Queue) -> None:
         """Add the depth of a queue in the present pass."""
-        self._messages += queue.depth_messages()
-        self._unacked += queue.unacked_messages
-        self._bytes += queue.depth_bytes()
+        self._depths.add(queue)
 
     def add_levels(self, other: Sum) -> None:
         """Add the depths of a part that has been concluded."""
-        self._messages += other.levels[0]
-        self._unacked += other.levels[1]
-        self._bytes += other.levels[2]
+        self._depths.messages += other.levels[0]
+        self._depths.unacknowledged += other.levels[1]
+        self._depths.bytes += other.levels[2]
 
     def add(self, tally: Tally) -> None:
         """Add the counts of a part in the present pass."""
@@ -97,10 +94,9 @@ class Sum:
         self._next.add(closed)
         self.tally = self._next
         self._next = Tally()
-        self.levels = [int(self._messages), int(self._unacked), int(self._bytes)]
-        self._messages = 0
-        self._unacked = 0
-        self._bytes = 0
+        depths = self._depths
+        self.levels = [int(depths.messages), int(depths.unacknowledged), int(depths.bytes)]
+        self._depths = Depths()
 
 
 class StatsSampler(Chore):

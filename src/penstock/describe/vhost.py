@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from penstock.access.rules import Rules
-from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.describe.described_node import DescribedNode
-from penstock.describe.message_stats import SUM_COUNTERS, SampleRanges, length_details, tally_stats
+from penstock.describe.message_stats import SUM_COUNTERS, Depths, SampleRanges, length_details, tally_stats
 from penstock.describe.stats_sampler import Sum
 from penstock.describe.table import ABSENT, Field, Reading, Row, Table
 from penstock.flow.work import Steps
@@ -22,19 +20,6 @@ CHANNELS_A_UNIT: Final = 5
 """Channels whose consumers are counted per unit of work."""
 
 
-def depths(queues: Iterable[Queue]) -> tuple[int, int]:
-    """Return the messages in queues, and those of them that are unacknowledged."""
-    total, unacked = 0, 0
-    for queue in queues:
-        total += int(queue.depth_messages())
-        unacked += int(queue.unacked_messages)
-    return total, unacked
-
-
-def _depths_row(total: int, unacked: int) -> Row:
-    return {"messages": total, "messages_ready": total - unacked, "messages_unacknowledged": unacked}
-
-
 def _sum_stats(counted: Sum | None, ranges: SampleRanges | None) -> Row | None:
     """Return the `message_stats` of a sum; None before the first message."""
     return None if counted is None else tally_stats(counted.tally, counted.series, ranges)
@@ -45,6 +30,13 @@ def _sum_details(counted: Sum | None, ranges: SampleRanges | None) -> Row:
     if counted is None or counted.series is None:
         return {}
     return length_details(counted.series, SUM_COUNTERS, ranges)
+
+
+def _depths(vhost: VirtualHost, at: Reading) -> object:
+    sums = Depths()
+    for queue in vhost.queues.values():
+        sums.add(queue)
+    return sums.row()
 
 
 def _stats(vhost: VirtualHost, at: Reading) -> object:
@@ -63,7 +55,7 @@ VHOST: Final[Table[VirtualHost]] = Table(
     Field("attributes.*", lambda vhost, at: {**ATTRIBUTES, **vhost.metadata}),
     Field("tracing", lambda vhost, at: False),
     Field("cluster_state", lambda vhost, at: {at.node.name: "running"}),
-    Field("depths.*", lambda vhost, at: _depths_row(*depths(vhost.queues.values()))),
+    Field("depths.*", _depths),
     Field("message_stats", _stats),
     Field("lengths.*", lambda vhost, at: _sum_details(at.node.stats.vhosts.get(vhost.name), at.ranges)),
 )
@@ -78,12 +70,12 @@ def totals_steps(
     """
     broker = node.broker
     work = broker.work
-    total, unacked = 0, 0
+    depths = Depths()
     vhosts = [vhost for vhost in broker.vhosts.values() if rules is None or rules.enters(vhost.name)]
     for vhost in vhosts:
         for queues in vhost.roll.parts(QUEUES_AT_ONCE):
-            part = depths(queues)
-            total, unacked = total + part[0], unacked + part[1]
+            for queue in queues:
+                depths.add(queue)
             work.done += QUEUES_AT_ONCE // SUMMED_A_UNIT
             if work.used_up():
                 yield
@@ -100,7 +92,7 @@ def totals_steps(
     counted = node.stats.node if rules is None else None
     return {
         "message_stats": _sum_stats(counted, ranges) or {},
-        "queue_totals": {**_depths_row(total, unacked), **_sum_details(counted, ranges)},
+        "queue_totals": {**depths.row(), **_sum_details(counted, ranges)},
         "object_totals": {
             "channels": channels,
             "connections": connections,

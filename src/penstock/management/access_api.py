@@ -10,6 +10,7 @@ from penstock.access.permission import Permission, TopicPermission
 from penstock.access.scram import ScramKeys, read_scram_keys
 from penstock.access.user import User
 from penstock.describe.table import Row
+from penstock.describe.user import permission_row, topic_row, user_row
 from penstock.errors import PreconditionFailed
 from penstock.management import access_admin
 from penstock.management.control_request import ControlRequest
@@ -77,7 +78,7 @@ def set_tags(node: Node, request: ControlRequest) -> Row:
 def delete_user(node: Node, request: ControlRequest) -> Row:
     """Delete a user, and close its connections."""
     name = request.text("name")
-    request.before = user_view(node.broker.access.user(name))
+    request.before = user_row(node.broker.access.user(name))
     access_admin.delete_user(node, name)
     return {}
 
@@ -89,29 +90,8 @@ def list_users(node: Node, request: ControlRequest) -> Row:
     names = [node.broker.access.user(only).name] if isinstance(only, str) else sorted(node.broker.access.names())
     node.broker.work.done += len(names) // USERS_A_UNIT
     later = [name for name in names if name > after]
-    shown = [user_view(node.broker.access.user(name)) for name in later[:count]]
+    shown = [user_row(node.broker.access.user(name)) for name in later[:count]]
     return {"users": shown, "more": len(later) > count}
-
-
-def user_view(user: User) -> Row:
-    """Return a user as plain data, without its password."""
-    return {
-        "name": user.name,
-        "tags": user.tags,
-        "source": user.source,
-        "password": user.password_hash is not None,
-        "everywhere": user.everywhere,
-        "limits": dict(user.limits),
-        "permissions": [
-            {"vhost": vhost, "configure": each.configure, "write": each.write, "read": each.read}
-            for vhost, each in user.permissions.items()
-        ],
-        "topic_permissions": [
-            {"vhost": vhost, "exchange": exchange, "write": each.write, "read": each.read}
-            for vhost, topics in user.topic_permissions.items()
-            for exchange, each in topics.items()
-        ],
-    }
 
 
 def has_password(user: User) -> Row:
@@ -122,18 +102,13 @@ def has_password(user: User) -> Row:
 def permission_view(user: User, vhost: str) -> Row | None:
     """Return the permission of a user in a virtual host, for the audit log; None without one."""
     found = user.permission(vhost)
-    return None if found is None else {"configure": found.configure, "write": found.write, "read": found.read}
+    return None if found is None else permission_row(found)
 
 
 def topics_view(user: User, vhost: str, exchange: str | None = None) -> Row | None:
     """Return the topic permissions of a user for an exchange, or for all of them, for the audit log; None for none."""
     topics = user.topic_permissions.get(vhost, {})
-    found: Row = {
-        name: {"write": each.write, "read": each.read}
-        for name, each in topics.items()
-        if exchange is None or name == exchange
-    }
-    return found or None
+    return {name: topic_row(each) for name, each in topics.items() if exchange is None or name == exchange} or None
 
 
 def set_permission(node: Node, request: ControlRequest) -> Row:

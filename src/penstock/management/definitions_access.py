@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
-from penstock.access.access_records import PermissionRecord, TopicPermissionRecord, VhostLimits
+from penstock.access.access_records import PermissionRecord, TopicPermissionRecord
 from penstock.access.access_table import AccessTable, check_last, check_tags, check_user_name
 from penstock.access.password_hash import PLAIN, RABBITMQ_SALT, SCRYPT, SHA256, PasswordHash, rabbitmq_hash, read_hash
 from penstock.access.permission import Permission, TopicPermission
 from penstock.access.user import EVERYTHING, FILE, USER_LIMITS, VHOST_LIMITS, User
 from penstock.describe.table import Row
+from penstock.describe.user import permission_row, topic_row
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.management import vhost_admin
 from penstock.management.definitions_kinds import (
@@ -146,7 +147,7 @@ class PermissionKind(DefinitionKind):
         if before is None:
             return self.difference(entry, CREATED)
         found = self.difference(entry, CHANGED)
-        found.details = details_of(_texts(before), _texts(after))
+        found.details = details_of(permission_row(before), permission_row(after))
         return found
 
     @override
@@ -201,7 +202,7 @@ class TopicPermissionKind(DefinitionKind):
         if before == after:
             return self.difference(entry, UNCHANGED)
         found = self.difference(entry, CHANGED)
-        found.details = details_of(_topic_texts(before), _topic_texts(after))
+        found.details = details_of(topic_row(before), topic_row(after))
         return found
 
     @override
@@ -319,22 +320,6 @@ def exported_user(user: User) -> Row:
     return found
 
 
-def exported_permission(record: PermissionRecord) -> Row:
-    """Return a permission as RabbitMQ's definitions have it."""
-    return {"user": record.user, "vhost": record.vhost, **_texts(record.permission)}
-
-
-def exported_topic_permission(record: TopicPermissionRecord) -> Row:
-    """Return a topic permission as RabbitMQ's definitions have it."""
-    about = {"user": record.user, "vhost": record.vhost, "exchange": record.exchange}
-    return {**about, **_topic_texts(record.permission)}
-
-
-def exported_limits(record: VhostLimits) -> Row:
-    """Return limits of a virtual host as RabbitMQ's definitions have them: a parameter."""
-    return {"component": "vhost-limits", "vhost": record.vhost, "name": "limits", "value": dict(record.limits)}
-
-
 # Parts of entries
 
 
@@ -415,11 +400,3 @@ def _plain(limits: dict[str, int]) -> dict[str, object]:
     found: dict[str, object] = {}
     found.update(limits)
     return found
-
-
-def _texts(permission: Permission) -> dict[str, object]:
-    return {"configure": permission.configure, "write": permission.write, "read": permission.read}
-
-
-def _topic_texts(permission: TopicPermission) -> dict[str, object]:
-    return {"write": permission.write, "read": permission.read}

@@ -18,13 +18,11 @@ from penstock.describe.lists import ITEM_WORK, PAGE_MOST, QUEUES_AT_ONCE, Groups
 from penstock.describe.queue import QUEUE
 from penstock.describe.routing import BINDING, EXCHANGE
 from penstock.describe.table import API_VERSION, Field, Reading, Row, Table, plain
+from penstock.describe.user import parameter_row, permission_row, policy_row, topic_row
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.control_request import ControlRequest
 from penstock.management.definitions_access import (
-    exported_limits,
-    exported_permission,
-    exported_topic_permission,
     exported_user,
     items_of_user,
 )
@@ -50,7 +48,7 @@ DECLARED: Final[tuple[tuple[type, Table[Any], list[Field[Any]]], ...]] = (
     (Binding, BINDING, BINDING.select(
         ["vhost", "source", "destination", "destination_type", "routing_key", "arguments"])),
 )  # fmt: skip
-"""Fields of what clients declare, the virtual host first."""
+"""Fields of what clients declare."""
 EXPORTED_AT_ONCE: Final = 10
 """Items that are made plain data per step."""
 
@@ -145,31 +143,38 @@ def _lasts(binding: Binding) -> bool:
 
 
 def plainly(vhost: VirtualHost, subject: object, named: bool) -> Row:
-    """Return one item of an export as plain data; `named` adds its virtual host."""
+    """Return one item of an export; `named` leaves its virtual host in."""
+    row = _row(vhost, subject)
+    if not named:
+        row.pop("vhost", None)
+    return row
+
+
+def _row(vhost: VirtualHost, subject: object) -> Row:
     for kind, table, fields in DECLARED:
         if isinstance(subject, kind):
-            return table.row(subject, Reading(0.0), fields if named else fields[1:])
-    found: Row = {"vhost": vhost.name} if named else {}
+            return table.row(subject, Reading(0.0), fields)
     if isinstance(subject, Policy):
-        if subject.operator:
-            return {**found, "component": "operator_policy", "name": subject.name, "value": subject.fields()}
-        return {**found, "name": subject.name, **subject.fields()}
+        if not subject.operator:
+            return policy_row(subject)
+        operator = {"vhost": subject.vhost, "component": "operator_policy", "name": subject.name}
+        return {**operator, "value": subject.fields()}
     if isinstance(subject, Parameter):
-        if not subject.component:
-            return {"name": subject.name, "value": subject.value}
-        return {**found, "component": subject.component, "name": subject.name, "value": subject.value}
+        return parameter_row(subject)
     if isinstance(subject, User):
         return exported_user(subject)
     if isinstance(subject, PermissionRecord):
-        return exported_permission(subject)
+        return {"user": subject.user, "vhost": subject.vhost, **permission_row(subject.permission)}
     if isinstance(subject, TopicPermissionRecord):
-        return exported_topic_permission(subject)
+        about = {"user": subject.user, "vhost": subject.vhost, "exchange": subject.exchange}
+        return {**about, **topic_row(subject.permission)}
     if isinstance(subject, VhostLimits):
-        shape = exported_limits(subject)
-        return shape if named else {name: value for name, value in shape.items() if name != "vhost"}
+        limits = dict(subject.limits)
+        return {"component": "vhost-limits", "vhost": subject.vhost, "name": "limits", "value": limits}
     if isinstance(subject, Said):
-        found = {"scope": subject.scope, "pattern": subject.pattern, "settings": definition(subject.commands(False))}
+        found: Row = {"scope": subject.scope, "pattern": subject.pattern}
         overrides = definition(subject.commands(True))
+        found["settings"] = definition(subject.commands(False))
         return {**found, "override": overrides} if overrides else found
     return {"name": vhost.name, **vhost.metadata}
 

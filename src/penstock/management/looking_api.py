@@ -23,7 +23,7 @@ from penstock.describe import history
 from penstock.describe.connection import connection_row
 from penstock.describe.gate import gate_row
 from penstock.describe.lists import KINDS, PAGE_MOST, Item, Rows, groups, is_gone, is_seen, work_of
-from penstock.describe.message_stats import deliver_rate, publish_rate
+from penstock.describe.message_stats import Depths, deliver_rate, publish_rate
 from penstock.describe.queue import QUEUE, fill_percent, queue_row
 from penstock.describe.table import Row, amounts, or_none, reading
 from penstock.errors import PreconditionFailed
@@ -164,34 +164,25 @@ class Sums:
     """Sums over the queues that a request may see."""
 
     def __init__(self) -> None:
-        self.queues: int = 0
-        self.closed: int = 0
-        """Queues whose gate is closed."""
-        self.messages: int = 0
-        self.unacknowledged: int = 0
-        self.bytes: int = 0
+        self.depths = Depths()
         self.publish_rate: float = 0.0
         self.deliver_rate: float = 0.0
 
     def add(self, queue: Queue) -> None:
         """Add a queue."""
-        self.queues += 1
-        self.messages += int(queue.depth_messages())
-        self.unacknowledged += int(queue.unacked_messages)
-        self.bytes += int(queue.depth_bytes())
+        self.depths.add(queue)
         self.publish_rate += publish_rate(queue)
         self.deliver_rate += deliver_rate(queue)
-        if not queue.gate.open:
-            self.closed += 1
 
     def row(self) -> Row:
         """Return the sums as they are answered."""
+        depths = self.depths
         return {
-            "queues": self.queues,
-            "gates_closed": self.closed,
-            "messages": self.messages,
-            "messages_unacknowledged": self.unacknowledged,
-            "bytes": self.bytes,
+            "queues": int(depths.queues),
+            "gates_closed": int(depths.closed),
+            "messages": int(depths.messages),
+            "messages_unacknowledged": int(depths.unacknowledged),
+            "bytes": int(depths.bytes),
             "rates": {"publish": round(self.publish_rate, 3), "deliver_get": round(self.deliver_rate, 3)},
         }
 

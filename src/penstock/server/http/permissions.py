@@ -11,6 +11,7 @@ from penstock.access.permission import Permission, TopicPermission
 from penstock.access.tags import MONITORING
 from penstock.access.user import MAX_CHANNELS, MAX_CONNECTIONS, MAX_QUEUES, User
 from penstock.describe.table import Row
+from penstock.describe.user import permission_row, topics_of
 from penstock.management import access_admin
 from penstock.management.access_api import permission_view, topics_view
 from penstock.server.http.request import ApiRequest, bad_request, json_response, no_content, not_found, text
@@ -75,7 +76,8 @@ async def topic_permissions(request: ApiRequest) -> Response:
     for number, user in enumerate(_asked_users(request)):
         if number and number % SHOWN_A_TURN == 0:
             await request.pause()
-        shapes += _topics(user, None if vhost is None else vhost.name)
+        topics = topics_of(user, None if vhost is None else vhost.name)
+        shapes += [{"user": user.name, **topic} for topic in topics]
     return json_response(shapes)
 
 
@@ -203,16 +205,4 @@ def _vhost(request: ApiRequest) -> str:
 
 def _permission(user: User, vhost: str) -> Row | None:
     permission = user.permission(vhost)
-    if permission is None:
-        return None
-    texts = {"configure": permission.configure, "write": permission.write, "read": permission.read}
-    return {"user": user.name, "vhost": vhost, **texts}
-
-
-def _topics(user: User, only: str | None) -> list[Row]:
-    return [
-        {"user": user.name, "vhost": vhost, "exchange": exchange, "write": each.write, "read": each.read}
-        for vhost, topics in user.topic_permissions.items()
-        for exchange, each in topics.items()
-        if only is None or vhost == only
-    ]
+    return None if permission is None else {"user": user.name, "vhost": vhost, **permission_row(permission)}
