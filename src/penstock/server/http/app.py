@@ -14,10 +14,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from penstock.errors import BrokerError
 from penstock.server.http import (
     clients,
-    cursors,
     get_messages,
     health,
-    histories,
     messages,
     metrics,
     node,
@@ -200,9 +198,9 @@ TABLE: Final[dict[str, dict[str, Handler]]] = {
     "/health/checks/node-is-mirror-sync-critical": {"GET": health.alone},
     "/penstock/why": {"GET": clients.why},
     "/penstock/events": {"GET": stream.events},
-    "/penstock/history": {"GET": histories.of_node},
-    "/penstock/history/{vhost}": {"GET": histories.of_vhost},
-    "/penstock/history/{vhost}/{name}": {"GET": histories.of_queue},
+    "/penstock/history": {"GET": node.of_node},
+    "/penstock/history/{vhost}": {"GET": node.of_vhost},
+    "/penstock/history/{vhost}/{name}": {"GET": node.of_queue},
     "/penstock/block": {"POST": operator.block},
     "/penstock/unblock": {"POST": operator.unblock},
     "/penstock/settings": {
@@ -211,10 +209,10 @@ TABLE: Final[dict[str, dict[str, Handler]]] = {
         "DELETE": operator.unset_settings,
     },
     "/penstock/settings/preview": {"POST": operator.preview},
-    "/penstock/cursors": {"GET": cursors.cursors},
-    "/penstock/cursors/{vhost}": {"GET": cursors.cursors},
-    "/penstock/cursors/{vhost}/{name}": {"GET": cursors.cursor, "DELETE": cursors.delete_cursor},
-    "/penstock/cursors/{vhost}/{name}/move": {"POST": cursors.move_cursor},
+    "/penstock/cursors": {"GET": topology.cursors},
+    "/penstock/cursors/{vhost}": {"GET": topology.cursors},
+    "/penstock/cursors/{vhost}/{name}": {"GET": topology.cursor, "DELETE": topology.delete_cursor},
+    "/penstock/cursors/{vhost}/{name}/move": {"POST": topology.move_cursor},
 }
 """Routes below /api: RabbitMQ's paths and methods, and our own at the end."""
 
