@@ -89,7 +89,7 @@ def test_queue_that_is_deleted_during_a_scrape_is_left_out_from_then_on() -> Non
         vhost.declare_queue(f"q{number}", {}, False, False, None, None)
     slices = Scrape(driver, NodeFigures(), False).per_object(Selection(10_000, frozenset([COARSE])))
     text = ""
-    while "queue_messages_ready" not in text:
+    while "queue_messages_unacked" not in text:
         text += next(slices)
     driver.broker.delete_queue(vhost.queues["q1"])
     found = samples_of(text + "".join(slices))

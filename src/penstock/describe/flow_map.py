@@ -25,6 +25,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.queue.samples import LastLook
 from penstock.describe.described_node import DescribedNode
 from penstock.describe.gate import closed_s, text_of
+from penstock.describe.lists import Highest
 from penstock.describe.message_stats import Depths
 from penstock.describe.queue import QUEUE
 from penstock.describe.session import withheld_by
@@ -173,28 +174,20 @@ class FlowMap:
         """Count all queues, and return those that matter most."""
         work = self.node.broker.work
         self._number += 1
-        best: list[tuple[float, int, Queue]] = []
-        number = 0
+        best: Highest[Queue] = Highest(QUEUES_SHOWN)
         for vhost in list(self.node.broker.vhosts.values()):
             if not self.sees(vhost.name):
                 continue
             for part in vhost.roll.parts(QUEUES_A_STEP):
                 for queue in part:
-                    if queue.deleted:
-                        continue
-                    number -= 1  # Of equals, the oldest are kept.
-                    score = self._count(queue, totals, seconds)
-                    if len(best) < QUEUES_SHOWN:
-                        heapq.heappush(best, (score, number, queue))
-                    elif score > best[0][0]:
-                        heapq.heapreplace(best, (score, number, queue))
+                    if not queue.deleted:
+                        best.offer((self._count(queue, totals, seconds),), queue)
                 work.done += 1 + QUEUES_A_STEP // EXAMINED_A_UNIT
                 if work.used_up():
                     yield
         if len(self._seen) > totals.depths.queues:
             yield from self._forget_steps()
-        best.sort(key=_order)
-        return [queue for _, _, queue in best]
+        return best.ranked()
 
     def _forget_steps(self) -> Steps[None]:
         """Forget the queues that have gone since the map before."""
@@ -261,7 +254,7 @@ class FlowMap:
             work.done += 1
             if work.used_up():
                 yield
-        longest: list[tuple[float, int, WaitingPublisher]] = []
+        longest: Highest[WaitingPublisher] = Highest(BLOCKED_SHOWN)
         for origin in list(self.node.broker.gates.connections):
             for producer in origin.producers:
                 totals.producers += 1
@@ -269,17 +262,13 @@ class FlowMap:
                     live.add(producer.name)
                 if producer.gates:
                     totals.blocked += 1
-                    since = blocked_since(producer)
-                    if len(longest) < BLOCKED_SHOWN:
-                        heapq.heappush(longest, (-since, id(producer), producer))
-                    elif -since > longest[0][0]:
-                        heapq.heapreplace(longest, (-since, id(producer), producer))
+                    longest.offer((-blocked_since(producer),), producer)
             work.done += 1 + len(origin.producers) // EXAMINED_A_UNIT
             if work.used_up():
                 yield
         for queue, each in senders.items():
             senders[queue] = {name: weight for name, weight in each.items() if name in live}
-        return [producer for _, _, producer in sorted(longest, key=_longest, reverse=True)]
+        return longest.ranked()
 
     def _sample(self, queues: list[Queue]) -> None:
         """Sample the arrivals of these queues, and of no others."""
@@ -312,14 +301,6 @@ def blocked_since(producer: WaitingPublisher) -> float:
         if since is not None and since < found:
             found = since
     return found
-
-
-def _order(entry: tuple[float, int, Queue]) -> tuple[float, int]:
-    return -entry[0], -entry[1]
-
-
-def _longest(entry: tuple[float, int, WaitingPublisher]) -> tuple[float, int]:
-    return entry[0], entry[1]
 
 
 # What is shown

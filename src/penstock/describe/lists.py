@@ -11,8 +11,9 @@ keeps the best ones so far, and what is not among these is passed over with one 
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from penstock.access.rules import Rules
 from penstock.access.tags import ADMINISTRATOR, MONITORING
@@ -40,6 +41,7 @@ from penstock.flow.level import UNLIMITED
 from penstock.flow.work import Steps, WorkMeter
 from penstock.protocols.common.connection import Connection
 
+T = TypeVar("T")
 KINDS: Final = ("queues", "exchanges", "bindings", "connections", "channels", "consumers", "cursors", "vhosts")
 ITEM_WORK: Final = 10
 """Units of work per shown item."""
@@ -94,6 +96,31 @@ def name_of(subject: object) -> str:
     if isinstance(subject, Session):
         return subject.name
     return subject.name() if isinstance(subject, Connection) else ""
+
+
+class Highest(Generic[T]):
+    """The objects with the highest ranks of those that were offered; of equals the first."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._heap: list[tuple[tuple[float, ...], int, T]] = []
+        self._offered: int = 0
+
+    def offer(self, rank: tuple[float, ...], subject: T) -> None:
+        """Take an object, unless enough others have a higher rank."""
+        self._offered += 1
+        if len(self._heap) < self._count:
+            heapq.heappush(self._heap, (rank, -self._offered, subject))
+        elif rank > self._heap[0][0]:
+            heapq.heapreplace(self._heap, (rank, -self._offered, subject))
+
+    def ranked(self) -> list[T]:
+        """Return the objects, the highest rank first."""
+        return [subject for _, _, subject in sorted(self._heap, key=_place, reverse=True)]
+
+
+def _place(entry: tuple[tuple[float, ...], int, object]) -> tuple[tuple[float, ...], int]:
+    return entry[0], entry[1]
 
 
 # What is listed
@@ -189,12 +216,13 @@ class Rows:
             self._fields = table.select(self._paths) if self._paths else None
         return table.row(subject, reading(self.node, self._ranges), self._fields)
 
-    def key(self, subject: object, path: str) -> Key:
-        """Return the sort key of an object by the field at a path, which is the only one of these rows."""
-        number = self.table_of(subject).number(path)
-        if number is not None:
-            return key_of(number.value(subject, reading(self.node)))
-        return key_of(field_at(self.of(subject), path))
+    def keys(self, items: list[Item], path: str) -> list[Key]:
+        """Return the sort keys of objects by the field at a path, which is the only one of these rows."""
+        number = self.table_of(items[0].subject).number(path)
+        if number is None:
+            return [key_of(field_at(self.of(item.subject), path)) for item in items]
+        at = reading(self.node)
+        return [key_of(number.value(item.subject, at)) for item in items]
 
     def table_of(self, subject: object) -> Table[Any]:
         """Return the table of an object."""

@@ -228,15 +228,16 @@ class Scrape:
         for family in wanted:
             shown = selection.shown(family)
             self._out.begin(shown)
-            for labels, subject in subjects:
-                done += 1
-                if not (isinstance(subject, Queue) and subject.deleted):
-                    value = family.value(subject, at)
-                    if value is not None:
-                        self._out.add(shown.name, labels, value)
-                if done >= SAMPLES_A_SLICE:
+            for start in range(0, len(subjects), SAMPLES_A_SLICE):
+                part = subjects[start : start + SAMPLES_A_SLICE]
+                if done + len(part) > SAMPLES_A_SLICE:
                     yield self._out.take()
                     at, done = reading(self._node), 0
+                done += len(part)
+                for labels, subject in part:
+                    value = None if isinstance(subject, Queue) and subject.deleted else family.value(subject, at)
+                    if value is not None:
+                        self._out.add(shown.name, labels, value)
 
     def _collected(self, kind: str, parts: Parts[T], most: int) -> Generator[str, None, Labelled[T]]:
         """Collect the first objects with their labels; the others are counted."""

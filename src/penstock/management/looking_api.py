@@ -6,7 +6,6 @@ thousands of queues.
 
 from __future__ import annotations
 
-import heapq
 import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
@@ -22,7 +21,7 @@ from penstock.core.vhost import VirtualHost
 from penstock.describe import history
 from penstock.describe.connection import connection_row
 from penstock.describe.gate import gate_row
-from penstock.describe.lists import KINDS, PAGE_MOST, Item, Rows, groups, is_gone, is_seen, work_of
+from penstock.describe.lists import KINDS, PAGE_MOST, Highest, Item, Rows, groups, is_gone, is_seen, work_of
 from penstock.describe.message_stats import Depths, deliver_rate, publish_rate
 from penstock.describe.queue import QUEUE, fill_percent, queue_row
 from penstock.describe.table import Row, amounts, or_none, reading
@@ -49,9 +48,6 @@ SHOWN_WORK: Final = 25
 RANKED_WORK: Final = 1
 RANKED_AT_ONCE: Final = 100
 """Queues ranked per step."""
-
-Rank = tuple[float, float, float]
-Ranked = tuple[Rank, int, Queue]
 
 
 def answer_list(node: Node, request: ControlRequest) -> Steps[Row]:
@@ -251,31 +247,24 @@ def answer_top(node: Node, request: ControlRequest) -> Steps[Row]:
 
 
 def _first(node: Node, request: ControlRequest, order: str, count: int, sums: Sums) -> Steps[list[Queue]]:
-    """Return the first queues in an order, and add all to the sums; a heap keeps the first ones so far."""
+    """Return the first queues in an order, and add all to the sums."""
     work = node.broker.work
     now = node.broker.now
     prefix = request.fields.get("prefix")
     begins = prefix if isinstance(prefix, str) else ""
-    heap: list[Ranked] = []
-    number = 0
+    highest: Highest[Queue] = Highest(count)
     for vhost in _vhosts(node, request, request.access.rules):
         for part in vhost.roll.parts(RANKED_AT_ONCE):
             for queue in part:
                 if queue.deleted or answers_control(queue.name) or not queue.name.startswith(begins):
                     continue
                 sums.add(queue)
-                number -= 1  # Of equal ones the older is first.
                 fill = _by_fill(queue, now) if order == "blocked" else 0.0
-                rank = ORDERS[order](queue, now), fill, float(queue.depth_messages())
-                if len(heap) < count:
-                    heapq.heappush(heap, (rank, number, queue))
-                elif rank > heap[0][0]:
-                    heapq.heapreplace(heap, (rank, number, queue))
+                highest.offer((ORDERS[order](queue, now), fill, float(queue.depth_messages())), queue)
             work.done += RANKED_AT_ONCE * RANKED_WORK
             if work.used_up():
                 yield
-    heap.sort(key=_place, reverse=True)
-    return [queue for _, _, queue in heap]
+    return highest.ranked()
 
 
 def _vhosts(node: Node, request: ControlRequest, rules: Rules) -> list[VirtualHost]:
@@ -284,7 +273,3 @@ def _vhosts(node: Node, request: ControlRequest, rules: Rules) -> list[VirtualHo
         return [request.vhost]
     every = rules.has_tag(ADMINISTRATOR)
     return [each for each in node.broker.vhosts.values() if every or rules.enters(each.name)]
-
-
-def _place(entry: Ranked) -> tuple[Rank, int]:
-    return entry[0], entry[1]

@@ -24,11 +24,6 @@ REASON = "Closed via management plugin"
 """Default of X-Reason: RabbitMQ's text, which programs know."""
 
 
-async def connections(request: ApiRequest) -> Response:
-    """List connections, all or of a virtual host."""
-    return await listed(request, await collected(request, "connections", request.vhost_or_all()))
-
-
 async def connection(request: ApiRequest) -> Response:
     """Show a connection."""
     found = _connection(request)
@@ -70,22 +65,12 @@ async def channels_of_connection(request: ApiRequest) -> Response:
     return await listed(request, items)
 
 
-async def channels(request: ApiRequest) -> Response:
-    """List channels, all or of a virtual host."""
-    return await listed(request, await collected(request, "channels", request.vhost_or_all()))
-
-
 async def channel(request: ApiRequest) -> Response:
     """Show a channel."""
     for item in await collected(request, "channels", None):
         if item.name == request.part("name") and isinstance(item.subject, Session):
             return one(request, session_in_full(item.subject, reading_of(request)))
     raise found_or_hidden(request)
-
-
-async def consumers(request: ApiRequest) -> Response:
-    """List consumers, all or of a virtual host."""
-    return await listed(request, await collected(request, "consumers", request.vhost_or_all()))
 
 
 async def why(request: ApiRequest) -> Response:

@@ -6,7 +6,7 @@ The query parameters are RabbitMQ's: `columns`, `sort`, `sort_reverse`, and for 
 from __future__ import annotations
 
 import heapq
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
 from starlette.responses import Response
@@ -30,6 +30,7 @@ COLLECTED_AT_ONCE: Final = 250
 SORTED_AT_ONCE: Final = 250
 MERGED_AT_ONCE: Final = 100
 """References collected or filtered, sorted, and merged per slice."""
+Handler = Callable[[ApiRequest], Awaitable[Response]]
 BY_NAME: Final = ("queues", "exchanges", "consumers", "cursors", "vhosts")
 """Kinds listed in the order of names; others are in the order of creation."""
 
@@ -41,6 +42,16 @@ async def collected(request: ApiRequest, kind: str, vhost: VirtualHost | None) -
     async for part in _slices(request, whole, COLLECTED_AT_ONCE):
         items += [item for item in part if is_seen(request.driver, item, request.rules, request.user)]
     return await _by_name(request, items, False) if kind in BY_NAME else items
+
+
+def of_kind(kind: str) -> Handler:
+    """Return the handler that lists the objects of a kind: all, or those of a virtual host."""
+
+    async def objects(request: ApiRequest) -> Response:
+        """List the objects."""
+        return await listed(request, await collected(request, kind, request.vhost_or_all()), kind == "bindings")
+
+    return objects
 
 
 async def listed(request: ApiRequest, items: list[Item], as_bindings: bool = False) -> Response:
@@ -183,7 +194,7 @@ async def _sorted(request: ApiRequest, items: list[Item], as_bindings: bool) -> 
     quick = rows.table_of(items[0].subject).number(column) is not None
     keys: list[Key] = []
     async for slice_ in _slices(request, items, COLLECTED_AT_ONCE if quick else AT_ONCE):
-        keys += [rows.key(item.subject, column) for item in slice_]
+        keys += rows.keys(slice_, column)
     return await _in_order(request, items, keys.__getitem__, reverse)
 
 

@@ -21,7 +21,7 @@ from penstock.errors import AccessRefused, ResourceLocked
 from penstock.flow.work import Steps
 from penstock.management.cursor_admin import move_steps, show
 from penstock.protocols.common import authorization
-from penstock.server.http.listing import collected, listed, listed_queues, one, reading_of
+from penstock.server.http.listing import listed, listed_queues, one, reading_of
 from penstock.server.http.request import (
     DEFAULT_EXCHANGE,
     ApiRequest,
@@ -87,11 +87,6 @@ async def delete_queue(request: ApiRequest) -> Response:
 # Exchanges
 
 
-async def exchanges(request: ApiRequest) -> Response:
-    """List exchanges, all or of a virtual host."""
-    return await listed(request, await collected(request, "exchanges", request.vhost_or_all()))
-
-
 async def exchange(request: ApiRequest) -> Response:
     """Show an exchange."""
     return one(request, EXCHANGE_TABLE.row(request.exchange(), reading_of(request)))
@@ -127,11 +122,6 @@ async def delete_exchange(request: ApiRequest) -> Response:
 
 
 # Bindings
-
-
-async def all_bindings(request: ApiRequest) -> Response:
-    """List bindings, all or of a virtual host."""
-    return await listed(request, await collected(request, "bindings", request.vhost_or_all()), as_bindings=True)
 
 
 async def bindings_of_queue(request: ApiRequest) -> Response:
@@ -235,11 +225,6 @@ def _named(request: ApiRequest) -> Item:
 
 
 # Cursors
-
-
-async def cursors(request: ApiRequest) -> Response:
-    """List cursors, all or of a virtual host."""
-    return await listed(request, await collected(request, "cursors", request.vhost_or_all()))
 
 
 async def cursor(request: ApiRequest) -> Response:
