@@ -60,14 +60,12 @@ Parts = Iterator[tuple[str, Sequence[T]]]
 """Objects some at a time, with the labels that they have in common."""
 Labelled = list[tuple[str, T]]
 """Objects with all their labels."""
+CLIENTS: Final = ("connection", "channel")
 CHANNEL_FAMILIES: Final = SESSION.families + CHANNEL_COUNTS
-GROUPS: Final = frozenset(
-    [family.group for family in QUEUE.families]
-    + [family.group for family in CONNECTION.families]
-    + [family.group for family in CHANNEL_FAMILIES]
-    + [family.group for family in EXCHANGE.families]
-    + [family.group for family in POSITION.families]
+ALL: Final[tuple[Family, ...]] = (
+    *(*QUEUE.families, *EXCHANGE.families, *CONNECTION.families, *CHANNEL_FAMILIES, *POSITION.families),
 )
+GROUPS: Final = frozenset([family.group for family in ALL])
 """Groups of families that `/metrics/detailed?family=` takes."""
 
 
@@ -93,6 +91,10 @@ class Selection:
     def of(self, families: Sequence[Field[T]]) -> list[Field[T]]:
         """Return the families whose group is wanted."""
         return [family for family in families if self.groups is None or family.group in self.groups]
+
+    def has_clients(self) -> bool:
+        """Tell whether a family of connections or channels is wanted: then those that are left out of both are told."""
+        return bool(self.of(CONNECTION.families) or self.of(CHANNEL_FAMILIES))
 
     def vhosts_of(self, node: DescribedNode) -> list[VirtualHost]:
         """Return the wanted virtual hosts."""
@@ -221,7 +223,7 @@ class Scrape:
     def _of_kind(self, kind: str, families: Sequence[Field[T]], parts: Parts[T], selection: Selection) -> Iterator[str]:
         """Collect the objects of a kind, and write their families."""
         wanted = selection.of(families)
-        if not wanted:
+        if not wanted and not (kind in CLIENTS and selection.has_clients()):
             return
         subjects = yield from self._collected(kind, parts, selection.objects_max)
         at, done = reading(self._node), 0
