@@ -62,10 +62,10 @@ Labelled = list[tuple[str, T]]
 """Objects with all their labels."""
 CLIENTS: Final = ("connection", "channel")
 CHANNEL_FAMILIES: Final = SESSION.families + CHANNEL_COUNTS
-ALL: Final[tuple[Family, ...]] = (
-    *(*QUEUE.families, *EXCHANGE.families, *CONNECTION.families, *CHANNEL_FAMILIES, *POSITION.families),
+OF_OBJECTS: Final[tuple[Sequence[Family], ...]] = (
+    *(QUEUE.families, EXCHANGE.families, CONNECTION.families, CHANNEL_FAMILIES, POSITION.families),
 )
-GROUPS: Final = frozenset([family.group for family in ALL])
+GROUPS: Final = frozenset([family.group for families in OF_OBJECTS for family in families])
 """Groups of families that `/metrics/detailed?family=` takes."""
 
 
