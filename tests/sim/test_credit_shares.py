@@ -52,10 +52,16 @@ def test_greedy_window_gets_no_more_than_a_small_one(capacity: int, greedy: str)
     assert max(*links, *publishers) <= 1.1 * min(*links, *publishers)
 
 
-def two(capacity: int, kinds: str, windows: tuple[int, int], round_trips: tuple[int, int] = (2, 2)) -> CreditSim:
-    """One queue with a greedy sender and a light one: links with so many unsettled deliveries, or publishers."""
-    sim = CreditSim(capacity, 0, 0, 10)
-    for kind, window, round_trip in zip(kinds.split(), windows, round_trips, strict=True):
+def with_senders(
+    capacity: int,
+    kinds: str,
+    windows: tuple[int, ...],
+    round_trips: tuple[int, int] = (2, 2),
+    sim: CreditSim | None = None,
+) -> CreditSim:
+    """One queue with senders, a greedy one and a light one: links with so many unsettled deliveries, or publishers."""
+    sim = CreditSim(capacity, 0, 0, 10) if sim is None else sim
+    for kind, window, round_trip in zip(kinds.split(), windows, round_trips, strict=False):
         if kind == "link":
             sim.links.append(CarefulLink(sim.house, window, round_trip))
         else:
@@ -77,7 +83,7 @@ KINDS = ["link link", "link publisher", "publisher link", "publisher publisher"]
 def test_unsettled_deliveries_and_round_trips_change_no_shares(
     capacity: int, ticks: int, kinds: str, windows: tuple[int, int], round_trips: tuple[int, int]
 ) -> None:
-    sim = two(capacity, kinds, windows, round_trips)
+    sim = with_senders(capacity, kinds, windows, round_trips)
     sim.run(1500)
     sim.forget()
     dry = sim.dry
@@ -91,10 +97,22 @@ def test_unsettled_deliveries_and_round_trips_change_no_shares(
 @pytest.mark.parametrize("capacity", [160, 829])
 @pytest.mark.parametrize("kinds", KINDS)
 def test_sender_of_one_message_at_a_time_gets_what_its_round_trip_allows(capacity: int, kinds: str) -> None:
-    sim = two(capacity, kinds, (1000, 1))
+    sim = with_senders(capacity, kinds, (1000, 1))
     sim.run(1500)
     sim.forget()
     sim.run(3000)
     links, publishers = sim.shares()
     light = publishers[-1] if kinds.endswith("publisher") else links[-1]
     assert light >= 0.98 * 3000 / (ROUND_TRIP + 1)
+
+
+@pytest.mark.parametrize("kind", ["link", "publisher"])
+@pytest.mark.parametrize("first", ["link", "publisher"])
+def test_sender_that_was_alone_for_long_shares_with_a_newcomer_at_once(first: str, kind: str) -> None:
+    sim = with_senders(829, first, (1000,))
+    sim.run(12000)
+    with_senders(829, kind, (1000,), sim=sim)
+    sim.forget()
+    sim.run(3000)
+    links, publishers = sim.shares()
+    assert max(*links, *publishers) <= 1.2 * min(*links, *publishers)
