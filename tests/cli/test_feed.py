@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.cli.feed import Feed
 from penstock.cli.target import options_of
-from penstock.cli.top import Feed
 from penstock.client.errors import ControlError
 from penstock.errors import PenstockError
 from tests.support.brokers import serving

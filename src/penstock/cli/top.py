@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import sys
@@ -29,14 +28,12 @@ from penstock.cli.common import (
     writing,
 )
 from penstock.cli.completion import names_of
-from penstock.cli.near_names import near_match
 from penstock.cli.target import options_of
 from penstock.errors import ConfigError, PenstockError
 from penstock.setting_names.escapes import printable
 
 if TYPE_CHECKING:
-    from penstock.client.blocking import Connection
-    from penstock.client.options import Options
+    from penstock.cli.feed import Feed
 
 INTERVAL_S: Final = 1.0
 """Seconds between two pictures."""
@@ -47,49 +44,6 @@ VALUE_CELLS: Final = 34
 """Width of what is before and behind a sparkline."""
 SAMPLES_MAX: Final = 1000
 """Samples that `watch` keeps: more than any terminal is wide."""
-
-TIMEOUT_S: Final = 10.0
-"""Seconds that an answer may take, as those of a connection by default."""
-
-
-class Feed:
-    """Control operations on one connection, which begins with the first one; used by one thread."""
-
-    def __init__(self, options: Options) -> None:
-        self.options: Final = options
-        self._connection: Connection | None = None
-
-    def ask(self, operation: str, fields: dict[str, object]) -> dict[str, Any]:
-        """Return an answer; raises PenstockError with the reason.
-
-        `ControlError` is the broker's refusal, after which the connection stays. After any other error the next call
-        connects again.
-        """
-        from penstock.client.errors import ControlError
-
-        try:
-            return self._connected().request(operation, **fields)
-        except ControlError as error:
-            assert self._connection is not None
-            raise ControlError(error.code, error.name, error.text + near_match(self._connection, error.text)) from None
-        except (PenstockError, OSError):
-            self.close()
-            raise
-
-    def _connected(self) -> Connection:
-        from penstock.client.blocking import Connection
-
-        if self._connection is None:
-            self._connection = Connection(self.options)
-        return self._connection
-
-    def close(self) -> None:
-        """Close the connection; a later question makes another."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            with contextlib.suppress(PenstockError, OSError):
-                connection.close()
-
 
 INTERVAL = click.option(
     "--interval",
@@ -116,6 +70,8 @@ def top(interval: float, order: str, everywhere: bool, once: bool, limit: int | 
     Where the output is no terminal: print one picture and exit. The live picture needs `pip install
     'penstock[terminal]'`. For example: penstock top, or penstock top --order messages --once
     """
+    from penstock.cli.feed import TIMEOUT_S, Feed
+
     with report_errors():
         feed = Feed(options_of(url, timeout=TIMEOUT_S))
         live = not (once or as_json) and sys.stdout.isatty() and sys.stdin.isatty()
@@ -169,6 +125,8 @@ def watch(queue: str, interval: float, count: int | None, as_json: bool, url: st
     Where the output is no terminal, or with --json: a line for each sample, and one sample without --count. For
     example: penstock watch orders
     """
+    from penstock.cli.feed import TIMEOUT_S, Feed
+
     with report_errors():
         feed = Feed(options_of(url, timeout=TIMEOUT_S))
         live = sys.stdout.isatty() and not as_json and os.environ.get("TERM") != "dumb"

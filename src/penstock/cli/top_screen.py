@@ -18,7 +18,7 @@ from penstock.errors import PenstockError
 from penstock.setting_names.escapes import printable
 
 if TYPE_CHECKING:
-    from penstock.cli.top import Feed
+    from penstock.cli.feed import Feed
 
 NAME_CELLS: Final = 36
 """Width from which names are cut."""
