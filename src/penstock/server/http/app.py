@@ -127,7 +127,7 @@ TABLE: Final[dict[str, dict[str, Handler]]] = {
     "/user-limits": {"GET": permissions.user_limits},
     "/user-limits/{user}": {"GET": permissions.user_limits},
     "/user-limits/{user}/{name}": {"PUT": permissions.put_user_limit, "DELETE": permissions.delete_user_limit},
-    "/vhosts": {"GET": listing.of_kind("vhosts")},
+    "/vhosts": {"GET": vhosts.vhosts},
     "/vhosts/{vhost}": {"GET": vhosts.vhost, "PUT": vhosts.declare_vhost, "DELETE": vhosts.delete_vhost},
     "/vhosts/{vhost}/permissions": {"GET": permissions.permissions},
     "/vhosts/{vhost}/topic-permissions": {"GET": permissions.topic_permissions},

@@ -50,9 +50,9 @@ def of_kind(kind: str) -> Handler:
     """Return the handler that lists the objects of a kind: all, or those of a virtual host."""
 
     async def objects(request: ApiRequest) -> Response:
-        """List the objects."""
         return await listed(request, await collected(request, kind, request.vhost_or_all()), kind == "bindings")
 
+    objects.__doc__ = f"List {kind}, all or of a virtual host."
     return objects
 
 

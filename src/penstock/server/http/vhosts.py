@@ -14,7 +14,7 @@ from penstock.management import access_admin, definitions_export, vhost_admin
 from penstock.management.definitions_import import ImportOptions, import_steps
 from penstock.management.definitions_parser import BYTES_MOST
 from penstock.management.definitions_topology import attributes_of
-from penstock.server.http.listing import one, reading_of
+from penstock.server.http.listing import collected, listed, one, reading_of
 from penstock.server.http.request import (
     ApiRequest,
     LongAnswer,
@@ -30,6 +30,11 @@ EXPORTED_AT_ONCE: Final = 100
 IMPORT_OPTIONS: Final = frozenset({"skip_refused", "streams_as_queues"})
 RABBITMQ: Final = "rabbitmq"
 """Value of `for` in an export for RabbitMQ."""
+
+
+async def vhosts(request: ApiRequest) -> Response:
+    """List virtual hosts."""
+    return await listed(request, await collected(request, "vhosts", None))
 
 
 async def vhost(request: ApiRequest) -> Response:
