@@ -32,13 +32,13 @@ async def share(loop: SimLoop, windows: list[int], marks: dict[str, int], messag
     await consumer.until(messages)
     for task in (*streams, consuming):
         task.cancel()
-    counts = Counter(consumer.order[messages // 4 :])
+    counts = Counter(consumer.order[messages // 2 :])  # Who filled the queue at first gives that back meanwhile.
     return [counts[client.name] for client in clients]
 
 
 @pytest.mark.parametrize("marks", [MIB, KIB_64], ids=["1 MiB", "64 KiB"])
 def test_one_greedy_among_seven_light_gets_what_they_get(marks: dict[str, int]) -> None:
-    greedy, *light = simulate(1, lambda loop: share(loop, [1000, *[10] * 7], marks, 6000))
+    greedy, *light = simulate(1, lambda loop: share(loop, [1000, *[10] * 7], marks, 9000))
     assert greedy <= 1.02 * sum(light) / len(light)
     assert max(light) <= 1.02 * min(light)
 
@@ -46,5 +46,5 @@ def test_one_greedy_among_seven_light_gets_what_they_get(marks: dict[str, int]) 
 @pytest.mark.parametrize("window", [50, 1000])
 @pytest.mark.parametrize("marks", [MIB, KIB_64], ids=["1 MiB", "64 KiB"])
 def test_equal_producers_get_equal_shares(marks: dict[str, int], window: int) -> None:
-    shares = simulate(2, lambda loop: share(loop, [window] * 8, marks, 6000))
+    shares = simulate(2, lambda loop: share(loop, [window] * 8, marks, 9000))
     assert max(shares) <= 1.02 * min(shares)
