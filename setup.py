@@ -18,7 +18,7 @@ from setuptools.command.build_ext import build_ext
 from setuptools.errors import BaseError, CCompilerError, ExecError, PlatformError
 
 PURE_PACKAGES = (
-    *("access", "content", "flow", "core", "wire", "protocols", "persistence", "management", "driver"),
+    *("access", "content", "flow", "core", "wire", "protocols", "persistence", "describe", "management", "driver"),
     "client/engine",
 )
 BUILDING = {"bdist_wheel", "build", "build_ext", "install", "editable_wheel", "develop"}

@@ -49,7 +49,15 @@ GROUPS = (
     ("store", ("tests/store/**/test_*.py",)),
     ("console", ("tests/server/http/console/**/test_*.py",)),
     (SMOKE_TEST, ()),
-    ("protocols", ("tests/protocols/**/test_*.py", "tests/management/**/test_*.py", "tests/driver/**/test_*.py")),
+    (
+        "protocols",
+        (
+            "tests/protocols/**/test_*.py",
+            "tests/describe/**/test_*.py",
+            "tests/management/**/test_*.py",
+            "tests/driver/**/test_*.py",
+        ),
+    ),
     ("core", ("tests/core/**/test_*.py",)),
     ("compat", ("tests/compat/**/test_*.py",)),
     ("persistence", ("tests/persistence/**/test_*.py",)),

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from penstock.core.settings.policy import read_policy
+from penstock.describe.lists import Item
 from penstock.driver.driver import BrokerDriver
 from penstock.management import definitions_export
-from penstock.management.paged_list import Item
 from tests.support.driven_connection import Dialogue, make_full_driver
 from tests.support.exports import exported, items_of
 

@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 from penstock import __version__, config
-from penstock.management.metrics.scrape import GROUPS
+from penstock.describe.metrics import GROUPS
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))

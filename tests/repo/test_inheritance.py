@@ -12,6 +12,7 @@ SOURCES = Path(__file__).resolve().parents[2] / "src"
 INTERFACES = {
     "Chore": "background work; has the link of its list",
     "ConsumeContext": "what sessions use of the broker",
+    "DescribedNode": "what lists, metrics and maps read of the driver",
     "GateOwner": "what a gate asks its owner",
     "GateText": "the texts of a kind of gate",
     "LimitMember": "what a shared limit asks its members",

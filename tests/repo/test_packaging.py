@@ -13,7 +13,18 @@ import pytest
 import penstock
 
 ROOT = Path(__file__).resolve().parents[2]
-PURE_PACKAGES = ("access", "content", "flow", "core", "wire", "protocols", "persistence", "management", "driver")
+PURE_PACKAGES = (
+    "access",
+    "content",
+    "flow",
+    "core",
+    "wire",
+    "protocols",
+    "persistence",
+    "describe",
+    "management",
+    "driver",
+)
 
 
 def pure_modules() -> list[str]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.client.errors import ControlError
+from penstock.describe.lists import ITEM_WORK, PAGE_MOST, QUEUES_AT_ONCE
 from penstock.flow.work import LOOKING_SHARE
 from penstock.management.control_request import IMPORT_OCTETS, REQUEST_OCTETS
-from penstock.management.listing import ITEM_WORK, QUEUES_AT_ONCE
-from penstock.management.paged_list import PAGE_MOST
 from penstock.sync import connect
 from penstock.wire.amqp091.codec import Properties
 from tests.support.brokers import BrokerProcess

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from penstock.core.vhost import VirtualHost
+from penstock.describe.lists import Item
+from penstock.describe.table import Row
 from penstock.driver.driver import BrokerDriver
 from penstock.management import definitions_export
-from penstock.management.paged_list import Item
-from penstock.management.rabbitmq_json import Shape
 
 
 def items_of(driver: BrokerDriver, section: str, only: VirtualHost | None = None) -> list[Item]:
@@ -15,6 +15,6 @@ def items_of(driver: BrokerDriver, section: str, only: VirtualHost | None = None
     return [Item("", vhost, subject) for vhost, subjects in groups for subject in subjects]
 
 
-def exported(driver: BrokerDriver, section: str, only: VirtualHost | None = None) -> list[Shape]:
+def exported(driver: BrokerDriver, section: str, only: VirtualHost | None = None) -> list[Row]:
     """Return a section as plain data."""
     return definitions_export.exported(items_of(driver, section, only), True)

@@ -8,9 +8,9 @@ from typing import Any
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from penstock.describe.metrics import Scrape, Selection
+from penstock.describe.node import NodeFigures
 from penstock.driver.driver import BrokerDriver
-from penstock.management.metrics.node_families import NodeFigures
-from penstock.management.metrics.scrape import Scrape, Selection
 
 Samples = dict[tuple[str, ...], float]
 """Values by the name of the sample and its labels, as `name=value` in the order of names."""

@@ -182,11 +182,6 @@ def _places(words: tuple[str, ...]) -> str | dict[str, int]:
 # Columns of `list cursors`
 
 
-def lag_of(item: dict[str, Any]) -> dict[str, Any]:
-    """Return a cursor's lag; of a cursor whose lag is not counted each part is None."""
-    return item["lag"] or NO_LAG
-
-
 def seconds(value: float | None) -> str:
     """Return a number of seconds for people."""
     return "-" if value is None else f"{value:.1f} s"

@@ -43,10 +43,10 @@ class Shown(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """Columns of a kind of list: those that are shown, functions of computed ones, and texts of values."""
+    """Columns of a kind of list: those that are shown, paths or functions of computed ones, and texts of values."""
 
     default: tuple[str, ...]
-    computed: Mapping[str, Value] = {}
+    computed: Mapping[str, Value | str] = {}
     texts: Mapping[str, Callable[[Any], str]] = {}
     of_items: Mapping[str, Callable[[Item], str]] = {}
     """Texts that take more of an item than the value."""
@@ -145,10 +145,10 @@ def chosen(items: Iterable[Item], columns: Columns, shown: Shown) -> list[Item]:
 
 def value_of(item: Item, column: str, columns: Columns) -> object:
     """Return the value of a column, computed or a field of the item by its path; None if the item has none."""
-    computed = columns.computed.get(column)
-    if computed is not None:
+    computed = columns.computed.get(column, column)
+    if not isinstance(computed, str):
         return computed(item)
-    found = _field(item, column)
+    found = _field(item, computed)
     return None if found is _MISSING else found
 
 

@@ -306,3 +306,53 @@ def _value(scope: str, row: dict[str, Any]) -> str:
         elif kind in (BYTES, MEMORY, WINDOW, QUOTA, FREE) or row["setting"].endswith("-bytes"):
             text = shown_bytes(value) if isinstance(value, int) else f"{value} bytes"
     return f"({text})" if row.get("hidden") else text
+
+
+# Connections
+
+
+@main.group()
+def connection() -> None:
+    """Close connections of clients. `penstock list connections` lists them."""
+
+
+@connection.command("close")
+@click.argument("name", shell_complete=names_of("connections"))
+@click.option("--reason", default="", help="Send this reason to the client.")
+@IF_EXISTS
+@JSON
+@URL
+def close(name: str, reason: str, if_exists: bool, as_json: bool, url: str) -> None:
+    """Close connection NAME: its number, its name in the log, its client's connection_name or port.
+
+    Its client hears connection-forced (320) with the reason. It may connect again; `penstock block user NAME` holds
+    publishes. For example: penstock connection close 2 --reason 'maintenance'
+    """
+    absent = maybe_absent(if_exists, as_json, {"connection": name}, f"connection {name} does not exist")
+    with control_session(url) as control, absent:
+        answer = control.request("connection.close", connection=name, reason=reason)
+        print_result(as_json, answer, f"connection {answer['closed']} is closed")
+
+
+# Sinks
+
+
+@main.group()
+def sink() -> None:
+    """Hand over a query that publishes with the delivery dedup or transactional."""
+
+
+@sink.command("assign")
+@click.argument("query")
+@click.argument("user")
+@JSON
+@URL
+def assign(query: str, user: str, as_json: bool, url: str) -> None:
+    """Let USER continue QUERY: the id of a stream, or its txnAppId. It belonged to the user who began it.
+
+    Tasks of the former user take no more rows. For example: penstock sink assign nightly-bills etl2
+    """
+    with control_session(url) as control:
+        answer = control.request("sink.assign", query=query, user=user)
+        said = f"query {query} belongs to user {user} now, at {counted(answer['targets'], 'target')}"
+        print_result(as_json, answer, said)

@@ -22,8 +22,8 @@ from penstock.cli.common import (
     report_errors,
 )
 from penstock.cli.completion import names_of, names_of_target
-from penstock.cli.cursors import asked_last, delete_cursor, lag_of, positions_of, reader_of, seconds
-from penstock.cli.lists import LIST, Columns, Shown, print_list
+from penstock.cli.cursors import asked_last, delete_cursor, positions_of, reader_of, seconds
+from penstock.cli.lists import LIST, Columns, Shown, Value, print_list
 
 if TYPE_CHECKING:
     from penstock.client.blocking import Connection
@@ -294,80 +294,58 @@ def delete_vhost(name: str, if_exists: bool, as_json: bool, url: str) -> None:
         print_deleted(as_json, "vhost", name, if_exists, act)
 
 
-COLUMNS: dict[str, tuple[str, ...]] = {
-    "queues": (
-        *("name", "messages", "bytes", "capacity", "fill", "messages_unacknowledged", "consumers", "gate", "blocked"),
-        *("in/s", "out/s", "policy", "durable", "arguments"),
-    ),
-    "exchanges": ("name", "type", "durable", "auto_delete", "internal", "policy", "arguments"),
-    "bindings": ("source", "routing_key", "destination", "destination_type", "arguments"),
-    "connections": ("name", "user", "protocol", "state", "channels", "recv_oct", "send_oct", "client"),
-    "channels": (
-        "name",
-        "messages_unacknowledged",
-        "consumer_count",
-        "prefetch_count",
-        "confirm",
-        "held",
-        "withheld",
-        "credit",
-    ),
-    "consumers": (
-        *("queue", "consumer_tag", "channel", "prefetch_count", "credit", "window", "window_bytes", "ack_required"),
-        "waits for",
-    ),
-    "cursors": ("name", "queues", "lag", "bytes", "oldest", "blocks", "reader", "asked last"),
-    "vhosts": ("name", "messages", "messages_ready", "messages_unacknowledged"),
-}
-OWN: dict[str, dict[str, Callable[[dict[str, Any]], object]]] = {
-    "queues": {
-        "bytes": lambda item: item["penstock"]["depth"]["bytes"],
-        "capacity": lambda item: item["penstock"]["capacity"],
-        "fill": lambda item: item["penstock"]["fill_percent"],
-        "gate": lambda item: "open" if item["penstock"]["gate"]["open"] else "closed",
-        "blocked": lambda item: item["penstock"]["gate"]["blocked"],
-        "in/s": lambda item: item["penstock"]["rates"]["publish"],
-        "out/s": lambda item: item["penstock"]["rates"]["deliver_get"],
-    },
-    "exchanges": {"policy": lambda item: item.get("policy")},
-    "connections": {"client": lambda item: item["client_properties"].get("product")},
-    "channels": {
-        "held": lambda item: item["penstock"]["held"]["messages"],
-        "withheld": lambda item: item["penstock"]["withheld"],
-        "credit": lambda item: _credit(item["penstock"].get("links", [])),
-    },
-    "consumers": {
-        "queue": lambda item: item["queue"]["name"],
-        "consumer_tag": lambda item: item["consumer_tag"] + (" (browses)" if item["penstock"]["browses"] else ""),
-        "channel": lambda item: item["channel_details"]["name"],
-        "credit": lambda item: item["penstock"]["link_credit"],
-        "window": lambda item: (item["penstock"]["adaptive_window"] or {}).get("messages"),
-        "window_bytes": lambda item: item["penstock"].get("window_bytes"),
-        "waits for": lambda item: "; ".join(item["penstock"]["obstacles"]) or None,
-    },
-    "cursors": {
-        "queues": positions_of,
-        "lag": lambda item: lag_of(item)["messages"],
-        "bytes": lambda item: lag_of(item)["bytes"],
-        "oldest": lambda item: lag_of(item)["oldest_s"],
-        "reader": reader_of,
-        "asked last": asked_last,
-    },
-}
-"""Columns that are computed from other fields."""
-TEXTS: dict[str, dict[str, Callable[[Any], str]]] = {
-    "queues": {"capacity": limits, "fill": percent},
-    "cursors": {"oldest": seconds},
-}
-"""Texts of values that are not shown as they are."""
-
-
 def _credit(links: list[dict[str, Any]]) -> int | None:
     """Return the credit of the links of a session that have senders; None for a channel."""
     granted = [link["credit"]["credit"] for link in links if "credit" in link]
     return sum(granted) if granted else None
 
 
+def _consumer_tag(item: dict[str, Any]) -> str:
+    return str(item["consumer_tag"]) + (" (browses)" if item["penstock"]["browses"] else "")
+
+
+def _columns(names: str, texts: dict[str, Callable[[Any], str]] | None = None, **computed: Value) -> Columns:
+    """Return columns by their names, each with its path, or the name of a function, where that is another."""
+    pairs = [(name, path) for name, _, path in (word.partition("=") for word in names.split(", "))]
+    paths: dict[str, Value | str] = {name: computed.get(path, path) for name, path in pairs if path}
+    return Columns(tuple(name for name, _ in pairs), paths, texts or {})
+
+
+COLUMNS: dict[str, Columns] = {
+    "queues": _columns(
+        "name, messages, bytes=penstock.depth.bytes, capacity=penstock.capacity, fill=penstock.fill_percent"
+        ", messages_unacknowledged, consumers, gate=gate, blocked=penstock.gate.blocked, in/s=penstock.rates.publish"
+        ", out/s=penstock.rates.deliver_get, policy, durable, arguments",
+        {"capacity": limits, "fill": percent},
+        gate=lambda item: "open" if item["penstock"]["gate"]["open"] else "closed",
+    ),
+    "exchanges": _columns("name, type, durable, auto_delete, internal, policy, arguments"),
+    "bindings": _columns("source, routing_key, destination, destination_type, arguments"),
+    "connections": _columns(
+        "name, user, protocol, state, channels, recv_oct, send_oct, client=client_properties.product"
+    ),
+    "channels": _columns(
+        "name, messages_unacknowledged, consumer_count, prefetch_count, confirm, held=penstock.held.messages"
+        ", withheld=penstock.withheld, credit=credit",
+        credit=lambda item: _credit(item["penstock"].get("links", [])),
+    ),
+    "consumers": _columns(
+        "queue=queue.name, consumer_tag=tag, channel=channel_details.name, prefetch_count, credit=penstock.link_credit"
+        ", window=penstock.adaptive_window.messages, window_bytes=penstock.window_bytes, ack_required, waits for=waits",
+        tag=_consumer_tag,
+        waits=lambda item: "; ".join(item["penstock"]["obstacles"]) or None,
+    ),
+    "cursors": _columns(
+        "name, queues=positions, lag=lag.messages, bytes=lag.bytes, oldest=lag.oldest_s, blocks, reader=reader"
+        ", asked last=asked",
+        {"oldest": seconds},
+        positions=positions_of,
+        reader=reader_of,
+        asked=asked_last,
+    ),
+    "vhosts": _columns("name, messages, messages_ready, messages_unacknowledged"),
+}
+"""Columns of each list: their names, with the path of the value or the name of a function where that is another."""
 BY_NAME = ("queues", "exchanges", "consumers", "cursors", "vhosts")
 """Kinds that are listed in the order of names; the broker sends them in the order of creation."""
 
@@ -387,6 +365,8 @@ def list_(kind: str, everywhere: bool, shown: Shown, url: str) -> None:
         found = list(control.list(kind, everywhere=everywhere))
     if kind in BY_NAME:
         found.sort(key=lambda item: str(item["queue"]["name"] if kind == "consumers" else item["name"]))
-    columns = (*COLUMNS[kind], "vhost") if everywhere and kind != "vhosts" else COLUMNS[kind]
+    columns = COLUMNS[kind]
+    if everywhere and kind != "vhosts":
+        columns = columns._replace(default=(*columns.default, "vhost"))
     with report_errors():
-        print_list(found, Columns(columns, OWN.get(kind, {}), TEXTS.get(kind, {})), shown)
+        print_list(found, columns, shown)

@@ -22,6 +22,7 @@ from penstock.core.publish.closed_sessions import ENDED
 from penstock.core.queue.cursor import Cursor
 from penstock.core.queue.queue import Queue
 from penstock.core.unlinking import unlink
+from penstock.describe.stats_sampler import StatsSampler
 from penstock.driver.entry_times import DELIVERIES, TIMERS
 from penstock.driver.failures import Failures
 from penstock.driver.log_queue import LogQueue
@@ -40,7 +41,6 @@ from penstock.management.hold_spans import HoldTracer
 from penstock.management.node import Node
 from penstock.management.refused_publishes import RefusedPublishes
 from penstock.management.refused_requests import RefusedRequests
-from penstock.management.stats_sampler import StatsSampler
 from penstock.protocols import standard_protocols
 from penstock.protocols.common.audit_trail import AuditTrail
 from penstock.protocols.common.connection import Connection

@@ -21,10 +21,10 @@ from penstock.core.effects import (
     Unblocked,
 )
 from penstock.core.gates.disk_gate import DISK_KIND
+from penstock.describe.gate import because, text_of
 from penstock.flow.gate import Gate
 from penstock.flow.timers import NEVER
 from penstock.management import log_messages
-from penstock.management.gate_descriptions import because, text_of
 from penstock.management.gate_lines import GateLines
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import ConnectionState

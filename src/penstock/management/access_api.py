@@ -9,10 +9,11 @@ from penstock.access.password_hash import SHA256, PasswordHash, read_hash
 from penstock.access.permission import Permission, TopicPermission
 from penstock.access.scram import ScramKeys, read_scram_keys
 from penstock.access.user import User
+from penstock.describe.table import Row
+from penstock.describe.user import permission_row, topic_row, user_row
 from penstock.errors import PreconditionFailed
 from penstock.management import access_admin
 from penstock.management.control_request import ControlRequest
-from penstock.management.rabbitmq_json import Shape
 
 if TYPE_CHECKING:
     from penstock.management.node import Node
@@ -23,7 +24,7 @@ USERS_A_UNIT: Final = 10
 """Users that are looked at for a unit of work."""
 
 
-def operations(node: Node) -> dict[str, Callable[[ControlRequest], Shape | None]]:
+def operations(node: Node) -> dict[str, Callable[[ControlRequest], Row | None]]:
     """Return the operations by name."""
     return {
         "user.declare": lambda request: declare_user(node, request),
@@ -40,7 +41,7 @@ def operations(node: Node) -> dict[str, Callable[[ControlRequest], Shape | None]
     }
 
 
-def declare_user(node: Node, request: ControlRequest) -> Shape:
+def declare_user(node: Node, request: ControlRequest) -> Row:
     """Add a user, or change password and tags; with `new` it must not be there. Answer whether it was created."""
     table, name = node.broker.access, request.text("name")
     there = table.find(name)
@@ -58,7 +59,7 @@ def declare_user(node: Node, request: ControlRequest) -> Shape:
     return {"created": there is None}
 
 
-def set_password(node: Node, request: ControlRequest) -> Shape:
+def set_password(node: Node, request: ControlRequest) -> Row:
     """Change the password of a user; its connections stay (as in RabbitMQ)."""
     name = request.text("name")
     request.before = has_password(node.broker.access.user(name))
@@ -66,7 +67,7 @@ def set_password(node: Node, request: ControlRequest) -> Shape:
     return {}
 
 
-def set_tags(node: Node, request: ControlRequest) -> Shape:
+def set_tags(node: Node, request: ControlRequest) -> Row:
     """Change the tags of a user."""
     name = request.text("name")
     request.before = {"tags": node.broker.access.user(name).tags}
@@ -74,69 +75,43 @@ def set_tags(node: Node, request: ControlRequest) -> Shape:
     return {}
 
 
-def delete_user(node: Node, request: ControlRequest) -> Shape:
+def delete_user(node: Node, request: ControlRequest) -> Row:
     """Delete a user, and close its connections."""
     name = request.text("name")
-    request.before = user_view(node.broker.access.user(name))
+    request.before = user_row(node.broker.access.user(name))
     access_admin.delete_user(node, name)
     return {}
 
 
-def list_users(node: Node, request: ControlRequest) -> Shape:
+def list_users(node: Node, request: ControlRequest) -> Row:
     """Answer users with permissions and limits, in the order of their names: up to `count` after the name `after`."""
     after, count = str(request.fields.get("after") or ""), min(request.amount("count", PAGE), PAGE)
     only = request.fields.get("user")
     names = [node.broker.access.user(only).name] if isinstance(only, str) else sorted(node.broker.access.names())
     node.broker.work.done += len(names) // USERS_A_UNIT
     later = [name for name in names if name > after]
-    shown = [user_view(node.broker.access.user(name)) for name in later[:count]]
+    shown = [user_row(node.broker.access.user(name)) for name in later[:count]]
     return {"users": shown, "more": len(later) > count}
 
 
-def user_view(user: User) -> Shape:
-    """Return a user as plain data, without its password."""
-    return {
-        "name": user.name,
-        "tags": user.tags,
-        "source": user.source,
-        "password": user.password_hash is not None,
-        "everywhere": user.everywhere,
-        "limits": dict(user.limits),
-        "permissions": [
-            {"vhost": vhost, "configure": each.configure, "write": each.write, "read": each.read}
-            for vhost, each in user.permissions.items()
-        ],
-        "topic_permissions": [
-            {"vhost": vhost, "exchange": exchange, "write": each.write, "read": each.read}
-            for vhost, topics in user.topic_permissions.items()
-            for exchange, each in topics.items()
-        ],
-    }
-
-
-def has_password(user: User) -> Shape:
+def has_password(user: User) -> Row:
     """Return whether a user has a password, for the audit log."""
     return {"password": user.password_hash is not None}
 
 
-def permission_view(user: User, vhost: str) -> Shape | None:
+def permission_view(user: User, vhost: str) -> Row | None:
     """Return the permission of a user in a virtual host, for the audit log; None without one."""
     found = user.permission(vhost)
-    return None if found is None else {"configure": found.configure, "write": found.write, "read": found.read}
+    return None if found is None else permission_row(found)
 
 
-def topics_view(user: User, vhost: str, exchange: str | None = None) -> Shape | None:
+def topics_view(user: User, vhost: str, exchange: str | None = None) -> Row | None:
     """Return the topic permissions of a user for an exchange, or for all of them, for the audit log; None for none."""
     topics = user.topic_permissions.get(vhost, {})
-    found: Shape = {
-        name: {"write": each.write, "read": each.read}
-        for name, each in topics.items()
-        if exchange is None or name == exchange
-    }
-    return found or None
+    return {name: topic_row(each) for name, each in topics.items() if exchange is None or name == exchange} or None
 
 
-def set_permission(node: Node, request: ControlRequest) -> Shape:
+def set_permission(node: Node, request: ControlRequest) -> Row:
     """Set the permission of a user in a virtual host."""
     name, vhost = request.text("user"), request.text("vhost")
     request.before = permission_view(node.broker.access.user(name), vhost)
@@ -145,14 +120,14 @@ def set_permission(node: Node, request: ControlRequest) -> Shape:
     return {}
 
 
-def clear_permission(node: Node, request: ControlRequest) -> Shape:
+def clear_permission(node: Node, request: ControlRequest) -> Row:
     """Remove the permission of a user in a virtual host, and close its connections there."""
     name, vhost = request.text("user"), request.text("vhost")
     request.before = permission_view(node.broker.access.user(name), vhost)
     return {"cleared": access_admin.clear_permission(node, name, vhost)}
 
 
-def set_topic_permission(node: Node, request: ControlRequest) -> Shape:
+def set_topic_permission(node: Node, request: ControlRequest) -> Row:
     """Set the topic permission of a user for an exchange."""
     name, vhost, exchange = request.text("user"), request.text("vhost"), request.text("exchange")
     request.before = topics_view(node.broker.access.user(name), vhost, exchange)
@@ -161,7 +136,7 @@ def set_topic_permission(node: Node, request: ControlRequest) -> Shape:
     return {}
 
 
-def clear_topic_permission(node: Node, request: ControlRequest) -> Shape:
+def clear_topic_permission(node: Node, request: ControlRequest) -> Row:
     """Remove the topic permission of a user for an exchange, or all in a virtual host."""
     exchange = request.text("exchange") if "exchange" in request.fields else None
     table, name, vhost = node.broker.access, request.text("user"), request.text("vhost")
@@ -169,7 +144,7 @@ def clear_topic_permission(node: Node, request: ControlRequest) -> Shape:
     return {"cleared": table.clear_topic_permissions(name, vhost, exchange)}
 
 
-def set_limits(node: Node, request: ControlRequest) -> Shape:
+def set_limits(node: Node, request: ControlRequest) -> Row:
     """Set limits of a user or of a virtual host; a negative value removes one."""
     given = request.fields.get("limits")
     if not isinstance(given, dict) or not all(_is_number(value) for value in given.values()):
@@ -188,7 +163,7 @@ def set_limits(node: Node, request: ControlRequest) -> Shape:
     return {}
 
 
-def list_limits(node: Node, request: ControlRequest) -> Shape:
+def list_limits(node: Node, request: ControlRequest) -> Row:
     """Answer all limits of users and virtual hosts."""
     table = node.broker.access
     users = table.users()

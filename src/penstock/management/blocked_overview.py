@@ -14,11 +14,11 @@ from penstock.core.gates.disk_gate import FREE_SPACE, QUOTA, STORE_FAILURE
 from penstock.core.publish.dead_letters import publisher_of
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.queue import Queue, queue_of
+from penstock.describe.gate import gate_row, key_of, text_of
 from penstock.flow.gate import Gate
 from penstock.flow.work import Steps
-from penstock.management import views, why
+from penstock.management import why
 from penstock.management.control_request import ControlRequest
-from penstock.management.gate_descriptions import key_of, text_of
 
 if TYPE_CHECKING:
     from penstock.core.broker import Broker
@@ -156,7 +156,7 @@ def _since(blocked: Blocked) -> float:
 def _plain(blocked: Blocked, broker: Broker) -> dict[str, object]:
     first = blocked.first
     return {
-        **views.gate_view(blocked.gate, broker.now),
+        **gate_row(blocked.gate, broker.now),
         "vhost": text_of(blocked.gate).vhost(blocked.gate),
         "blocked": blocked.senders,
         "blocked_for_s": broker.now - blocked.since,

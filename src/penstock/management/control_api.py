@@ -21,6 +21,7 @@ from penstock.core.large_content import large_content
 from penstock.core.message import Envelope
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
+from penstock.describe.lists import PagedLists
 from penstock.errors import (
     AccessRefused,
     BrokerError,
@@ -38,12 +39,11 @@ from penstock.management import (
     config_api,
     cursor_admin,
     definitions_export,
-    listing,
+    looking_api,
     operator_api,
     parameters_api,
     policies_api,
     query_progress,
-    queue_ranking,
     redaction,
     settings_api,
     vhost_admin,
@@ -56,10 +56,8 @@ from penstock.management.control_request import IMPORT, PUBLISH_BLOCK, ControlRe
 from penstock.management.cursor_api import CursorApi
 from penstock.management.definitions_import import answer_import
 from penstock.management.flow_log_records import answer_watch
-from penstock.management.paged_list import PagedLists
 from penstock.management.producer_api import OPERATIONS
 from penstock.management.sink_api import SinkApi
-from penstock.management.status import answer_status
 from penstock.management.time_lookup import TimeLookup
 from penstock.protocols.common.audit_trail import actor_of, audit_refusal
 from penstock.protocols.common.authorization import check_reply_queue, check_tag
@@ -341,13 +339,13 @@ def _lists(node: Node) -> dict[str, Callable[[ControlRequest], Steps[dict[str, o
     """Return the operations that list objects."""
     return {
         "definitions.export": lambda request: definitions_export.answer_export(node, request),
-        "list": lambda request: listing.answer_steps(node, request),
+        "list": lambda request: looking_api.answer_list(node, request),
         "policy.list": lambda request: policies_api.answer_list(node, request),
         "parameter.list": lambda request: parameters_api.answer_list(node, request),
         "settings.list": lambda request: settings_api.list_settings(node, request),
         "config.show": lambda request: config_api.show(node, request),
-        "status": lambda request: answer_status(node, request),
-        "top": lambda request: queue_ranking.answer_top(node, request),
+        "status": lambda request: looking_api.answer_status(node, request),
+        "top": lambda request: looking_api.answer_top(node, request),
         "watch": lambda request: answer_watch(node, request),
     }
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from penstock.access.tags import MONITORING
 from penstock.core.queue.cursor import Cursor
 from penstock.core.queue.cursor_move import Move, apply_moves, check_move, count_steps
+from penstock.describe.cursor import blocked_rows, cursor_row, in_use
+from penstock.describe.table import Row
 from penstock.errors import PreconditionFailed, ResourceLocked
 from penstock.flow.work import Steps
 from penstock.management.control_request import ControlRequest
-from penstock.management.cursor_views import Shape, blocked_view, cursor_view, in_use
 from penstock.management.redaction import redact
 from penstock.protocols.common.authorization import check_read_cursor
 
@@ -18,18 +19,18 @@ if TYPE_CHECKING:
     from penstock.management.node import Node
 
 
-def show(node: Node, request: ControlRequest) -> Shape:
+def show(node: Node, request: ControlRequest) -> Row:
     """Answer {cursor}: a cursor as in lists; with the tag monitoring also the producers that wait because of it."""
     cursor = node.control.cursors.cursor(request.vhost, request.text("cursor"))
     check_read_cursor(request.access, cursor)
     return redact(cursor_details(cursor, node, request.access.rules.has_tag(MONITORING)), node, request.access)
 
 
-def cursor_details(cursor: Cursor, node: Node, named: bool) -> Shape:
+def cursor_details(cursor: Cursor, node: Node, named: bool) -> Row:
     """Return a cursor as in lists; with `named` also the producers that wait because of it."""
-    found = cursor_view(cursor, node)
+    found = cursor_row(cursor, node)
     if named:
-        found["blocked_producers"] = blocked_view(cursor, node.broker.now)
+        found["blocked_producers"] = blocked_rows(cursor, node.broker.now)
     return found
 
 
@@ -88,7 +89,7 @@ def _check_unused(cursor: Cursor, node: Node) -> None:
         raise ResourceLocked(f"{used}; stop the query first, or use force, which ends it")
 
 
-def _move_view(move: Move) -> Shape:
+def _move_view(move: Move) -> Row:
     return {
         "queue": move.position.queue.name,
         "from": int(move.start),

@@ -15,6 +15,7 @@ from penstock.core.queue.arrival import visible_tail
 from penstock.core.queue.cursor import Cursor, Position, watch_drops
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
+from penstock.describe.cursor import in_use
 from penstock.errors import BrokerError, NotFound, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.level import UNLIMITED
 from penstock.flow.timers import NEVER, TimerHandler
@@ -23,7 +24,6 @@ from penstock.management.arrow_blocks import CONTENT_TYPE, encode_block
 from penstock.management.block_columns import DEFAULT_COLUMNS, check_columns, rows_within
 from penstock.management.block_loads import BlockLoads, BlockRange, large_bodies
 from penstock.management.control_request import ControlRequest
-from penstock.management.cursor_views import in_use
 from penstock.management.lag_limits import LagLimits
 from penstock.management.leases import Leases
 from penstock.management.plan_batch import PlanBatch

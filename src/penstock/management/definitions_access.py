@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
-from penstock.access.access_records import PermissionRecord, TopicPermissionRecord, VhostLimits
+from penstock.access.access_records import PermissionRecord, TopicPermissionRecord
 from penstock.access.access_table import AccessTable, check_last, check_tags, check_user_name
 from penstock.access.password_hash import PLAIN, RABBITMQ_SALT, SCRYPT, SHA256, PasswordHash, rabbitmq_hash, read_hash
 from penstock.access.permission import Permission, TopicPermission
 from penstock.access.user import EVERYTHING, FILE, USER_LIMITS, VHOST_LIMITS, User
+from penstock.describe.table import Row
+from penstock.describe.user import permission_row, topic_row
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.management import vhost_admin
 from penstock.management.definitions_kinds import (
@@ -28,7 +30,6 @@ from penstock.management.definitions_kinds import (
     details_of,
 )
 from penstock.management.definitions_parser import OWN_HASH, Entry
-from penstock.management.rabbitmq_json import Shape
 
 if TYPE_CHECKING:
     from penstock.management.node import Node
@@ -146,7 +147,7 @@ class PermissionKind(DefinitionKind):
         if before is None:
             return self.difference(entry, CREATED)
         found = self.difference(entry, CHANGED)
-        found.details = details_of(_texts(before), _texts(after))
+        found.details = details_of(permission_row(before), permission_row(after))
         return found
 
     @override
@@ -201,7 +202,7 @@ class TopicPermissionKind(DefinitionKind):
         if before == after:
             return self.difference(entry, UNCHANGED)
         found = self.difference(entry, CHANGED)
-        found.details = details_of(_topic_texts(before), _topic_texts(after))
+        found.details = details_of(topic_row(before), topic_row(after))
         return found
 
     @override
@@ -296,7 +297,7 @@ def items_of_user(user: User, section: str, vhosts: list[str]) -> list[object]:
     return found
 
 
-def exported_user(user: User) -> Shape:
+def exported_user(user: User) -> Row:
     """Return a user as RabbitMQ's definitions have it.
 
     RabbitMQ refuses a whole file for one hash that is not in base64. So ours has a key of its own, which RabbitMQ
@@ -305,7 +306,7 @@ def exported_user(user: User) -> Shape:
     hashed = user.password_hash
     if hashed is not None and hashed.algorithm == PLAIN:  # Guest, whom nobody has changed.
         hashed = rabbitmq_hash(hashed.digest.decode(), _salt(user.name))
-    found: Shape = {
+    found: Row = {
         "name": user.name,
         "password_hash": "",
         "hashing_algorithm": SHA256,
@@ -317,22 +318,6 @@ def exported_user(user: User) -> Shape:
     elif hashed is not None:
         found["password_hash"], found["hashing_algorithm"] = hashed.text(), hashed.algorithm
     return found
-
-
-def exported_permission(record: PermissionRecord) -> Shape:
-    """Return a permission as RabbitMQ's definitions have it."""
-    return {"user": record.user, "vhost": record.vhost, **_texts(record.permission)}
-
-
-def exported_topic_permission(record: TopicPermissionRecord) -> Shape:
-    """Return a topic permission as RabbitMQ's definitions have it."""
-    about = {"user": record.user, "vhost": record.vhost, "exchange": record.exchange}
-    return {**about, **_topic_texts(record.permission)}
-
-
-def exported_limits(record: VhostLimits) -> Shape:
-    """Return limits of a virtual host as RabbitMQ's definitions have them: a parameter."""
-    return {"component": "vhost-limits", "vhost": record.vhost, "name": "limits", "value": dict(record.limits)}
 
 
 # Parts of entries
@@ -415,11 +400,3 @@ def _plain(limits: dict[str, int]) -> dict[str, object]:
     found: dict[str, object] = {}
     found.update(limits)
     return found
-
-
-def _texts(permission: Permission) -> dict[str, object]:
-    return {"configure": permission.configure, "write": permission.write, "read": permission.read}
-
-
-def _topic_texts(permission: TopicPermission) -> dict[str, object]:
-    return {"write": permission.write, "read": permission.read}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.access.access_records import PermissionRecord, TopicPermissionRecord, VhostLimits
 from penstock.access.user import User
@@ -14,19 +14,18 @@ from penstock.core.settings.parameters import Parameter
 from penstock.core.settings.policy import Policy
 from penstock.core.settings.table import SettingsEntry as Said
 from penstock.core.vhost import VirtualHost
+from penstock.describe.lists import ITEM_WORK, PAGE_MOST, QUEUES_AT_ONCE, Groups, Item, binding_groups
+from penstock.describe.queue import QUEUE
+from penstock.describe.routing import BINDING, EXCHANGE
+from penstock.describe.table import API_VERSION, Field, Reading, Row, Table, plain
+from penstock.describe.user import parameter_row, permission_row, policy_row, topic_row
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.control_request import ControlRequest
 from penstock.management.definitions_access import (
-    exported_limits,
-    exported_permission,
-    exported_topic_permission,
     exported_user,
     items_of_user,
 )
-from penstock.management.listing import ITEM_WORK, QUEUES_AT_ONCE, binding_groups
-from penstock.management.paged_list import PAGE_MOST, Groups, Item
-from penstock.management.rabbitmq_json import API_VERSION, Shape, plain
 from penstock.setting_names import SettingValue
 from penstock.setting_names.policy_keys import OVERFLOWS
 
@@ -42,16 +41,24 @@ X_OVERFLOW: Final = "x-overflow"
 """Argument of a queue that RabbitMQ refuses with a value that it does not know; it ignores arguments of ours."""
 FOR_ALL: Final = ("vhosts", *USERS, "global_parameters", "settings")
 """Sections of an export of all virtual hosts only."""
+COMMON: Final = ("vhost", "name", "durable", "auto_delete", "arguments")
+DECLARED: Final[tuple[tuple[type, Table[Any], list[Field[Any]]], ...]] = (
+    (Queue, QUEUE, QUEUE.select(COMMON)),
+    (Exchange, EXCHANGE, EXCHANGE.select([*COMMON, "type", "internal"])),
+    (Binding, BINDING, BINDING.select(
+        ["vhost", "source", "destination", "destination_type", "routing_key", "arguments"])),
+)  # fmt: skip
+"""Fields of what clients declare."""
 EXPORTED_AT_ONCE: Final = 10
 """Items that are made plain data per step."""
 
 
-def head(node: Node, everywhere: bool) -> Shape:
+def head(node: Node, everywhere: bool) -> Row:
     """Return the head of an export, of all virtual hosts or of one."""
-    about: Shape = {
+    about: Row = {
         "rabbit_version": API_VERSION,
         "product_name": "Penstock",
-        "product_version": node.control.version,
+        "product_version": node.version,
     }
     if not everywhere:
         return about
@@ -100,12 +107,12 @@ def _of_all(node: Node, section: str) -> list[object]:
     return [entry for entry in table.entries() if entry.command]
 
 
-def exported(items: list[Item], named: bool, for_rabbitmq: bool = False) -> list[Shape]:
+def exported(items: list[Item], named: bool, for_rabbitmq: bool = False) -> list[Row]:
     """Return the exported items of a window as plain data.
 
     `named` adds their virtual host. `for_rabbitmq` leaves out what RabbitMQ refuses.
     """
-    found: list[Shape] = []
+    found: list[Row] = []
     for item in items:
         subject: object = item.subject
         if for_rabbitmq and isinstance(subject, Policy):
@@ -135,57 +142,44 @@ def _lasts(binding: Binding) -> bool:
     return binding.queue is None or (binding.queue.owner is None and not binding.queue.deleted)
 
 
-def plainly(vhost: VirtualHost, subject: object, named: bool) -> Shape:
-    """Return one item of an export as plain data; `named` adds its virtual host."""
-    found: Shape = {"vhost": vhost.name} if named else {}
-    if isinstance(subject, Queue):
-        found |= {"name": subject.name, "durable": subject.durable, "auto_delete": subject.auto_delete}
-        return {**found, "arguments": plain(subject.arguments)}
-    if isinstance(subject, Exchange):
-        found |= {"name": subject.name, "type": subject.kind, "durable": subject.durable}
-        return {
-            **found,
-            "auto_delete": subject.auto_delete,
-            "internal": subject.internal,
-            "arguments": plain(subject.arguments),
-        }
-    if isinstance(subject, Binding):
-        target = subject.queue.name if subject.queue is not None else ""
-        if subject.exchange is not None:
-            target = subject.exchange.name
-        return {
-            **found,
-            "source": subject.source.name,
-            "destination": target,
-            "destination_type": "queue" if subject.exchange is None else "exchange",
-            "routing_key": subject.key,
-            "arguments": plain(subject.arguments),
-        }
+def plainly(vhost: VirtualHost, subject: object, named: bool) -> Row:
+    """Return one item of an export; `named` leaves its virtual host in."""
+    row = _row(vhost, subject)
+    if not named:
+        row.pop("vhost", None)
+    return row
+
+
+def _row(vhost: VirtualHost, subject: object) -> Row:
+    for kind, table, fields in DECLARED:
+        if isinstance(subject, kind):
+            return table.row(subject, Reading(0.0), fields)
     if isinstance(subject, Policy):
-        if subject.operator:
-            return {**found, "component": "operator_policy", "name": subject.name, "value": subject.fields()}
-        return {**found, "name": subject.name, **subject.fields()}
+        if not subject.operator:
+            return policy_row(subject)
+        operator = {"vhost": subject.vhost, "component": "operator_policy", "name": subject.name}
+        return {**operator, "value": subject.fields()}
     if isinstance(subject, Parameter):
-        if not subject.component:
-            return {"name": subject.name, "value": subject.value}
-        return {**found, "component": subject.component, "name": subject.name, "value": subject.value}
+        return parameter_row(subject)
     if isinstance(subject, User):
         return exported_user(subject)
     if isinstance(subject, PermissionRecord):
-        return exported_permission(subject)
+        return {"user": subject.user, "vhost": subject.vhost, **permission_row(subject.permission)}
     if isinstance(subject, TopicPermissionRecord):
-        return exported_topic_permission(subject)
+        about = {"user": subject.user, "vhost": subject.vhost, "exchange": subject.exchange}
+        return {**about, **topic_row(subject.permission)}
     if isinstance(subject, VhostLimits):
-        shape = exported_limits(subject)
-        return shape if named else {name: value for name, value in shape.items() if name != "vhost"}
+        limits = dict(subject.limits)
+        return {"component": "vhost-limits", "vhost": subject.vhost, "name": "limits", "value": limits}
     if isinstance(subject, Said):
-        found = {"scope": subject.scope, "pattern": subject.pattern, "settings": definition(subject.commands(False))}
+        found: Row = {"scope": subject.scope, "pattern": subject.pattern}
         overrides = definition(subject.commands(True))
+        found["settings"] = definition(subject.commands(False))
         return {**found, "override": overrides} if overrides else found
     return {"name": vhost.name, **vhost.metadata}
 
 
-def definition(words: dict[str, SettingValue]) -> Shape:
+def definition(words: dict[str, SettingValue]) -> Row:
     """Return settings under the names by which they were given."""
     return {word.alias: plain(word.raw) for word in words.values()}
 
@@ -204,9 +198,9 @@ def answer_export(node: Node, request: ControlRequest) -> Steps[dict[str, object
     for_rabbitmq = request.flag("for_rabbitmq")
     found = groups(node, section, only)
     page, following = yield from node.control.lists.page_steps(
-        request, f"definitions.export {section} {only is None}", found, PAGE_MOST
+        request.connection, request.amount("after", 0), f"definitions.export {section} {only is None}", found, PAGE_MOST
     )
-    items: list[Shape] = []
+    items: list[Row] = []
     for start in range(0, len(page), EXPORTED_AT_ONCE):
         items += exported(page[start : start + EXPORTED_AT_ONCE], True, for_rabbitmq)
         node.broker.work.done += EXPORTED_AT_ONCE * ITEM_WORK

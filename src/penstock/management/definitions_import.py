@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.settings.changes import copied_steps
+from penstock.describe.table import Row
 from penstock.errors import BrokerError, NotFound, PreconditionFailed, ResourceError
 from penstock.flow.work import Steps
 from penstock.log_ids import CHANGED
@@ -45,7 +46,6 @@ from penstock.management.definitions_parser import (
 from penstock.management.definitions_policies import ParameterKind, PolicyKind, SettingsKind
 from penstock.management.definitions_topology import BindingKind, ExchangeKind, QueueKind, VhostKind, WrongArguments
 from penstock.management.json_reader import JsonError, JsonReader
-from penstock.management.rabbitmq_json import Shape
 from penstock.protocols.common.log_line import LogLine
 from penstock.setting_names.near import joined
 
@@ -104,7 +104,7 @@ class ImportOptions:
 
 def import_steps(
     node: Node, data: bytes, vhost: str | None, options: ImportOptions | None = None, dry_run: bool = False
-) -> Steps[Shape]:
+) -> Steps[Row]:
     """Import a file in steps; `vhost` is the default virtual host of entries, None if they must name theirs.
 
     Return the numbers of new and of changed items, and what was skipped; with `dry_run` what would differ, and nothing
@@ -122,7 +122,7 @@ def import_steps(
     return work.result()
 
 
-def answer_import(node: Node, request: ControlRequest) -> Steps[Shape]:
+def answer_import(node: Node, request: ControlRequest) -> Steps[Row]:
     """Answer definitions.import {definitions, everywhere, dry_run}, and the fields of `ImportOptions`.
 
     `definitions` is the text of a file; see `import_steps`.
@@ -157,7 +157,7 @@ class Import:
         self._skip_refused = options.skip_refused
         self._kinds = kinds_of(node, options.streams_as_queues)
         self._left: list[str] = []
-        self._skipped: list[Shape] = []
+        self._skipped: list[Row] = []
         self._missing: set[str] = set()
         """Subjects of the skipped entries."""
         self._outcomes: dict[str, Difference] = {}
@@ -234,20 +234,20 @@ class Import:
         self._skipped.append(_shape(kind.name, found, self.defined.line(entry)))
         return found
 
-    def _skip_invalid(self, invalid: InvalidEntry) -> Shape:
+    def _skip_invalid(self, invalid: InvalidEntry) -> Row:
         found = Difference(place_of(invalid.path), SKIPPED if self._skip_refused else REFUSED)
         found.reason = str(invalid)
         shape = _shape(str(invalid.path[0]), found, self.defined.line_of(invalid.path))
         self._skipped.append(shape)
         return shape
 
-    def compare(self) -> Steps[Shape]:
+    def compare(self) -> Steps[Row]:
         """Return what the import would do, entry by entry; unchanged ones are counted only."""
         work = self.node.broker.work
         yield from self._parse()
         table = yield from copied_steps(self.node.broker)
         planned = Planned(table)
-        differences: list[Shape] = []
+        differences: list[Row] = []
         for invalid in self.defined.invalid:
             differences.append(self._skip_invalid(invalid))
             work.done += ENTRY_WORK
@@ -334,7 +334,7 @@ class Import:
         text = str(error).removesuffix(f"; {NOTHING_IMPORTED}").removesuffix(f" {NOTHING_IMPORTED.capitalize()}")
         return PreconditionFailed(joined(text, f"undone, except for items in use: {named}{more}"))
 
-    def result(self) -> Shape:
+    def result(self) -> Row:
         """Return the numbers of new and changed items, and sentences about what has no effect."""
         made = self.made
         return {
@@ -406,8 +406,8 @@ def named_exchanges(entry: Entry) -> list[tuple[str, str]]:
     return found
 
 
-def _shape(kind: str, found: Difference, line: int) -> Shape:
-    shape: Shape = {"line": line, "kind": kind, "subject": found.subject, "change": found.change}
+def _shape(kind: str, found: Difference, line: int) -> Row:
+    shape: Row = {"line": line, "kind": kind, "subject": found.subject, "change": found.change}
     if found.details:
         shape["details"] = [{"key": key, "from": before, "to": after} for key, before, after in found.details]
     if found.reason:

@@ -31,13 +31,13 @@ from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.cursor import Cursor
 from penstock.core.queue.queue import Queue, queue_of
+from penstock.describe.gate import text_of
 from penstock.errors import PreconditionFailed
 from penstock.flow.gate import Gate, GateTransition
 from penstock.flow.work import Steps
 from penstock.log_ids import BLOCKED_BRIEFLY, CLOSED_BRIEFLY
 from penstock.management.brief_spells import BLOCKS_AT_ONCE, CLOSINGS_AT_ONCE, Spell, Spells, SpellSum
 from penstock.management.flow_log_samples import Record, Sampler, record_at, record_of_gate
-from penstock.management.gate_descriptions import text_of
 from penstock.protocols.common.slowed_connections import KIND, Wait
 
 if TYPE_CHECKING:

@@ -22,7 +22,6 @@ from penstock.core.queue.cursor import Cursor
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.samples import LastLook
 from penstock.flow.gate import Gate
-from penstock.flow.level import UNLIMITED
 from penstock.flow.timers import NEVER
 from penstock.management.log_messages import gate_fields
 
@@ -62,6 +61,22 @@ class Busy:
         """Queue of a consumer; None for a producer, which may have several."""
         self.query = query
         self.prefetch: i64 = prefetch
+
+
+def _take(look: LastLook, queue: Queue, now: float) -> None:
+    """Take the state of a queue into a look."""
+    counters = queue.counters
+    look.at = now
+    look.messages = queue.depth_messages()
+    look.bytes = queue.depth_bytes()
+    look.open = queue.gate.open
+    look.tail = queue.tail
+    look.removed_bytes = counters.removed_bytes
+    look.settlements = counters.settlements
+    look.delivered = counters.delivered
+    look.delivered_bytes = counters.delivered_bytes
+    look.refused = 0
+    look.refused_bytes = 0
 
 
 def _moved(busy: Busy) -> int:
@@ -109,11 +124,8 @@ class Sampler:
 
     def _state_of(self, queue: Queue) -> LastLook:
         look = LastLook(self.broker.now)
-        look.messages = queue.depth_messages()
-        look.bytes = queue.depth_bytes()
-        look.tail = queue.tail
-        look.removed_bytes = queue.counters.removed_bytes
-        look.settlements = queue.counters.settlements
+        _take(look, queue, self.broker.now)
+        look.open = True  # So that a closed gate is recorded.
         return look
 
     def count_refused(self, queue: Queue, messages: i64, bytes: i64) -> None:
@@ -172,17 +184,7 @@ class Sampler:
             counters.next_sample = queue.tail + arrivals.fit(came)
             if arrivals.senders:
                 self._remember(queue, arrivals.take_senders())
-        last.at = now
-        last.messages = messages
-        last.bytes = size
-        last.open = queue.gate.open
-        last.tail = queue.tail
-        last.removed_bytes = counters.removed_bytes
-        last.settlements = counters.settlements
-        last.delivered = counters.delivered
-        last.delivered_bytes = counters.delivered_bytes
-        last.refused = 0
-        last.refused_bytes = 0
+        _take(last, queue, now)
 
     def _record_depth(self, queue: Queue, last: LastLook) -> None:
         gate, counters, now = queue.gate, queue.counters, self.broker.now
@@ -240,13 +242,11 @@ class Sampler:
     def _record_thresholds(self, queue: Queue, last: LastLook) -> None:
         record = record_of_gate("queue", queue.gate, self.broker.now, self._wall_offset)
         thresholds = queue.thresholds
-        for name, level in (
-            ("capacity", thresholds.capacity), ("stop", thresholds.stop), ("resume", thresholds.resume)
-        ):  # fmt: skip
-            if level.messages != UNLIMITED:
-                record[f"{name}_messages"] = int(level.messages)
-            if level.bytes != UNLIMITED:
-                record[f"{name}_bytes"] = int(level.bytes)
+        levels = (("capacity", thresholds.capacity), ("stop", thresholds.stop), ("resume", thresholds.resume))
+        for name, level in levels:
+            for unit, limit in level.as_dict().items():
+                if limit is not None:
+                    record[f"{name}_{unit}"] = limit
         if queue.settings.hold_deadline_s != NEVER:
             record["hold_deadline"] = queue.settings.hold_deadline_s
         record["overflow"] = queue.overflow.name

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from penstock.core.consume.consumer import Consumer
-from penstock.core.publish.producer import Producer, producers_of
+from penstock.core.publish.producer import Producer
 from penstock.core.publish.sender_credit import SenderCredit
+from penstock.describe.gate import because
+from penstock.describe.session import links_of
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.flow.credit import LinkCredit
 from penstock.flow.measure import amount
-from penstock.management.gate_descriptions import because
 
 if TYPE_CHECKING:
     from penstock.core.consume.session import Session
@@ -39,12 +40,6 @@ class FoundLink:
         if self.producer is not None:
             return self.producer.name
         return self.session.name if self.consumer is None else f"{self.session.name}/{self.consumer.tag}"
-
-
-def links_of(session: Session) -> list[Producer]:
-    """Return the producers of a session's links; none for a channel, which publishes by itself."""
-    producers = producers_of(session)
-    return [] if len(producers) == 1 and producers[0].name == session.name else producers
 
 
 def find_link(node: Node, name: str) -> FoundLink:

@@ -10,12 +10,12 @@ from penstock.core.effects import Paging
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.cursor import Cursor
 from penstock.core.queue.queue import Queue
+from penstock.describe.gate import text_of
 from penstock.flow.gate import Gate, GateTransition
 from penstock.flow.measure import amount
 from penstock.flow.timers import NEVER
 from penstock.log_ids import BLOCKED_BRIEFLY, CLOSED_BRIEFLY, SLOW_TURN
 from penstock.management.brief_spells import SpellSum
-from penstock.management.gate_descriptions import text_of
 from penstock.protocols.common.log_line import LogLine
 from penstock.protocols.common.lost_publishes import Losses
 from penstock.protocols.common.slowed_connections import KIND, Wait

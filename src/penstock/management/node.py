@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
+from typing_extensions import override
 
-from penstock.core.broker import Broker
 from penstock.core.queue.cursor import Cursor
+from penstock.describe.described_node import DescribedNode
 from penstock.errors import InternalError
 from penstock.flow.work import Steps
 from penstock.management.certificates import Certificates
 from penstock.management.config_api import StartSettings
 from penstock.management.refused_publishes import RefusedPublishes
-from penstock.management.stats_sampler import StatsSampler
-from penstock.protocols.common.audit_trail import AuditTrail
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.log_line import LogLine
 from penstock.protocols.common.slowed_connections import SlowedConnections
@@ -34,21 +33,14 @@ class FailureReports:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Node:
-    """One node with its broker and its connections."""
+class Node(DescribedNode):
+    """The node as control operations change it."""
 
-    name: str
-    """Name of the node: penstock@HOST."""
-    broker: Broker
-    connections: dict[int, Connection]
-    """Connections by number."""
-    audit: AuditTrail
     refused: RefusedPublishes
     failures: FailureReports
     control: ControlApi
     certificates: Certificates
     """Certificates of the listeners."""
-    stats: StatsSampler
     start_settings: StartSettings
     """Start-up settings, for people."""
     recorder: Recorder | None
@@ -61,18 +53,10 @@ class Node:
         found = self.broker.access.find(user)
         return found is not None and found.is_administrator()
 
-    def memory_alarm(self) -> bool:
-        """Tell whether the gate of the node's memory is closed."""
-        memory = self.broker.gates.memory
-        return memory is not None and not memory.gate.open
-
-    def disk_alarm(self) -> bool:
-        """Tell whether a closed disk gate stops every producer of persistent messages."""
-        disk = self.broker.gates.disk
-        if disk.is_failing():
-            return True
-        quota, room = disk.quota, disk.room
-        return (quota is not None and not quota.gate.open) or (room is not None and not room.gate.open)
+    @property
+    @override
+    def version(self) -> str:
+        return self.control.version
 
     def slowed(self) -> SlowedConnections:
         """Return the connections that are slowed by their own work."""

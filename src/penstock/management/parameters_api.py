@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.core.broker import Broker
 from penstock.core.settings.parameters import Parameter
+from penstock.describe.user import parameter_row
 from penstock.errors import NotFound
 from penstock.flow.work import Steps
 from penstock.management.control_request import ControlRequest
@@ -54,17 +55,5 @@ def answer_list(node: Node, request: ControlRequest) -> Steps[dict[str, object]]
             yield
         host = parameter.vhost
         if not host or request.connection is None or request.access.rules.enters(host):
-            found.append(view(parameter))
+            found.append(parameter_row(parameter))
     return {"parameters": found}
-
-
-def view(parameter: Parameter) -> dict[str, object]:
-    """Return a parameter in RabbitMQ's form."""
-    if not parameter.component:
-        return {"name": parameter.name, "value": parameter.value}
-    return {
-        "value": parameter.value,
-        "vhost": parameter.vhost,
-        "component": parameter.component,
-        "name": parameter.name,
-    }

@@ -9,6 +9,7 @@ from penstock.access.tags import ADMINISTRATOR
 from penstock.core.settings.policy import Policy, read_policy, reading_work
 from penstock.core.settings.policy_changes import change_policies_steps, clear_policy_steps, setting
 from penstock.core.settings.settings_change import SettingsChange
+from penstock.describe.user import policy_row
 from penstock.flow.work import Steps
 from penstock.management.control_request import ControlRequest
 from penstock.management.effective_settings import hidden_steps, some
@@ -57,13 +58,13 @@ def answer_set(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:
     policy, before, plan = yield from set_policy_steps(
         node, request.vhost.name, request.text("name"), fields, operator, request.asker()
     )
-    request.before = None if before is None else view(before)
+    request.before = None if before is None else policy_row(before)
     queues = [queue for queue, _ in plan.queues if _applies(policy, queue.settings.policies.policy)
               or _applies(policy, queue.settings.policies.operator)]  # fmt: skip
     hidden = yield from hidden_steps(node.broker, queues, policy.words)
     exchanges = [exchange.name or DEFAULT_EXCHANGE for _, exchange, _ in plan.exchanges if exchange.policy is policy]
     return {
-        **view(policy),
+        **policy_row(policy),
         "created": before is None,
         "queues": len(queues),
         "exchanges": len(exchanges),
@@ -75,7 +76,7 @@ def answer_clear(node: Node, request: ControlRequest) -> Steps[dict[str, object]
     """Answer policy.clear {name, operator}. Raises as `clear_steps` does."""
     name, operator = request.text("name"), _operator(request)
     before = node.broker.table.policies.get(request.vhost.name, name, operator)
-    request.before = None if before is None else view(before)
+    request.before = None if before is None else policy_row(before)
     plan = yield from clear_steps(node, request.vhost.name, name, operator, request.asker())
     return {"name": name, "operator": operator, "queues": len(plan.queues), "exchanges": len(plan.exchanges)}
 
@@ -91,7 +92,7 @@ def answer_list(node: Node, request: ControlRequest) -> Steps[dict[str, object]]
             node.broker.work.done += POLICY_WORK
             if node.broker.work.used_up():
                 yield
-            found.append({**view(policy), "without_effect": policy.idle})
+            found.append({**policy_row(policy), "without_effect": policy.idle})
     return {"policies": found}
 
 
@@ -101,11 +102,6 @@ def _operator(request: ControlRequest) -> bool:
     if operator and request.connection is not None:
         check_tag(request.access, ADMINISTRATOR, "a change of operator policies")
     return operator
-
-
-def view(policy: Policy) -> dict[str, object]:
-    """Return a policy in RabbitMQ's form."""
-    return {"vhost": policy.vhost, "name": policy.name, **policy.fields()}
 
 
 def idle_sentence(policy: Policy) -> str:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.access.permission import READ
 from penstock.core.queue.cursor import Cursor
+from penstock.describe.cursor import cursor_row
+from penstock.describe.table import Row
 from penstock.errors import PreconditionFailed
 from penstock.management.control_request import ControlRequest
-from penstock.management.cursor_views import Shape, cursor_view
 
 if TYPE_CHECKING:
     from penstock.management.node import Node
@@ -25,7 +26,7 @@ COUNTS: Final = ("batch", "rows", "batch_ms")
 """Numbers of a query's listener that go into the record as they are."""
 
 
-def answer(node: Node, request: ControlRequest) -> Shape:
+def answer(node: Node, request: ControlRequest) -> Row:
     """Answer {query, batch, rows, batch_ms}: the cursors of a query, empty for one that does not read here.
 
     Raises PreconditionFailed (406) for an id that is none.
@@ -36,7 +37,7 @@ def answer(node: Node, request: ControlRequest) -> Shape:
     counts = {name: request.amount(name, 0) for name in COUNTS if request.fields.get(name) is not None}
     room = node.broker.pinned_rooms.of(query)
     cursors = [] if room is None else [each for each in room.cursors if _is_readable(request, each)]
-    views = [cursor_view(cursor, node) for cursor in cursors[:CURSORS_SHOWN]]
+    views = [cursor_row(cursor, node) for cursor in cursors[:CURSORS_SHOWN]]
     for cursor, view in zip(cursors, views, strict=False):
         node.record_query(query, cursor, {**_record(cursor, view), **counts})
     return {"query": query, "cursors": views, "more_cursors": len(cursors) - len(views)}
@@ -47,9 +48,9 @@ def _is_readable(request: ControlRequest, cursor: Cursor) -> bool:
     return cursor.vhost == request.vhost.name and all(request.access.may(READ, name) for name in cursor.positions)
 
 
-def _record(cursor: Cursor, view: Shape) -> Shape:
+def _record(cursor: Cursor, view: Row) -> Row:
     """Return the fields of a record: the sums of a cursor, and the queue where it lags most."""
-    found: Shape = {"vhost": cursor.vhost, "consumer": f"cursor({cursor.name})"}
+    found: Row = {"vhost": cursor.vhost, "consumer": f"cursor({cursor.name})"}
     lag, queues = view["lag"], view["queues"]
     if isinstance(lag, dict):
         found.update({"lag_messages": lag["messages"], "lag_bytes": lag["bytes"]})

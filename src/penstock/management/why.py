@@ -20,15 +20,25 @@ from penstock.core.publish.producer import Producer, producers_of
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.cursor import Cursor, settled_by, shared_of
 from penstock.core.queue.queue import Queue, queue_of
+from penstock.describe.consumer import consumer_row, obstacles
+from penstock.describe.cursor import asked_s_ago
+from penstock.describe.gate import because, gate_row, gate_state, key_of, text_of
+from penstock.describe.queue import queue_row
+from penstock.describe.session import (
+    CONNECTIONS_SHOWN,
+    CONSUMERS_SHOWN,
+    connection_in_full,
+    held_by,
+    producer_row,
+    session_row,
+    withheld_by,
+)
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.flow.counted_depth import CountedDepth
 from penstock.flow.gate import Gate
 from penstock.flow.gate_stats import PRODUCERS_LISTED, BlockStats
 from penstock.flow.level import amounts
 from penstock.flow.measure import amount
-from penstock.management import views
-from penstock.management.cursor_views import asked_s_ago
-from penstock.management.gate_descriptions import because, key_of, text_of
 from penstock.management.links import FoundLink, credit_sentence, find_link
 from penstock.management.refused_publishes import Refusal
 
@@ -115,10 +125,10 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
     """Return the view of a queue: its blocked producers, the blocking gates, and what the queue waits for."""
     now = broker.now
     blocks = queue.gate.stats.blocked()
-    view = views.queue_view(queue, now)
-    view["gate"] = {**views.gate_state(queue.gate, now), **queue.gate.stats.as_dict(now)}
+    view = queue_row(queue, now)
+    view["gate"] = {**gate_state(queue.gate, now), **queue.gate.stats.as_dict(now)}
     gates = gates_of(queue)
-    view["gates"] = [views.gate_view(gate, now) for gate in gates[1:]]
+    view["gates"] = [gate_row(gate, now) for gate in gates[1:]]
     view["blocked"] = [block.as_dict(now, queue.gate.stats.since) for block in list(blocks.values())[:PRODUCERS_LISTED]]
     view["waiting"] = waiting_at(gates)
     view["waits_for"] = waits_for(queue, now)
@@ -144,7 +154,7 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
 def of_connection(connection: Connection, node: Node) -> dict[str, object]:
     """Return the view of a connection: the gates of its producers, and the obstacles of its consumers."""
     broker = node.broker
-    view = views.connection_view(connection, broker.now)
+    view = connection_in_full(connection, broker.now)
     refusals = node.refused.of(connection.number)
     view["refusals"] = [refusal.as_dict(broker.now) for refusal in refusals]
     view["sentences"] = _of_connections([connection], node) + _refusals(refusals, broker.now)
@@ -154,7 +164,7 @@ def of_connection(connection: Connection, node: Node) -> dict[str, object]:
 def of_channel(channel: Session, node: Node) -> dict[str, object]:
     """Return the view of a channel, as `of_connection`."""
     broker = node.broker
-    view = views.session_view(channel, broker.now)
+    view = session_row(channel, broker.now)
     refusals = [each for each in node.refused.of(channel.connection_number) if each.producer == channel.name]
     view["refusals"] = [refusal.as_dict(broker.now) for refusal in refusals]
     view["sentences"] = _of_channels([channel], [], broker) + _refusals(refusals, broker.now)
@@ -166,7 +176,7 @@ def of_link(link: FoundLink, broker: Broker) -> dict[str, object]:
     now = broker.now
     consumer, producer = link.consumer, link.producer
     if consumer is not None:
-        return {**views.consumer_view(consumer, now), "link": link.name(), "sentences": [_consumer(consumer, now)]}
+        return {**consumer_row(consumer, now), "link": link.name(), "sentences": [_consumer(consumer, now)]}
     assert producer is not None
     sentences: list[str] = []
     gate: Gate | None = None
@@ -179,15 +189,15 @@ def of_link(link: FoundLink, broker: Broker) -> dict[str, object]:
         sentences += waits_of(each, broker)
     if not sentences:
         sentences.append(f"link {producer.name} is not blocked{_history(producer, now)}")
-    return {**views.producer_view(producer, now), "link": link.name(), "sentences": sentences}
+    return {**producer_row(producer, now), "link": link.name(), "sentences": sentences}
 
 
 def of_user(user: str, connections: list[Connection], node: Node) -> dict[str, object]:
     """Return the views of a user's connections; there is at least one."""
-    shown = connections[: views.CONNECTIONS_SHOWN]
+    shown = connections[:CONNECTIONS_SHOWN]
     return {
         "user": user,
-        "connections": [views.connection_view(connection, node.broker.now) for connection in shown],
+        "connections": [connection_in_full(connection, node.broker.now) for connection in shown],
         "more_connections": len(connections) - len(shown),
         "sentences": _of_connections(connections, node),
     }
@@ -202,8 +212,8 @@ def waiting_at(gates: list[Gate]) -> dict[str, int]:
     for gate in gates:
         for producer in list(gate.blocked.values())[:PRODUCERS_LISTED]:
             if isinstance(producer, WaitingPublisher):
-                held += views.held_by(producer)[0] if producer.gate is gate else 0
-                withheld += views.withheld_by(producer, gate)
+                held += held_by(producer)[0] if producer.gate is gate else 0
+                withheld += withheld_by(producer, gate)
         senders += 0 if gate.open else len(gate.requests)
     return {"held": held, "withheld": withheld, "senders": senders}
 
@@ -211,7 +221,7 @@ def waiting_at(gates: list[Gate]) -> dict[str, int]:
 def waits_for(queue: Queue, now: float) -> list[dict[str, object]]:
     """Return what a queue waits for, as plain data: its cursors, and the first of its consumers."""
     found: list[dict[str, object]] = []
-    for cursor in queue.cursors[: views.CONSUMERS_SHOWN]:
+    for cursor in queue.cursors[:CONSUMERS_SHOWN]:
         position = cursor.positions[queue.name]
         found.append(
             {
@@ -222,7 +232,7 @@ def waits_for(queue: Queue, now: float) -> list[dict[str, object]]:
                 "asked_s_ago": asked_s_ago(cursor, now),
             }
         )
-    found += [views.consumer_view(consumer, now) for consumer in consumers_of(queue, views.CONSUMERS_SHOWN)]
+    found += [consumer_row(consumer, now) for consumer in consumers_of(queue, CONSUMERS_SHOWN)]
     return found
 
 
@@ -269,9 +279,9 @@ def _stakes(producer: WaitingPublisher, gate: Gate, block: BlockStats, now: floa
     if block.is_stopped(gate.stats.since, block.patience_s, now):
         parts.append("stopped: it has waited a whole hold deadline, and what it publishes now is held and refused")
     if producer.gate is gate:
-        held, size = views.held_by(producer)
+        held, size = held_by(producer)
         parts.append(f"{_of_its(held, 'publish', 'publishes')} held ({size:,} bytes)")
-    withheld = views.withheld_by(producer, gate)
+    withheld = withheld_by(producer, gate)
     if withheld:
         parts.append(f"{_of_its(withheld, 'confirmation', 'confirmations')} withheld")
     past: list[str] = []
@@ -401,7 +411,7 @@ def _consumer(consumer: Consumer, now: float) -> str:
 
 
 def _state(consumer: Consumer, now: float) -> str:
-    return ", ".join(views.obstacles(consumer, now)) or "may receive"
+    return ", ".join(obstacles(consumer, now)) or "may receive"
 
 
 def waits_of(gate: Gate, broker: Broker) -> list[str]:

@@ -13,8 +13,8 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import CollectorRegistry
 
 from penstock.core.broker import Broker
-from penstock.management.metrics.exposition import COUNTER, Family, label
-from penstock.management.metrics.node_families import NodeFigures
+from penstock.describe.exposition import COUNTER, Family, label
+from penstock.describe.node import NodeFigures
 
 if TYPE_CHECKING:
     from penstock.server.event_loop import EventLoop
@@ -85,4 +85,4 @@ def _family(metric: Metric) -> tuple[Family, list[tuple[str, str, float]]]:
         (sample.name, ",".join(label(key, value) for key, value in sample.labels.items()), float(sample.value))
         for sample in metric.samples
     ]
-    return Family(name, kind, metric.documentation), samples
+    return Family(name, metric.documentation, kind), samples

@@ -7,8 +7,8 @@ import pytest
 from penstock.core.gates.address_depth import AddressDepth, depth_of
 from penstock.core.publish.reservation import GRANT_MAX, Reservation
 from penstock.core.settings import changes
+from penstock.describe.gate import gate_row
 from penstock.flow.level import Level, Thresholds
-from penstock.management.views import gate_view
 from penstock.setting_names import read_settings
 from tests.support.broker_fixture import House, told
 
@@ -295,12 +295,12 @@ def test_room_that_is_given_back_lets_those_in_who_wait_for_it(house: House) -> 
 def test_refusals_and_views_show_the_reserved_part(house: House) -> None:
     house.queue("a", capacity_messages=4, hold_deadline=5)
     queue = house.vhost.queues["a"]
-    assert "reserved" not in gate_view(queue.gate, NOW)
+    assert "reserved" not in gate_row(queue.gate, NOW)
     reservation = reserve(house, "a", 10)
     while reservation.grant(4, NOW):
         pass
     house.publish(house.producer("p"), "a", 10)
-    assert gate_view(queue.gate, NOW)["reserved"] == {"messages": 4, "bytes": 40}
+    assert gate_row(queue.gate, NOW)["reserved"] == {"messages": 4, "bytes": 40}
     assert queue.describe_cause(NOW) == (
         "0 of 4 messages, and 4 messages, 40 bytes reserved for credit: no room for the next message"
     )

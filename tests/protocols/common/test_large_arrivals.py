@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.large_bodies import PIECE_OCTETS, UNWRITTEN_OF_A_CONNECTION
+from penstock.describe.connection import CONNECTION
+from penstock.describe.table import reading
 from penstock.driver.driver import BrokerDriver
-from penstock.management.rabbitmq_json import connection_of
 from penstock.management.why import of_connection
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from tests.support.driven_connection import Dialogue, make_driver, methods, publish, refused
@@ -143,10 +144,10 @@ def test_client_is_told_when_the_disk_blocks_its_large_message_and_when_it_does_
     (blocked,) = methods(client.listen())
     assert blocked.name == "connection.blocked"
     assert blocked.args["reason"] == ("the disk (store): the disk is broken; a large message waits 30 s at most")
-    assert connection_of(client.connection, driver)["state"] == "blocked"
+    assert CONNECTION.row(client.connection, reading(driver))["state"] == "blocked"
     disk.works(driver.broker.now)
     assert [method.name for method in methods(client.listen())] == ["connection.unblocked"]
-    assert connection_of(client.connection, driver)["state"] == "running"
+    assert CONNECTION.row(client.connection, reading(driver))["state"] == "running"
     disk.fails("the disk is broken", driver.broker.now)
     assert [method.name for method in methods(client.listen())] == ["connection.blocked"]
     while client.connection.busy:

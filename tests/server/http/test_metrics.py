@@ -15,7 +15,7 @@ import pytest
 from prometheus_client.metrics_core import Metric
 from starlette.requests import Request
 
-from penstock.management.metrics.scrape import GROUPS
+from penstock.describe.metrics import GROUPS
 from penstock.server.http import metrics
 from penstock.server.node_figures import Collector
 from tests.support.brokers import BrokerProcess, in_process

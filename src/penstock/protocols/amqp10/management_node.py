@@ -21,6 +21,8 @@ from penstock.content.field_table import InvalidTable, check_table
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import EXCHANGE, QUEUE, Binding, arguments_digest
 from penstock.core.routing.exchange import Exchange
+from penstock.describe.queue import QUEUE as QUEUE_TABLE
+from penstock.describe.table import Reading
 from penstock.errors import AccessRefused, BrokerError, InvalidField, NotFound, PreconditionFailed
 from penstock.protocols.amqp10.http_messages import HttpRequest, pairs, response
 from penstock.protocols.common import authorization, topology
@@ -40,6 +42,8 @@ BINDINGS_SHOWN: Final = 1000
 """Most bindings in one response; one queue and key has more only with as many different arguments."""
 BINDINGS_A_UNIT: Final = 10
 """Bindings that are looked at per unit of work."""
+SHOWN: Final = QUEUE_TABLE.select(["name", "vhost", "durable", "auto_delete", "exclusive"])
+"""Fields of a queue that need no types of AMQP 1.0."""
 QUEUE_FIELDS: Final[dict[str, object]] = {"durable": True, "exclusive": False, "auto_delete": False, "arguments": {}}
 EXCHANGE_FIELDS: Final[dict[str, object]] = {
     "type": "direct", "durable": True, "auto_delete": False, "internal": False, "arguments": {},
@@ -160,11 +164,7 @@ class ManagementNode:
         node = self._connection.services.node_name()
         arguments: dict[object, object] = {key: to_amqp10(value) for key, value in queue.arguments.items()}
         return {
-            "name": queue.name,
-            "vhost": queue.vhost,
-            "durable": queue.durable,
-            "auto_delete": queue.auto_delete,
-            "exclusive": queue.owner is not None,
+            **QUEUE_TABLE.row(queue, Reading(0.0), SHOWN),
             "type": "quorum" if queue.features.quorum else "classic",
             "arguments": arguments,
             "leader": node,

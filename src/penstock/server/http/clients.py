@@ -6,32 +6,29 @@ from starlette.responses import Response
 
 from penstock.access.tags import MONITORING
 from penstock.core.consume.session import Session
+from penstock.describe.connection import CONNECTION
+from penstock.describe.lists import Item
+from penstock.describe.session import session_in_full
+from penstock.describe.table import Row
 from penstock.errors import ConnectionForced
-from penstock.management import rabbitmq_json
 from penstock.management.blocked_overview import is_named, of_everything_steps
-from penstock.management.paged_list import Item
 from penstock.management.redaction import answer_why
 from penstock.management.why import SUBJECTS
 from penstock.protocols.common.authorization import check_tag
 from penstock.protocols.common.connection import Connection
 from penstock.server.http.authorization import check_closed, check_seen, found_or_hidden
-from penstock.server.http.listing import collected, listed, one, sample_ranges
+from penstock.server.http.listing import collected, listed, one, reading_of
 from penstock.server.http.request import ApiRequest, json_response, no_content
 
 REASON = "Closed via management plugin"
 """Default of X-Reason: RabbitMQ's text, which programs know."""
 
 
-async def connections(request: ApiRequest) -> Response:
-    """List connections, all or of a virtual host."""
-    return await listed(request, await collected(request, "connections", request.vhost_or_all()))
-
-
 async def connection(request: ApiRequest) -> Response:
     """Show a connection."""
     found = _connection(request)
     check_seen(request, found.user)
-    return one(request, rabbitmq_json.connection_of(found, request.driver, sample_ranges(request)))
+    return one(request, CONNECTION.row(found, reading_of(request)))
 
 
 async def close_connection(request: ApiRequest) -> Response:
@@ -68,27 +65,17 @@ async def channels_of_connection(request: ApiRequest) -> Response:
     return await listed(request, items)
 
 
-async def channels(request: ApiRequest) -> Response:
-    """List channels, all or of a virtual host."""
-    return await listed(request, await collected(request, "channels", request.vhost_or_all()))
-
-
 async def channel(request: ApiRequest) -> Response:
     """Show a channel."""
     for item in await collected(request, "channels", None):
         if item.name == request.part("name") and isinstance(item.subject, Session):
-            return one(request, rabbitmq_json.channel_in_full(item.subject, request.driver, sample_ranges(request)))
+            return one(request, session_in_full(item.subject, reading_of(request)))
     raise found_or_hidden(request)
-
-
-async def consumers(request: ApiRequest) -> Response:
-    """List consumers, all or of a virtual host."""
-    return await listed(request, await collected(request, "consumers", request.vhost_or_all()))
 
 
 async def why(request: ApiRequest) -> Response:
     """Explain why nothing moves, as `penstock why --json`: for a queue, connection, channel or user, or for all."""
-    subjects: rabbitmq_json.Shape = {name: request.query[name] for name in SUBJECTS if name in request.query}
+    subjects: Row = {name: request.query[name] for name in SUBJECTS if name in request.query}
     control_request = request.control(subjects)
     if is_named(control_request):
         return json_response(answer_why(control_request, request.driver))

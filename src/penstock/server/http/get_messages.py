@@ -22,8 +22,8 @@ from penstock.core.publish.session_counts import consumed
 from penstock.core.queue.arrival import hides_next
 from penstock.core.queue.expiry import expire_slice
 from penstock.core.queue.queue import Queue
+from penstock.describe.table import Row, plain
 from penstock.errors import InternalError, NotFound, ResourceLocked
-from penstock.management.rabbitmq_json import Shape, plain
 from penstock.protocols.common.authorization import check_read_queue
 from penstock.server.http.request import ApiRequest, bad_request, json_octets, text, whole
 
@@ -183,7 +183,7 @@ class Taking:
             properties: object = plain(message_format.properties(message.content).as_dict()) or []
         except UnreadableContent:
             properties = []  # Its headers are malformed inside: no earlier code has read them.
-        found: Shape = {
+        found: Row = {
             "payload_bytes": size,
             "redelivered": message.redelivered,
             "exchange": message.envelope.exchange,

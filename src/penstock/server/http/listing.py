@@ -6,8 +6,7 @@ The query parameters are RabbitMQ's: `columns`, `sort`, `sort_reverse`, and for 
 from __future__ import annotations
 
 import heapq
-from collections.abc import AsyncIterator, Callable
-from functools import partial
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
 from starlette.responses import Response
@@ -15,17 +14,16 @@ from starlette.responses import Response
 from penstock.core.queue.queue import Queue
 from penstock.core.settings.policy_pattern import PolicyPattern
 from penstock.core.vhost import VirtualHost
-from penstock.driver.driver import BrokerDriver
-from penstock.management.listing import collected_steps, is_seen, shape
-from penstock.management.message_stats import SampleRange, SampleRanges
-from penstock.management.paged_list import Item
-from penstock.management.queue_order import QUEUE_ORDERS, Key
-from penstock.management.queue_page import FIRST_MOST, QueueOrder, first_steps
-from penstock.management.rabbitmq_json import Shape
+from penstock.describe.lists import FIRST_MOST, Item, QueueOrder, Rows, collected_steps, first_steps, is_seen
+from penstock.describe.message_stats import SampleRange, SampleRanges
+from penstock.describe.queue import QUEUE
+from penstock.describe.table import Key, Reading, Row, field_at, reading
 from penstock.server.http.request import ApiRequest, HttpError, LongAnswer, bad_request, json_octets, json_response
 
 AT_ONCE: Final = 4
 """Objects formatted per slice: some tenths of a millisecond."""
+FIELDS_AT_ONCE: Final = 25
+"""Objects of which one field is read per slice."""
 PAGE_DEFAULT: Final = 100
 PAGE_MOST: Final = 500
 """Most objects of a page, as in RabbitMQ."""
@@ -34,10 +32,9 @@ COLLECTED_AT_ONCE: Final = 250
 SORTED_AT_ONCE: Final = 250
 MERGED_AT_ONCE: Final = 100
 """References collected or filtered, sorted, and merged per slice."""
+Handler = Callable[[ApiRequest], Awaitable[Response]]
 BY_NAME: Final = ("queues", "exchanges", "consumers", "cursors", "vhosts")
 """Kinds listed in the order of names; others are in the order of creation."""
-
-Making = Callable[[BrokerDriver, Item], Shape]
 
 
 async def collected(request: ApiRequest, kind: str, vhost: VirtualHost | None) -> list[Item]:
@@ -49,39 +46,55 @@ async def collected(request: ApiRequest, kind: str, vhost: VirtualHost | None) -
     return await _by_name(request, items, False) if kind in BY_NAME else items
 
 
-async def listed(request: ApiRequest, items: list[Item], making: Making = shape) -> Response:
+def of_kind(kind: str) -> Handler:
+    """Return the handler that lists the objects of a kind: all, or those of a virtual host."""
+
+    async def objects(request: ApiRequest) -> Response:
+        return await listed(request, await collected(request, kind, request.vhost_or_all()), kind == "bindings")
+
+    objects.__doc__ = f"List {kind}, all or of a virtual host."
+    return objects
+
+
+async def listed(request: ApiRequest, items: list[Item], as_bindings: bool = False) -> Response:
     """Answer with a list, or with one page of it if the query asks for one."""
-    ranges = sample_ranges(request)
-    if ranges is not None and making is shape:
-        making = partial(shape, ranges=ranges)
+    rows = _rows(request, as_bindings)
     total = len(items)
     page = _number(request, "page", 0)
     if request.query.get("name") and page:
         items = await _named(request, items, request.query["name"])
-    items = await _sorted(request, items, making)
+    items = await _sorted(request, items, as_bindings)
     if not page:
-        return LongAnswer(_stream(request, items, making), request.http_request)
+        return LongAnswer(_stream(request, items, rows), request.http_request)
     size = _page_size(request)
-    return await _page(request, items[(page - 1) * size : page * size], len(items), total, making)
+    return await _page(request, items[(page - 1) * size : page * size], len(items), total, rows)
 
 
 async def listed_queues(request: ApiRequest, vhost: VirtualHost | None) -> Response:
     """Answer with a list of queues, all or of a virtual host; one of the first pages is found without the others."""
     page = _number(request, "page", 0)
     column = request.query.get("sort") or "name"
-    key = None if column == "name" else QUEUE_ORDERS.get(column)
-    by_number = key is not None and column != "vhost"
+    number = QUEUE.number(column)
     has_regex = bool(request.query.get("name")) and request.flag("use_regex")
-    if not page or has_regex or not (by_number or column == "name") or page * _page_size(request) > FIRST_MOST:
+    if not page or has_regex or not (number or column == "name") or page * _page_size(request) > FIRST_MOST:
         return await listed(request, await collected(request, "queues", vhost))
-    ranges = sample_ranges(request)
     size = _page_size(request)
     wanted = request.query.get("name", "").lower()
-    order = QueueOrder(key, request.flag("sort_reverse"))
+    order = QueueOrder(number, request.flag("sort_reverse"))
     found = await request.in_steps(first_steps(request.driver, vhost, request.rules, wanted, order, page * size))
     request.begin_turn()
     shown = found.items[(page - 1) * size :]
-    return await _page(request, shown, found.filtered, found.total, partial(shape, ranges=ranges))
+    return await _page(request, shown, found.filtered, found.total, _rows(request, False))
+
+
+def _paths(request: ApiRequest) -> list[str]:
+    """Return the requested columns; none for all."""
+    return (request.query.get("columns") or "").split(",") if request.query.get("columns") else []
+
+
+def _rows(request: ApiRequest, as_bindings: bool) -> Rows:
+    """Return the rows that the query asks for."""
+    return Rows(request.driver, sample_ranges(request), _paths(request), as_bindings)
 
 
 def _page_size(request: ApiRequest) -> int:
@@ -91,7 +104,7 @@ def _page_size(request: ApiRequest) -> int:
     return size
 
 
-async def _page(request: ApiRequest, shown: list[Item], filtered: int, total: int, making: Making) -> Response:
+async def _page(request: ApiRequest, shown: list[Item], filtered: int, total: int, rows: Rows) -> Response:
     """Answer with one page of `filtered` items, of `total` ones before those were chosen by name."""
     page, size = _number(request, "page", 0), _page_size(request)
     pages = max((filtered + size - 1) // size, 1)
@@ -106,7 +119,7 @@ async def _page(request: ApiRequest, shown: list[Item], filtered: int, total: in
         "page_size": size,
         "total_count": total,
     }
-    texts = b"".join([part async for part in _stream(request, shown, making)])
+    texts = b"".join([part async for part in _stream(request, shown, rows)])
     head = json_octets(numbers).removesuffix(b"}")
     return Response(b'%b,"items":%b}' % (head, texts), media_type="application/json")
 
@@ -128,6 +141,11 @@ async def _named(request: ApiRequest, items: list[Item], wanted: str) -> list[It
     return found
 
 
+def reading_of(request: ApiRequest) -> Reading:
+    """Return a reading of the broker now, with the samples that the query asks for."""
+    return reading(request.driver, sample_ranges(request))
+
+
 def sample_ranges(request: ApiRequest) -> SampleRanges | None:
     """Return the samples that the query asks for, by RabbitMQ's parameters; None for none."""
     rates, lengths = _range(request, "msg_rates"), _range(request, "lengths")
@@ -142,49 +160,46 @@ def _range(request: ApiRequest, name: str) -> SampleRange | None:
     return SampleRange(_number(request, f"{name}_age", 1), _number(request, f"{name}_incr", 1))
 
 
-def one(request: ApiRequest, content: Shape) -> Response:
+def one(request: ApiRequest, content: Row) -> Response:
     """Answer with one object."""
     return json_response(chosen(request, content))
 
 
-def chosen(request: ApiRequest, content: Shape) -> Shape:
+def chosen(request: ApiRequest, content: Row) -> Row:
     """Return the requested columns, or all: a.b is b of a."""
-    columns = request.query.get("columns")
-    if not columns:
+    paths = _paths(request)
+    if not paths:
         return content
-    found: Shape = {}
-    for column in columns.split(","):
-        source: object = content
-        target = found
-        names = column.split(".")
-        for name in names[:-1]:
-            source = source.get(name) if isinstance(source, dict) else None
-            if not isinstance(source, dict):
-                break
-            inner = target.setdefault(name, {})
-            assert isinstance(inner, dict)
-            target = inner
-        if isinstance(source, dict) and names[-1] in source:
-            target[names[-1]] = source[names[-1]]
+    found: Row = {}
+    for path in paths:
+        place, _, name = path.rpartition(".")
+        source = field_at(content, place) if place else content
+        if isinstance(source, dict) and name in source:
+            target = found
+            for outer in place.split(".") if place else ():
+                inner = target.setdefault(outer, {})
+                assert isinstance(inner, dict)
+                target = inner
+            target[name] = source[name]
     return found
 
 
-async def _sorted(request: ApiRequest, items: list[Item], making: Making) -> list[Item]:
+async def _sorted(request: ApiRequest, items: list[Item], as_bindings: bool) -> list[Item]:
     """Return the items in the order of the query."""
     column = request.query.get("sort")
     reverse = request.flag("sort_reverse")
-    if not column:
+    if not column or not items:
         return items
     if column == "name":
         return await _by_name(request, items, reverse)
+    rows = Rows(request.driver, None, [column], as_bindings)
+    table = rows.table_of(items[0].subject)
+    at_once = (
+        COLLECTED_AT_ONCE if table.number(column) else FIELDS_AT_ONCE if len(table.select([column])) == 1 else AT_ONCE
+    )
     keys: list[Key] = []
-    quick = QUEUE_ORDERS.get(column) if making is shape else None
-    if quick is not None and items and isinstance(items[0].subject, Queue):
-        async for slice_ in _slices(request, items, COLLECTED_AT_ONCE):
-            keys += [quick(item.subject) for item in slice_ if isinstance(item.subject, Queue)]
-        return await _in_order(request, items, keys.__getitem__, reverse)
-    async for slice_ in _slices(request, items):
-        keys += [_key(making(request.driver, item), column) for item in slice_]
+    async for slice_ in _slices(request, items, at_once):
+        keys += rows.keys(slice_, column)
     return await _in_order(request, items, keys.__getitem__, reverse)
 
 
@@ -208,22 +223,12 @@ async def _in_order(request: ApiRequest, items: list[Item], key: Callable[[int],
     return order
 
 
-def _key(content: Shape, column: str) -> Key:
-    """Return the sort key of an object: missing values first, then numbers, then texts."""
-    value: object = content
-    for name in column.split("."):
-        value = value.get(name) if isinstance(value, dict) else None
-    if isinstance(value, (bool, int, float)):
-        return 1, float(value)
-    return (0, "") if value is None else (2, str(value))
-
-
-async def _stream(request: ApiRequest, items: list[Item], making: Making) -> AsyncIterator[bytes]:
+async def _stream(request: ApiRequest, items: list[Item], rows: Rows) -> AsyncIterator[bytes]:
     """Stream a list in slices; objects deleted meanwhile are omitted."""
     before = b"["
     async for slice_ in _slices(request, items):
         texts = [
-            json_octets(chosen(request, making(request.driver, item)))
+            json_octets(chosen(request, rows.of(item.subject)))
             for item in slice_
             if not (isinstance(item.subject, Queue) and item.subject.deleted)
         ]

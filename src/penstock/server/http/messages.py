@@ -9,9 +9,9 @@ from typing import Final
 from starlette.responses import Response
 
 from penstock.content.properties import TEXT_PROPERTIES, Properties
+from penstock.describe.table import Row
 from penstock.errors import ResourceLocked
 from penstock.flow.timers import NEVER
-from penstock.management.rabbitmq_json import Shape
 from penstock.protocols.common.authorization import check_read_queue, check_write_exchange
 from penstock.protocols.common.single_publish import SinglePublish
 from penstock.server.http.request import (
@@ -86,7 +86,7 @@ async def _gone(request: ApiRequest) -> None:
         pass
 
 
-async def _payload(request: ApiRequest, fields: Shape) -> bytes:
+async def _payload(request: ApiRequest, fields: Row) -> bytes:
     payload, encoding = text(fields, "payload"), text(fields, "payload_encoding")
     if encoding == "string":
         return payload.encode()

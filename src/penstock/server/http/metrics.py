@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from penstock.management.metrics.scrape import GROUPS, Scrape, Selection
+from penstock.describe.metrics import GROUPS, Scrape, Selection
 from penstock.server.event_loop import EventLoop
 from penstock.server.http.request import ApiRequest, HttpError, bad_request
 from penstock.server.node_figures import FigureSource

@@ -10,13 +10,15 @@ from pathlib import Path
 from starlette.responses import Response
 
 from penstock.access.tags import MONITORING
+from penstock.describe import history
+from penstock.describe.routing import exchange_types
+from penstock.describe.table import API_VERSION, Row, field_at
+from penstock.describe.vhost import churn, totals_steps
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.level import UNLIMITED
 from penstock.flow.series import SLOT_S, TIERS
-from penstock.management.rabbitmq_json import API_VERSION, Shape, exchange_types
-from penstock.management.totals import totals_steps
 from penstock.server.http.listing import one, sample_ranges
-from penstock.server.http.request import ApiRequest, json_response, not_found
+from penstock.server.http.request import ApiRequest, bad_request, json_response, not_found
 
 RETAINED_S = [round(slots * entries * SLOT_S) for slots, entries in TIERS]
 """Seconds of each tier of samples."""
@@ -28,11 +30,11 @@ async def overview(request: ApiRequest) -> Response:
     monitors = request.rules.has_tag(MONITORING)
     rules = None if monitors else request.rules
     totals = await request.in_steps(totals_steps(driver, rules, request.user, sample_ranges(request)))
-    found: Shape = {
+    found: Row = {
         "management_version": API_VERSION,
         "rabbitmq_version": API_VERSION,
         "product_name": "Penstock",
-        "product_version": driver.control.version,
+        "product_version": driver.version,
         "cluster_name": driver.name,
         "node": driver.name,
         "rates_mode": "basic",
@@ -53,25 +55,14 @@ async def overview(request: ApiRequest) -> Response:
     return one(request, found)
 
 
-def _churn(driver: BrokerDriver, totals: Shape) -> Shape:
+def _churn(driver: BrokerDriver, totals: Row) -> Row:
     """Return what came and went since the start, as RabbitMQ's overview has it; `totals` are what is there."""
-    there = totals["object_totals"]
-    assert isinstance(there, dict)
-    vhosts = driver.broker.vhosts.values()
-    opened = sum(int(vhost.churn.channels_opened) for vhost in vhosts)
-    created = sum(int(vhost.churn.queues_created) for vhost in vhosts)
-    return {
-        "connection_created": driver.connected,
-        "connection_closed": driver.connected - len(driver.connections),
-        "channel_created": opened,
-        "channel_closed": max(opened - there["channels"], 0),
-        "queue_declared": sum(int(vhost.churn.queues_declared) for vhost in vhosts),
-        "queue_created": created,
-        "queue_deleted": max(created - there["queues"], 0),
-    }
+    channels, queues = field_at(totals, "object_totals.channels"), field_at(totals, "object_totals.queues")
+    assert isinstance(channels, int) and isinstance(queues, int)
+    return {**churn(driver, driver.connected, channels, queues)}
 
 
-def _contexts(request: ApiRequest) -> list[Shape]:
+def _contexts(request: ApiRequest) -> list[Row]:
     return [
         {"node": request.driver.name, "description": "Penstock's HTTP API", "path": "/", "ip": host, "port": str(port)}
         for protocol, host, port in request.event_loop.listeners
@@ -91,7 +82,7 @@ async def node(request: ApiRequest) -> Response:
     return one(request, await _node(request))
 
 
-async def _node(request: ApiRequest) -> Shape:
+async def _node(request: ApiRequest) -> Row:
     files = await asyncio.to_thread(_open_files)
     request.begin_turn()
     driver = request.driver
@@ -123,7 +114,7 @@ async def _node(request: ApiRequest) -> Shape:
             {"name": "PLAIN", "description": "SASL PLAIN authentication mechanism", "enabled": True},
             {"name": "AMQPLAIN", "description": "QPid AMQPLAIN mechanism", "enabled": True},
         ],
-        "applications": [{"name": "penstock", "description": "Penstock", "version": driver.control.version}],
+        "applications": [{"name": "penstock", "description": "Penstock", "version": driver.version}],
         "contexts": [{name: item for name, item in each.items() if name != "node"} for each in _contexts(request)],
         "enabled_plugins": [],
         **{name: value for name, value in figures.items() if value is not None},  # RabbitMQ's tools take no null.
@@ -170,3 +161,43 @@ async def version(request: ApiRequest) -> Response:
 async def empty(request: ApiRequest) -> Response:
     """Return an empty list, for features that Penstock lacks."""
     return json_response([])
+
+
+# Histories of the last 24 hours: rates, depths and gates
+
+
+async def of_queue(request: ApiRequest) -> Response:
+    """Show the history of a queue."""
+    tiers: list[Row] = []
+    for tier in _tiers(request):
+        tiers.append(history.of_queue(request.queue(), request.driver, tier))
+        await request.pause()
+    return one(request, {"queue": request.part("name"), "vhost": request.vhost().name, "tiers": tiers})
+
+
+async def of_vhost(request: ApiRequest) -> Response:
+    """Show the history of a virtual host."""
+    name = request.vhost().name
+    return one(request, {"vhost": name, "tiers": _sums(request, name)})
+
+
+async def of_node(request: ApiRequest) -> Response:
+    """Show the history of the node."""
+    return one(request, {"node": request.driver.name, "tiers": _sums(request, None)})
+
+
+def _sums(request: ApiRequest, vhost: str | None) -> list[Row]:
+    stats = request.driver.stats
+    counted = stats.node if vhost is None else stats.vhosts.get(vhost)
+    return [history.of_sum(counted, request.driver, tier) for tier in _tiers(request)]
+
+
+def _tiers(request: ApiRequest) -> list[int]:
+    """Return the tiers that the query asks for by the seconds of their entries; all by default."""
+    wanted = request.query.get("seconds")
+    if wanted is None:
+        return list(range(len(TIERS)))
+    found = [tier for tier, seconds in enumerate(history.STEPS_S) if wanted == str(seconds)]
+    if not found:
+        raise bad_request(f"seconds must be one of {', '.join(map(str, history.STEPS_S))}, not {wanted}")
+    return found

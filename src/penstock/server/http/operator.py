@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
+from penstock.describe.table import Row
 from penstock.flow.work import Steps
 from penstock.management import operator_api, settings_api
 from penstock.management.control_request import ControlRequest
-from penstock.management.rabbitmq_json import Shape
 from penstock.management.settings_preview import preview_steps
 from penstock.server.http.request import ApiRequest, json_response
 
@@ -52,7 +52,7 @@ async def unset_settings(request: ApiRequest) -> Response:
 async def preview(request: ApiRequest) -> Response:
     """Tell what settings would do to a queue: `queue`, `settings`, `override`. Nothing is changed."""
     control = await _control(request)
-    steps: Steps[Shape] = preview_steps(request.driver, control)
+    steps: Steps[Row] = preview_steps(request.driver, control)
     return json_response(await request.in_steps(steps))
 
 

@@ -10,9 +10,10 @@ from starlette.responses import Response
 from penstock.access.permission import Permission, TopicPermission
 from penstock.access.tags import MONITORING
 from penstock.access.user import MAX_CHANNELS, MAX_CONNECTIONS, MAX_QUEUES, User
+from penstock.describe.table import Row
+from penstock.describe.user import permission_row, topics_of
 from penstock.management import access_admin
 from penstock.management.access_api import permission_view, topics_view
-from penstock.management.rabbitmq_json import Shape
 from penstock.server.http.request import ApiRequest, bad_request, json_response, no_content, not_found, text
 from penstock.server.http.users import known_user
 
@@ -23,7 +24,7 @@ SHOWN_A_TURN: Final = 500
 async def permissions(request: ApiRequest) -> Response:
     """List permissions: all, or those of a virtual host or of a user."""
     vhost = request.vhost_or_all()
-    shapes: list[Shape] = []
+    shapes: list[Row] = []
     for number, user in enumerate(_asked_users(request)):
         if number and number % SHOWN_A_TURN == 0:
             await request.pause()
@@ -71,11 +72,12 @@ async def delete_permission(request: ApiRequest) -> Response:
 async def topic_permissions(request: ApiRequest) -> Response:
     """List topic permissions: all, or those of a virtual host, of a user, or of a user in a virtual host."""
     vhost = request.vhost_or_all()
-    shapes: list[Shape] = []
+    shapes: list[Row] = []
     for number, user in enumerate(_asked_users(request)):
         if number and number % SHOWN_A_TURN == 0:
             await request.pause()
-        shapes += _topics(user, None if vhost is None else vhost.name)
+        topics = topics_of(user, None if vhost is None else vhost.name)
+        shapes += [{"user": user.name, **topic} for topic in topics]
     return json_response(shapes)
 
 
@@ -105,7 +107,7 @@ async def delete_topic_permissions(request: ApiRequest) -> Response:
 
 async def user_limits(request: ApiRequest) -> Response:
     """List the limits of all users, or of one, with what is used of them."""
-    shapes: list[Shape] = []
+    shapes: list[Row] = []
     for number, user in enumerate(_asked_users(request)):
         if number and number % SHOWN_A_TURN == 0:
             await request.pause()
@@ -114,7 +116,7 @@ async def user_limits(request: ApiRequest) -> Response:
     return json_response(shapes)
 
 
-def _used_by_user(request: ApiRequest, user: User) -> Shape:
+def _used_by_user(request: ApiRequest, user: User) -> Row:
     """Return what a user uses of its limits; nothing for those who may not see its connections."""
     if user.name != request.user and not request.rules.has_tag(MONITORING):
         return {}
@@ -150,13 +152,13 @@ async def vhost_limits(request: ApiRequest) -> Response:
         names = [name for name in limits if everywhere or request.rules.enters(name)]
     else:
         names = [vhost.name] if vhost.name in limits else []
-    shapes: list[Shape] = [
+    shapes: list[Row] = [
         {"vhost": name, "value": dict(limits[name]), **_used_in_vhost(request, name, limits[name])} for name in names
     ]
     return json_response(shapes)
 
 
-def _used_in_vhost(request: ApiRequest, name: str, limits: Mapping[str, int]) -> Shape:
+def _used_in_vhost(request: ApiRequest, name: str, limits: Mapping[str, int]) -> Row:
     """Return what is used of the limits of a virtual host; nothing for those who may not see all connections."""
     if not request.rules.has_tag(MONITORING):
         return {}
@@ -201,18 +203,6 @@ def _vhost(request: ApiRequest) -> str:
     return "/" if vhost is None else vhost.name
 
 
-def _permission(user: User, vhost: str) -> Shape | None:
+def _permission(user: User, vhost: str) -> Row | None:
     permission = user.permission(vhost)
-    if permission is None:
-        return None
-    texts = {"configure": permission.configure, "write": permission.write, "read": permission.read}
-    return {"user": user.name, "vhost": vhost, **texts}
-
-
-def _topics(user: User, only: str | None) -> list[Shape]:
-    return [
-        {"user": user.name, "vhost": vhost, "exchange": exchange, "write": each.write, "read": each.read}
-        for vhost, topics in user.topic_permissions.items()
-        for exchange, each in topics.items()
-        if only is None or vhost == only
-    ]
+    return None if permission is None else {"user": user.name, "vhost": vhost, **permission_row(permission)}

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from penstock.access.tags import ADMINISTRATOR
 from penstock.core.settings.parameters import Parameter
+from penstock.describe.user import parameter_row, policy_row
 from penstock.management import parameters_api, policies_api
 from penstock.server.http.request import ApiRequest, bad_request, json_response, no_content, not_found
 
@@ -36,7 +37,7 @@ def listing(operator: bool) -> Handler:
         only = request.vhost_or_all()
         hosts = _entered(request) if only is None else [only.name]
         table = request.driver.broker.table.policies
-        return json_response([policies_api.view(policy) for host in hosts for policy in table.of(host, operator)])
+        return json_response([policy_row(policy) for host in hosts for policy in table.of(host, operator)])
 
     return policies
 
@@ -49,7 +50,7 @@ def showing(operator: bool) -> Handler:
         found = request.driver.broker.table.policies.get(request.vhost().name, request.part("name"), operator)
         if found is None:
             raise not_found()
-        return json_response(policies_api.view(found))
+        return json_response(policy_row(found))
 
     return policy
 
@@ -64,7 +65,7 @@ def setting(operator: bool) -> Handler:
         given = {key: value for key, value in fields.items() if key in policies_api.FIELDS}
         steps = policies_api.set_policy_steps(request.driver, vhost, name, given, operator, _asker(request))
         _, before, _ = await request.in_turn(steps)
-        request.before = None if before is None else policies_api.view(before)
+        request.before = None if before is None else policy_row(before)
         return no_content(201 if before is None else 204)
 
     return set_policy
@@ -80,7 +81,7 @@ def clearing(operator: bool) -> Handler:
         there = request.driver.broker.table.policies.get(vhost, name, operator)
         if there is None:
             raise not_found()
-        request.before = policies_api.view(there)
+        request.before = policy_row(there)
         await request.in_turn(policies_api.clear_steps(request.driver, vhost, name, operator, _asker(request)))
         return no_content()
 
@@ -94,12 +95,12 @@ async def parameters(request: ApiRequest) -> Response:
     only = request.vhost_or_all()
     found = request.driver.broker.table.parameters.of(component, None if only is None else only.name)
     hosts = {*_entered(request)}
-    return json_response([parameters_api.view(parameter) for parameter in found if parameter.vhost in hosts])
+    return json_response([parameter_row(parameter) for parameter in found if parameter.vhost in hosts])
 
 
 async def global_parameters(request: ApiRequest) -> Response:
     """List global parameters."""
-    return json_response([parameters_api.view(each) for each in request.driver.broker.table.parameters.global_ones()])
+    return json_response([parameter_row(each) for each in request.driver.broker.table.parameters.global_ones()])
 
 
 def _named(request: ApiRequest) -> tuple[str, str, str]:
@@ -115,7 +116,7 @@ async def parameter(request: ApiRequest) -> Response:
     found = request.driver.broker.table.parameters.get(component, vhost, name)
     if found is None:
         raise not_found()
-    return json_response(parameters_api.view(found))
+    return json_response(parameter_row(found))
 
 
 async def set_parameter(request: ApiRequest) -> Response:

@@ -17,12 +17,12 @@ from penstock.access.rules import Rules
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.exchange import Exchange
 from penstock.core.vhost import VirtualHost
+from penstock.describe.table import Row
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import AccessRefused
 from penstock.flow.work import Steps
 from penstock.management.control_request import ControlRequest as Control
 from penstock.management.json_reader import JsonError, JsonReader
-from penstock.management.rabbitmq_json import Shape
 from penstock.management.vhost_admin import find_vhost
 from penstock.protocols.common.audit_trail import Actor
 from penstock.server.http.console.hub import Hub
@@ -148,7 +148,7 @@ class ApiRequest:
         self._taken = 0
         self.before: object = None
         """State that the request has changed, for the audit log; None if it tells none."""
-        self._given: Shape | None = None
+        self._given: Row | None = None
         """Fields of a body of ordinary size."""
 
     async def pause(self) -> None:
@@ -238,7 +238,7 @@ class ApiRequest:
         """Return a boolean of the query."""
         return self.query.get(name) == "true"
 
-    def control(self, fields: Shape) -> Control:
+    def control(self, fields: Row) -> Control:
         """Return a control request in the virtual host that the query names, else in /.
 
         Raises AccessRefused (401) for one that the user may not enter, whether it exists or not.
@@ -247,7 +247,7 @@ class ApiRequest:
         self._check_entered(name)
         return self.control_in(find_vhost(self.driver, name), fields)
 
-    def control_in(self, vhost: VirtualHost, fields: Shape) -> Control:
+    def control_in(self, vhost: VirtualHost, fields: Row) -> Control:
         """Return a control request in a virtual host."""
         return Control(vhost, None, None, None, json.dumps(fields).encode(), self.access(vhost))
 
@@ -283,7 +283,7 @@ class ApiRequest:
         self.service.bodies_taken += size
         self._taken += size
 
-    async def fields(self, *needed: str, most: int = BODY_MOST) -> Shape:
+    async def fields(self, *needed: str, most: int = BODY_MOST) -> Row:
         """Return the body as an object; an empty one is {}. Raises HttpError (400) if it is invalid, or lacks a key."""
         body = await self.body(most)
         reader = JsonReader(body or b"{}")
@@ -303,7 +303,7 @@ class ApiRequest:
         return fields
 
 
-def flag(fields: Shape, name: str, otherwise: bool = False) -> bool:
+def flag(fields: Row, name: str, otherwise: bool = False) -> bool:
     """Return a boolean from a body. Raises HttpError (400)."""
     value = fields.get(name, otherwise)
     if value in ("true", "false"):
@@ -313,7 +313,7 @@ def flag(fields: Shape, name: str, otherwise: bool = False) -> bool:
     return value
 
 
-def text(fields: Shape, name: str, otherwise: str = "") -> str:
+def text(fields: Row, name: str, otherwise: str = "") -> str:
     """Return a string from a body. Raises HttpError (400)."""
     value = fields.get(name, otherwise)
     if not isinstance(value, str):
@@ -321,7 +321,7 @@ def text(fields: Shape, name: str, otherwise: str = "") -> str:
     return value
 
 
-def table(fields: Shape, name: str) -> dict[str, object]:
+def table(fields: Row, name: str) -> dict[str, object]:
     """Return an object from a body; an empty list counts as one (RabbitMQ's tools send it). Raises HttpError (400)."""
     value = fields.get(name, {})
     if value == []:
@@ -338,7 +338,7 @@ def short(value: str, what: str) -> str:
     return value
 
 
-def whole(fields: Shape, name: str) -> int:
+def whole(fields: Row, name: str) -> int:
     """Return a non-negative integer from a body, or from digits in a string. Raises HttpError (400)."""
     value = fields.get(name)
     if isinstance(value, str) and value.isdecimal() and len(value) < 20:

@@ -12,17 +12,22 @@ from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import Binding, arguments_digest
 from penstock.core.routing.exchange import Exchange
 from penstock.core.vhost import VirtualHost
+from penstock.describe.lists import Item, Rows, bindings_to, collected_steps
+from penstock.describe.queue import queue_in_full
+from penstock.describe.routing import EXCHANGE as EXCHANGE_TABLE
+from penstock.describe.routing import properties_key
+from penstock.describe.table import Row
 from penstock.errors import AccessRefused, ResourceLocked
-from penstock.management import rabbitmq_json
-from penstock.management.listing import bindings_to, collected_steps, shape_binding
-from penstock.management.paged_list import Item
+from penstock.flow.work import Steps
+from penstock.management.cursor_admin import move_steps, show
 from penstock.protocols.common import authorization
-from penstock.server.http.listing import collected, listed, listed_queues, one, sample_ranges
+from penstock.server.http.listing import listed, listed_queues, one, reading_of
 from penstock.server.http.request import (
     DEFAULT_EXCHANGE,
     ApiRequest,
     bad_request,
     flag,
+    json_response,
     no_content,
     not_found,
     short,
@@ -31,7 +36,7 @@ from penstock.server.http.request import (
 )
 
 
-def arguments_of(fields: rabbitmq_json.Shape) -> dict[str, object]:
+def arguments_of(fields: Row) -> dict[str, object]:
     """Return the arguments of a declaration. Raises HttpError (400) for values that no client can be sent."""
     arguments = table(fields, "arguments")
     try:
@@ -51,7 +56,7 @@ async def queues(request: ApiRequest) -> Response:
 
 async def queue(request: ApiRequest) -> Response:
     """Show a queue."""
-    return one(request, rabbitmq_json.queue_in_full(request.queue(), request.driver, sample_ranges(request)))
+    return one(request, queue_in_full(request.queue(), reading_of(request)))
 
 
 async def declare_queue(request: ApiRequest) -> Response:
@@ -82,14 +87,9 @@ async def delete_queue(request: ApiRequest) -> Response:
 # Exchanges
 
 
-async def exchanges(request: ApiRequest) -> Response:
-    """List exchanges, all or of a virtual host."""
-    return await listed(request, await collected(request, "exchanges", request.vhost_or_all()))
-
-
 async def exchange(request: ApiRequest) -> Response:
     """Show an exchange."""
-    return one(request, rabbitmq_json.exchange_of(request.vhost(), request.exchange(), sample_ranges(request)))
+    return one(request, EXCHANGE_TABLE.row(request.exchange(), reading_of(request)))
 
 
 async def declare_exchange(request: ApiRequest) -> Response:
@@ -124,14 +124,9 @@ async def delete_exchange(request: ApiRequest) -> Response:
 # Bindings
 
 
-async def all_bindings(request: ApiRequest) -> Response:
-    """List bindings, all or of a virtual host."""
-    return await listed(request, await collected(request, "bindings", request.vhost_or_all()), shape_binding)
-
-
 async def bindings_of_queue(request: ApiRequest) -> Response:
     """List the bindings that lead to a queue."""
-    return await listed(request, bindings_to(request.vhost(), request.queue(), None), shape_binding)
+    return await listed(request, bindings_to(request.vhost(), request.queue(), None), as_bindings=True)
 
 
 async def bindings_from_exchange(request: ApiRequest) -> Response:
@@ -141,22 +136,22 @@ async def bindings_from_exchange(request: ApiRequest) -> Response:
         items = await request.in_steps(collected_steps(request.driver, "queues", vhost))
     else:
         items = [Item(source.name, vhost, binding) for binding in source.bindings.values()]
-    return await listed(request, items, shape_binding)
+    return await listed(request, items, as_bindings=True)
 
 
 async def bindings_to_exchange(request: ApiRequest) -> Response:
     """List the bindings that lead to an exchange."""
-    return await listed(request, bindings_to(request.vhost(), None, request.exchange()), shape_binding)
+    return await listed(request, bindings_to(request.vhost(), None, request.exchange()), as_bindings=True)
 
 
 async def bindings_between(request: ApiRequest) -> Response:
     """List the bindings from an exchange to a queue or exchange."""
-    return await listed(request, _between(request), shape_binding)
+    return await listed(request, _between(request), as_bindings=True)
 
 
 async def binding(request: ApiRequest) -> Response:
     """Show a binding, by its key."""
-    return one(request, shape_binding(request.driver, _named(request)))
+    return one(request, Rows(request.driver, as_bindings=True).of(_named(request).subject))
 
 
 async def bind(request: ApiRequest) -> Response:
@@ -167,7 +162,7 @@ async def bind(request: ApiRequest) -> Response:
     _check_binding(request, key)
     found, target = _destination(vhost, request.part("kind"), name)
     made = vhost.bind(source, found, target, key, arguments)
-    where = quote(rabbitmq_json.properties_key(key, arguments_digest(made)), safe="")
+    where = quote(properties_key(key, arguments_digest(made)), safe="")
     return no_content(201, {"Location": f"{quote(name, safe='')}/{where}"})
 
 
@@ -216,7 +211,7 @@ def _named(request: ApiRequest) -> Item:
     vhost, source = request.vhost(), request.exchange("source")
     queue, exchange = _destination(vhost, request.part("kind"), request.part("destination"))
     if source.name == "":
-        if queue is None or rabbitmq_json.properties_key(queue.name, "") != wanted:
+        if queue is None or properties_key(queue.name, "") != wanted:
             raise not_found()
         return Item(queue.name, vhost, queue)
     what, name = (QUEUE, request.part("destination")) if exchange is None else (EXCHANGE, exchange.name)
@@ -227,3 +222,34 @@ def _named(request: ApiRequest) -> Item:
     if found is None:
         raise not_found()
     return Item(source.name, vhost, found)
+
+
+# Cursors
+
+
+async def cursor(request: ApiRequest) -> Response:
+    """Show a cursor."""
+    control = request.control_in(request.vhost(), {"cursor": request.part("name")})
+    return one(request, show(request.driver, control))
+
+
+async def move_cursor(request: ApiRequest) -> Response:
+    """Move a cursor as `cursor.move` does: `to`, and `queues`, `dry_run` and `force` if they are given."""
+    fields = await request.fields("to")
+    control = request.control_in(request.vhost(), {**fields, "cursor": request.part("name")})
+    answers: list[Row] = []
+    await request.in_turn(_collect(move_steps(request.driver, control), answers))
+    return json_response(answers[0])
+
+
+def _collect(steps: Steps[Row], answers: list[Row]) -> Steps[None]:
+    """Run steps, and put their result into a list."""
+    answers.append((yield from steps))
+
+
+async def delete_cursor(request: ApiRequest) -> Response:
+    """Delete a cursor; its reader gets an error at its next request."""
+    request.begin()
+    control = request.control_in(request.vhost(), {"cursor": request.part("name")})
+    request.driver.control.cursors.delete(control)
+    return no_content()

@@ -9,7 +9,6 @@ from typing import Final
 from starlette.responses import Response
 
 from penstock.access.password_hash import (
-    PLAIN,
     RABBITMQ_SALT,
     SCRYPT_SALT,
     SHA256,
@@ -20,12 +19,12 @@ from penstock.access.password_hash import (
 )
 from penstock.access.scram import SALT, ScramKeys, derive_scram_keys
 from penstock.access.user import User
+from penstock.describe.message_stats import tally_stats
+from penstock.describe.table import Row
+from penstock.describe.user import USER, user_row
 from penstock.errors import BrokerError, PreconditionFailed
 from penstock.management import access_admin
-from penstock.management.access_api import user_view
-from penstock.management.message_stats import tally_stats
-from penstock.management.rabbitmq_json import Shape
-from penstock.server.http.listing import sample_ranges
+from penstock.server.http.listing import reading_of
 from penstock.server.http.request import ApiRequest, bad_request, json_response, no_content, not_found, text
 
 DELETED_A_TURN: Final = 100
@@ -41,23 +40,24 @@ async def whoami(request: ApiRequest) -> Response:
 
 async def users(request: ApiRequest) -> Response:
     """List users."""
-    return json_response(await _shapes(request, request.driver.broker.access.users()))
+    return json_response(await _rows(request, request.driver.broker.access.users()))
 
 
 async def users_without_permissions(request: ApiRequest) -> Response:
     """List the users who may enter no virtual host."""
     found = [user for user in request.driver.broker.access.users() if not user.permissions and not user.everywhere]
-    return json_response(await _shapes(request, found))
+    return json_response(await _rows(request, found))
 
 
 async def user(request: ApiRequest) -> Response:
     """Show a user."""
     there = known_user(request)
-    found = _shape(there)
+    at = reading_of(request)
+    found = USER.row(there, at)
     counted = request.driver.stats.users.get(request.part("user"))
-    stats = None if counted is None else tally_stats(counted.tally, counted.series, sample_ranges(request))
+    stats = None if counted is None else tally_stats(counted.tally, counted.series, at.ranges)
     if stats is not None:
-        found["penstock"] = {**_own(there), "message_stats": stats}
+        found["penstock"] = {**USER.own(there, at), "message_stats": stats}
     return json_response(found)
 
 
@@ -75,7 +75,7 @@ async def put_user(request: ApiRequest) -> Response:
         hashed = read_hash(text(fields, "password_hash"), text(fields, "hashing_algorithm", SHA256))
     table = request.driver.broker.access
     there = table.find(name)
-    request.before = None if there is None else user_view(there)
+    request.before = None if there is None else user_row(there)
     table.put_user(name, hashed, _tags(fields))
     if scram is not None:
         table.set_scram(name, scram)
@@ -86,7 +86,7 @@ async def delete_user(request: ApiRequest) -> Response:
     """Delete a user, and close its connections."""
     request.begin()
     user = known_user(request)
-    request.before = user_view(user)
+    request.before = user_row(user)
     access_admin.delete_user(request.driver, user.name)
     return no_content()
 
@@ -136,7 +136,7 @@ def _derive(password: str) -> tuple[PasswordHash, ScramKeys | None]:
     return hash_password(password, os.urandom(SCRYPT_SALT)), derive_scram_keys(password, os.urandom(SALT))
 
 
-def _tags(fields: Shape) -> list[str]:
+def _tags(fields: Row) -> list[str]:
     """Return tags from a list, or from a text with commas as RabbitMQ's tools send it. Raises HttpError (400)."""
     given = fields["tags"]
     if isinstance(given, str):
@@ -146,25 +146,10 @@ def _tags(fields: Shape) -> list[str]:
     return given
 
 
-async def _shapes(request: ApiRequest, found: list[User]) -> list[Shape]:
-    shapes: list[Shape] = []
+async def _rows(request: ApiRequest, found: list[User]) -> list[Row]:
+    rows: list[Row] = []
     for index, each in enumerate(found):
         if index and index % SHOWN_A_TURN == 0:
             await request.pause()
-        shapes.append(_shape(each))
-    return shapes
-
-
-def _shape(user: User) -> Shape:
-    hashed = user.password_hash
-    if hashed is None or hashed.algorithm == PLAIN:
-        shown, algorithm = "", SHA256  # As RabbitMQ shows a user without a password; its tools need both.
-    else:
-        shown, algorithm = hashed.text(), hashed.algorithm
-    told = {"password_hash": shown, "hashing_algorithm": algorithm}
-    return {"name": user.name, "tags": user.tags, "limits": user.limits, **told, "penstock": _own(user)}
-
-
-def _own(user: User) -> Shape:
-    """Return what RabbitMQ does not tell: a password that is not shown is there all the same."""
-    return {"password": user.password_hash is not None, "source": user.source}
+        rows.append(USER.row(each, reading_of(request)))
+    return rows

@@ -8,12 +8,13 @@ from typing import Final
 from starlette.responses import Response
 
 from penstock.core.vhost import VirtualHost
-from penstock.management import access_admin, definitions_export, rabbitmq_json, vhost_admin
+from penstock.describe.lists import Item
+from penstock.describe.vhost import VHOST
+from penstock.management import access_admin, definitions_export, vhost_admin
 from penstock.management.definitions_import import ImportOptions, import_steps
 from penstock.management.definitions_parser import BYTES_MOST
 from penstock.management.definitions_topology import attributes_of
-from penstock.management.paged_list import Item
-from penstock.server.http.listing import collected, listed, one, sample_ranges
+from penstock.server.http.listing import collected, listed, one, reading_of
 from penstock.server.http.request import (
     ApiRequest,
     LongAnswer,
@@ -40,7 +41,7 @@ async def vhost(request: ApiRequest) -> Response:
     """Show a virtual host."""
     found = request.vhost_or_all()
     assert found is not None
-    return one(request, rabbitmq_json.virtual_host(found, request.driver, sample_ranges(request)))
+    return one(request, VHOST.row(found, reading_of(request)))
 
 
 async def declare_vhost(request: ApiRequest) -> Response:

@@ -11,11 +11,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from penstock.access.rules import Rules
+from penstock.describe.flow_map import FlowMap
 from penstock.flow.work import Steps
 from penstock.log_ids import INTERNAL_ERROR
 from penstock.logger import log
 from penstock.management.answer_text import text_steps
-from penstock.management.flow_map import FlowMap
 from penstock.server.http.jobs import asked
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class Hub:
         driver = self.event_loop.driver
         return {
             "name": driver.name,
-            "version": driver.control.version,
+            "version": driver.version,
             "uptime_s": round(self.event_loop.loop.time() - self.event_loop.started),
             "memory_alarm": driver.memory_alarm(),
             "disk_alarm": driver.disk_alarm(),

@@ -1,0 +1,420 @@
+"""Lists: references first, then rows item by item, so that long lists do not block.
+
+`groups` yields references some at a time, and `collected_steps` returns all of them. `Rows` makes one of them a row.
+Clients of control operations request one page after another (`PagedLists`). What is there all the time is in one page,
+and in no other: between two pages a list is kept where it is. A client that asks again for a page that it had, or for
+one after 64 other lists, gets what is at that place now.
+
+Most pages over HTTP are among the first. They need neither all queues in order nor an object for each: `first_steps`
+keeps the best ones so far, and what is not among these is passed over with one comparison.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Final, Generic, TypeVar
+
+from penstock.access.rules import Rules
+from penstock.access.tags import ADMINISTRATOR, MONITORING
+from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.rotation import browsers_of
+from penstock.core.consume.session import Session
+from penstock.core.queue.cursor import Cursor
+from penstock.core.queue.queue import Queue
+from penstock.core.routing.binding import EXCHANGE as TO_EXCHANGE
+from penstock.core.routing.binding import QUEUE as TO_QUEUE
+from penstock.core.routing.binding import Binding
+from penstock.core.routing.exchange import Exchange
+from penstock.core.vhost import VirtualHost
+from penstock.describe.connection import CONNECTION
+from penstock.describe.consumer import CONSUMER
+from penstock.describe.cursor import CURSOR, POSITION_WORK
+from penstock.describe.described_node import DescribedNode
+from penstock.describe.message_stats import SampleRanges
+from penstock.describe.queue import QUEUE
+from penstock.describe.routing import BINDING, DEFAULT_BINDING, EXCHANGE
+from penstock.describe.session import SESSION
+from penstock.describe.table import Field, Key, Reading, Row, Table, field_at, key_of, reading
+from penstock.describe.vhost import SUMMED_A_UNIT, VHOST
+from penstock.flow.level import UNLIMITED
+from penstock.flow.work import Steps, WorkMeter
+from penstock.protocols.common.connection import Connection
+
+T = TypeVar("T")
+KINDS: Final = ("queues", "exchanges", "bindings", "connections", "channels", "consumers", "cursors", "vhosts")
+ITEM_WORK: Final = 10
+"""Units of work per shown item."""
+QUEUES_AT_ONCE: Final = 250
+"""Queues that are listed, or searched for consumers, per step."""
+PAGE_MOST: Final = 500
+"""Most items of a page."""
+BEGUN_MOST: Final = 64
+"""Most lists that have begun and not ended."""
+MADE_A_UNIT: Final = 5
+"""Items that are collected per unit of work: an object is made for each."""
+FIRST_MOST: Final = 500
+"""Most queues that are kept; a page further back needs a whole list in order."""
+EXAMINED_AT_ONCE: Final = 50
+"""Queues examined between two looks at the share of the slice: a unit of work each."""
+
+Groups = Iterator[tuple[VirtualHost, Collection[object]]]
+"""Objects of a list some at a time, with their virtual host."""
+Rank = tuple[float, float, str, int, Queue]
+"""Class and value of the key, name, and number in the order of creation, which no two queues have in common."""
+TABLES: Final[tuple[tuple[type, Table[Any]], ...]] = (
+    (Queue, QUEUE),
+    (Consumer, CONSUMER),
+    (Connection, CONNECTION),
+    (Session, SESSION),
+    (Exchange, EXCHANGE),
+    (Binding, BINDING),
+    (Cursor, CURSOR),
+    (VirtualHost, VHOST),
+)
+
+
+class Item:
+    """Item of a list; `name` is its sort key."""
+
+    __slots__ = ("name", "vhost", "subject")
+
+    def __init__(self, name: str, vhost: VirtualHost | None, subject: object) -> None:
+        self.name = name
+        self.vhost = vhost
+        self.subject = subject
+
+
+def name_of(subject: object) -> str:
+    """Return an item's sort key."""
+    if isinstance(subject, Queue | Exchange | VirtualHost | Cursor):
+        return subject.name
+    if isinstance(subject, Binding):
+        return subject.source.name
+    if isinstance(subject, Consumer):
+        return subject.queue.name
+    if isinstance(subject, Session):
+        return subject.name
+    return subject.name() if isinstance(subject, Connection) else ""
+
+
+class Highest(Generic[T]):
+    """The objects with the highest ranks of those that were offered; of equals the first."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._heap: list[tuple[tuple[float, ...], int, T]] = []
+        self._offered: int = 0
+
+    def offer(self, rank: tuple[float, ...], subject: T) -> None:
+        """Take an object, unless enough others have a higher rank."""
+        self._offered += 1
+        if len(self._heap) < self._count:
+            heapq.heappush(self._heap, (rank, -self._offered, subject))
+        elif rank > self._heap[0][0]:
+            heapq.heapreplace(self._heap, (rank, -self._offered, subject))
+
+    def ranked(self) -> list[T]:
+        """Return the objects, the highest rank first."""
+        return [subject for _, _, subject in sorted(self._heap, key=_place, reverse=True)]
+
+
+def _place(entry: tuple[tuple[float, ...], int, object]) -> tuple[tuple[float, ...], int]:
+    return entry[0], entry[1]
+
+
+# What is listed
+
+
+def collected_steps(node: DescribedNode, kind: str, vhost: VirtualHost | None) -> Steps[list[Item]]:
+    """Return all items of a kind, each looked at once; what is created meanwhile may be missing."""
+    return (yield from PagedList(groups(node, kind, vhost)).page_steps(UNLIMITED, node.broker.work))
+
+
+def groups(node: DescribedNode, kind: str, vhost: VirtualHost | None) -> Groups:
+    """Yield the items of a kind, of one virtual host or of all (None), some at a time.
+
+    They are in the order of creation; consumers are in that of their queues, and bindings in that of where they lead.
+    """
+    if kind in ("connections", "channels"):
+        for number in list(node.connections):
+            connection = node.connections.get(number)
+            its = None if connection is None else connection.vhost
+            if connection is not None and its is not None and (vhost is None or its is vhost):
+                yield its, [connection] if kind == "connections" else connection.engine.sessions()
+        return
+    for each in list(node.broker.vhosts.values()) if vhost is None else [vhost]:
+        if kind == "vhosts":
+            yield each, [each]
+        elif kind == "exchanges":
+            yield each, each.exchanges.values()
+        elif kind == "cursors":
+            yield each, each.cursors.values()
+        elif kind == "bindings":
+            yield from binding_groups(each, True)
+        else:
+            for queues in each.roll.parts(QUEUES_AT_ONCE):
+                yield each, _consumers(queues) if kind == "consumers" else queues
+
+
+def _consumers(queues: list[Queue]) -> list[object]:
+    """Return the consumers and browsers of some queues."""
+    found: list[object] = []
+    for queue in queues:
+        found += queue.consumers
+        found += browsers_of(queue)
+    return found
+
+
+def binding_groups(vhost: VirtualHost, with_default: bool) -> Groups:
+    """Yield the bindings of a virtual host by destination; `with_default` has each queue for its default binding."""
+    for queues in vhost.roll.parts(QUEUES_AT_ONCE):
+        for queue in queues:
+            if not queue.deleted:
+                its: list[object] = [queue] if with_default else []
+                its += vhost.bindings.to(TO_QUEUE, queue.name)
+                yield vhost, its
+    for name in list(vhost.exchanges):
+        yield vhost, vhost.bindings.to(TO_EXCHANGE, name)
+
+
+def bindings_to(vhost: VirtualHost, queue: Queue | None, target: Exchange | None) -> list[Item]:
+    """Return the bindings that lead to a queue, including that to the default exchange, or to an exchange."""
+    found: list[Item] = []
+    if queue is not None:
+        found.append(Item(queue.name, vhost, queue))
+        leading = vhost.bindings.to(TO_QUEUE, queue.name)
+    else:
+        leading = [] if target is None else vhost.bindings.to(TO_EXCHANGE, target.name)
+    return found + [Item(binding.source.name, vhost, binding) for binding in leading]
+
+
+class Rows:
+    """Rows of one list: whole, or with the fields at these paths only."""
+
+    def __init__(
+        self,
+        node: DescribedNode,
+        ranges: SampleRanges | None = None,
+        paths: Sequence[str] = (),
+        as_bindings: bool = False,
+    ) -> None:
+        """`as_bindings`: a queue stands for its default binding."""
+        self.node = node
+        self.as_bindings = as_bindings
+        self._ranges = ranges
+        self._paths = paths
+        self._table: Table[Any] | None = None
+        self._fields: list[Field[Any]] | None = None
+        """Fields of that table; None for all."""
+
+    def of(self, subject: object) -> Row:
+        """Return the row of an object."""
+        table = self.table_of(subject)
+        if table is not self._table:
+            self._table = table
+            self._fields = table.select(self._paths) if self._paths else None
+        return table.row(subject, reading(self.node, self._ranges), self._fields)
+
+    def keys(self, items: list[Item], path: str) -> list[Key]:
+        """Return the sort keys of objects by the field at a path, which is the only one of these rows."""
+        number = self.table_of(items[0].subject).number(path)
+        if number is None:
+            return [key_of(field_at(self.of(item.subject), path)) for item in items]
+        at = reading(self.node)
+        return [key_of(number.value(item.subject, at)) for item in items]
+
+    def table_of(self, subject: object) -> Table[Any]:
+        """Return the table of an object."""
+        if self.as_bindings and isinstance(subject, Queue):
+            return DEFAULT_BINDING
+        for kind, table in TABLES:
+            if isinstance(subject, kind):
+                return table
+        raise AssertionError(subject)
+
+
+def is_seen(node: DescribedNode, item: Item, rules: Rules, user: str) -> bool:
+    """Tell whether an item of a list is shown to a user, as RabbitMQ filters its lists by tag.
+
+    Connections, channels and consumers of others, and virtual hosts that the user may not enter, are shown to those
+    with the tag monitoring; what is in such virtual hosts to administrators.
+    """
+    vhost, subject = item.vhost, item.subject
+    if isinstance(subject, Connection):
+        return subject.user == user or rules.has_tag(MONITORING)
+    session = subject.session if isinstance(subject, Consumer) else subject
+    if isinstance(session, Session):
+        connection = node.connections.get(session.connection_number)
+        if not rules.has_tag(MONITORING):
+            return connection is not None and connection.user == user
+        if session is subject:
+            return True
+    if vhost is None or rules.enters(vhost.name):
+        return True
+    return rules.has_tag(MONITORING if isinstance(subject, VirtualHost) else ADMINISTRATOR)
+
+
+def work_of(item: Item) -> int:
+    """Return the units of work of one item: virtual hosts and cursors are shown with their queues."""
+    subject = item.subject
+    if isinstance(subject, Cursor):
+        return ITEM_WORK + len(subject.positions) * POSITION_WORK
+    return ITEM_WORK + (len(subject.queues) // SUMMED_A_UNIT if isinstance(subject, VirtualHost) else 0)
+
+
+def is_gone(item: Item) -> bool:
+    """Tell whether a queue, or the queue of a consumer, was deleted since it was collected."""
+    subject = item.subject
+    queue = subject.queue if isinstance(subject, Consumer) else subject
+    return isinstance(queue, Queue) and queue.deleted
+
+
+# Page by page
+
+
+class PagedList:
+    """A list of which a part has been shown."""
+
+    def __init__(self, groups: Groups) -> None:
+        self.shown: int = 0
+        """Number of items of the pages so far."""
+        self.ended: bool = False
+        """True after the last page."""
+        self._groups = groups
+        self._collected: list[Item] = []
+        """The first items of the next page."""
+
+    def page_steps(self, most: int, work: WorkMeter) -> Steps[list[Item]]:
+        """Return the next items."""
+        page = self._collected
+        seen = 0
+        while len(page) <= most:
+            group = next(self._groups, None)
+            if group is None:
+                break
+            page += [Item(name_of(subject), group[0], subject) for subject in group[1]]
+            seen += 1 + len(group[1])
+            work.done += seen // MADE_A_UNIT
+            seen %= MADE_A_UNIT
+            if work.used_up():
+                yield
+        self._collected = page[most:]
+        del page[most:]
+        self.ended = not self._collected
+        self.shown += len(page)
+        return page
+
+
+class PagedLists:
+    """The lists of which clients have not asked for the next page yet: the newest ones."""
+
+    def __init__(self, work: WorkMeter) -> None:
+        self._work = work
+        self._begun: dict[tuple[int, str, int], PagedList] = {}
+        """By number of the connection, what is listed, and number of the items shown."""
+
+    def page_steps(
+        self, asker: Connection | None, after: int, what: str, groups: Groups, most: int
+    ) -> Steps[tuple[list[Item], int | None]]:
+        """Return the page of a list after so many items, and where the next one begins, or None."""
+        number = 0 if asker is None else asker.number
+        found = self._begun.pop((number, what, after), None)
+        if found is None:
+            found = PagedList(groups)
+            while found.shown < after and not found.ended:
+                yield from found.page_steps(min(after - found.shown, PAGE_MOST), self._work)
+        items = yield from found.page_steps(most, self._work)
+        if found.ended:
+            return items, None
+        self._begun[(number, what, found.shown)] = found
+        if len(self._begun) > BEGUN_MOST:
+            del self._begun[next(iter(self._begun))]
+        return items, found.shown
+
+
+# The first queues in an order
+
+
+class QueueOrder:
+    """Order of queues by a number, and of equal ones by name; without a number by name."""
+
+    def __init__(self, number: Field[Queue] | None, reverse: bool) -> None:
+        self._number = number
+        self._sign: float = -1.0 if reverse else 1.0
+        self.backwards: bool = reverse and number is None
+        """True if the last rank is first."""
+
+    def rank(self, queue: Queue, at: Reading, number: int) -> Rank:
+        """Return the rank of a queue."""
+        if self._number is None:
+            return 0.0, 0.0, queue.name, -number if self.backwards else number, queue
+        key = key_of(self._number.value(queue, at))
+        value = key[1]
+        return key[0] * self._sign, value * self._sign if isinstance(value, float) else 0.0, queue.name, number, queue
+
+
+class First:
+    """The first queues of a list."""
+
+    def __init__(self, count: int) -> None:
+        self.items: list[Item] = []
+        self.total: int = 0
+        """Number of all queues that the user may see."""
+        self.filtered: int = 0
+        """Number of those that have the wanted text in their name."""
+        self._count = count
+        self._best: list[Rank] = []
+        self._last: Rank | None = None
+        """The last of the best, when there are as many as are wanted."""
+
+    def offer(self, rank: Rank, backwards: bool) -> None:
+        """Take a queue, unless it comes after enough others."""
+        last = self._last
+        if last is not None and (rank < last if backwards else rank > last):
+            return
+        self._best.append(rank)
+        if len(self._best) >= 2 * self._count + EXAMINED_AT_ONCE:
+            self._cut(backwards)
+
+    def conclude(self, backwards: bool) -> list[Queue]:
+        """Return the best queues in order."""
+        self._cut(backwards)
+        return [rank[4] for rank in self._best]
+
+    def _cut(self, backwards: bool) -> None:
+        self._best.sort(reverse=backwards)
+        del self._best[self._count :]
+        if len(self._best) == self._count:
+            self._last = self._best[-1]
+
+
+def first_steps(
+    node: DescribedNode, vhost: VirtualHost | None, rules: Rules, wanted: str, order: QueueOrder, count: int
+) -> Steps[First]:
+    """Return the first queues of a virtual host or of all (None) that have `wanted`, in small letters, in their name.
+
+    Queues that are created meanwhile may be missed.
+    """
+    work = node.broker.work
+    found = First(count)
+    number = 0
+    every = rules.has_tag(ADMINISTRATOR)
+    homes: dict[str, VirtualHost] = {}
+    at = reading(node)
+    for each in list(node.broker.vhosts.values()) if vhost is None else [vhost]:
+        if not every and not rules.enters(each.name):
+            continue
+        homes[each.name] = each
+        found.total += len(each.queues)
+        for part in each.roll.parts(EXAMINED_AT_ONCE):
+            for queue in part:
+                number += 1
+                if not queue.deleted and (not wanted or wanted in queue.name.lower()):
+                    found.filtered += 1
+                    found.offer(order.rank(queue, at, number), order.backwards)
+            work.done += EXAMINED_AT_ONCE
+            if work.used_up():
+                yield
+    found.items = [Item(queue.name, homes[queue.vhost], queue) for queue in found.conclude(order.backwards)]
+    return found

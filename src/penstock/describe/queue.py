@@ -1,0 +1,238 @@
+"""Queues: everything that is said of one. RabbitMQ's names where it has one, Penstock's own in `penstock`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.core.consume.rotation import browsers_of, consumers_of, has_exclusive, single_active
+from penstock.core.queue.queue import Queue
+from penstock.describe.connection import connection_details
+from penstock.describe.consumer import CONSUMER, CONSUMERS_DETAILED
+from penstock.describe.gate import closed_s, gate_state
+from penstock.describe.message_stats import (
+    QUEUE_COUNTERS,
+    deliver_rate,
+    length_details,
+    publish_rate,
+    queue_rates,
+    queue_stats,
+)
+from penstock.describe.routing import policies_of
+from penstock.describe.table import ABSENT, Field, Reading, Row, Table, amounts, metric, or_infinity, plain
+from penstock.flow.level import UNLIMITED
+from penstock.protocols.common.connection import Connection
+
+COARSE: Final = "queue_coarse_metrics"
+CONSUMERS: Final = "queue_consumer_count"
+DETAILS: Final = "queue_metrics"
+PUBLISHED: Final = "channel_queue_exchange_metrics"
+DELIVERIES: Final = "queue_delivery_metrics"
+"""RabbitMQ's groups of `/metrics/detailed?family=`."""
+DEPTHS: Final = "penstock_queue_metrics"
+GATES: Final = "penstock_queue_gate_metrics"
+LOSSES: Final = "penstock_queue_loss_metrics"
+"""Our own groups."""
+
+
+def unacknowledged_bytes(queue: Queue) -> int:
+    """Return the bytes of unacknowledged messages as the limits of the queue count them."""
+    return int(queue.thresholds.capacity.counted(queue.unacked_messages, queue.unacked_bytes))
+
+
+def counted_bytes(queue: Queue) -> int:
+    """Return the bytes that count towards the capacity: those of messages in memory."""
+    return int(queue.thresholds.capacity.counted(queue.messages, queue.bytes))
+
+
+def fill(queue: Queue, whole: float) -> float | None:
+    """Return the depth in memory as a part of the capacity in messages or bytes, the higher one; None without any.
+
+    Of `whole`, such as 100 for a percentage. Messages on disk do not count: the capacity is of its memory.
+    """
+    capacity = queue.thresholds.capacity
+    found = -1.0
+    if capacity.messages != UNLIMITED and capacity.messages > 0:
+        found = whole * float(queue.messages) / float(capacity.messages)
+    if capacity.bytes != UNLIMITED and capacity.bytes > 0:
+        found = max(found, whole * float(counted_bytes(queue)) / float(capacity.bytes))
+    return None if found < 0 else found
+
+
+def fill_percent(queue: Queue) -> float | None:
+    """Return how full a queue is, in percent; None without a capacity."""
+    found = fill(queue, 100.0)
+    return None if found is None else round(found, 1)
+
+
+def _length(queue: Queue, at: Reading) -> object:
+    """Return the ready messages and their limit; None without a length limit."""
+    limited = queue.length
+    if limited is None:
+        return None
+    return {"ready": {"messages": int(limited.ready()), "bodies": int(limited.bodies)}, **limited.most.as_dict()}
+
+
+def _paged(queue: Queue, at: Reading) -> object:
+    """Return the messages on disk and their limit; None if it does not page."""
+    pages = queue.pager
+    return (
+        None
+        if pages is None
+        else {**amounts(pages.messages, pages.bytes), "limit": queue.settings.page_limit.as_dict()}
+    )
+
+
+def _type(queue: Queue, at: Reading) -> object:
+    kind = queue.arguments.get("x-queue-type")
+    return kind if isinstance(kind, str) else "classic"
+
+
+def _active_tag(queue: Queue, at: Reading) -> object:
+    active = single_active(queue)
+    return None if active is None else active.tag
+
+
+def _lengths(queue: Queue, at: Reading) -> object:
+    series = queue.counters.series
+    return ABSENT if series is None else length_details(series, QUEUE_COUNTERS, at.ranges)
+
+
+QUEUE: Final[Table[Queue]] = Table(
+    Field("name", lambda queue, at: queue.name),
+    Field("vhost", lambda queue, at: queue.vhost),
+    Field("durable", lambda queue, at: queue.durable),
+    Field("auto_delete", lambda queue, at: queue.auto_delete),
+    Field("exclusive", lambda queue, at: queue.owner is not None),
+    Field("arguments", lambda queue, at: plain(queue.arguments)),
+    Field("type", _type),
+    Field("node", lambda queue, at: at.node.name),
+    Field("state", lambda queue, at: "running"),
+    Field("policies.*", lambda queue, at: policies_of(queue.settings.policies)),
+    Field("messages", lambda queue, at: int(queue.depth_messages()), "messages", "rabbitmq_queue_messages",
+           "Sum of ready and unacknowledged messages - total queue depth", COARSE),
+    Field("messages_ready", lambda queue, at: int(queue.depth_messages() - queue.unacked_messages), "messages",
+           "rabbitmq_queue_messages_ready", "Messages ready to be delivered to consumers", COARSE),
+    Field("messages_unacknowledged", lambda queue, at: int(queue.unacked_messages), "messages",
+           "rabbitmq_queue_messages_unacked", "Messages delivered to consumers but not yet acknowledged", COARSE),
+    Field("messages_ram", lambda queue, at: int(queue.messages), "messages", "rabbitmq_queue_messages_ram",
+           "Ready and unacknowledged messages stored in memory", DETAILS),
+    Field("messages_paged_out", lambda queue, at: 0 if queue.pager is None else int(queue.pager.messages), "messages",
+           "rabbitmq_queue_messages_paged_out", "Messages paged out to disk", DETAILS),
+    Field("consumers", lambda queue, at: len(queue.consumers), "consumers", "rabbitmq_queue_consumers",
+           "Consumers on a queue", CONSUMERS),
+    Field("exclusive_consumer_tag", lambda queue, at: consumers_of(queue, 1)[0].tag if has_exclusive(queue) else None),
+    Field("single_active_consumer_tag", _active_tag),
+    Field("penstock.depth", lambda queue, at: amounts(queue.depth_messages(), queue.measure().bytes)),
+    Field("penstock.paged", _paged),
+    Field("penstock.unacknowledged", lambda queue, at: amounts(queue.unacked_messages, unacknowledged_bytes(queue))),
+    Field("penstock.highest", lambda queue, at: amounts(*queue.highest())),
+    Field("penstock.capacity", lambda queue, at: queue.thresholds.capacity.as_dict()),
+    Field("penstock.fill_percent", lambda queue, at: fill_percent(queue), "%"),
+    Field("penstock.stop", lambda queue, at: queue.thresholds.stop.as_dict()),
+    Field("penstock.resume", lambda queue, at: queue.thresholds.resume.as_dict()),
+    Field("penstock.max_length", _length),
+    Field("penstock.overflow", lambda queue, at: queue.overflow.name),
+    Field("penstock.tail", lambda queue, at: int(queue.tail), "messages"),
+    Field("penstock.settled", lambda queue, at: int(queue.settled), "messages"),
+    Field("penstock.dropped", lambda queue, at: int(queue.counters.dropped), "messages",
+           "penstock_queue_dropped_messages_total", "Messages that the overflow policy dropped", LOSSES),
+    Field("penstock.expired", lambda queue, at: int(queue.counters.expired), "messages",
+           "penstock_queue_expired_messages_total", "Messages that expired", LOSSES),
+    Field("penstock.refused", lambda queue, at: int(queue.counters.refused), "messages",
+           "penstock_queue_refused_messages_total", "Messages that the overflow policy refused", LOSSES),
+    Field("penstock.dead_lettered", lambda queue, at: int(queue.counters.rare.dead_lettered), "messages",
+           "penstock_queue_dead_lettered_messages_total", "Messages that became dead letters elsewhere", LOSSES),
+    Field("penstock.letters_lost", lambda queue, at: int(queue.counters.rare.dead_letters_lost), "messages",
+           "penstock_queue_lost_dead_letters_total", "Dead letters that went nowhere", LOSSES),
+    Field("penstock.letters_waiting", lambda queue, at: (
+        0 if queue.dead_letters is None else int(queue.dead_letters.waiting().messages)), "messages"),
+    Field("penstock.consumers", lambda queue, at: len(queue.consumers), "consumers"),
+    Field("penstock.cursors", lambda queue, at: [cursor.name for cursor in queue.cursors]),
+    Field("penstock.gate", lambda queue, at: gate_state(queue.gate, at.now)),
+    Field("penstock.rates", lambda queue, at: queue_rates(queue)),
+    Field("message_stats", lambda queue, at: queue_stats(queue, at.now, at.ranges) or ABSENT),
+    Field("lengths.*", _lengths),
+    Field("owner_pid_details", lambda queue, at: (
+        connection_details(queue.owner) if isinstance(queue.owner, Connection) else ABSENT)),
+
+    Field("penstock.gate.blocked", lambda queue, at: len(queue.gate.blocked), "producers"),
+    Field("message_stats.publish_details.rate", lambda queue, at: publish_rate(queue), "messages/s"),
+    Field("message_stats.deliver_get_details.rate", lambda queue, at: deliver_rate(queue), "messages/s"),
+
+    metric("penstock_queue_depth_messages", lambda queue, at: int(queue.messages),
+           "Messages that count towards the capacity: ready and unacknowledged, without those on disk only", DEPTHS),
+    metric("penstock_queue_depth_bytes", lambda queue, at: counted_bytes(queue),
+           "Bytes (charges) that count towards the capacity", DEPTHS),
+    metric("penstock_queue_unacknowledged_bytes", lambda queue, at: unacknowledged_bytes(queue),
+           "Bytes (charges) of deliveries that are not acknowledged", DEPTHS),
+    metric("penstock_queue_capacity_messages", lambda queue, at: or_infinity(queue.thresholds.capacity.messages),
+           "Depth in messages that is never passed; +Inf without a limit", DEPTHS),
+    metric("penstock_queue_capacity_bytes", lambda queue, at: or_infinity(queue.thresholds.capacity.bytes),
+           "Depth in bytes (charges) that is never passed; +Inf without a limit", DEPTHS),
+    metric("penstock_queue_stop_messages", lambda queue, at: or_infinity(queue.thresholds.stop.messages),
+           "Depth in messages above which the gate closes; +Inf without a limit", DEPTHS),
+    metric("penstock_queue_stop_bytes", lambda queue, at: or_infinity(queue.thresholds.stop.bytes),
+           "Depth in bytes (charges) above which the gate closes; +Inf without a limit", DEPTHS),
+    metric("penstock_queue_resume_messages", lambda queue, at: or_infinity(queue.thresholds.resume.messages),
+           "Depth in messages at which the gate opens again; +Inf without a limit", DEPTHS),
+    metric("penstock_queue_resume_bytes", lambda queue, at: or_infinity(queue.thresholds.resume.bytes),
+           "Depth in bytes (charges) at which the gate opens again; +Inf without a limit", DEPTHS),
+    metric("penstock_queue_fill_ratio", lambda queue, at: fill(queue, 1.0),
+           "Depth as a part of the capacity, in messages or bytes, the higher one; no sample without one", DEPTHS),
+    metric("penstock_queue_paged_bytes", lambda queue, at: 0 if queue.pager is None else int(queue.pager.bytes),
+           "Bytes (charges) of messages on the disk only", DEPTHS),
+    metric("penstock_queue_gate_open", lambda queue, at: queue.gate.open,
+           "Whether the gate of the queue is open (1), or its publishers wait (0)", GATES),
+    metric("penstock_queue_gate_crossings_total", lambda queue, at: queue.gate.stats.transitions,
+           "Times that the gate closed", GATES),
+    metric("penstock_queue_gate_closed_seconds_total", lambda queue, at: closed_s(queue.gate, at.now),
+           "Seconds that the gate was closed; its rate is the duty cycle of blocking", GATES),
+    metric("penstock_queue_blocked_producers", lambda queue, at: queue.gate.stats.sums(at.now).blocked,
+           "Producers that the gate blocks now", GATES),
+    metric("penstock_queue_producers_blocked_seconds_total", lambda queue, at: queue.gate.stats.sums(at.now).blocked_s,
+           "Seconds that producers were blocked by the gate, the sum over all of them", GATES),
+    metric("penstock_queue_waiting_producers", lambda queue, at: queue.gate.in_line(),
+           "Producers in the line of the gate: they hold a publish, or wait for credit", GATES),
+    metric("penstock_queue_confirms_withheld_total", lambda queue, at: queue.gate.stats.sums(at.now).withheld,
+           "Messages that were accepted while the gate was closed, and confirmed later", GATES),
+    metric("penstock_queue_publishes_held_total", lambda queue, at: queue.gate.stats.sums(at.now).held,
+           "Publishes that were held before the gate", GATES),
+    metric("penstock_queue_publishes_refused_total", lambda queue, at: queue.gate.stats.sums(at.now).refused,
+           "Publishes that were refused at the gate: their hold deadline passed, or there was no room to hold them",
+           GATES),
+
+    metric("rabbitmq_queue_messages_published_total", lambda queue, at: int(queue.counters.published(queue)),
+           "Total number of messages published to queues", PUBLISHED),
+    metric("rabbitmq_queue_messages_delivered_ack_total", lambda queue, at: int(queue.counters.delivered_to_ack()),
+           "Total number of messages delivered from a queue in manual acknowledgement mode", DELIVERIES),
+    metric("rabbitmq_queue_messages_delivered_total",
+           lambda queue, at: int(queue.counters.delivered_no_ack - queue.counters.gets_no_ack),
+           "Total number of messages delivered from a queue in automatic acknowledgement mode", DELIVERIES),
+    metric("rabbitmq_queue_messages_redelivered_total", lambda queue, at: int(queue.counters.redelivered),
+           "Total number of messages redelivered from a queue", DELIVERIES),
+    metric("rabbitmq_queue_messages_acked_total", lambda queue, at: int(queue.counters.acknowledged(queue)),
+           "Total number of messages acknowledged by consumers on a queue", DELIVERIES),
+    metric("rabbitmq_queue_get_ack_total", lambda queue, at: int(queue.counters.gets),
+           "Total number of messages fetched with basic.get in manual acknowledgement mode", DELIVERIES),
+    metric("rabbitmq_queue_get_total", lambda queue, at: int(queue.counters.gets_no_ack),
+           "Total number of messages fetched with basic.get in automatic acknowledgement mode", DELIVERIES),
+    metric("rabbitmq_queue_get_empty_total", lambda queue, at: int(queue.counters.gets_empty),
+           "Total number of times basic.get fetched no message", DELIVERIES),
+)  # fmt: skip
+"""RabbitMQ's families in bytes count bodies, which we do not: our charges are in `penstock_queue_depth_bytes`."""
+
+SUMMED: Final = tuple([each for each in QUEUE.families if each.group in (COARSE, CONSUMERS, DETAILS)])
+"""Families of which `/metrics` has the sums over all queues."""
+
+
+def queue_row(queue: Queue, now: float) -> Row:
+    """Return what `status` and `why` say of a queue."""
+    return {"queue": queue.name, "vhost": queue.vhost, **QUEUE.own(queue, Reading(now))}
+
+
+def queue_in_full(queue: Queue, at: Reading) -> Row:
+    """Return a queue with its consumers and browsers, as for a request about this one."""
+    found = QUEUE.row(queue, at)
+    consumers = consumers_of(queue, CONSUMERS_DETAILED) + browsers_of(queue)
+    found["consumer_details"] = [CONSUMER.row(consumer, at) for consumer in consumers[:CONSUMERS_DETAILED]]
+    return found

@@ -1,0 +1,329 @@
+"""The sampler of counts: every five seconds it looks at all queues, exchanges, channels and connections, in slices.
+
+Theory of operation. The core only counts. A pass visits each object once and passes its counts on to its series, from
+which rates, samples and histories are read (flow/series.py). An object that has counted nothing yet has no series, and
+costs a few comparisons. The sums of virtual hosts, users and the node are those of the connections at their visit, with
+those that have closed. A connection that closes after its visit is among the closed ones, so its visit is taken back.
+
+A pass is a chore of the broker: it has a bounded share of each turn. One that takes longer than five seconds delays the
+next one, and rates are divided by the true interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from mypy_extensions import i64
+from typing_extensions import override
+
+from penstock.core.broker import Broker
+from penstock.core.gates.registry import USERS_COUNTED
+from penstock.core.publish.session_counts import tally_of
+from penstock.core.queue.queue import Queue
+from penstock.core.routing.exchange import Exchange
+from penstock.describe.gate import closed_s
+from penstock.describe.message_stats import (
+    EXCHANGE_KEYS,
+    QUEUE_COUNTERS,
+    QUEUE_LEVELS,
+    SUM_COUNTERS,
+    UNROUTABLE_KEYS,
+    Depths,
+    connection_tally,
+    exchange_counts,
+    queue_counts,
+)
+from penstock.flow.chores import Chore
+from penstock.flow.gate import Gate
+from penstock.flow.series import PERIOD, PERIODS, SampleTimes, Series
+from penstock.flow.tally import TALLY_KEYS, Tally
+from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.traffic import Traffic
+
+SERIES_MOST: Final = 10_000
+"""Most series with slots, about 11 KiB each after a day; further objects have rates only."""
+SKIPPED_A_UNIT: Final = 8
+"""Objects without counts that cost a unit of work."""
+LISTED_AT_ONCE: Final = 500
+"""Queues that are listed at once for their visits."""
+SLICE: Final = 500
+"""Units of work of a slice: half a millisecond."""
+SAMPLED_WORK: Final = 4
+"""Units of work of an object with a series."""
+NOTHING: Final = Tally()
+DAY: Final = PERIOD * PERIODS
+"""Slots of a day."""
+
+
+class Sum:
+    """The counts of a virtual host, of a user or of the node."""
+
+    __slots__ = ("tally", "levels", "series", "_next", "_depths")
+
+    def __init__(self) -> None:
+        self.tally = Tally()
+        """As of the last pass."""
+        self.series: Series | None = None
+        """Its samples; None before the first message."""
+        self.levels: list[int] = [0, 0, 0]
+        """Messages, unacknowledged ones, and bytes in its queues, as of the last pass."""
+        self._next = Tally()
+        self._depths = Depths()
+
+    def add_queue(self, queue: Queue) -> None:
+        """Add the depth of a queue in the present pass."""
+        self._depths.add(queue)
+
+    def add_levels(self, other: Sum) -> None:
+        """Add the depths of a part that has been concluded."""
+        self._depths.messages += other.levels[0]
+        self._depths.unacknowledged += other.levels[1]
+        self._depths.bytes += other.levels[2]
+
+    def add(self, tally: Tally) -> None:
+        """Add the counts of a part in the present pass."""
+        self._next.add(tally)
+
+    def take_back(self, tally: Tally) -> None:
+        """Take back what was added for a connection that has closed since."""
+        self._next = self._next.less(tally)
+
+    def conclude(self, closed: Tally) -> None:
+        """End the pass, with the counts of what is closed."""
+        self._next.add(closed)
+        self.tally = self._next
+        self._next = Tally()
+        depths = self._depths
+        self.levels = [int(depths.messages), int(depths.unacknowledged), int(depths.bytes)]
+        self._depths = Depths()
+
+
+class StatsSampler(Chore):
+    """The sampler of one broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        super().__init__()
+        self.broker = broker
+        self.times = SampleTimes(broker.now)
+        self.vhosts: dict[str, Sum] = {}
+        self.users: dict[str, Sum] = {}
+        """By name; of users, those with counts."""
+        self.node = Sum()
+        self.ended_traffic = Traffic()
+        """Octets of the connections that have ended."""
+        self._connections: list[Connection] = []
+        self._roll: Iterator[list[Queue]] = iter(())
+        self._queues: list[Queue] = []
+        self._exchanges: list[Exchange] = []
+        """Objects that the pass has yet to visit."""
+        self._sum = Sum()
+        """Sum of the virtual host that those are in."""
+        self._vhosts: list[str] = []
+        """Virtual hosts whose queues and exchanges it has yet to list."""
+        self._visited: dict[int, tuple[Tally, list[Sum]]] = {}
+        """Counts of the connections that it has visited, by number, and the sums that they are in."""
+        self._deleted = Tally()
+        """Counts of deleted virtual hosts."""
+        self._sums: list[tuple[Sum, Gate | None]] = []
+        """Sums to be recorded, at the end of the pass."""
+        self._stored: i64 = 0
+        self._last_slot: i64 = 0
+        """Slot of the pass before the present one: a late pass leaves out some."""
+        self._passing: bool = False
+        self._concluded: bool = False
+
+    def tick(self, connections: dict[int, Connection]) -> None:
+        """Begin a pass if it is due; called each second."""
+        if not self._passing and self.times.slot_at(self.broker.now) > self.times.slot:
+            self._begin(connections)
+            self.broker.turns.chores.add(self)
+
+    def sample(self, connections: dict[int, Connection]) -> None:
+        """Do a whole pass at once, if one is due."""
+        self.tick(connections)
+        while self._passing:
+            self.work(DAY, self.broker.now)
+
+    def forget(self, connection: Connection) -> None:
+        """Take back the visit of a connection that closes: it leaves its counts to those of closed ones."""
+        self.ended_traffic.add(connection.peer.traffic)
+        visited = self._visited.pop(connection.number, None)
+        if visited is not None:
+            for each in visited[1]:
+                each.take_back(visited[0])
+
+    def forget_vhost(self, name: str) -> None:
+        """Leave the counts of a deleted virtual host to the node; one that is created again begins at 0."""
+        found = self.vhosts.pop(name, None)
+        if found is not None:
+            self._deleted.add(found.tally)
+
+    def _begin(self, connections: dict[int, Connection]) -> None:
+        self._passing = True
+        self._stored = 0
+        self._last_slot = self.times.slot
+        self.times.begin(self.broker.now)
+        self._vhosts = list(self.broker.vhosts)
+        self._connections = list(connections.values())
+
+    # A pass
+
+    @override
+    def has_more(self) -> bool:
+        return self._passing
+
+    def work(self, most: i64, now: float) -> i64:
+        """Visit some objects, for `SLICE` units at most; returns the units of work."""
+        units: i64 = 0
+        if most > SLICE:
+            most = SLICE
+        while units < most and self._passing:
+            if self._connections:
+                units += self._visit_connection(self._connections.pop())
+            elif self._queues:
+                units += self._visit_queues(most - units)
+                if not self._queues:
+                    self._queues = next(self._roll, self._queues)
+            elif self._exchanges:
+                units += self._visit_exchange(self._exchanges.pop())
+            elif self._vhosts:
+                vhost = self.broker.vhosts.get(self._vhosts.pop())
+                if vhost is not None:
+                    self._sum = _sum_of(self.vhosts, vhost.name)
+                    self._roll = vhost.roll.parts(LISTED_AT_ONCE)
+                    self._queues = next(self._roll, self._queues)
+                    self._exchanges.extend(vhost.exchanges.values())
+                    units += len(self._queues) // 100 + 1
+            elif not self._concluded:
+                units += self._conclude()
+            elif self._sums:
+                each, gate = self._sums.pop()
+                units += self._record_sum(each, gate)
+            else:
+                self.times.stored = self._stored
+                self._concluded = False
+                self._passing = False
+        return units
+
+    def _new_series(self, counters: int, levels: int, is_long: bool) -> Series:
+        stored = self.times.stored < SERIES_MOST
+        if stored:
+            self.times.stored += 1
+        return Series(self.times, counters, levels, stored, is_long)
+
+    def _record(self, series: Series, counts: list[int]) -> i64:
+        if series.is_stored:
+            self._stored += 1
+        if not series.record(counts) and self.times.slot - series.slot >= DAY > self._last_slot - series.slot:
+            series.forget()
+        return SAMPLED_WORK
+
+    def _visit_queues(self, most: i64) -> i64:
+        """Visit some of the listed queues."""
+        units: i64 = 0
+        skipped: i64 = 0
+        now = self.broker.now
+        queues = self._queues
+        while queues and units < most:
+            queue = queues.pop()
+            self._sum.add_queue(queue)
+            series = queue.counters.series
+            if series is None and not queue.counters.has_counted(queue):
+                skipped += 1
+                if skipped == SKIPPED_A_UNIT:
+                    skipped = 0
+                    units += 1
+                continue
+            if series is None:
+                series = self._new_series(QUEUE_COUNTERS, len(QUEUE_LEVELS), True)
+                queue.counters.own().series = series
+            units += self._record(series, queue_counts(queue, now))
+        return units + 1
+
+    def _visit_exchange(self, exchange: Exchange) -> i64:
+        counters = exchange.counters
+        if counters.published == 0:
+            return 1
+        if counters.series is None:
+            counters.series = self._new_series(len(EXCHANGE_KEYS) + len(UNROUTABLE_KEYS), 0, False)
+        return self._record(counters.series, exchange_counts(counters))
+
+    def _visit_connection(self, connection: Connection) -> i64:
+        origin = connection.origin
+        if origin is None or connection.vhost is None or origin.sinks:
+            return 1  # It is not open, or has left its counts already.
+        connection.peer.traffic.sample(self.broker.now, connection.times.opened)
+        units: i64 = SAMPLED_WORK
+        sessions = list(connection.engine.sessions())
+        for session in sessions:
+            counts = tally_of(session).values()
+            if session.series is None and any(counts):
+                session.series = self._new_series(len(TALLY_KEYS), 0, False)
+            units += 1 if session.series is None else self._record(session.series, counts)
+        tally = connection_tally(origin, sessions)
+        counts = tally.values()
+        if origin.series is None and any(counts):
+            origin.series = self._new_series(len(TALLY_KEYS), 0, False)
+        if origin.series is not None:
+            units += self._record(origin.series, counts)
+        sums = self._sums_of(connection)
+        self._visited[connection.number] = tally, sums
+        for each in sums:
+            each.add(tally)
+        return units
+
+    def _sums_of(self, connection: Connection) -> list[Sum]:
+        found: list[Sum] = []
+        if connection.user in self.users or len(self.users) < USERS_COUNTED:
+            found.append(_sum_of(self.users, connection.user))
+        vhost = connection.vhost
+        if vhost is not None and self.broker.vhosts.get(vhost.name) is vhost:  # Not while it ends with its vhost.
+            found.append(_sum_of(self.vhosts, vhost.name))
+        return found
+
+    def _conclude(self) -> i64:
+        """End the visits: sum up, at once, so that no connection closes in between."""
+        self._concluded = True
+        sums = self._sums
+        for name, vhost in self.broker.vhosts.items():
+            each = _sum_of(self.vhosts, name)
+            each.conclude(vhost.closed_counts)
+            self.node.add(each.tally)
+            self.node.add_levels(each)
+            limit = self.broker.gates.vhosts.get(name)
+            sums.append((each, None if limit is None else limit.gate))
+        self.node.conclude(self._deleted)
+        memory = self.broker.gates.memory
+        sums.append((self.node, None if memory is None else memory.gate))
+        closed = self.broker.gates.closed_counts
+        for user in closed:
+            _sum_of(self.users, user)
+        for user in list(self.users):
+            each = self.users[user]
+            each.conclude(closed.get(user, NOTHING))
+            if any(each.tally.values()):
+                sums.append((each, None))
+            else:
+                del self.users[user]
+        self._visited.clear()
+        return len(sums)
+
+    def _record_sum(self, each: Sum, gate: Gate | None) -> i64:
+        """Record a sum, with the time for which its gate was closed."""
+        counts = each.tally.values()
+        counts.append(0 if gate is None else int(closed_s(gate, self.times.now) * 1000))
+        counts += each.levels
+        if each.series is None:
+            if not any(counts):
+                return 1
+            each.series = self._new_series(SUM_COUNTERS, len(QUEUE_LEVELS), True)
+        return self._record(each.series, counts)
+
+
+def _sum_of(sums: dict[str, Sum], name: str) -> Sum:
+    found = sums.get(name)
+    if found is None:
+        found = Sum()
+        sums[name] = found
+    return found

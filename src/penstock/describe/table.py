@@ -1,0 +1,190 @@
+"""Tables: what is said of a noun. A field is a function, which is called only where somebody asks for it.
+
+A row is the JSON of one object. A field is at its path there: `penstock.depth` is in the object `penstock`. That of
+`policies.*` are several, which are in the row itself. One of metrics alone has no path. One whose path leads into
+another field, such as `penstock.gate.blocked`, is in no row: lists are sorted by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from math import isfinite
+from typing import Final, Generic, TypeVar
+
+from mypy_extensions import i64
+
+from penstock.describe.described_node import DescribedNode
+from penstock.describe.exposition import Family
+from penstock.describe.message_stats import SampleRanges
+from penstock.flow.level import UNLIMITED
+
+Row = dict[str, object]
+"""A JSON object."""
+T = TypeVar("T")
+ABSENT: Final = object()
+"""Value of a field that a row leaves out."""
+SPREAD: Final = "*"
+API_VERSION: Final = "4.0.0"
+"""Version of RabbitMQ whose HTTP API and definitions are followed; tools request it."""
+Key = tuple[int, str | float]
+"""Sort key of a value: missing ones first, then numbers, then texts."""
+
+
+class Reading:
+    """Arguments of the functions of fields: the time, the node, and the samples that are asked for."""
+
+    __slots__ = ("now", "ranges", "_node")
+
+    def __init__(self, now: float, node: DescribedNode | None = None, ranges: SampleRanges | None = None) -> None:
+        self.now = now
+        """Monotonic seconds."""
+        self.ranges = ranges
+        self._node = node
+
+    @property
+    def node(self) -> DescribedNode:
+        """The node; fields of Penstock's own are read without."""
+        assert self._node is not None
+        return self._node
+
+
+def reading(node: DescribedNode, ranges: SampleRanges | None = None) -> Reading:
+    """Return a reading of a node now."""
+    return Reading(node.broker.now, node, ranges)
+
+
+class Field(Family, Generic[T]):
+    """Field of a table, with its family of metrics if it has one."""
+
+    def __init__(
+        self,
+        path: str,
+        value: Callable[[T, Reading], object],
+        unit: str = "",
+        family: str = "",
+        help: str = "",
+        group: str = "",
+        kind: str = "",
+    ) -> None:
+        super().__init__(family, help, kind, group)
+        self.path = path
+        self.value = value
+        """A metric has no sample for None."""
+        self.unit = unit
+        """A field with a unit is one number that is there at once: lists of thousands are sorted by it."""
+        inside, _, leaf = path.rpartition(".")
+        self.inside: str = inside
+        self.leaf: str = leaf
+
+
+def metric(family: str, value: Callable[[T, Reading], object], help: str, group: str = "", kind: str = "") -> Field[T]:
+    """Return a field of metrics alone."""
+    return Field("", value, "", family, help, group, kind)
+
+
+class Table(Generic[T]):
+    """Fields of one noun."""
+
+    def __init__(self, *fields: Field[T]) -> None:
+        self._by_path: dict[str, Field[T]] = {field.path: field for field in fields if field.path}
+        self._listed: list[Field[T]] = [
+            field for field in fields if field.path and self._by_path.keys().isdisjoint(_parents(field.inside))
+        ]
+        self.families: tuple[Field[T], ...] = tuple([field for field in fields if field.name])
+        self._own = self.select(["penstock"])
+
+    def row(self, subject: T, at: Reading, fields: list[Field[T]] | None = None) -> Row:
+        """Return the row of an object, or these fields of it."""
+        found: Row = {}
+        for field in self._listed if fields is None else fields:
+            value = field.value(subject, at)
+            if value is ABSENT:
+                continue
+            if field.leaf == SPREAD:
+                assert isinstance(value, dict)
+                found.update(value)
+            elif field.inside:
+                inner = found.setdefault(field.inside, {})
+                assert isinstance(inner, dict)
+                inner[field.leaf] = value
+            else:
+                found[field.leaf] = value
+        return found
+
+    def own(self, subject: T, at: Reading) -> Row:
+        """Return the fields of Penstock's own."""
+        found = self.row(subject, at, self._own).get("penstock")
+        assert isinstance(found, dict)
+        return found
+
+    def select(self, paths: Iterable[str]) -> list[Field[T]]:
+        """Return the fields that these paths need: a field, all in an object, or one that the path leads into."""
+        found: dict[str, Field[T]] = {}
+        for path in paths:
+            needed = [each for each in self._listed if each.path == path or each.inside == path]
+            if not needed:
+                parents = _parents(path)
+                needed = [each for each in self._listed if each.path in parents]
+            if not needed:
+                needed = [each for each in self._listed if each.leaf == SPREAD]
+            for field in needed:
+                found[field.path] = field
+        return list(found.values())
+
+    def number(self, path: str) -> Field[T] | None:
+        """Return the field of a number that is there at once; None if there is none."""
+        found = self._by_path.get(path)
+        return None if found is None or not found.unit else found
+
+
+def _parents(path: str) -> list[str]:
+    """Return a path and the paths of the objects around it."""
+    parts = path.split(".")
+    return [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
+
+
+def key_of(value: object) -> Key:
+    """Return the sort key of a value."""
+    if isinstance(value, (bool, int, float)):
+        return 1, float(value)
+    return (0, "") if value is None or value is ABSENT else (2, str(value))
+
+
+def field_at(row: object, path: str) -> object:
+    """Return the field of a row at a path; None if there is none."""
+    for name in path.split("."):
+        row = row.get(name) if isinstance(row, dict) else None
+    return row
+
+
+def plain(value: object) -> object:
+    """Return a field-table value as JSON; octets that are not UTF-8 get replacement characters.
+
+    A number that JSON does not have, such as NaN, is a text.
+    """
+    if isinstance(value, dict):
+        return {str(name): plain(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if isinstance(value, float):
+        return value if isfinite(value) else str(value)
+    if value is None or isinstance(value, (str, int)):
+        return value
+    return str(value)  # A timestamp or a decimal.
+
+
+def amounts(messages: i64, bytes: i64) -> Row:
+    """Return a number of messages and their bytes."""
+    return {"messages": int(messages), "bytes": int(bytes)}
+
+
+def or_none(number: i64) -> int | None:
+    """Return a limit; None for no limit."""
+    return None if number == UNLIMITED else int(number)
+
+
+def or_infinity(number: i64) -> object:
+    """Return a limit as metrics have it."""
+    return float("inf") if number >= UNLIMITED else int(number)

@@ -1,0 +1,202 @@
+"""The flow map: which queues it shows, what it counts, whom it lets see what, and its cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.access.rules import Rules
+from penstock.describe.flow_map import QUEUES_SHOWN, FlowMap
+from penstock.flow.level import UNLIMITED
+from penstock.flow.work import LOOKING_SHARE, finish
+from tests.management.test_why import GATED, Scene, consume, control
+from tests.support.driven_connection import Dialogue, make_driver, publish
+from tests.support.turn_costs import turn_costs
+
+MOST_A_STEP = 100
+
+
+def taken(flow_map: FlowMap) -> Any:
+    return finish(flow_map.steps())
+
+
+def test_rates_are_differences_to_the_map_before_and_go_to_who_published() -> None:
+    scene = Scene()
+    one, other = scene.join(), scene.join()
+    one.declare("orders")
+    flow_map = FlowMap(scene.driver, None, True)
+    assert taken(flow_map)["seconds"] == 0.0
+    for peer, count in ((one, 6), (other, 2)):
+        for _ in range(count):
+            peer.say(publish("orders", b"order"))
+    scene.at(102.0)
+    found = taken(flow_map)
+    assert found["seconds"] == 2.0
+    (queue,) = found["queues"]
+    assert (queue["in_rate"], queue["out_rate"], queue["messages"]) == (4.0, 0.0, 8)
+    assert found["totals"]["in_rate"] == 4.0
+    assert {edge["producer"][:5]: edge["rate"] for edge in found["edges"]} == {"con:1": 3.0, "con:2": 1.0}
+
+
+def test_queues_that_block_come_before_busy_ones_and_those_before_deep_ones() -> None:
+    scene = Scene()
+    peer = scene.join()
+    for number in range(QUEUES_SHOWN + 10):
+        peer.declare(f"q{number}")
+        for _ in range(number):
+            peer.say(publish(f"q{number}", b"deep"))
+    peer.declare("busy")
+    flow_map = FlowMap(scene.driver, None, False)
+    taken(flow_map)
+    peer.say(publish("busy", b"one"))
+    blocked = scene.join()
+    blocked.declare("shut", **GATED)
+    for _ in range(4):
+        blocked.say(publish("shut", b"order"))
+    scene.at(102.0)
+    found = taken(flow_map)
+    names = [queue["name"] for queue in found["queues"]]
+    assert names[:3] == ["shut", "busy", f"q{QUEUES_SHOWN + 9}"]
+    assert len(names) == QUEUES_SHOWN
+    assert found["more_queues"] == found["totals"]["queues"] - QUEUES_SHOWN == 12
+    assert (found["totals"]["blocked_producers"], found["totals"]["closed_queues"]) == (1, 1)
+
+
+def test_publisher_that_has_gone_leaves_the_map() -> None:
+    scene = Scene()
+    peer = scene.join()
+    peer.declare("orders")
+    flow_map = FlowMap(scene.driver, None, True)
+    taken(flow_map)
+    peer.say(publish("orders", b"order"))
+    scene.at(102.0)
+    assert len(taken(flow_map)["edges"]) == 1
+    scene.at(104.0)
+    assert [edge["rate"] for edge in taken(flow_map)["edges"]] == [0.0], "an idle one stays"
+    scene.driver.disconnect(peer.connection)
+    scene.at(106.0)
+    assert taken(flow_map)["edges"] == []
+
+
+class OnlyRoot(Rules):
+    """May enter / alone."""
+
+    def __init__(self) -> None:
+        pass
+
+    def enters(self, vhost: str) -> bool:
+        return vhost == "/"
+
+    def tags(self) -> list[str]:
+        return ["monitoring"]
+
+
+def test_virtual_hosts_that_a_user_may_not_enter_are_neither_shown_nor_counted() -> None:
+    driver = make_driver()
+    for vhost in (driver.broker.vhosts["/"], driver.broker.add_vhost("secret")):
+        vhost.declare_queue(f"of {vhost.name}", {}, False, False, None, None)
+    assert taken(FlowMap(driver, None, False))["totals"]["queues"] == 2
+    found = taken(FlowMap(driver, OnlyRoot(), False))
+    assert [queue["name"] for queue in found["queues"]] == ["of /"]
+    assert found["totals"]["queues"] == 1
+
+
+def test_samples_end_with_the_map() -> None:
+    driver = make_driver()
+    queue = driver.broker.vhosts["/"].declare_queue("orders", {}, False, False, None, None)
+    flow_map = FlowMap(driver, None, True)
+    taken(flow_map)
+    assert queue.counters.next_sample < UNLIMITED
+    flow_map.stop()
+    assert (queue.counters.next_sample, queue.counters.last_look) == (UNLIMITED, None)
+
+
+def test_queue_that_is_deleted_leaves_the_map_and_the_rates_of_the_others_stay() -> None:
+    driver = make_driver()
+    vhost = driver.broker.vhosts["/"]
+    for name in ("first", "second", "third"):
+        vhost.declare_queue(name, {}, False, False, None, None)
+    flow_map = FlowMap(driver, None, False)
+    client = Dialogue(driver)
+    driver.begin(10.0)
+    assert taken(flow_map)["totals"]["queues"] == 3
+    driver.broker.delete_queue(vhost.queues["first"])
+    for _ in range(4):
+        client.say(publish("second", b"x"))
+    driver.begin(12.0)
+    found = taken(flow_map)
+    assert (found["totals"]["queues"], found["totals"]["in_rate"]) == (2, 2.0)
+    vhost.declare_queue("first", {}, False, False, None, None)
+    driver.begin(14.0)
+    found = taken(flow_map)
+    assert (found["totals"]["queues"], found["totals"]["in_rate"]) == (3, 0.0)
+
+
+@pytest.mark.once
+def test_map_of_many_queues_is_made_a_share_a_turn() -> None:
+    driver = make_driver()
+    vhost = driver.broker.vhosts["/"]
+    for number in range(20_000):
+        vhost.declare_queue(f"q{number}", {}, False, False, None, None)
+    turns, found = turn_costs(driver.broker.work, FlowMap(driver, None, False).steps(), LOOKING_SHARE)
+    assert len(turns) >= 2
+    assert max(turns) <= LOOKING_SHARE + MOST_A_STEP
+    assert found["totals"]["queues"] == 20_000
+
+
+def test_blocked_producers_have_the_gate_the_time_and_what_is_withheld() -> None:
+    scene = Scene()
+    producer = scene.join()
+    producer.declare("orders", **GATED)
+    for _ in range(4):
+        producer.say(publish("orders", b"order"))
+    scene.at(103.0)
+    found = taken(FlowMap(scene.driver, None, True))
+    (gate,) = found["gates"]
+    assert (gate["kind"], gate["name"], gate["open"], gate["closed_for_s"]) == ("queue", "orders", False, 3.0)
+    assert (gate["blocked"], gate["waiting"], gate["line"]) == (1, 0, [])
+    (shown,) = found["producers"]
+    assert shown["blocked"] == [{"gate": gate["id"], "blocked_s": 3.0}]
+    assert (shown["withheld"], shown["held"], shown["ticket"]) == (1, 0, None)
+    (queue,) = found["queues"]
+    assert queue["gate"] == gate["id"]
+    assert [queue[name]["messages"] for name in ("resume", "stop", "capacity")] == [1, 3, 10]
+    assert found["edges"] == [{"producer": shown["name"], "queue": queue["id"], "rate": None}]
+
+
+def test_those_in_line_have_tickets_in_the_order_of_their_turns() -> None:
+    scene = Scene()
+    first, second = scene.join(), scene.join()
+    first.declare("orders", **GATED)
+    for _ in range(12):
+        first.say(publish("orders", b"order"))
+    second.say(publish("orders", b"late"))
+    found = taken(FlowMap(scene.driver, None, True))
+    line = found["gates"][0]["line"]
+    assert [(each["name"][:5], each["held"], each["for"]) for each in line] == [
+        ("con:1", 2, "publish"),
+        ("con:2", 1, "publish"),
+    ]
+    assert line[0]["ticket"] <= line[1]["ticket"]
+    assert [producer["ticket"] for producer in found["producers"]] == [each["ticket"] for each in line]
+
+
+def test_readers_have_rates_and_obstacles() -> None:
+    scene = Scene()
+    producer, consumer = scene.join(), scene.join()
+    producer.declare("orders")
+    control(scene, "cursor.attach", cursor="billing", queues=["orders"])
+    consume(consumer, "orders", prefetch=2)
+    flow_map = FlowMap(scene.driver, None, True)
+    taken(flow_map)
+    for _ in range(4):
+        producer.say(publish("orders", b"order"))
+    scene.at(102.0)
+    shown = taken(flow_map)["readers"]
+    assert [(each["kind"], each["name"], each["rate"]) for each in shown] == [
+        ("consumer", "c1", 1.0),
+        ("cursor", "billing", 0.0),
+    ]
+    assert shown[0]["obstacles"] != []
+    assert shown[1]["lag"] == 4
