@@ -10,6 +10,7 @@ from tests.support.source_trees import nodes_of
 SOURCES = Path(__file__).resolve().parents[2] / "src"
 
 INTERFACES = {
+    "Asked": "what a session of the client tells a request that it has sent",
     "Chore": "background work; has the link of its list",
     "ConsumeContext": "what sessions use of the broker",
     "GateOwner": "what a gate asks its owner",

@@ -18,6 +18,7 @@ from penstock.client.operations import Operations
 from penstock.client.options import Address, Options
 from penstock.client.reconnect import explain, is_final, pauses
 from penstock.client.shells import AsyncShell
+from penstock.flow.timers import NEVER
 from penstock.markers import override
 
 __all__ = ["Connection", "Events", "Publisher", "Receiver", "Transaction", "connect"]
@@ -123,7 +124,7 @@ class Connection(ConnectionShell, AsyncShell, Operations):
         try:
             async with asyncio.timeout(timeout):
                 await loop.create_connection(lambda: _Wire(self), *address, ssl=self.options.tls, server_hostname=name)
-                await self.run(engine.opening())
+                await self.run(engine.until(engine.opened, NEVER))
                 calls.renew_later(engine, self.options)
         except (OSError, TimeoutError) as error:
             self._drop()

@@ -22,7 +22,7 @@ from penstock.client.engine.connection import IDLE, Engine
 from penstock.client.engine.failures import ConfirmTimeout, ConnectionLost
 from penstock.client.engine.receipt import PENDING, Receipt
 from penstock.client.engine.waits import Call, Steps, T
-from penstock.client.errors import ClientError, ConnectionClosed, WrongProtocol
+from penstock.client.errors import ClientError, ConnectionClosed, Timeout, WrongProtocol
 from penstock.client.handles import ConnectionShell
 from penstock.client.operations import Operations
 from penstock.client.options import Address, Options
@@ -246,11 +246,19 @@ class Connection(ConnectionShell, BlockingShell, Operations):
     def begin(self, operation: str, fields: Mapping[str, object] | bytes) -> Call:
         """Send a control operation with its fields, or with a block (docs/blocks.md); `answer` waits for the answer.
 
+        The first one of a connection waits until the broker has opened the way for it; the answer is not waited for.
         `taken` of the result has the rows of a block that are in their queues so far, if it asks for notes of progress.
-        Raises `ClientError` above 64 without an answer.
+        Raises `ClientError` above 64 without an answer, and `Timeout` if it cannot be sent.
         """
-        self._engine.now = self._clock()
-        call = self._engine.request(operation, fields if isinstance(fields, bytes) else dict(fields))
+        engine = self._engine
+        now = engine.now = self._clock()
+        call = engine.request(operation, fields if isinstance(fields, bytes) else dict(fields))
+        deadline = now + engine.terms.call_timeout
+        while not (call.done or engine.is_sent(call)):
+            if self._clock() >= deadline:
+                self.forget(call)
+                raise Timeout(f"{call.what} was not sent within {engine.terms.call_timeout:g} s")
+            self._turn(deadline - self._clock())
         self.pushed()
         return call
 
@@ -261,6 +269,11 @@ class Connection(ConnectionShell, BlockingShell, Operations):
     def forget(self, call: Call) -> None:
         """Drop the answer to `begin`, now or when it comes."""
         self._engine.requests.pop(call.number, None)
+
+    def look(self) -> None:
+        """Take what has come, if there is a transport; never waits."""
+        if self._socket is not None:
+            self.poll(0)
 
     def push(self) -> bool:
         """Send what can be sent without waiting; return whether all is sent."""

@@ -41,6 +41,8 @@ class Runner(Protocol):
 
     def poll(self, timeout: float = 0.0) -> bool: ...  # noqa: D102
 
+    def look(self) -> None: ...  # noqa: D102
+
     def push(self) -> bool: ...  # noqa: D102
 
     def pushed(self) -> None: ...  # noqa: D102
@@ -77,8 +79,12 @@ class Publisher(PublisherShell):
 
     def try_publish(self, message: bytes | Message) -> Receipt | Blocked:
         """Send if there is room, else return what blocks the message; never waits."""
-        found = self._core.try_publish(message)
-        self._connection.pushed()
+        core, connection = self._core, self._connection
+        found = core.try_publish(message)
+        if isinstance(found, Blocked):
+            connection.look()  # Room may have come since the last call.
+            found = core.try_publish(message)
+        connection.pushed()
         return found
 
     @contextmanager

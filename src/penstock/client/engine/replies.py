@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from penstock.client.engine.events import WARNING, Event
 from penstock.client.engine.messages import Message
 from penstock.client.engine.terms import PublisherTerms
-from penstock.client.engine.waits import Wait
+from penstock.client.engine.waits import Steps, Wait
 from penstock.client.errors import ClientError
 from penstock.content.properties import Properties
 from penstock.markers import override
@@ -26,12 +27,31 @@ class Reply(Wait):
         super().__init__(deadline, len(message.body))
         self.publisher = publisher
         self.message = message
+        self.sent: Wait | None = None
+        """Wait for the moment at which it is sent, or given up."""
 
     @override
     def release(self) -> None:
         """Send it; it waits again if its place has gone."""
-        if self.error is None and not self.expired and self.publisher.take(self):
-            self.publisher.publish(self.message)
+        if self.error is None and not self.expired:
+            if not self.publisher.take(self):
+                return
+            try:
+                self.publisher.publish(self.message)
+            except Exception as error:  # It cannot be encoded; nothing of it was written.
+                text = f"an answer was not sent: {error}"
+                self.publisher.engine.events.append(Event(WARNING, self.publisher.target(), text))
+        if self.sent is not None:
+            self.publisher.engine.finish(self.sent)
+
+
+def sending_replies(replies: PublisherCore, limit: float) -> Steps[None]:
+    """Wait until the answers that wait for room are sent, at most `limit` seconds."""
+    waiting = replies.line or replies.handed
+    last = waiting[-1] if waiting else None
+    if isinstance(last, Reply):
+        last.sent = last.sent or Wait()
+        yield from replies.engine.until(last.sent, limit)
 
 
 def send_reply(receiver: ReceiverCore, asked: Properties, answer: Message) -> None:

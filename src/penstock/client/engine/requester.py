@@ -79,8 +79,8 @@ class Requester(Line):
             yield from self._place(deadline, limit)
         engine.check_open()
         if self.epoch != engine.epoch:
-            self.epoch = engine.epoch
             self.attach()
+            self.epoch = engine.epoch
         self.number += 1
         number = f"{engine.epoch}.{self.number}"
         call = Call(f"a call of {self}")

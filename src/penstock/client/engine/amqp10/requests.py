@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from mypy_extensions import i64
 
-from penstock.client.engine.amqp10.session import Link, Session
+from penstock.client.engine.amqp10.session import Asked, Link, Session
 from penstock.client.engine.connection import CONTROL_EXCHANGE, REPLY_QUEUE, UPDATE_SECRET
 from penstock.client.engine.waits import Call
 from penstock.client.errors import ChannelClosed, ClientError, LinkClosed
@@ -106,13 +106,17 @@ class RequestLink(Link):
 class RequestPair:
     """Two links, and the requests that wait for them."""
 
-    def __init__(self, engine: Engine10, name: str, target: str, source: Composite, properties: bool) -> None:
+    def __init__(
+        self, engine: Engine10, name: str, target: str, source: Composite, properties: bool, is_settled: bool = True
+    ) -> None:
         self.engine = engine
         session = engine.session()
         self.reply_to: str = ""
         self.waiting: list[Request] = []
         self.content: bytes = b""
         """Request that is being sent, of which frames are left."""
+        self.is_settled: bool = is_settled
+        """True if requests are sent settled: their answers say all. Else an outcome tells which reached no queue."""
         self.at: i64 = 0
         """Octets of it that are sent."""
         self.is_over: bool = False
@@ -120,7 +124,7 @@ class RequestPair:
         self.answers = AnswerLink(session, name, self)
         self.requests = RequestLink(session, name, self)
         self.requests.attach(
-            snd_settle_mode=1,
+            snd_settle_mode=1 if is_settled else 0,
             source=composite(spec.SOURCE, address=MANAGEMENT if properties else engine.terms.container),
             target=composite(spec.TARGET, address=target),
             properties=_symbols(paired),
@@ -144,9 +148,12 @@ class RequestPair:
             if not self.content:
                 if not self.waiting or link.credit <= 0:
                     return
-                self.content = self.waiting.pop(0).content(self)
+                request = self.waiting.pop(0)
+                self.content = request.content(self)
                 self.at = 0
                 link.credit -= 1
+                if not self.is_settled:
+                    link.session.requests[int(link.session.next_id)] = request
             self._send_frame(link)
 
     def _send_frame(self, link: RequestLink) -> None:
@@ -158,7 +165,7 @@ class RequestPair:
             link.sent += 1
             number = session.next_id & 0xFFFFFFFF
             session.next_id += 1
-            write_delivery(out, session.channel, link.handle, number, link.sent, True, more, size)
+            write_delivery(out, session.channel, link.handle, number, link.sent, self.is_settled, more, size)
         else:
             write_continuation(out, session.channel, link.handle, more, size)
         out.write(self.content[self.at : self.at + size] if more or self.at > 0 else self.content)
@@ -182,7 +189,7 @@ class RequestPair:
         self.answers.detach()
 
 
-class Request:
+class Request(Asked):
     """Request that is encoded when the address of its answer is known."""
 
     def __init__(self, number: str, name: str, path: str, body: object, kind: str, octets: bytes) -> None:
