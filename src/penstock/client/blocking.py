@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Final, Self, cast
+from typing import Any, Final, cast
 
 from penstock.client import calls
-from penstock.client.blocking_links import Events, Publisher, Receiver, Transaction
+from penstock.client.blocking_links import Events, Publisher, Receiver, Runner, Transaction
 from penstock.client.calls import PUSH
 from penstock.client.engine.connection import IDLE, Engine
 from penstock.client.engine.failures import ConfirmTimeout, ConnectionLost
@@ -27,7 +27,6 @@ from penstock.client.handles import ConnectionShell
 from penstock.client.operations import Operations
 from penstock.client.options import Address, Options
 from penstock.client.reconnect import explain, is_final, pauses
-from penstock.client.shells import BlockingShell
 from penstock.markers import override
 
 __all__ = ["Connection", "Events", "Publisher", "Receiver", "Transaction", "connect"]
@@ -48,8 +47,10 @@ def connect(url: str = "amqp://", **options: object) -> Connection:
     return Connection(Options(url, options))
 
 
-class Connection(ConnectionShell, BlockingShell, Operations):
+class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runner, Operations):
     """Connection of one thread; `connect` makes it. `clock` tells seconds, as `time.monotonic` does."""
+
+    _publisher, _receiver, _transaction, _events = Publisher, Receiver, Transaction, Events
 
     def __init__(self, options: Options, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(options)
@@ -149,9 +150,6 @@ class Connection(ConnectionShell, BlockingShell, Operations):
         self._release()
         raise lost
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
@@ -169,11 +167,6 @@ class Connection(ConnectionShell, BlockingShell, Operations):
             self._engine.lose(ConnectionClosed(None, "the client closed it"), False, self._clock())
             self._drop()
 
-    def drain(self, timeout: float | None = None) -> None:
-        """Wait until every message that was sent has its outcome."""
-        for publisher in list(self._engine.publishers):
-            self.run(publisher.draining(timeout))
-
     def fileno(self) -> int:
         """Return the socket's descriptor, for a poll beside others; call `poll` when it is readable."""
         if self._socket is None:
@@ -184,27 +177,6 @@ class Connection(ConnectionShell, BlockingShell, Operations):
         """Send what there is, and take what comes within `timeout` seconds; return whether anything came."""
         self._engine.now = self._clock()
         return self._turn(timeout)
-
-    # Senders and receivers
-
-    def publisher(self, queue: str = "", *, exchange: str = "", routing_key: str = "", **options: object) -> Publisher:
-        """Return a publisher to a queue, or to an exchange with a routing key; `options` are those of publishers."""
-        terms = self.options.publisher_terms(queue, exchange, routing_key, options)
-        return Publisher(self, self._engine.publisher(terms))
-
-    def receiver(self, queue: str, **options: object) -> Receiver:
-        """Return a receiver of a queue: use it in `with`, or close it; `options` are those of receivers."""
-        return Receiver(self, self._engine.receiver(self.options.receiver_terms(queue, options)))
-
-    def transaction(self) -> Transaction:
-        """Return a transaction: use it in `with`, whose end commits it, or rolls it back after an exception."""
-        return Transaction(self)
-
-    def events(self) -> Events:
-        """Return the events from now on, which are taken by `for` or `get`; the latest 1,000 wait to be taken."""
-        found = Events(self)
-        self.on_event(found.list.add)
-        return found
 
     # What the others use
 

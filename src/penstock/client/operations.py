@@ -13,7 +13,7 @@ from penstock.client.engine.messages import Message
 from penstock.client.engine.waits import Steps, Wait
 from penstock.client.errors import ClientError
 from penstock.client.options import queue_arguments
-from penstock.client.shells import AsyncShell, Listing, Operation, Pages
+from penstock.client.shells import Listing, Operation, Pages, Shell
 
 if TYPE_CHECKING:
     from penstock.client.answers import Why
@@ -120,7 +120,13 @@ def _unbinding(
             yield from engine.calling("bindings.drop", {"location": each["location"]})
 
 
-# Calls to services
+# Messages
+
+
+def drain(engine: Engine, timeout: float | None = None) -> Steps[None]:
+    """Wait until every message that was sent has its outcome, at most `timeout` seconds for each publisher."""
+    for publisher in list(engine.publishers):
+        yield from publisher.draining(timeout)
 
 
 def call(
@@ -510,8 +516,10 @@ def watch(engine: Engine, queue: str | None = None, *, period: float = WATCH_PER
     return WatchPages(engine, queue, period)
 
 
-class Operations:
+class Operations(Shell):
     """Calls of a connection besides its publishers and receivers. A connection derives from a shell and this."""
+
+    drain = Operation(drain)
 
     declare_queue = Operation(declare_queue)
     delete_queue = Operation(delete_queue)
@@ -550,15 +558,3 @@ class Operations:
     settle_cursor = Operation(settle_cursor)
     list = Listing(list_)
     watch = Listing(watch)
-
-    @property
-    def late_answers(self) -> int:
-        """Return the number of answers that came after the deadline of their calls."""
-        return self.core().services.late_answers  # type: ignore[attr-defined, no-any-return]  # A shell has it.
-
-    def __init_subclass__(cls) -> None:
-        for name, call in vars(Operations).items():
-            if isinstance(call, (Operation, Listing)):
-                method = call.method(issubclass(cls, AsyncShell))
-                method.__name__, method.__qualname__ = name, f"{cls.__qualname__}.{name}"
-                setattr(cls, name, method)
