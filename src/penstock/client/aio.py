@@ -11,7 +11,7 @@ from penstock.client import calls
 from penstock.client.aio_links import Events, Publisher, Receiver, Runner, Transaction
 from penstock.client.engine.connection import Engine
 from penstock.client.engine.failures import ConnectionLost
-from penstock.client.engine.waits import Steps, T, Wait
+from penstock.client.engine.waits import Steps, T
 from penstock.client.errors import ClientError, ConnectionClosed, WrongProtocol
 from penstock.client.handles import ConnectionShell
 from penstock.client.operations import Operations
@@ -220,22 +220,23 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
             while True:
                 self._arm()
                 if not wait.done:
-                    await self._ended(loop, wait, steps)
+                    future = wait.future = loop.create_future()
+                    try:
+                        await future
+                    except BaseException as error:
+                        wait.future = None
+                        self._throw(steps, error)
+                        raise
                 wait = steps.send(None)
         except StopIteration as end:
             return cast(T, end.value)
 
-    async def _ended(self, loop: asyncio.AbstractEventLoop, wait: Wait, steps: Steps[Any]) -> None:
-        future = wait.future = loop.create_future()
+    def _throw(self, steps: Steps[Any], error: BaseException) -> None:
+        """Throw a cancellation into a call."""
         try:
-            await future
-        except BaseException as error:
-            wait.future = None
-            try:
-                steps.throw(error)
-            finally:
-                self.after()
-            raise
+            steps.throw(error)
+        finally:
+            self.after()
 
     def _schedule(self, may_wait: bool) -> None:
         loop = self._in_loop()

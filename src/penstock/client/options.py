@@ -284,6 +284,8 @@ class Options:
         """Token in the place of the password, or a function that returns one: at each login, and before it expires."""
         self._container = f"penstock-{os.urandom(6).hex()}"
         self._producer = os.urandom(16).hex()
+        self._publisher_terms: PublisherTerms | None = None
+        """Terms of the last publisher without options of its own."""
         files = self._read_url(url)
         for name, value in keywords.items():
             if name in ("tls", "token"):
@@ -377,12 +379,15 @@ class Options:
         """Return the terms of a publisher, with options of its own. Raises `ValueError`."""
         if queue and (exchange or key):
             raise ValueError("a publisher has a queue, or an exchange and a routing key")
+        last = self._publisher_terms
+        if not given and last is not None and (last.exchange, last.key) == (exchange, queue or key):
+            return last  # Thousands of publishers of one queue share them.
         found = self._own(PUBLISHER, given)
         if found["name"] and found["window"] > WINDOW_MAX:
             raise ValueError(
                 f"window={found['window']} is not valid for a named publisher: it must be at most {WINDOW_MAX}"
             )
-        return PublisherTerms(
+        terms = PublisherTerms(
             exchange=exchange,
             key=queue or key,
             window=found["window"],
@@ -397,6 +402,9 @@ class Options:
             name=found["name"],
             epoch=round(time.time() * 1000) if found["name"] else 0,
         )
+        if not given:
+            self._publisher_terms = terms
+        return terms
 
     def receiver_terms(self, queue: str, given: Mapping[str, object]) -> ReceiverTerms:
         """Return the terms of a receiver, with options of its own. Raises `ValueError`."""

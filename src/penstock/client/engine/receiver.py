@@ -331,10 +331,12 @@ class ReceiverCore(Line):
 
     def _end_line(self) -> None:
         """End the waits at the end of a drained receiver: nothing comes any more."""
-        while self.is_draining and not self.ready and self.line:
-            wait = self.line.popleft()
+        wait = self.line.first
+        while wait is not None and self.is_draining and not self.ready:
+            self.line.remove(wait)
             wait.expired = True
             self.wakes.finish(wait)
+            wait = self.line.first
 
     def resume(self) -> None:
         """Let messages come again after `draining`; harmless without it."""

@@ -47,8 +47,7 @@ class Reply(Wait):
 
 def sending_replies(replies: PublisherCore, limit: float) -> Steps[None]:
     """Wait until the answers that wait for room are sent, at most `limit` seconds."""
-    waiting = replies.line or replies.handed
-    last = waiting[-1] if waiting else None
+    last = replies.line.last or replies.handed.last
     if isinstance(last, Reply):
         last.sent = last.sent or Wait()
         yield from replies.engine.until(last.sent, limit)
