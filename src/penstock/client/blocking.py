@@ -96,7 +96,8 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         engine.terms = calls.login_terms(self.options, address, 0.0)
         try:
             deadline = self._clock() + timeout
-            sock = socket.create_connection(address, timeout)
+            host = address.host.encode() if address.host.isascii() else address.host  # Octets need no codec for IDNA.
+            sock = socket.create_connection((host, address.port), timeout)  # type: ignore[arg-type]  # It takes them.
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # In the place of heartbeats.
             if self.options.tls is not None:

@@ -65,7 +65,7 @@ class EventList:
 
 
 class Linked(Shell, Generic[PublisherT, ReceiverT]):
-    """What makes publishers and receivers: a connection, or a transaction."""
+    """Maker of publishers and receivers: a connection, or a transaction."""
 
     _publisher: type[PublisherT]
     _receiver: type[ReceiverT]
@@ -338,7 +338,7 @@ def rollback(transaction: TransactionShell[Any, Any]) -> Steps[None]:
 
 
 class TransactionShell(Linked[PublisherT, ReceiverT]):
-    """What its publishers send and its receivers settle is done at the end of the block, all or none of it.
+    """Transaction: what its publishers send and its receivers settle is done at the end of the block, or nothing of it.
 
     An exception rolls it back, also `FlowControlTimeout`, unless the block catches it: then the transaction is as
     before. A lost connection rolls it back: each call raises `TransactionAborted`. Nothing of a transaction is sent

@@ -28,6 +28,8 @@ class Pages(Protocol[Item_co]):
 class Operation(Generic[P, T]):
     """Call that both shells have; its function returns the steps of it, and takes the subject of the shell first."""
 
+    name: str
+
     def __init__(self, steps: Callable[Concatenate[Any, P], Steps[T]]) -> None:
         self.steps = steps
 
@@ -35,8 +37,13 @@ class Operation(Generic[P, T]):
     def __get__(self, shell: AsyncShell, owner: object) -> Callable[P, Coroutine[Any, Any, T]]: ...
     @overload
     def __get__(self, shell: BlockingShell, owner: object) -> Callable[P, T]: ...
-    def __get__(self, shell: object, owner: object) -> Any:
-        return self  # Each shell has methods in its place.
+    @overload
+    def __get__(self, shell: None, owner: object) -> Callable[..., Any]: ...
+    def __get__(self, shell: object, owner: Any) -> Any:
+        return _bound(self, shell, owner)
+
+    def __set_name__(self, owner: object, name: str) -> None:
+        self.name = name
 
     def method(self, is_async: bool) -> Callable[..., Any]:
         """Return the method of a shell."""
@@ -57,6 +64,8 @@ class Operation(Generic[P, T]):
 class Listing(Generic[P, T]):
     """Iteration that both shells have; its function returns the pages."""
 
+    name: str
+
     def __init__(self, pages: Callable[Concatenate[Any, P], Pages[T]]) -> None:
         self.pages = pages
 
@@ -64,8 +73,13 @@ class Listing(Generic[P, T]):
     def __get__(self, shell: AsyncShell, owner: object) -> Callable[P, AsyncIterator[T]]: ...
     @overload
     def __get__(self, shell: BlockingShell, owner: object) -> Callable[P, Iterator[T]]: ...
-    def __get__(self, shell: object, owner: object) -> Any:
-        return self  # Each shell has methods in its place.
+    @overload
+    def __get__(self, shell: None, owner: object) -> Callable[..., Any]: ...
+    def __get__(self, shell: object, owner: Any) -> Any:
+        return _bound(self, shell, owner)
+
+    def __set_name__(self, owner: object, name: str) -> None:
+        self.name = name
 
     def method(self, is_async: bool) -> Callable[..., Any]:
         """Return the method of a shell."""
@@ -92,7 +106,7 @@ class Shell:
     """Connection, publisher or another object that a program has in its hands."""
 
     is_async: ClassVar[bool | None] = None
-    """Whether its calls are coroutines; None for what both shells share."""
+    """True if its calls are coroutines; None for what both shells share."""
 
     def subject(self) -> Any:
         """Return what the functions of its operations take first."""
@@ -105,15 +119,6 @@ class Shell:
     def leaving(self, is_good: bool) -> Steps[None]:
         """End the block of a `with`, without an exception or with one."""
         raise NotImplementedError
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        for base in cls.__mro__ if cls.is_async is not None else ():
-            for name, call in vars(base).items():
-                if isinstance(call, (Operation, Listing)) and isinstance(getattr(cls, name), (Operation, Listing)):
-                    method = call.method(cls.is_async is True)
-                    method.__name__, method.__qualname__ = name, f"{cls.__qualname__}.{name}"
-                    setattr(cls, name, method)
 
 
 class BlockingShell(Shell):
@@ -154,6 +159,16 @@ class AsyncShell(Shell):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.run(self.leaving(error is None))
+
+
+def _bound(call: Operation[..., Any] | Listing[..., Any], shell: object, owner: type[Shell]) -> Any:
+    """Return the method of a class, which is made when it is asked for first: to make all takes a millisecond."""
+    if owner.is_async is None:
+        return call
+    method = call.method(owner.is_async)
+    method.__name__, method.__qualname__ = call.name, f"{owner.__qualname__}.{call.name}"
+    setattr(owner, call.name, method)
+    return method if shell is None else getattr(shell, call.name)
 
 
 def _signed(method: Any, steps: Any, result: str) -> Callable[..., Any]:

@@ -10,7 +10,7 @@ from mypy_extensions import i32, i64
 
 from penstock.client.engine.receipt import CONFIRMED, REFUSED
 from penstock.client.engine.waits import Call
-from penstock.client.errors import REPLY, ChannelClosed, LinkClosed, ReceiverClosed
+from penstock.client.errors import ChannelClosed, LinkClosed, ReceiverClosed, without_name
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import (
     CodecError,
@@ -188,7 +188,7 @@ class Channel:
         elif method == spec.BASIC_RETURN:
             args = decode_method(self.envelope).args
             exchange, key = str(args["exchange"]), str(args["routing_key"])
-            reason = REPLY.sub("", str(args["reply_text"]))
+            reason = without_name(str(args["reply_text"]))
             if self.publisher is not None:
                 self.publisher.returned(exchange, key, body, reason)
             elif self.requester is not None:
@@ -257,13 +257,13 @@ class Channel:
         for call in calls:
             engine.finish(call, error)
         if self.publisher is not None:
-            self.publisher.end(LinkClosed(code, text), REPLY.sub("", text))
+            self.publisher.end(LinkClosed(code, text), without_name(text))
         elif self.receiver is not None:
             self.receiver.end(ReceiverClosed(code, text))
         elif self.requester is not None:
             self.requester.fail(error)
         elif self.transaction is not None:
-            self.transaction.fail(REPLY.sub("", text))
+            self.transaction.fail(without_name(text))
         elif self.is_for_declarations:
             engine.declared()
         elif self.is_for_control:

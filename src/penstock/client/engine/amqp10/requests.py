@@ -7,7 +7,6 @@ Declarations are HTTP over AMQP at `/management`, as in RabbitMQ 4. Control oper
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
 
 from mypy_extensions import i64
 
@@ -24,7 +23,7 @@ from penstock.wire.amqp10.flow import Flow
 from penstock.wire.amqp10.neutral_message import data_section, encode_head
 from penstock.wire.amqp10.neutral_properties import properties_of
 from penstock.wire.amqp10.neutral_values import to_amqp10, to_neutral
-from penstock.wire.amqp10.node_addresses import exchange_address
+from penstock.wire.amqp10.node_addresses import exchange_address, quoted
 from penstock.wire.amqp10.sections import Sections, joined_data
 from penstock.wire.amqp10.serial import serial_distance
 from penstock.wire.amqp10.transfer import TRANSFER_OVERHEAD, Transfer, write_continuation, write_delivery
@@ -296,17 +295,17 @@ def request_of(name: str, arguments: dict[str, Any]) -> tuple[str, str, object]:
     if name == UPDATE_SECRET:
         return "PUT", "/auth/tokens", str(arguments["new_secret"]).encode()
     if name.startswith("queue.") and "bind" not in name:
-        path = f"/queues/{_part(arguments['queue'])}"
+        path = f"/queues/{quoted(arguments['queue'])}"
         if name == "queue.declare":
             if arguments.get("passive"):
                 return "GET", path, None
             return "PUT", path, _fields(arguments, ("durable", "exclusive", "auto_delete", "arguments"))
         return "DELETE", path + ("/messages" if name == "queue.purge" else ""), None
     if name == "exchange.declare":
-        path = f"/exchanges/{_part(arguments['exchange'])}"
+        path = f"/exchanges/{quoted(arguments['exchange'])}"
         return "PUT", path, _fields(arguments, ("type", "durable", "auto_delete", "internal", "arguments"))
     if name == "exchange.delete":
-        return "DELETE", f"/exchanges/{_part(arguments['exchange'])}", None
+        return "DELETE", f"/exchanges/{quoted(arguments['exchange'])}", None
     return _request_of_binding(name, arguments)
 
 
@@ -326,7 +325,7 @@ def _request_of_binding(name: str, arguments: dict[str, Any]) -> tuple[str, str,
         kind = "destination_queue" if of_queue else "destination_exchange"
         body = {"source": source, "binding_key": key, kind: target, "arguments": arguments["arguments"]}
         return "POST", "/bindings", _fields(body, tuple(body))
-    named = (f"src={_part(source)}", f"{'dstq' if of_queue else 'dste'}={_part(target)}", f"key={_part(key)}")
+    named = (f"src={quoted(source)}", f"{'dstq' if of_queue else 'dste'}={quoted(target)}", f"key={quoted(key)}")
     if name == FIND_BINDINGS:
         return "GET", f"/bindings?{'&'.join(named)}", None
     return "DELETE", f"/bindings/{';'.join(named)};args=", None
@@ -342,10 +341,6 @@ def _fields(arguments: dict[str, Any], names: tuple[str, ...]) -> dict[object, o
         elif value is not None:
             found[name] = value
     return found
-
-
-def _part(name: str) -> str:
-    return quote(name, safe="", errors="replace")
 
 
 def _symbols(entries: dict[object, object]) -> dict[object, object]:
