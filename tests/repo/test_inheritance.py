@@ -20,6 +20,7 @@ INTERFACES = {
     "Linked": "what makes publishers and receivers of the client",
     "LimitMember": "what a shared limit asks its members",
     "OverflowPolicy": "what a queue asks at its capacity",
+    "Pages": "items of the client that come page by page",
     "PublishContext": "what publishers use of the broker",
     "QueueContext": "what queues use of the broker",
     "RoomHolder": "what an amount asks those that have reserved room in it",

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from penstock.client import calls
 from penstock.client.engine.blocked import Blocked
 from penstock.client.engine.connection import ENDED, Engine
 from penstock.client.engine.events import Event
-from penstock.client.engine.messages import Delivery
+from penstock.client.engine.messages import Delivery, Message
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receipt import Receipt
 from penstock.client.engine.waits import Steps, Wait
@@ -247,8 +247,23 @@ def close_receiver(receiver: ReceiverShell) -> Steps[None]:
     return receiver.leaving(True)
 
 
+def answer(
+    receiver: ReceiverShell, message: Delivery, answers: Iterable[bytes | Message], timeout: float | None = None
+) -> Steps[int]:
+    """Send the answers to a message that asks for a list (`Connection.answers`), in order; return their number.
+
+    Each waits for room, at most `timeout` seconds (None: 60). Raises `FlowControlTimeout` then, `MessageRefused` when
+    the caller has gone, and `ValueError` for a message that asks for no answer. An empty list is told too.
+    """
+    from penstock.client.engine.replies import sending_list
+
+    return sending_list(receiver._core(), message.properties, answers, timeout)
+
+
 class ReceiverShell(Shell):
     """Receiver of either shell."""
+
+    answer = Operation(answer)
 
     get = Operation(get_message)
     drain = Operation(drain_receiver)

@@ -38,10 +38,12 @@ def declare_queue(
     auto_delete: bool = False,
     **settings: object,
 ) -> Steps[str]:
-    """Declare a queue, and return its name; an empty one lets the broker choose. Raises `ChannelClosed`.
+    """Declare a queue, and return its name, which is chosen if it is empty. Raises `ChannelClosed`.
 
     `settings` are those of docs/settings.md with `_` for `-`, such as `capacity_messages=1000`.
     """
+    if not name and engine.protocol == "amqp10":
+        name = engine.services.new_name(engine)
     fields = {"queue": name, "durable": durable, "exclusive": exclusive, "auto_delete": auto_delete}
     answer = yield from engine.calling("queue.declare", {**fields, "arguments": queue_arguments(settings)})
     return str(answer["queue"])
@@ -145,10 +147,35 @@ def call(
     carried out then. At most 1,000 calls of a target are without an answer, others wait. Answers that come too late are
     dropped, and `late_answers` of the connection counts them.
     """
-    if queue and (exchange or routing_key):
-        raise ValueError("a call goes to a queue, or to an exchange with a routing key")
+    _check_target(queue, exchange, routing_key)
     requester = engine.services.requester(engine, exchange, queue or routing_key)
     return (yield from requester.calling(message, timeout))
+
+
+def answers(
+    engine: Engine,
+    queue: str,
+    message: bytes | Message,
+    *,
+    exchange: str = "",
+    routing_key: str = "",
+    timeout: float | None = None,
+) -> Pages[Message]:
+    """Send a message as `call` does, and yield its answers as they come, until the one that is marked as the last.
+
+    The receiver answers by `receiver.answer`; the answer of `message.reply` is a list of one. Raises as `call`, and
+    `Timeout` when the last one has not come within `timeout` seconds (None: the option). The answers have a queue of
+    their own, and its consumer has a window: a service that is faster than the caller waits.
+    """
+    from penstock.client.engine.answer_list import AnswerList
+
+    _check_target(queue, exchange, routing_key)
+    return AnswerList(engine, exchange, queue or routing_key, message, timeout)
+
+
+def _check_target(queue: str, exchange: str, routing_key: str) -> None:
+    if queue and (exchange or routing_key):
+        raise ValueError("a call goes to a queue, or to an exchange with a routing key")
 
 
 # Control operations of Penstock
@@ -455,7 +482,7 @@ def settle_cursor(engine: Engine, cursor: str, token: int, end: Mapping[str, int
 # Lists
 
 
-class ListPages:
+class ListPages(Pages[Answer]):
     """Pages of a list."""
 
     def __init__(self, engine: Engine, kind: str, *, everywhere: bool = False) -> None:
@@ -486,7 +513,7 @@ WATCH_PERIOD: Final = 0.5
 """Seconds between two questions for events."""
 
 
-class WatchPages:
+class WatchPages(Pages[Answer]):
     """Events of the flow log, a page for each time that there are any."""
 
     def __init__(self, engine: Engine, queue: str | None, period: float) -> None:
@@ -556,5 +583,6 @@ class Operations(Shell):
     plan_batch = Operation(plan_batch)
     read_range = Operation(read_range)
     settle_cursor = Operation(settle_cursor)
+    answers = Listing(answers)
     list = Listing(list_)
     watch = Listing(watch)

@@ -24,6 +24,10 @@ class Pages(Protocol[Item_co]):
     def following(self) -> Steps[Sequence[Item_co]]:
         """Return the next page; it is empty at the end."""
 
+    def closing(self) -> Steps[None]:
+        """End it, perhaps before its end."""
+        yield from ()
+
 
 class Operation(Generic[P, T]):
     """Call that both shells have; its function returns the steps of it, and takes the subject of the shell first."""
@@ -88,16 +92,22 @@ class Listing(Generic[P, T]):
 
             async def each(self: AsyncShell, *args: P.args, **fields: P.kwargs) -> AsyncIterator[T]:
                 pages = pages_of(self.subject(), *args, **fields)
-                while page := await self.run(pages.following()):
-                    for item in page:
-                        yield item
+                try:
+                    while page := await self.run(pages.following()):
+                        for item in page:
+                            yield item
+                finally:
+                    await self.run(pages.closing())
 
             return _signed(each, pages_of, "AsyncIterator[{}]")
 
         def each_and_wait(self: BlockingShell, *args: P.args, **fields: P.kwargs) -> Iterator[T]:
             pages = pages_of(self.subject(), *args, **fields)
-            while page := self.run(pages.following()):
-                yield from page
+            try:
+                while page := self.run(pages.following()):
+                    yield from page
+            finally:
+                self.run(pages.closing())
 
         return _signed(each_and_wait, pages_of, "Iterator[{}]")
 

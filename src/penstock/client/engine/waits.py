@@ -79,6 +79,14 @@ class Call(Wait):
         """Rows of its block that are in their queues so far, if it asked for notes of progress."""
         self.then: Call | None = None
         """A request that is answered with it."""
+        self.failed: Callable[[Exception], None] | None = None
+        """Told of its error, if it ends with one."""
+
+    @override
+    def release(self) -> None:
+        super().release()
+        if self.error is not None and self.failed is not None:
+            self.failed(self.error)
 
 
 class WaitQueue:

@@ -57,10 +57,10 @@ class Requester091(Requester):
         channel.write(spec.BASIC_CONSUME, {"queue": REPLY_TO, "no_ack": True})
 
     @override
-    def write(self, message: Message, number: str) -> None:
+    def write(self, message: Message, number: str, reply_to: str) -> None:
         properties = Properties(**message.properties.as_dict())  # type: ignore[arg-type]  # They come from there.
         properties.correlation_id = number
-        properties.reply_to = REPLY_TO
+        properties.reply_to = reply_to or REPLY_TO
         self.waiting[number] = (message.body, encode_header(len(message.body), properties))
         self._write_all()
 

@@ -36,9 +36,9 @@ class Requester10(Requester):
         self.pair = CallPair(self.connection, self)
 
     @override
-    def write(self, message: Message, number: str) -> None:
+    def write(self, message: Message, number: str, reply_to: str) -> None:
         assert self.pair is not None
-        self.pair.add(CallRequest(number, message, self))
+        self.pair.add(CallRequest(number, message, self, reply_to))
 
     @override
     def drop(self, number: str) -> str:
@@ -85,11 +85,12 @@ class CallPair(RequestPair):
 class CallRequest(Request):
     """Message that is encoded when the address of its answer is known."""
 
-    def __init__(self, number: str, message: Message, requester: Requester10) -> None:
+    def __init__(self, number: str, message: Message, requester: Requester10, reply_to: str) -> None:
         super().__init__(number, "", "", None, "", message.body)
         self.requester = requester
         self.properties = Properties(**message.properties.as_dict())  # type: ignore[arg-type]  # They come from there.
         self.properties.correlation_id = number
+        self.properties.reply_to = reply_to or None
         encode_head(self.properties)  # What cannot be encoded is the caller's error, now and not when credit comes.
 
     @override
@@ -99,5 +100,6 @@ class CallRequest(Request):
 
     @override
     def content(self, pair: RequestPair) -> bytes:
-        self.properties.reply_to = pair.reply_to
+        if self.properties.reply_to is None:
+            self.properties.reply_to = pair.reply_to
         return encode_head(self.properties) + data_section(self.octets)
