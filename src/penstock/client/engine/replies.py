@@ -94,7 +94,8 @@ def sending_list(
             **({LAST: True} if following is None else {}),
         }
         answer = item if isinstance(item, Message) else Message(item or b"")
-        under_way.append((yield from replies.publishing(_reply_to(asked, answer, marks), timeout)))
+        receipt = yield from replies.publishing(_reply_to(asked, answer, marks), timeout)
+        under_way.append(receipt)
         while under_way and under_way[0].done:
             under_way.popleft().check()
         number += item is not None
