@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.publish.reservation import GRANT_LEAST
-from tests.support.credit_sim import CarefulLink, CreditSim, SimLink, SimPublisher
+from tests.support.credit_sim import ROUND_TRIP, CarefulLink, CreditSim, SimLink, SimPublisher
 
 
 @pytest.mark.parametrize(("capacity", "links"), [(829, 8), (51, 8), (720, 64)])
@@ -52,22 +52,67 @@ def test_greedy_window_gets_no_more_than_a_small_one(capacity: int, greedy: str)
     assert max(*links, *publishers) <= 1.1 * min(*links, *publishers)
 
 
-@pytest.mark.parametrize("capacity", [51, 829, 4000])
-@pytest.mark.parametrize("greedy", ["link", "publisher"])
-def test_link_with_few_unsettled_deliveries_and_more_credit_keeps_a_part_of_its_share(
-    capacity: int, greedy: str
+def with_senders(
+    capacity: int,
+    kinds: str,
+    windows: tuple[int, ...],
+    round_trips: tuple[int, int] = (2, 2),
+    sim: CreditSim | None = None,
+) -> CreditSim:
+    """One queue with senders, a greedy one and a light one: links with so many unsettled deliveries, or publishers."""
+    sim = CreditSim(capacity, 0, 0, 10) if sim is None else sim
+    for kind, window, round_trip in zip(kinds.split(), windows, round_trips, strict=False):
+        if kind == "link":
+            sim.links.append(CarefulLink(sim.house, window, round_trip))
+        else:
+            sim.publishers.append(SimPublisher(sim.house, f"p{len(sim.publishers)}", window, round_trip))
+    return sim
+
+
+KINDS = ["link link", "link publisher", "publisher link", "publisher publisher"]
+"""The greedy sender, and the light one."""
+
+
+@pytest.mark.parametrize(("capacity", "ticks"), [(51, 4000), (829, 4000), (4000, 10000)])
+@pytest.mark.parametrize("kinds", KINDS)
+@pytest.mark.parametrize(
+    ("windows", "round_trips"),
+    [((1000, 10), (2, 2)), ((1000, 10), (2, 4)), ((50, 50), (2, 5))],
+    ids=["greedy", "greedy, and the light one slow", "one slow"],
+)
+def test_unsettled_deliveries_and_round_trips_change_no_shares(
+    capacity: int, ticks: int, kinds: str, windows: tuple[int, int], round_trips: tuple[int, int]
 ) -> None:
-    sim = CreditSim(capacity, 0, 0, 10)
-    sim.links = [CarefulLink(sim.house, 10)]
-    if greedy == "link":
-        sim.links.append(CarefulLink(sim.house, 1000))
-    else:
-        sim.publishers = [SimPublisher(sim.house, "p", 1000)]
-    sim.run(2000)
+    sim = with_senders(capacity, kinds, windows, round_trips)
+    sim.run(1500)
     sim.forget()
     dry = sim.dry
-    sim.run(8000)
+    sim.run(ticks)
     links, publishers = sim.shares()
-    assert sum(links + publishers) <= 3.3 * links[0]
+    assert max(*links, *publishers) <= 1.1 * min(*links, *publishers)
     assert sim.dry == dry
     assert len(sim.queue.gate.returning) <= 2
+
+
+@pytest.mark.parametrize("capacity", [160, 829])
+@pytest.mark.parametrize("kinds", KINDS)
+def test_sender_of_one_message_at_a_time_gets_what_its_round_trip_allows(capacity: int, kinds: str) -> None:
+    sim = with_senders(capacity, kinds, (1000, 1))
+    sim.run(1500)
+    sim.forget()
+    sim.run(3000)
+    links, publishers = sim.shares()
+    light = publishers[-1] if kinds.endswith("publisher") else links[-1]
+    assert light >= 0.98 * 3000 / (ROUND_TRIP + 1)
+
+
+@pytest.mark.parametrize("kind", ["link", "publisher"])
+@pytest.mark.parametrize("first", ["link", "publisher"])
+def test_sender_that_was_alone_for_long_shares_with_a_newcomer_at_once(first: str, kind: str) -> None:
+    sim = with_senders(829, first, (1000,))
+    sim.run(12000)
+    with_senders(829, kind, (1000,), sim=sim)
+    sim.forget()
+    sim.run(3000)
+    links, publishers = sim.shares()
+    assert max(*links, *publishers) <= 1.2 * min(*links, *publishers)

@@ -42,17 +42,22 @@ class SimLink:
 class CarefulLink(SimLink):
     """A sender that has at most so many deliveries unsettled, whatever credit it has."""
 
-    def __init__(self, house: House, unsettled: int) -> None:
+    def __init__(self, house: House, unsettled: int, round_trip: int = ROUND_TRIP) -> None:
         super().__init__(house, 1000)
+        self._round_trip = round_trip
         self._credit = 0
         self._room = 0
         self._settled: deque[tuple[int, int]] = deque([(0, unsettled)])
 
     @override
     def act(self, tick: int) -> None:
+        before = self.link.confirmed
+        self.link.take_outcomes()
+        if self.link.confirmed > before:
+            self._settled.append((tick + self._round_trip, self.link.confirmed - before))
         fresh = self.link.left - self._known
         if fresh > 0:
-            self._under_way.append((tick + ROUND_TRIP, fresh))
+            self._under_way.append((tick + self._round_trip, fresh))
             self._known += fresh
         while self._under_way and self._under_way[0][0] <= tick:
             self._credit += self._under_way.popleft()[1]
@@ -64,18 +69,15 @@ class CarefulLink(SimLink):
         self._room -= messages
         self._known -= messages
         self.sent += messages
-        before = self.link.confirmed
-        self.link.take_outcomes()
-        if self.link.confirmed > before:
-            self._settled.append((tick + ROUND_TRIP, self.link.confirmed - before))
 
 
 class SimPublisher:
     """A publisher without credit that always has more, with a window of unconfirmed messages."""
 
-    def __init__(self, house: House, name: str, window: int) -> None:
+    def __init__(self, house: House, name: str, window: int, round_trip: int = ROUND_TRIP) -> None:
         self.house = house
         self.producer: Producer = house.producer(name)
+        self._round_trip = round_trip
         self.sent = 0
         self._free: deque[tuple[int, int]] = deque([(0, window)])
 
@@ -83,7 +85,7 @@ class SimPublisher:
         confirmed = sum(int(each.last - each.first) + 1 for each in self.producer.confirms.take())
         if confirmed:
             self.sent += confirmed
-            self._free.append((tick + ROUND_TRIP, confirmed))
+            self._free.append((tick + self._round_trip, confirmed))
         while self._free and self._free[0][0] <= tick:
             for _ in range(self._free.popleft()[1]):
                 self.house.publish(self.producer, "a", CHARGE)

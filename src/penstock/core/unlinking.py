@@ -19,7 +19,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import Settings
 from penstock.flow.gate import Gate
 from penstock.flow.level import Level, Thresholds
-from penstock.flow.turns import Turns
+from penstock.flow.turns import Turns, forget_returning
 from penstock.setting_names import Features
 
 
@@ -50,7 +50,7 @@ def unlink(ended: list[object]) -> None:
 def unlink_producer(producer: Producer) -> None:
     """Cut the references to the client of a producer and to its credit."""
     producer.listener = NO_CLIENT
-    producer.credit = None
+    producer.credit = producer.account = None
     producer.transaction = None
 
 
@@ -77,6 +77,7 @@ def unlink_queue(queue: Queue) -> None:
 def unlink_gate(gate: Gate, turns: Turns) -> None:
     """Cut the references of a gate whose owner has ended."""
     gate.owner = None
+    forget_returning(gate)
     if gate.timer is not None:
         turns.timers.drop(gate.timer)
         gate.timer = None

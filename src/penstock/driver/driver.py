@@ -173,11 +173,15 @@ class BrokerDriver(Node):
         entries = self.scheduler.entries
         entries.begin(self.broker.now)
         self.scheduler.run_jobs()
+        work = self.broker.work
+        done = work.done
         more = self.broker.run(TURNS)
-        entries.end(TIMERS)
+        if work.done != done:
+            entries.end(TIMERS)
+            done = work.done
         if self.deliver():
             more = True
-        entries.end(DELIVERIES)
+        entries.end(TIMERS if work.done == done else DELIVERIES)
         self.broker.review_drains()
         ended = self.broker.take_ended()  # Before their last effects are dispatched, and confirmations.
         self.notifier.dispatch_effects()

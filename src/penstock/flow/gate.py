@@ -40,8 +40,12 @@ class Waiter:
         """Position where its last turn ended; its next ticket is not before that."""
         self.back_by: float = -NEVER
         """Time (monotonic seconds) until which its position is reserved after it has passed all its messages."""
-        self.on_credit: bool = False
-        """True if it sends on credit, which takes no turn, and another waiter asks for that."""
+        self.expected_at: Gate | None = None
+        """The gate that waits for it until then, among others; None for none."""
+        self.listed_at: i64 = 0
+        """Its position in the list of that gate."""
+        self.account: Waiter | None = None
+        """The waiter whose turns count what it passes, if its client sends on credit; None for itself."""
         self.weight: i64 = 1
         """Its share of the turns among waiters: 2 passes twice the bytes of 1."""
         self.gate: Gate | None = None
@@ -91,7 +95,7 @@ class Waiter:
 
 
 NOBODY: Final[list[tuple[i64, i64, Waiter]]] = []
-"""The line of a gate at which nobody has waited for credit yet: one list for all, which nobody changes."""
+"""The empty line of a gate: one list for all, which nobody changes."""
 
 
 @trait
@@ -231,8 +235,10 @@ class Gate:
         """
         self.exact_requests: i64 = 0
         """Those of them whose credit ends at the stop threshold."""
-        self.returning: list[tuple[i64, float, i64, Waiter]] = []
-        """A heap of waiters that will return soon: ticket, and the time until which the gate waits for them."""
+        self.returning: list[tuple[i64, i64, Waiter]] = NOBODY
+        """Those that will return soon, and that it waits for: a heap by position, which may have grown since."""
+        self.turned_at: float = -NEVER
+        """Time of its last turn (monotonic seconds)."""
         self.closed_at_ticket: i64 = 0
         """Ticket of the turn that closed it: waiters up to it have not had a turn in that round."""
         self.timer: TimerHandler | None = None

@@ -15,8 +15,12 @@ largest message.
 A producer with a small window of confirms has nothing left after its turn until the confirm arrives; it returns within
 a round trip. Meanwhile producers with more messages would take its share of the room. If its next ticket comes first,
 the gate waits for it: five milliseconds at most, and only while no consumer behind the gate runs dry. It then continues
-where it left off, not at the present clock (decision 20). Where links wait for credit, so does one whose confirms were
-withheld until the gate opened.
+where it left off, not at the present clock (decision 20). So does one whose confirms were withheld until the gate
+opened.
+
+Each sender has one position, and what it passes counts once (decision 111): for a link the grants, for a publisher its
+turns, and what passed without a turn behind a closed gate or while others were waited for. Who is ahead of one that is
+waited for by more than `AHEAD_BYTES` waits at the open gate.
 
 A gate that closes in the middle of a round lets the remaining waiters of that round pass, as far as there is room. They
 are treated as newcomers between stop and capacity. So no waiter is left out where little fits between resume and stop.
@@ -38,7 +42,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from penstock.flow.chores import UNITS_A_TURN, Chores
 from penstock.flow.flow_totals import FlowTotals
-from penstock.flow.gate import Gate, GateOwner, GateTransition, Waiter
+from penstock.flow.gate import NOBODY, Gate, GateOwner, GateTransition, Waiter
 from penstock.flow.reserved_room import Party
 from penstock.flow.timers import NEVER, TimerHandler, Timers
 from penstock.flow.work import WorkMeter
@@ -51,6 +55,10 @@ PARTIES_HEARD: Final = 16
 """Most waiting publishes whose connections get a share of reserved room at once; others follow when they are first."""
 RECALL_WORK: Final = 200
 """Units of work of a recall, which may revoke the credit of many links."""
+AHEAD_BYTES: Final = 32 * 1024
+"""Bytes by which a publish at an open gate may be ahead of those that are waited for."""
+CALM_S: Final = 1.0
+"""Seconds after the last turn at a gate from which nobody is waited for, if the queue has become short."""
 RETURN_GRACE_S: Final = 0.005
 """Seconds that a returning producer is waited for: one or two round trips with a busy client in Python."""
 
@@ -96,8 +104,7 @@ class Turns:
     def wait(self, waiter: Waiter, gate: Gate, now: float) -> None:
         """Put a waiter in the line of a gate; it keeps its ticket, or draws one."""
         if waiter.ticket == 0:
-            position = self._floor if now <= waiter.back_by else self._clock
-            waiter.ticket = waiter.finish if waiter.finish > position else position
+            waiter.ticket = self._position(waiter, now)
             self._number(waiter)
         gate.enter(waiter)
         waiter.waits_at(gate, now)
@@ -166,28 +173,75 @@ class Turns:
             self._schedule_later(gate, again)
 
     def expect_back(self, waiter: Waiter, gate: Gate, passed: i64, now: float) -> None:
-        """Wait a moment for a producer whose confirms this gate withheld until now, before links get credit.
+        """Wait a moment for one whose confirms this gate withheld until now: it was stopped and not idle.
 
-        It was stopped and not idle, and one turn of a link may take much of the room. `passed`: the bytes that it
-        passed meanwhile, which count as turns.
+        `passed`: the bytes that it passed meanwhile, which count as turns.
         """
-        is_overtaken = gate.requests or (gate.waiters and waiter.on_credit)
-        if is_overtaken and waiter.gate is None and waiter.will_return_soon():
+        if waiter.gate is None and waiter.will_return_soon():
             if waiter.finish < self._floor:
                 waiter.finish = self._floor
-            self._expect(waiter, gate, passed, now)
+            waiter.finish += passed * SCALE // waiter.weight
+            self._expect(waiter, gate, now)
 
-    def pass_on_credit(self, waiter: Waiter, gate: Gate, size: i64, now: float) -> None:
-        """Count messages on credit of a producer that is waited for as its turns, and wait for more of them."""
+    def expect_more(self, waiter: Waiter, gate: Gate, now: float) -> None:
+        """Go on waiting for one that is waited for, because it has used credit that its last turn counted."""
         if now <= waiter.back_by:
-            self._expect(waiter, gate, size, now)
+            self._expect(waiter, gate, now)
 
-    def _expect(self, waiter: Waiter, gate: Gate, passed: i64, now: float) -> None:
-        waiter.finish += passed * SCALE // waiter.weight
+    def pass_at_once(self, waiter: Waiter, gate: Gate, size: i64, now: float) -> bool:
+        """Return whether a publish may pass an open gate at which others are waited for; it counts as a turn then.
+
+        It may not if its producer is further on than one of those by more than `AHEAD_BYTES`.
+        """
+        may_wait = _may_wait(gate)
+        first = _first_returning(gate, now) if may_wait or now <= gate.turned_at + CALM_S else None
+        if first is None or (first is waiter and len(gate.returning) == 1):
+            forget_returning(gate)
+            gate.review(now)
+            return True
+        position = self._position(waiter, now)
+        if position > first.finish + AHEAD_BYTES * SCALE and first is not waiter and may_wait:
+            return False
+        least = position if position < first.finish else first.finish
+        if least > self._floor:
+            self._floor = least
+            if self._clock < least:
+                self._clock = least
+        waiter.finish = position + size * SCALE // waiter.weight
+        if waiter.will_return_soon():
+            self._expect(waiter, gate, now)
+        return True
+
+    def _expect(self, waiter: Waiter, gate: Gate, now: float) -> None:
+        """Wait for one at this gate, unless another one waits for it already."""
+        elsewhere = waiter.expected_at is not None and waiter.expected_at is not gate and now <= waiter.back_by
         waiter.back_by = now + RETURN_GRACE_S
+        if waiter.expected_at is gate or elsewhere:
+            return
+        _first_returning(gate, now)  # Those that are too late leave the list before it grows.
+        waiter.expected_at = gate
+        waiter.listed_at = waiter.finish
         self._number(waiter)
-        _forget_returned(gate.returning, now)  # Those before it, its own earlier position included.
-        heapq.heappush(gate.returning, (waiter.finish, waiter.back_by, waiter.serial, waiter))
+        if gate.returning is NOBODY:
+            gate.returning = []
+        heapq.heappush(gate.returning, (waiter.finish, waiter.serial, waiter))
+        if len(gate.returning) == 1:
+            gate.review(now)
+
+    def forget(self, waiter: Waiter, now: float) -> None:
+        """Wait no more for one that has ended."""
+        gate = waiter.expected_at
+        if gate is not None:
+            waiter.expected_at = None
+            if _first_returning(gate, now) is None:
+                gate.review(now)
+            if gate.timer is not None and gate.in_line() == 0:
+                self.timers.drop(gate.timer)
+
+    def _position(self, waiter: Waiter, now: float) -> i64:
+        """Return the position of the next turn of one that is not in line."""
+        position = self._floor if now <= waiter.back_by else self._clock
+        return waiter.finish if waiter.finish > position else position
 
     def _next_entry(self, gate: Gate) -> tuple[i64, i64, Waiter] | None:
         """Return the waiter that may have a turn: the gate is open, or its round is not finished; None for none."""
@@ -196,11 +250,10 @@ class Turns:
 
     def _is_expected(self, gate: Gate, ticket: i64, now: float) -> bool:
         """Return whether the next turn belongs to a producer that is about to return; sets the timer if so."""
-        returning = gate.returning
-        _forget_returned(returning, now)
-        if not returning or returning[0][0] >= ticket or gate.owner is None or not gate.owner.may_defer_turn():
+        first = _first_returning(gate, now)
+        if first is None or first.finish >= ticket or not _may_wait(gate):
             return False
-        self._schedule_later(gate, returning[0][1])
+        self._schedule_later(gate, first.back_by)
         return True
 
     def _schedule_later(self, gate: Gate, when: float) -> None:
@@ -216,6 +269,7 @@ class Turns:
         if waiter.ticket > self._floor:
             self._floor = waiter.ticket
         was_open = gate.open
+        gate.turned_at = now
         cost = waiter.take_turn(now) * SCALE
         if was_open and not gate.open:
             gate.closed_at_ticket = self._floor
@@ -233,8 +287,8 @@ class Turns:
         if following is None:
             if waiter.will_return_soon():
                 waiter.back_by = now + RETURN_GRACE_S  # The last one at the gate keeps its position too.
-                if others > 1:
-                    heapq.heappush(gate.returning, (waiter.finish, waiter.back_by, waiter.serial, waiter))
+                if others > 1 or gate.returning:
+                    self._expect(waiter, gate, now)
         else:
             waiter.ticket = waiter.finish
             self._number(waiter)
@@ -245,9 +299,32 @@ class Turns:
         waiter.serial = self._drawn
 
 
-def _forget_returned(returning: list[tuple[i64, float, i64, Waiter]], now: float) -> None:
-    """Remove the first ones as long as they have returned, or their time is up."""
-    while returning and (
-        returning[0][1] <= now or returning[0][3].gate is not None or returning[0][3].finish != returning[0][0]
-    ):
-        heapq.heappop(returning)
+def _may_wait(gate: Gate) -> bool:
+    """Return whether no consumer behind a gate runs dry while others are waited for."""
+    return gate.owner is not None and gate.owner.may_defer_turn()
+
+
+def forget_returning(gate: Gate) -> None:
+    """Wait for nobody at a gate any more."""
+    for _, _, waiter in gate.returning:
+        if waiter.expected_at is gate:
+            waiter.expected_at = None
+    gate.returning = NOBODY
+
+
+def _first_returning(gate: Gate, now: float) -> Waiter | None:
+    """Return the first of those that a gate waits for, None for none; forget those that returned or are too late."""
+    returning = gate.returning
+    while returning:
+        position, _, waiter = returning[0]
+        if waiter.expected_at is not gate or waiter.listed_at != position:
+            heapq.heappop(returning)
+        elif waiter.gate is not None or waiter.back_by <= now:
+            waiter.expected_at = None
+            heapq.heappop(returning)
+        elif waiter.finish != position:
+            waiter.listed_at = waiter.finish
+            heapq.heapreplace(returning, (waiter.finish, waiter.serial, waiter))
+        else:
+            return waiter
+    return None

@@ -40,6 +40,7 @@ def test_users_weight_is_its_producers_share_of_the_turns() -> None:
     light, heavy = house.producer("light"), house.producer("heavy", origin=bob)
     house.set("user", "bob", weight=3)
     filler = house.producer("filler")
+    filler.confirming = False  # Nobody waits for it to return.
     for _ in range(20):
         house.publish(filler, "a", 100)
     for _ in range(40):

@@ -435,6 +435,25 @@ def test_message_on_credit_takes_its_own_room_while_others_have_taken_all_the_re
     assert link.confirmed == 3
 
 
+def test_message_on_credit_takes_its_own_room_by_the_fast_path_while_others_wait_for_credit(house: House) -> None:
+    house.queue("a", capacity_messages=8, stop_messages=6, resume_messages=5)
+    links = [Link(house, "a", window=CreditWindow(10, 1 << 20, OCTETS)) for _ in range(8)]
+    run_until_quiet(house)
+    queue = house.vhost.queues["a"]
+    assert queue.gate.requests
+    assert queue.fast_path_max_messages < 0 < queue.reserved.most_messages
+    link = links[0]
+    total, worked = queue.messages + queue.reserved.messages, house.broker.work.done
+    sent = link.send(10)
+    assert sent > 0
+    assert house.broker.work.done == worked, "the slow path counts work"
+    assert queue.messages + queue.reserved.messages == total
+    run_until_quiet(house)
+    assert queue.messages + queue.reserved.messages <= 8
+    held = sum(each.credit.reservation.messages for each in links)
+    assert (held, sum(each.credit.reservation.early for each in links)) == (queue.reserved.messages, 0)
+
+
 def test_message_on_credit_goes_in_behind_a_closed_gate_and_its_confirm_is_withheld(house: House) -> None:
     house.queue("a", capacity_messages=20, stop_messages=5, resume_messages=2)
     link = Link(house, "a")

@@ -197,6 +197,16 @@ def gate_for_new_publish(
     return None
 
 
+def gate_of_returning(producer: WaitingPublisher, route: Route, charge: i64, now: float) -> Gate | None:
+    """Return the open gate where a publish waits for others that return soon (`Turns.pass_at_once`), or None."""
+    turns = producer.broker.turns
+    for queue in route.queues:
+        gate = queue.gate
+        if gate.open and gate.returning and not turns.pass_at_once(producer, gate, charge, now):
+            return gate
+    return None
+
+
 def is_excused(room: PinnedRoom | None, gate: Gate, messages: i64, bytes: i64) -> bool:
     """Return whether a publish need not wait at a gate, because its query pins messages there."""
     return room is not None and room.excuses(gate, messages, bytes)

@@ -185,19 +185,23 @@ class Producer(WaitingPublisher, DurabilityListener):
         self._publish_slow_path(route, content, charge)
 
     def publish_at_once(self, route: Route, content: bytes, charge: i64) -> bool:
-        """Handle a publish on credit if it takes the fast path, stored or not; returns whether it did.
+        """Handle a publish on credit if it takes the fast path, stored or not; where others wait, by its own room.
 
         It repeats the fast paths of `publish` and `publish_stored`. A method for all three would be an indirect call,
         because producers have interpreted subclasses: 33 more instructions for each publish of 1,087 (3 %).
         """
         broker = self.broker
-        if not self.credit_path or broker.turns.pending:
+        if not self.credit_path:
             return False
         queue = route.single_queue
         if queue is not None:
-            sequence = queue.take_place(charge)
+            sequence: i64 = 0
+            if not broker.turns.pending:
+                sequence = queue.take_place(charge)
             if sequence == 0:
-                return False
+                sequence = self._own_place(queue, charge)
+                if sequence == 0:
+                    return False
             route.append(Message(route.envelope, content, charge, sequence, broker.now))
             route.counters.published += 1
             self.accepted_messages += 1
@@ -215,9 +219,13 @@ class Producer(WaitingPublisher, DurabilityListener):
         storage = None if queue is None else queue.storage
         if queue is None or storage is None or not storage.vhost_usage.all_open:
             return False
-        sequence = queue.take_place(charge)
+        sequence = 0
+        if not broker.turns.pending:
+            sequence = queue.take_place(charge)
         if sequence == 0:
-            return False
+            sequence = self._own_place(queue, charge)
+            if sequence == 0:
+                return False
         self.has_stored = True
         message = StoredMessage(route.envelope, content, charge, sequence, broker.now)
         route.append(message)
@@ -234,6 +242,12 @@ class Producer(WaitingPublisher, DurabilityListener):
             if self._awaited is not storage.journal.open:
                 self.await_disk(self.confirms.published)
         return True
+
+    def _own_place(self, queue: Queue, charge: i64) -> i64:
+        """Take the place that is reserved for a message on credit; returns its sequence, 0 for none."""
+        if self.credit is None:
+            return 0
+        return self.credit.reservation.take_place(queue, charge)
 
     def publish_prepaid(self, route: Route, content: bytes, charge: i64, prepaid: int) -> None:
         """Handle a publish on credit that has no room of its own: as `publish`, but gates do not count it twice."""
@@ -273,6 +287,8 @@ class Producer(WaitingPublisher, DurabilityListener):
         )
         if obstacle is None:
             obstacle = admission.stopping_gate(self, route, content, charge, broker.now, room)
+        if obstacle is None and prepaid == NOT_PREPAID:
+            obstacle = admission.gate_of_returning(self, route, charge, broker.now)
         if self.outbox or obstacle is not None:
             self._hold(route, content, charge, obstacle, prepaid)
         else:
@@ -370,11 +386,7 @@ class Producer(WaitingPublisher, DurabilityListener):
             self.close(error)
 
     def confirm(
-        self,
-        pending: PendingConfirm | None,
-        closed: list[Gate],
-        refusal: Refusal | None,
-        queues: list[Queue],
+        self, pending: PendingConfirm | None, closed: list[Gate], refusal: Refusal | None, queues: list[Queue]
     ) -> None:
         """Handle the confirm of a message enqueued behind the `closed` gates, or refused by a queue; or of a block."""
         withheld = self.confirms
@@ -437,8 +449,7 @@ class Producer(WaitingPublisher, DurabilityListener):
 
     def will_return_soon(self) -> bool:
         """Return whether all its publishes wait for confirms."""
-        has_passed = self.confirming and self.state is ProducerState.OPEN and not self.confirms.pending
-        return has_passed and (self.credit is None or self.credit.credit > 0)
+        return self.confirming and self.state is ProducerState.OPEN and not self.confirms.pending
 
     def expire(self, now: float) -> float:
         """Confirm withheld publishes and refuse held ones at their deadline; returns the next deadline."""

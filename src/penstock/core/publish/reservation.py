@@ -67,6 +67,8 @@ class Reservation(RoomHolder):
         """Bytes reserved for each message: the largest charge that is expected, or less after a larger one came."""
         self.messages: i64 = 0
         """Messages granted and not used that have their room."""
+        self.early: i64 = 0
+        """Those of them that are in their queue already, and not settled yet (`take_place`)."""
         self.revoked: i64 = 0
         """Messages granted and not used whose room was taken back."""
         self.owner: SenderCredit | None = None
@@ -117,6 +119,7 @@ class Reservation(RoomHolder):
 
     def recharge(self, charge: i64, now: float) -> bool:
         """Reserve another charge in bytes for each message; returns False, and changes nothing, without room for it."""
+        self._end_early()
         more = (charge - self.charge) * self.messages
         if more > 0 and not (self._grants(0, more) if self.exact else self._covers(0, more)):
             return False
@@ -212,18 +215,45 @@ class Reservation(RoomHolder):
         self.charge = kept
         return True
 
+    def take_place(self, queue: Queue, charge: i64) -> i64:
+        """Take the place of a message for which credit was just used, if its room is reserved in this queue alone.
+
+        Returns its sequence in the queue, 0 for none. `settle` counts it for the holder, with others.
+        """
+        owner = self.owner
+        if (
+            owner is None
+            or charge > self.charge
+            or self.revoked > 0
+            or self.messages <= owner.credit
+            or owner.hold.count() > 0
+            or len(self._reserving) != 1
+            or self._reserving[0] is not queue
+        ):
+            return 0
+        sequence = queue.reserved.take_place(charge, self.charge)
+        if sequence > 0:
+            self.early += 1
+        return sequence
+
+    def _end_early(self) -> None:
+        if self.early > 0:
+            for queue in self._reserving:
+                queue.reserved.return_places(self.early, self.early * self.charge)
+            self.early = 0
+
     def settle(self, messages: i64, now: float) -> None:
-        """Use credit for messages that are in their queues already, because the fast path had free room for them."""
+        """Use credit for messages that are in their queues already, by the fast path."""
         used = messages if messages < self.messages else self.messages
         self._change(-used, now)
         rest = messages - used
         self.revoked -= rest if rest < self.revoked else self.revoked
 
-    def count_turns(self, waiter: Waiter, messages: i64, now: float) -> None:
-        """Count messages that came as turns of their producer, where it is waited for (`Turns.pass_on_credit`)."""
+    def expect_more(self, waiter: Waiter, now: float) -> None:
+        """Have the gates go on waiting for a link of which messages came; see `Turns.expect_more`."""
         if now <= waiter.back_by:
             for queue in self.queues:
-                queue.turns.pass_on_credit(waiter, queue.gate, messages * self.charge, now)
+                queue.turns.expect_more(waiter, queue.gate, now)
 
     def give_back(self, now: float) -> None:
         """Release all unused room: the sender has no credit any more."""
@@ -269,6 +299,7 @@ class Reservation(RoomHolder):
         self._count(messages, messages * self.charge, now)
 
     def _count(self, messages: i64, size: i64, now: float) -> None:
+        self._end_early()
         still = self.messages > 0
         for queue in self._reserving:
             queue.reserved.reserve(self, messages, size, still, now)

@@ -105,7 +105,7 @@ class SenderCredit(Waiter):
         """The same before the last grant: its sender soon uses that too."""
         self.idle = IdleCredit(self)
         """Room that is taken back if others wait for it."""
-        producer.credit, producer.on_credit = self, True
+        producer.credit = producer.account = self
         self.schedule_review()
 
     # Use
@@ -305,6 +305,7 @@ class SenderCredit(Waiter):
     @override
     def take_turn(self, now: float) -> i64:
         self.broker.credits.end_wait(self)
+        self.settle(now)
         charge = self._recharge(now)
         wanted = self._wanted(charge, now)
         for gate in self._own_gates():
@@ -341,7 +342,7 @@ class SenderCredit(Waiter):
 
     @override
     def will_return_soon(self) -> bool:
-        return self._was_active and not self.is_closed
+        return (self._is_active or self._was_active) and self.credit > 0 and not self.is_closed
 
     @override
     def release(self, gate: Gate, now: float) -> i64:
@@ -353,6 +354,7 @@ class SenderCredit(Waiter):
             return
         now = self.broker.now
         self.is_closed = True
+        self.broker.turns.forget(self, now)
         self._leave_line(now)
         self.credit = 0
         self.available = 0
@@ -527,7 +529,7 @@ class SenderCredit(Waiter):
             return gate if (gate.in_line() and not in_turn) or not gate.admits(charge, 1, now) else None
         for queue in self.reservation.queues:
             for gate in credit_gates(queue, charge, self.window.stores()):
-                if not gate.open or (gate.in_line() and not in_turn):
+                if not gate.open or ((gate.in_line() or gate.returning) and not in_turn):
                     return gate
         return self.reservation.full_gate(now)
 
@@ -571,7 +573,7 @@ class SenderCredit(Waiter):
 
     def _count(self, messages: i64, now: float) -> None:
         """Count messages that came."""
-        self.reservation.count_turns(self.producer, messages, now)
+        self.reservation.expect_more(self, now)
         self.window.count(messages, self._largest, self.producer.has_stored)
         self.producer.has_stored = False
         self._largest = 0

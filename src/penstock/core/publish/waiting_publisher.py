@@ -86,10 +86,8 @@ class WaitingPublisher(Waiter):
         self.sampled_messages: i64 = 0
         self.sampled_bytes: i64 = 0
         """The same at the last round of the flow log."""
-        self.turned_bytes: i64 = -1
-        """Accepted bytes at its last turn, or when withheld confirms were released last; -1 before that."""
         self.unturned_bytes: i64 = 0
-        """Bytes that it passed without a turn while links waited for credit; they count with its next turn."""
+        """Bytes that it passed behind a closed gate, before it had to wait there; they count with its next turn."""
         self.rest: Tally | None = None
         """Publishes that were taken and are in no queue; None before the first."""
 
@@ -141,8 +139,9 @@ class WaitingPublisher(Waiter):
         else:
             traced = held.traced()
             end_hold(self, traced, held.admit())
+        if self._withheld_by is not None:
+            self.entry(self._withheld_by).take_passed()  # This turn counts it.
         self.after_release(now)
-        self.turned_bytes = self.accepted_bytes
         charge += self.unturned_bytes
         self.unturned_bytes = 0
         return charge
@@ -151,11 +150,7 @@ class WaitingPublisher(Waiter):
     def release(self, gate: Gate, now: float) -> i64:
         self._withheld_by = None
         passed = self.entry(gate).take_passed()
-        # Before the gate closed it may have passed as much without a turn, while links used their credit.
-        if self.turned_bytes >= 0:
-            passed = min(2 * passed, self.accepted_bytes - self.turned_bytes)
-        self.turned_bytes = self.accepted_bytes
-        if self.gate is not None and gate.requests:
+        if self.gate is not None:
             self.unturned_bytes += passed
         if gate is not self.gate:  # There it waits for its turn, and stays blocked until it has passed.
             self.mark_unblocked(gate, now)
@@ -341,6 +336,7 @@ class WaitingPublisher(Waiter):
 
     def leave_gates(self, now: float) -> None:
         """Leave all lines and close its entries, which become summaries."""
+        self.broker.turns.forget(self, now)
         if self.gate is not None:
             self.gate.forget(self)
         for gate in list(self._books.values()):

@@ -79,6 +79,11 @@ class Membership(LimitMember):
             queue.fast_path_max_messages = self.messages
         if self.bytes < queue.fast_path_max_bytes:
             queue.fast_path_max_bytes = self.bytes
+        room = queue.reserved
+        if self.messages < room.most_messages:
+            room.most_messages = self.messages
+        if self.bytes < room.most_bytes:
+            room.most_bytes = self.bytes
         if self.messages < queue.withheld_max_messages:
             queue.withheld_max_messages = self.messages
         if self.bytes < queue.withheld_max_bytes:

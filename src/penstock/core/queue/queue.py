@@ -546,7 +546,7 @@ class Queue(GateOwner):
         membership = self.membership
         if membership.pools:
             membership.review(now)
-        has_line = self.gate.has_line()
+        has_line = self.gate.has_line() or (self.gate.open and len(self.gate.returning) > 0)
         self.recheck_on_settle = self.deleted or not self.gate.open or has_line
         paging = False
         if self.pager is not None:
@@ -574,6 +574,7 @@ class Queue(GateOwner):
                 easy = self.length.fast_path_max_messages()
                 self.fast_path_max_messages = min(self.fast_path_max_messages, easy)
                 self.withheld_max_messages = min(self.withheld_max_messages, easy)
+        self.reserved.set_most(paging)
         if membership.pools:
             membership.bound()
 

@@ -36,6 +36,9 @@ class QueueRoom(ReservedRoom):
 
         Shared limits count those where they are staged.
         """
+        self.most_messages: i64 = 0
+        self.most_bytes: i64 = 0
+        """Depth up to which a message on credit takes its own room by the fast path, whoever waits."""
 
     def arrival(self) -> Arrival | None:
         """Return the batch that is entering the queue, a slice a turn; None at other times."""
@@ -66,6 +69,39 @@ class QueueRoom(ReservedRoom):
         """Reserve room, or (negative) release it; see `ReservedRoom.count`."""
         self.count(holder, messages, bytes, still)
         self.queue.update_gate(now)
+
+    def set_most(self, paging: bool) -> None:
+        """Set the depth up to which the fast path takes messages on credit: while the gate is open, the stop threshold.
+
+        Shared limits lower it. `paging`: messages are on pages.
+        """
+        queue = self.queue
+        self.most_messages = 0
+        self.most_bytes = 0
+        if self.messages > 0 and queue.gate.open and queue.length is None:
+            if not (queue.operator_gated or queue.deleted or paging):
+                stop = queue.thresholds.stop
+                self.most_messages = stop.messages
+                self.most_bytes = stop.bytes + stop.uncounted * queue.messages
+
+    def take_place(self, charge: i64, reserved: i64) -> i64:
+        """As `Queue.take_place`, for a message that uses so many reserved bytes."""
+        queue = self.queue
+        messages = queue.messages + 1
+        size = queue.bytes + charge
+        if messages > self.most_messages or size > self.most_bytes:
+            return 0
+        queue.messages = messages
+        queue.bytes = size
+        queue.tail += 1
+        self.messages -= 1
+        self.bytes -= reserved
+        return queue.tail
+
+    def return_places(self, messages: i64, bytes: i64) -> None:
+        """Reserve again what was used by `take_place`: its holder counts it now."""
+        self.messages += messages
+        self.bytes += bytes
 
     def promise(self, messages: i64, bytes: i64) -> None:
         """Keep room for a batch, or (negative) give it up; the caller updates the gate."""
