@@ -41,6 +41,11 @@ OF_SHELLS = {
     "forked",
     "run",
     "core",
+    "connection",
+    "entering",
+    "leaving",
+    "subject",
+    "look",
     "after",
     "connected",
     "received",
@@ -51,6 +56,8 @@ OF_SHELLS = {
     "forget",
 }
 """Methods of a connection that its parts call, not its users."""
+TYPE_VARIABLE = re.compile(r"(?<=[a-z])T$")
+"""Last letter of the name of a type that is another one in each shell."""
 DOCSTRING = re.compile(r'\s*r?"""(.*?)"""', re.DOTALL)
 FENCE = re.compile(r"(^```.*?^```[^\n]*$)", re.DOTALL | re.MULTILINE)
 
@@ -102,19 +109,31 @@ def module_list() -> Iterator[str]:
 def client_classes() -> Iterator[str]:
     """Yield the lines of the classes of the client: a section each, with the calls that have a docstring."""
     folder = ROOT / "src" / "penstock" / "client"
-    operations = ast.parse((folder / "operations.py").read_text()).body
-    functions = {node.name: node for node in operations if isinstance(node, ast.FunctionDef)}
-    table = next(node for node in operations if isinstance(node, ast.ClassDef) and node.name == "Operations")
+    shared = [
+        *ast.parse((folder / "operations.py").read_text()).body,
+        *ast.parse((folder / "handles.py").read_text()).body,
+    ]
+    functions = {node.name: node for node in shared if isinstance(node, ast.FunctionDef)}
+    classes = {node.name: node for node in shared if isinstance(node, ast.ClassDef)}
     for module, name in CLIENT_CLASSES:
         body = ast.parse((folder / f"{module}.py").read_text()).body
         found = next(node for node in body if isinstance(node, ast.ClassDef) and node.name == name)
         yield from ("", f"## {name}", "", ast.get_docstring(found) or "", "")
-        for node in found.body:
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name not in OF_SHELLS:
-                yield from _call(node.name, node)
-        for each in table.body if name == "Connection" else ():
-            if isinstance(each, ast.Assign) and isinstance(each.value, ast.Call):
-                yield from _call(ast.unparse(each.targets[0]), functions[ast.unparse(each.value.args[0])])
+        for part in _with_bases(found, classes):
+            for node in part.body:
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name not in OF_SHELLS:
+                    yield from _call(node.name, node)
+                elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and node.value.args:
+                    yield from _call(ast.unparse(node.targets[0]), functions[ast.unparse(node.value.args[0])])
+
+
+def _with_bases(found: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> Iterator[ast.ClassDef]:
+    """Yield a class and those that it has calls from."""
+    yield found
+    for base in found.bases:
+        name = ast.unparse(base).partition("[")[0]
+        if name in classes:
+            yield from _with_bases(classes[name], classes)
 
 
 def _call(name: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
@@ -127,7 +146,8 @@ def _call(name: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[s
     shown = node.returns
     if isinstance(shown, ast.Subscript) and ast.unparse(shown.value) == "Steps":
         shown = shown.slice
-    result = "" if shown is None else f" -> {ast.unparse(shown).replace('Pages[', 'Iterator[')}"
+    text_of = "" if shown is None else ast.unparse(shown).replace("Pages[", "Iterator[")
+    result = f" -> {TYPE_VARIABLE.sub('', text_of)}" if text_of else ""
     yield from (f"### {name}", "", "```python", f"{name}({ast.unparse(given)}){result}", "```", "", text, "")
 
 

@@ -83,7 +83,7 @@ def test_after_a_time_out_the_answer_may_be_waited_for_again_or_forgotten(asking
 
 
 def test_requests_without_an_answer_are_bounded(asking: penstock.sync.Connection) -> None:
-    calls = [asking.begin("status", {}) for _ in range(64)]
+    calls = [asking.core().request("status", {}) for _ in range(64)]
     with pytest.raises(penstock.ClientError, match="64 control requests"):
         asking.begin("status", {})
     assert {asking.answer(call)["vhost"] for call in calls} == {"/"}

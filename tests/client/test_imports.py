@@ -39,14 +39,19 @@ SLOW = {
     "fractions",
     "random",
     "secrets",
+    "decimal",
     "hmac",
 } | {
     "typing_extensions",
     "inspect",
+    "ipaddress",
+    "urllib.parse",
+    "encodings.idna",
 }
 """Modules of the standard library that a first message does not need."""
-NEEDED: dict[str, set[str]] = {"amqp091": {"json"}, "amqp10": set()}
-"""Those that a protocol needs all the same: over 0-9-1 a publisher begins its lane by a control operation."""
+NEEDED: dict[str, set[str]] = {"amqp091": {"json", "decimal"}, "amqp10": set()}
+"""Those that a protocol needs all the same: over 0-9-1 a publisher begins its lane by a control operation, and tables
+have decimals."""
 UNUSED = {"control", "connection", "channel", "publisher", "stream"}
 """Modules of `penstock.client` that it does not need."""
 MOST = {"amqp091": 58, "amqp10": 81}

@@ -26,8 +26,8 @@ CROWD = 2_000
 MOST_WAKES = 4
 """Passes of the loop for one warning: its timer, the question to the broker, the answer, and a spare one."""
 MIB = 1024 * 1024
-LARGEST = 5120 if penstock.compiled() else 8192
-"""Most octets of a waiting publisher; an object of the interpreted form is twice as large."""
+LARGEST = 4096 if penstock.compiled() else 6144
+"""Most octets of a waiting publisher; an object of the interpreted form has a dictionary."""
 
 
 class VirtualProgram:

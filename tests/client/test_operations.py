@@ -47,6 +47,13 @@ def test_exchange_is_bound_to_an_exchange_and_let_go(connection: penstock.sync.C
     connection.delete_exchange(source)
 
 
+def test_queue_without_a_name_gets_one(connection: penstock.sync.Connection) -> None:
+    names = {connection.declare_queue(exclusive=True) for _ in range(2)}
+    assert len(names) == 2
+    for name in names:
+        assert connection.why(name).depth.messages == 0
+
+
 def test_binding_is_undone_by_its_arguments(connection: penstock.sync.Connection, queue: str) -> None:
     source = fresh("headers")
     connection.declare_exchange(source, "headers")

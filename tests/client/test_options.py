@@ -84,3 +84,31 @@ def test_variable_of_the_environment_is_weaker_than_the_url(monkeypatch: pytest.
     assert Options("amqp://", {})["flow_control_wait_failure"] == 1.5
     assert Options("amqp://", {})["flow_control_wait_notify_period"] == 2.0
     assert Options("amqp://?flow_control_wait_failure=9", {})["flow_control_wait_failure"] == 9.0
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "user", "password", "vhost"),
+    [
+        ("AMQP://Host", "host:5672", "guest", "guest", "/"),
+        ("amqps://u@h", "h:5671", "u", "", "/"),
+        ("amqp://u:p:q@h:1/%2f#x?name=y", "h:1", "u", "p:q", "/"),
+        ("amqp://[::1]", "::1:5672", "guest", "guest", "/"),
+        ("amqp://:7?name=a+b%20c&&", "127.0.0.1:7", "guest", "guest", "/"),
+    ],
+)
+def test_url_is_read_as_any_other(url: str, host: str, user: str, password: str, vhost: str) -> None:
+    options = Options(url, {"tls": object()})
+    assert (str(options.hosts[0]), options.user, options.password, options.virtual_host) == (
+        host,
+        user,
+        password,
+        vhost,
+    )
+    assert options["name"] == ("a b c" if "name=a" in url else "")
+
+
+@pytest.mark.parametrize("url", ["amqp://u:secret@[::1", "amqp://u:secret@[::1]x", "amqp://u:secret@h:65536"])
+def test_malformed_host_is_refused_without_the_password(url: str) -> None:
+    with pytest.raises(ValueError, match=r"malformed|65535") as failure:
+        Options(url, {})
+    assert "secret" not in str(failure.value)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import typing
 
+import pytest
+
 import penstock
 import penstock.sync
 from penstock.client.operations import Operations
@@ -21,6 +23,24 @@ def test_method_shows_its_parameters_its_result_and_its_text() -> None:
     assert str(inspect.signature(penstock.Connection.list)).endswith("-> 'AsyncIterator[Answer]'")
     assert str(inspect.signature(penstock.sync.Connection.list)).endswith("-> 'Iterator[Answer]'")
     assert penstock.Connection.why.__qualname__ == "Connection.why"
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("Publisher", {"drain", "close"}),
+        ("Receiver", {"get", "drain", "count", "close"}),
+        ("Transaction", {"commit", "rollback"}),
+        ("Events", {"get"}),
+    ],
+)
+def test_operations_of_other_objects_are_methods_of_both_shells(kind: str, names: set[str]) -> None:
+    awaited, blocking = getattr(penstock, kind), getattr(penstock.sync, kind)
+    for name in names:
+        assert inspect.iscoroutinefunction(getattr(awaited, name))
+        assert not inspect.iscoroutinefunction(getattr(blocking, name))
+        assert getattr(awaited, name).__doc__ == getattr(blocking, name).__doc__ is not None
+        assert next(iter(inspect.signature(getattr(blocking, name)).parameters)) == "self"
 
 
 def test_each_operation_is_a_documented_method_of_both_shells() -> None:

@@ -8,16 +8,16 @@ from types import TracebackType
 from typing import Any, cast
 
 from penstock.client import calls
-from penstock.client.aio_links import Events, Publisher, Receiver, Transaction
+from penstock.client.aio_links import Events, Publisher, Receiver, Runner, Transaction
 from penstock.client.engine.connection import Engine
 from penstock.client.engine.failures import ConnectionLost
-from penstock.client.engine.waits import Steps, T, Wait
+from penstock.client.engine.waits import Steps, T
 from penstock.client.errors import ClientError, ConnectionClosed, WrongProtocol
 from penstock.client.handles import ConnectionShell
 from penstock.client.operations import Operations
 from penstock.client.options import Address, Options
 from penstock.client.reconnect import explain, is_final, pauses
-from penstock.client.shells import AsyncShell
+from penstock.flow.timers import NEVER
 from penstock.markers import override
 
 __all__ = ["Connection", "Events", "Publisher", "Receiver", "Transaction", "connect"]
@@ -41,8 +41,10 @@ def connect(url: str = "amqp://", **options: object) -> Connection:
     return Connection(Options(url, options))
 
 
-class Connection(ConnectionShell, AsyncShell, Operations):
+class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runner, Operations):
     """Connection of one event loop; `connect` makes it."""
+
+    _publisher, _receiver, _transaction, _events = Publisher, Receiver, Transaction, Events
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)
@@ -123,7 +125,7 @@ class Connection(ConnectionShell, AsyncShell, Operations):
         try:
             async with asyncio.timeout(timeout):
                 await loop.create_connection(lambda: _Wire(self), *address, ssl=self.options.tls, server_hostname=name)
-                await self.run(engine.opening())
+                await self.run(engine.until(engine.opened, NEVER))
                 calls.renew_later(engine, self.options)
         except (OSError, TimeoutError) as error:
             self._drop()
@@ -162,11 +164,6 @@ class Connection(ConnectionShell, AsyncShell, Operations):
                 self.after()
                 return
 
-    async def drain(self, timeout: float | None = None) -> None:
-        """Wait until every message that was sent has its outcome."""
-        for publisher in list(self.core().publishers):
-            await self.run(publisher.draining(timeout))
-
     async def close(self, timeout: float | None = None) -> None:
         """Close receivers, publishers after their outcomes have come, and the connection; harmless when it is closed.
 
@@ -199,29 +196,6 @@ class Connection(ConnectionShell, AsyncShell, Operations):
         except TimeoutError:
             transport.abort()
 
-    # Senders and receivers
-
-    def publisher(self, queue: str = "", *, exchange: str = "", routing_key: str = "", **options: object) -> Publisher:
-        """Return a publisher to a queue, or to an exchange with a routing key; `options` are those of publishers."""
-        terms = self.options.publisher_terms(queue, exchange, routing_key, options)
-        self._in_loop()
-        return Publisher(self, self.core().publisher(terms))
-
-    def receiver(self, queue: str, **options: object) -> Receiver:
-        """Return a receiver of a queue: use it in `async with`, or await it; `options` are those of receivers."""
-        terms = self.options.receiver_terms(queue, options)
-        return Receiver(self, queue, lambda: self.core().receiver(terms))
-
-    def transaction(self) -> Transaction:
-        """Return a transaction: use it in `async with`, whose end commits it, or rolls it back after an exception."""
-        return Transaction(self)
-
-    def events(self) -> Events:
-        """Return the events from now on, for `async for`; the latest 1,000 wait to be taken."""
-        found = Events(self)
-        self.on_event(found.list.add)
-        return found
-
     # What the others use
 
     @override
@@ -246,22 +220,23 @@ class Connection(ConnectionShell, AsyncShell, Operations):
             while True:
                 self._arm()
                 if not wait.done:
-                    await self._ended(loop, wait, steps)
+                    future = wait.future = loop.create_future()
+                    try:
+                        await future
+                    except BaseException as error:
+                        wait.future = None
+                        self._throw(steps, error)
+                        raise
                 wait = steps.send(None)
         except StopIteration as end:
             return cast(T, end.value)
 
-    async def _ended(self, loop: asyncio.AbstractEventLoop, wait: Wait, steps: Steps[Any]) -> None:
-        future = wait.future = loop.create_future()
+    def _throw(self, steps: Steps[Any], error: BaseException) -> None:
+        """Throw a cancellation into a call."""
         try:
-            await future
-        except BaseException as error:
-            wait.future = None
-            try:
-                steps.throw(error)
-            finally:
-                self.after()
-            raise
+            steps.throw(error)
+        finally:
+            self.after()
 
     def _schedule(self, may_wait: bool) -> None:
         loop = self._in_loop()

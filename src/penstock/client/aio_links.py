@@ -5,51 +5,45 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterable, Awaitable, Callable, Generator, Iterable
 from itertools import islice
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any
 
-from penstock.client import calls
 from penstock.client.calls import PUSH, SLICE
 from penstock.client.engine.blocked import Blocked
-from penstock.client.engine.connection import Engine
 from penstock.client.engine.events import Event
 from penstock.client.engine.messages import Delivery, Message
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receipt import Receipt
-from penstock.client.engine.receiver import ReceiverCore
-from penstock.client.engine.transaction import TransactionCore
-from penstock.client.engine.waits import Steps, T
 from penstock.client.engine.window import SendResult
 from penstock.client.handles import (
-    EventList,
+    EventsShell,
     PublisherShell,
     ReceiverShell,
+    TransactionShell,
     check_on_error,
     settle_failed,
 )
-from penstock.client.options import Options
+from penstock.client.shells import AsyncShell
 
 
-class Runner(Protocol):
+class Runner(AsyncShell):
     """Connection, as its links use it."""
 
-    options: Options
+    def _in_loop(self) -> asyncio.AbstractEventLoop:
+        raise NotImplementedError
 
-    def core(self) -> Engine: ...  # noqa: D102
-
-    def _in_loop(self) -> asyncio.AbstractEventLoop: ...
-
-    async def run(self, steps: Steps[T]) -> T: ...  # noqa: D102 - see Connection
-
-    def after(self) -> None: ...  # noqa: D102
+    def after(self) -> None:
+        """Do what is due after the engine was called."""
+        raise NotImplementedError
 
 
-class Publisher(PublisherShell):
+class Publisher(PublisherShell, AsyncShell):
     """Publisher; `Connection.publisher` makes it. Messages are bytes or `Message`."""
 
-    def __init__(self, connection: Runner, core: PublisherCore) -> None:
-        super().__init__(core)
-        self._connection = connection
+    _connection: Runner
+
+    def __init__(self, connection: Runner, make: Callable[[], PublisherCore]) -> None:
+        connection._in_loop()
+        super().__init__(connection, make)
 
     async def send(self, message: bytes | Message, *, timeout: float | None = None) -> Receipt:
         """Wait for room, send, and return when the message is confirmed.
@@ -105,45 +99,12 @@ class Publisher(PublisherShell):
                     progress(result)
         return await run(core.finishing(result, timeout))
 
-    async def drain(self, timeout: float | None = None) -> bool:
-        """Wait until every message has its outcome; return whether all have."""
-        return await self._connection.run(self._core.draining(timeout))
 
-    async def close(self, timeout: float | None = None) -> list[Receipt]:
-        """Wait for outcomes at most `timeout` seconds, and close; return the receipts that have none."""
-        return await self._connection.run(self._core.closing(timeout))
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close(None if error is None else 0)
-
-
-class Receiver(ReceiverShell):
+class Receiver(ReceiverShell, AsyncShell):
     """Receiver of a queue; `Connection.receiver` makes it. Iterate over it, or ask for single messages."""
-
-    def __init__(self, connection: Runner, queue: str, attach: Callable[[], ReceiverCore]) -> None:
-        super().__init__(queue)
-        self._connection = connection
-        self._attach = attach
 
     def __await__(self) -> Generator[Any, None, Receiver]:
         return self.__aenter__().__await__()
-
-    async def __aenter__(self) -> Receiver:
-        if self._attached is None:
-            self._connection._in_loop()
-            core = self._attached = self._attach()
-            await self._connection.run(core.engine.waiting(core.attached))
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def receive(self, timeout: float | None = None) -> Delivery | None:
         """Return the next message; None if none came within `timeout` seconds, or at the end after `drain`.
@@ -166,23 +127,6 @@ class Receiver(ReceiverShell):
         if found is None:
             raise StopAsyncIteration
         return found
-
-    async def drain(self) -> bool:
-        """Let no more messages come after those that have; tell whether that has shown an empty queue (AMQP 1.0)."""
-        return await self._connection.run(self._core().draining())
-
-    def resume(self) -> None:
-        """Let messages come again after `drain`."""
-        self._core().resume()
-
-    async def count(self, timeout: float | None = None) -> int | None:
-        """Return how many messages wait in the queue or here; None if the broker does not tell within `timeout` s."""
-        return await self._connection.run(self._core().counting(timeout))
-
-    async def close(self) -> None:
-        """Acknowledge what was accepted, and close; all other messages return to their queue."""
-        if self._attached is not None:
-            await self._connection.run(self._attached.closing())
 
     async def handle(
         self,
@@ -223,16 +167,8 @@ class Receiver(ReceiverShell):
                 message.release()  # One that is cancelled; the others are settled.
 
 
-class Events:
+class Events(EventsShell, AsyncShell):
     """Events of a connection; `Connection.events` makes it. Iteration ends when the connection is closed for good."""
-
-    def __init__(self, connection: Runner) -> None:
-        self._connection = connection
-        self.list = EventList(connection.core())
-
-    async def get(self, timeout: float | None = None) -> Event | None:
-        """Return the next event; None if none came within `timeout` seconds, or at the end."""
-        return await self._connection.run(self.list.taking(timeout))
 
     def __aiter__(self) -> Events:
         return self
@@ -244,58 +180,7 @@ class Events:
         return found
 
 
-class Transaction:
-    """Transaction; `Connection.transaction` makes it, for `async with`.
+class Transaction(TransactionShell[Publisher, Receiver], AsyncShell):
+    """Transaction; `Connection.transaction` makes it, for `async with`."""
 
-    What its publishers send and its receivers settle is done at the end of the block, all or none of it. An exception
-    rolls it back, also `FlowControlTimeout`, unless the block catches it: then the transaction is as before. A lost
-    connection rolls it back: each call raises `TransactionAborted`. Nothing of a transaction is sent again by itself.
-    """
-
-    def __init__(self, connection: Runner) -> None:
-        self._connection = connection
-        self._core: TransactionCore | None = None
-
-    async def __aenter__(self) -> Self:
-        connection = self._connection
-        self._core = calls.transaction_of(connection.core(), connection.options)
-        await connection.run(self._core.beginning())
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self._connection.run(self._begun().closing(error is None))
-
-    def _begun(self) -> TransactionCore:
-        if self._core is None:
-            raise RuntimeError("the transaction has not begun: use it in `async with`")
-        return self._core
-
-    def publisher(self, queue: str = "", *, exchange: str = "", routing_key: str = "", **options: object) -> Publisher:
-        """Return a publisher in it, as `Connection.publisher`.
-
-        `send` waits for room alone; the commit gives all receipts their outcome. There is no window: the broker bounds
-        a transaction.
-        """
-        terms = self._connection.options.publisher_terms(queue, exchange, routing_key, options)
-        self._connection._in_loop()
-        return Publisher(self._connection, self._begun().publisher(terms))
-
-    def receiver(self, queue: str, **options: object) -> Receiver:
-        """Return a receiver in it, as `Connection.receiver`; what is not committed returns to its queue at the end."""
-        terms, core = self._connection.options.receiver_terms(queue, options), self._begun()
-        return Receiver(self._connection, queue, lambda: core.receiver(terms))
-
-    async def commit(self, timeout: float | None = None) -> None:
-        """Commit what has been done so far, and go on with the next transaction.
-
-        Raises `CommitRefused` if there was no room until the broker's hold deadline: all is as before. After the
-        others it has ended: `TransactionAborted`, and `TransactionInDoubt` without an answer in `timeout` seconds
-        (None: without a limit; Penstock answers at its hold deadline at the latest).
-        """
-        await self._connection.run(self._begun().committing_on(timeout))
-
-    async def rollback(self) -> None:
-        """Roll back, and end it."""
-        await self._connection.run(self._begun().rolling_back())
+    _publisher, _receiver = Publisher, Receiver

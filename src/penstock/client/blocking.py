@@ -13,21 +13,20 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Final, Self, cast
+from typing import Any, Final, cast
 
 from penstock.client import calls
-from penstock.client.blocking_links import Events, Publisher, Receiver, Transaction
+from penstock.client.blocking_links import Events, Publisher, Receiver, Runner, Transaction
 from penstock.client.calls import PUSH
 from penstock.client.engine.connection import IDLE, Engine
 from penstock.client.engine.failures import ConfirmTimeout, ConnectionLost
 from penstock.client.engine.receipt import PENDING, Receipt
 from penstock.client.engine.waits import Call, Steps, T
-from penstock.client.errors import ClientError, ConnectionClosed, WrongProtocol
+from penstock.client.errors import ClientError, ConnectionClosed, Timeout, WrongProtocol
 from penstock.client.handles import ConnectionShell
 from penstock.client.operations import Operations
 from penstock.client.options import Address, Options
 from penstock.client.reconnect import explain, is_final, pauses
-from penstock.client.shells import BlockingShell
 from penstock.markers import override
 
 __all__ = ["Connection", "Events", "Publisher", "Receiver", "Transaction", "connect"]
@@ -48,8 +47,10 @@ def connect(url: str = "amqp://", **options: object) -> Connection:
     return Connection(Options(url, options))
 
 
-class Connection(ConnectionShell, BlockingShell, Operations):
+class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runner, Operations):
     """Connection of one thread; `connect` makes it. `clock` tells seconds, as `time.monotonic` does."""
+
+    _publisher, _receiver, _transaction, _events = Publisher, Receiver, Transaction, Events
 
     def __init__(self, options: Options, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(options)
@@ -95,7 +96,8 @@ class Connection(ConnectionShell, BlockingShell, Operations):
         engine.terms = calls.login_terms(self.options, address, 0.0)
         try:
             deadline = self._clock() + timeout
-            sock = socket.create_connection(address, timeout)
+            host = address.host.encode() if address.host.isascii() else address.host  # Octets need no codec for IDNA.
+            sock = socket.create_connection((host, address.port), timeout)  # type: ignore[arg-type]  # It takes them.
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # In the place of heartbeats.
             if self.options.tls is not None:
@@ -149,9 +151,6 @@ class Connection(ConnectionShell, BlockingShell, Operations):
         self._release()
         raise lost
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
@@ -169,11 +168,6 @@ class Connection(ConnectionShell, BlockingShell, Operations):
             self._engine.lose(ConnectionClosed(None, "the client closed it"), False, self._clock())
             self._drop()
 
-    def drain(self, timeout: float | None = None) -> None:
-        """Wait until every message that was sent has its outcome."""
-        for publisher in list(self._engine.publishers):
-            self.run(publisher.draining(timeout))
-
     def fileno(self) -> int:
         """Return the socket's descriptor, for a poll beside others; call `poll` when it is readable."""
         if self._socket is None:
@@ -184,27 +178,6 @@ class Connection(ConnectionShell, BlockingShell, Operations):
         """Send what there is, and take what comes within `timeout` seconds; return whether anything came."""
         self._engine.now = self._clock()
         return self._turn(timeout)
-
-    # Senders and receivers
-
-    def publisher(self, queue: str = "", *, exchange: str = "", routing_key: str = "", **options: object) -> Publisher:
-        """Return a publisher to a queue, or to an exchange with a routing key; `options` are those of publishers."""
-        terms = self.options.publisher_terms(queue, exchange, routing_key, options)
-        return Publisher(self, self._engine.publisher(terms))
-
-    def receiver(self, queue: str, **options: object) -> Receiver:
-        """Return a receiver of a queue: use it in `with`, or close it; `options` are those of receivers."""
-        return Receiver(self, self._engine.receiver(self.options.receiver_terms(queue, options)))
-
-    def transaction(self) -> Transaction:
-        """Return a transaction: use it in `with`, whose end commits it, or rolls it back after an exception."""
-        return Transaction(self)
-
-    def events(self) -> Events:
-        """Return the events from now on, which are taken by `for` or `get`; the latest 1,000 wait to be taken."""
-        found = Events(self)
-        self.on_event(found.list.add)
-        return found
 
     # What the others use
 
@@ -246,11 +219,19 @@ class Connection(ConnectionShell, BlockingShell, Operations):
     def begin(self, operation: str, fields: Mapping[str, object] | bytes) -> Call:
         """Send a control operation with its fields, or with a block (docs/blocks.md); `answer` waits for the answer.
 
+        The first one of a connection waits until the broker has opened the way for it; the answer is not waited for.
         `taken` of the result has the rows of a block that are in their queues so far, if it asks for notes of progress.
-        Raises `ClientError` above 64 without an answer.
+        Raises `ClientError` above 64 without an answer, and `Timeout` if it cannot be sent.
         """
-        self._engine.now = self._clock()
-        call = self._engine.request(operation, fields if isinstance(fields, bytes) else dict(fields))
+        engine = self._engine
+        now = engine.now = self._clock()
+        call = engine.request(operation, fields if isinstance(fields, bytes) else dict(fields))
+        deadline = now + engine.terms.call_timeout
+        while not (call.done or engine.is_sent(call)):
+            if self._clock() >= deadline:
+                self.forget(call)
+                raise Timeout(f"{call.what} was not sent within {engine.terms.call_timeout:g} s")
+            self._turn(deadline - self._clock())
         self.pushed()
         return call
 
@@ -261,6 +242,11 @@ class Connection(ConnectionShell, BlockingShell, Operations):
     def forget(self, call: Call) -> None:
         """Drop the answer to `begin`, now or when it comes."""
         self._engine.requests.pop(call.number, None)
+
+    def look(self) -> None:
+        """Take what has come, if there is a transport; never waits."""
+        if self._socket is not None:
+            self.poll(0)
 
     def push(self) -> bool:
         """Send what can be sent without waiting; return whether all is sent."""

@@ -27,13 +27,13 @@ Spark's executors to its driver.
 
 from __future__ import annotations
 
-import re
-from typing import Final
-
 from penstock.errors import PenstockError
 
-REPLY: Final = re.compile(r"^[A-Z_]+ - ")
-"""Name of a reply code before a reply text, as RabbitMQ writes it."""
+
+def without_name(text: str) -> str:
+    """Return a reply text without the name of its code, which RabbitMQ writes before it: "NOT_FOUND - no queue"."""
+    name, dash, rest = text.partition(" - ")
+    return rest if dash and name and not name.strip("ABCDEFGHIJKLMNOPQRSTUVWXYZ_") else text
 
 
 class ClientError(PenstockError):
@@ -92,7 +92,7 @@ class LinkClosed(ClientError):
         self.text = text
 
     def __str__(self) -> str:
-        return REPLY.sub("", self.text) + ("" if self.code is None else f" ({self.code})")
+        return without_name(self.text) + ("" if self.code is None else f" ({self.code})")
 
 
 class ReceiverClosed(LinkClosed):
@@ -101,7 +101,7 @@ class ReceiverClosed(LinkClosed):
     @property
     def reason(self) -> str:
         """Return why, without the name of a reply code."""
-        return REPLY.sub("", self.text)
+        return without_name(self.text)
 
 
 class MessageTooLarge(ClientError):
@@ -122,7 +122,7 @@ class ChannelClosed(ClientError):
     def __str__(self) -> str:
         if self.code is None:
             return f"the channel is closed: {self.text}"
-        return f"{REPLY.sub('', self.text)} ({self.code})"
+        return f"{without_name(self.text)} ({self.code})"
 
 
 class ControlError(ClientError):

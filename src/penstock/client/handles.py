@@ -1,25 +1,33 @@
-"""Parts that both shells have in common: properties, events and counters, without input or output."""
+"""Connections, publishers and the others, as far as both shells have them in common: all that is not a hot path."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from penstock.client import calls
 from penstock.client.engine.blocked import Blocked
 from penstock.client.engine.connection import ENDED, Engine
 from penstock.client.engine.events import Event
-from penstock.client.engine.messages import Delivery
+from penstock.client.engine.messages import Delivery, Message
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receipt import Receipt
 from penstock.client.engine.waits import Steps, Wait
 from penstock.client.options import Options
+from penstock.client.shells import Operation, Shell
 from penstock.flow.timers import NEVER
+from penstock.markers import override
 
 if TYPE_CHECKING:
     from penstock.client.counters import ConnectionCounters, PublisherCounters, ReceiverCounters
     from penstock.client.engine.receiver import ReceiverCore
+    from penstock.client.engine.transaction import TransactionCore
+
+PublisherT = TypeVar("PublisherT", bound="PublisherShell")
+ReceiverT = TypeVar("ReceiverT", bound="ReceiverShell")
+TransactionT = TypeVar("TransactionT", bound="TransactionShell[Any, Any]")
+EventsT = TypeVar("EventsT", bound="EventsShell")
 
 EVENTS_MAX: Final = 1000
 """Most events that wait in a list of them."""
@@ -56,18 +64,71 @@ class EventList:
         return self._events.popleft() if self._events else None
 
 
-class ConnectionShell:
+class Linked(Shell, Generic[PublisherT, ReceiverT]):
+    """Maker of publishers and receivers: a connection, or a transaction."""
+
+    _publisher: type[PublisherT]
+    _receiver: type[ReceiverT]
+
+    def core(self) -> Any:
+        """Return the engine, or the transaction's part of it."""
+        raise NotImplementedError
+
+    def connection(self) -> ConnectionShell[Any, Any, Any, Any]:
+        """Return the connection."""
+        raise NotImplementedError
+
+    def publisher(self, queue: str = "", *, exchange: str = "", routing_key: str = "", **options: object) -> PublisherT:
+        """Return a publisher to a queue, or to an exchange with a routing key; `options` are those of publishers."""
+        terms = self.connection().options.publisher_terms(queue, exchange, routing_key, options)
+        return self._publisher(self.connection(), lambda: self.core().publisher(terms))
+
+    def receiver(self, queue: str, **options: object) -> ReceiverT:
+        """Return a receiver of a queue, for a `with` block; `options` are those of receivers.
+
+        In asyncio it may be awaited instead; with blocking calls it has begun, and may be closed instead.
+        """
+        terms = self.connection().options.receiver_terms(queue, options)
+        return self._receiver(self.connection(), queue, lambda: self.core().receiver(terms))
+
+
+class ConnectionShell(Linked[PublisherT, ReceiverT], Generic[PublisherT, ReceiverT, TransactionT, EventsT]):
     """Connection of either shell."""
 
-    options: Options
+    _transaction: type[TransactionT]
+    _events: type[EventsT]
 
     def __init__(self, options: Options) -> None:
         self.options = options
         self._listeners: list[Callable[[Event], object]] = []
 
+    @override
     def core(self) -> Engine:
         """Return the engine."""
         raise NotImplementedError
+
+    @override
+    def subject(self) -> Engine:
+        return self.core()
+
+    @override
+    def connection(self) -> ConnectionShell[Any, Any, Any, Any]:
+        return self
+
+    def transaction(self) -> TransactionT:
+        """Return a transaction, for a `with` block: its end commits it, or rolls it back after an exception."""
+        return self._transaction(self)
+
+    def events(self) -> EventsT:
+        """Return the events from now on, for iteration; the latest 1,000 wait to be taken."""
+        found = self._events(self)
+        self.on_event(found.list.add)
+        return found
+
+    @property
+    def late_answers(self) -> int:
+        """Return the number of answers that came after the deadline of their calls."""
+        return self.core().services.late_answers
 
     @property
     def blocked(self) -> str | None:
@@ -115,11 +176,29 @@ class ConnectionShell:
         return f"<Connection {self.options!r}>"
 
 
-class PublisherShell:
+def drain_publisher(publisher: PublisherShell, timeout: float | None = None) -> Steps[bool]:
+    """Wait until every message has its outcome; return whether all have."""
+    return publisher._core.draining(timeout)
+
+
+def close_publisher(publisher: PublisherShell, timeout: float | None = None) -> Steps[list[Receipt]]:
+    """Wait for outcomes at most `timeout` seconds, and close; return the receipts that have none."""
+    return publisher._core.closing(timeout)
+
+
+class PublisherShell(Shell):
     """Publisher of either shell."""
 
-    def __init__(self, core: PublisherCore) -> None:
-        self._core = core
+    drain = Operation(drain_publisher)
+    close = Operation(close_publisher)
+
+    def __init__(self, connection: Any, make: Callable[[], PublisherCore]) -> None:
+        self._connection = connection
+        self._core = make()
+
+    @override
+    def leaving(self, is_good: bool) -> Steps[None]:
+        yield from self._core.closing(None if is_good else 0)
 
     @property
     def unsettled(self) -> list[Receipt]:
@@ -142,12 +221,75 @@ class PublisherShell:
         return f"<Publisher to {self._core.target()!r}>"
 
 
-class ReceiverShell:
+def get_message(receiver: ReceiverShell) -> Steps[Delivery | None]:
+    """Take a message that waits in the queue now; None without one. For a receiver with a window of 0."""
+    return receiver._core().getting()
+
+
+def drain_receiver(receiver: ReceiverShell) -> Steps[bool]:
+    """Let no more messages come; those that have come can be received, and then there is nothing.
+
+    Return whether that has shown that no message waits in the queue, which AMQP 0-9-1 does not tell.
+    """
+    return receiver._core().draining()
+
+
+def count_messages(receiver: ReceiverShell, timeout: float | None = None) -> Steps[int | None]:
+    """Ask how many messages wait in the queue, and here for `receive`, beside those that other receivers have.
+
+    None if the broker does not tell within `timeout` seconds; over AMQP 1.0 it is an estimate, and 0 is None.
+    """
+    return receiver._core().counting(timeout)
+
+
+def close_receiver(receiver: ReceiverShell) -> Steps[None]:
+    """Acknowledge what was accepted, and close; all other messages return to their queue."""
+    return receiver.leaving(True)
+
+
+def answer(
+    receiver: ReceiverShell, message: Delivery, answers: Iterable[bytes | Message], timeout: float | None = None
+) -> Steps[int]:
+    """Send the answers to a message that asks for a list (`Connection.answers`), in order; return their number.
+
+    Each waits for room, at most `timeout` seconds (None: 60). Raises `FlowControlTimeout` then, `MessageRefused` when
+    the caller has gone, and `ValueError` for a message that asks for no answer. An empty list is told too.
+    """
+    from penstock.client.engine.replies import sending_list
+
+    return sending_list(receiver._core(), message.properties, answers, timeout)
+
+
+class ReceiverShell(Shell):
     """Receiver of either shell."""
 
-    def __init__(self, queue: str) -> None:
+    answer = Operation(answer)
+
+    get = Operation(get_message)
+    drain = Operation(drain_receiver)
+    count = Operation(count_messages)
+    close = Operation(close_receiver)
+
+    def __init__(self, connection: Any, queue: str, attach: Callable[[], ReceiverCore]) -> None:
+        self._connection = connection
         self._queue = queue
+        self._attach = attach
         self._attached: ReceiverCore | None = None
+
+    @override
+    def entering(self) -> Steps[None]:
+        if self._attached is None:
+            core = self._attached = self._attach()
+            yield from core.engine.waiting(core.attached)
+
+    @override
+    def leaving(self, is_good: bool) -> Steps[None]:
+        if self._attached is not None:
+            yield from self._attached.closing()
+
+    def resume(self) -> None:
+        """Let messages come again after `drain`."""
+        self._core().resume()
 
     def _core(self) -> ReceiverCore:
         if self._attached is None:
@@ -178,3 +320,71 @@ def settle_failed(message: Delivery, error: Exception, on_error: str) -> None:
         message.reject(f"{type(error).__name__}: {error}")
     else:
         message.modify()
+
+
+def next_event(events: EventsShell, timeout: float | None = None) -> Steps[Event | None]:
+    """Return the next event; None if none came within `timeout` seconds, or at the end."""
+    return events.list.taking(timeout)
+
+
+class EventsShell(Shell):
+    """Events of a connection of either shell."""
+
+    get = Operation(next_event)
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self.list = EventList(connection.core())
+
+
+def commit(transaction: TransactionShell[Any, Any], timeout: float | None = None) -> Steps[None]:
+    """Commit what has been done so far, and go on with the next transaction.
+
+    Raises `CommitRefused` if there was no room until the broker's hold deadline: all is as before. After the others it
+    has ended: `TransactionAborted`, and `TransactionInDoubt` without an answer in `timeout` seconds (None: without a
+    limit; Penstock answers at its hold deadline at the latest).
+    """
+    return transaction.core().committing_on(timeout)
+
+
+def rollback(transaction: TransactionShell[Any, Any]) -> Steps[None]:
+    """Roll back, and end it."""
+    return transaction.core().rolling_back()
+
+
+class TransactionShell(Linked[PublisherT, ReceiverT]):
+    """Transaction: what its publishers send and its receivers settle is done at the end of the block, or nothing of it.
+
+    An exception rolls it back, also `FlowControlTimeout`, unless the block catches it: then the transaction is as
+    before. A lost connection rolls it back: each call raises `TransactionAborted`. Nothing of a transaction is sent
+    again by itself. `send` waits for room alone; the commit gives all receipts their outcome. Its publishers have no
+    window: the broker bounds a transaction. What is not committed returns to its queue at the end.
+    """
+
+    commit = Operation(commit)
+    rollback = Operation(rollback)
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._begun: TransactionCore | None = None
+
+    @override
+    def connection(self) -> ConnectionShell[Any, Any, Any, Any]:
+        found: ConnectionShell[Any, Any, Any, Any] = self._connection
+        return found
+
+    @override
+    def core(self) -> TransactionCore:
+        if self._begun is None:
+            raise RuntimeError("the transaction has not begun: use it in a `with` block")
+        return self._begun
+
+    @override
+    def entering(self) -> Steps[None]:
+        connection = self.connection()
+        self._begun = calls.transaction_of(connection.core(), connection.options)
+        yield from self._begun.beginning()
+
+    @override
+    def leaving(self, is_good: bool) -> Steps[None]:
+        yield from self.core().closing(is_good)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.client.errors import REPLY
+from penstock.client.errors import without_name
 
 FIRST_STEP = "an answer to the protocol header"
 """First step of a login, whose failures have causes of their own."""
@@ -21,4 +21,4 @@ def why_closed(user: str, step: str, code: int | str | None, text: str, *, is_en
         return f"the server there closed the connection at once: {causes} ({text})"
     if code is None:
         return f"the broker hung up where {step} was due; check user, password and virtual host ({text})"
-    return f"{REPLY.sub('', text)} ({code})"
+    return f"{without_name(text)} ({code})"

@@ -13,7 +13,7 @@ from penstock.client.engine.messages import Message
 from penstock.client.engine.waits import Steps, Wait
 from penstock.client.errors import ClientError
 from penstock.client.options import queue_arguments
-from penstock.client.shells import AsyncShell, Listing, Operation, Pages
+from penstock.client.shells import Listing, Operation, Pages, Shell
 
 if TYPE_CHECKING:
     from penstock.client.answers import Why
@@ -38,10 +38,12 @@ def declare_queue(
     auto_delete: bool = False,
     **settings: object,
 ) -> Steps[str]:
-    """Declare a queue, and return its name; an empty one lets the broker choose. Raises `ChannelClosed`.
+    """Declare a queue, and return its name, which is chosen if it is empty. Raises `ChannelClosed`.
 
     `settings` are those of docs/settings.md with `_` for `-`, such as `capacity_messages=1000`.
     """
+    if not name and engine.protocol == "amqp10":
+        name = engine.services.new_name(engine)
     fields = {"queue": name, "durable": durable, "exclusive": exclusive, "auto_delete": auto_delete}
     answer = yield from engine.calling("queue.declare", {**fields, "arguments": queue_arguments(settings)})
     return str(answer["queue"])
@@ -120,7 +122,13 @@ def _unbinding(
             yield from engine.calling("bindings.drop", {"location": each["location"]})
 
 
-# Calls to services
+# Messages
+
+
+def drain(engine: Engine, timeout: float | None = None) -> Steps[None]:
+    """Wait until every message that was sent has its outcome, at most `timeout` seconds for each publisher."""
+    for publisher in list(engine.publishers):
+        yield from publisher.draining(timeout)
 
 
 def call(
@@ -139,10 +147,35 @@ def call(
     carried out then. At most 1,000 calls of a target are without an answer, others wait. Answers that come too late are
     dropped, and `late_answers` of the connection counts them.
     """
-    if queue and (exchange or routing_key):
-        raise ValueError("a call goes to a queue, or to an exchange with a routing key")
+    _check_target(queue, exchange, routing_key)
     requester = engine.services.requester(engine, exchange, queue or routing_key)
     return (yield from requester.calling(message, timeout))
+
+
+def answers(
+    engine: Engine,
+    queue: str,
+    message: bytes | Message,
+    *,
+    exchange: str = "",
+    routing_key: str = "",
+    timeout: float | None = None,
+) -> Pages[Message]:
+    """Send a message as `call` does, and yield its answers as they come, until the one that is marked as the last.
+
+    The receiver answers by `receiver.answer`; the answer of `message.reply` is a list of one. Raises as `call`, and
+    `Timeout` when the last one has not come within `timeout` seconds (None: the option). The answers have a queue of
+    their own, and its consumer has a window: a service that is faster than the caller waits.
+    """
+    from penstock.client.engine.answer_list import AnswerList
+
+    _check_target(queue, exchange, routing_key)
+    return AnswerList(engine, exchange, queue or routing_key, message, timeout)
+
+
+def _check_target(queue: str, exchange: str, routing_key: str) -> None:
+    if queue and (exchange or routing_key):
+        raise ValueError("a call goes to a queue, or to an exchange with a routing key")
 
 
 # Control operations of Penstock
@@ -449,7 +482,7 @@ def settle_cursor(engine: Engine, cursor: str, token: int, end: Mapping[str, int
 # Lists
 
 
-class ListPages:
+class ListPages(Pages[Answer]):
     """Pages of a list."""
 
     def __init__(self, engine: Engine, kind: str, *, everywhere: bool = False) -> None:
@@ -480,7 +513,7 @@ WATCH_PERIOD: Final = 0.5
 """Seconds between two questions for events."""
 
 
-class WatchPages:
+class WatchPages(Pages[Answer]):
     """Events of the flow log, a page for each time that there are any."""
 
     def __init__(self, engine: Engine, queue: str | None, period: float) -> None:
@@ -510,8 +543,10 @@ def watch(engine: Engine, queue: str | None = None, *, period: float = WATCH_PER
     return WatchPages(engine, queue, period)
 
 
-class Operations:
+class Operations(Shell):
     """Calls of a connection besides its publishers and receivers. A connection derives from a shell and this."""
+
+    drain = Operation(drain)
 
     declare_queue = Operation(declare_queue)
     delete_queue = Operation(delete_queue)
@@ -548,17 +583,6 @@ class Operations:
     plan_batch = Operation(plan_batch)
     read_range = Operation(read_range)
     settle_cursor = Operation(settle_cursor)
+    answers = Listing(answers)
     list = Listing(list_)
     watch = Listing(watch)
-
-    @property
-    def late_answers(self) -> int:
-        """Return the number of answers that came after the deadline of their calls."""
-        return self.core().services.late_answers  # type: ignore[attr-defined, no-any-return]  # A shell has it.
-
-    def __init_subclass__(cls) -> None:
-        for name, call in vars(Operations).items():
-            if isinstance(call, (Operation, Listing)):
-                method = call.method(issubclass(cls, AsyncShell))
-                method.__name__, method.__qualname__ = name, f"{cls.__qualname__}.{name}"
-                setattr(cls, name, method)

@@ -7,6 +7,7 @@ everything is asked by a drain over AMQP 1.0, and by the number of messages over
 import logging
 from collections import deque
 from contextlib import suppress
+from functools import partial
 from math import inf
 from typing import Final
 
@@ -62,9 +63,8 @@ class Receiver:
             )
         for queue in queues:
             terms = self._connection.options.receiver_terms(queue, wanted)._replace(paused=True)
-            self._receivers.append(
-                (queue, penstock.sync.Receiver(self._connection, self._connection.core().receiver(terms)))
-            )
+            attach = partial(self._connection.core().receiver, terms)
+            self._receivers.append((queue, penstock.sync.Receiver(self._connection, queue, attach)))
 
     def backlog(self) -> int | None:
         """Return the number of messages that wait in the queues; None if the broker does not tell."""

@@ -7,6 +7,7 @@ prefetch with the argument ``x-stream-offset`` for all types, each with a reason
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Final
 
 import penstock.sync
@@ -39,7 +40,7 @@ def refuse_streams(connection: penstock.sync.Connection, queues: Iterable[str]) 
     for queue in queues:
         terms = connection.options.receiver_terms(queue, {})._replace(prefetch=0, arguments={STREAM_OFFSET: "next"})
         try:
-            penstock.sync.Receiver(connection, connection.core().receiver(terms)).close()
+            penstock.sync.Receiver(connection, queue, partial(connection.core().receiver, terms)).close()
         except ChannelClosed as error:
             if error.code != _PRECONDITION_FAILED:
                 raise

@@ -177,6 +177,10 @@ class Engine(Wakes):
         """Write a control request; `kind` is its content type."""
         raise NotImplementedError
 
+    def is_sent(self, call: Call) -> bool:
+        """Return whether a control request was written, and need not wait for what the broker says."""
+        raise NotImplementedError
+
     def offers(self, feature: str) -> bool:
         """Return whether the broker has announced a feature."""
         found = self.server.get("capabilities")
@@ -326,10 +330,6 @@ class Engine(Wakes):
         self.timers.drop(receiver)
 
     # Requests
-
-    def opening(self) -> Steps[None]:
-        """Wait until the connection is open."""
-        yield from self.until(self.opened, NEVER)
 
     def waiting(self, call: Call, timeout: float | None = None) -> Steps[Any]:
         """Wait for the answer to a request; return it."""

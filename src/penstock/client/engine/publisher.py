@@ -373,8 +373,9 @@ class PublisherCore(Room):
     def _longest_wait(self) -> tuple[float, int]:
         """Return since when the longest wait lasts, and how many calls wait."""
         since, count = NEVER, len(self.line)
-        if self.line:
-            since = self.line[0].since
+        first = self.line.first
+        if first is not None:
+            since = first.since
         waits = [result.wait for result in self.results]
         if self.sends > 0:
             waits += [item.sender for item in self.pending if isinstance(item, Receipt)]

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mypy_extensions import i64
 
 from penstock.client.engine.connection import CLOSE_WITHIN, Engine
 from penstock.client.engine.events import RECEIVER_CLOSED, Event
+from penstock.client.engine.failures import ConnectionLost
 from penstock.client.engine.messages import Delivery
 from penstock.client.engine.terms import ReceiverTerms
 from penstock.client.engine.waits import Call, Line, Steps, Wait
@@ -51,6 +52,8 @@ class ReceiverCore(Line):
         """True if the last drain has shown that no message waits, as it does over AMQP 1.0 if there was credit."""
         self.error: Exception | None = None
         self.attached = Call("the subscription")
+        self.asked: list[Call] = []
+        """Requests of it without an answer; they end with the transport, or with it."""
         self.unsettled_count: i64 = 0
         """Messages that were handed over and are not settled."""
         self.to_acknowledge: i64 = 0
@@ -185,7 +188,7 @@ class ReceiverCore(Line):
                 wait.check()
                 if wait.expired:
                     if self.pulls and not self.line:
-                        yield from self.engine.waiting(self.stop())
+                        yield from self._stopping()
                         if self.is_free(0):
                             return self._pop()
                     return None
@@ -199,6 +202,23 @@ class ReceiverCore(Line):
             if self.pulls and self.is_attached and not self.line:
                 self.stop()
             raise
+
+    def _asking(self, call: Call, timeout: float | None = None) -> Steps[Any]:
+        """Wait for the answer to a request of this receiver. Raises the reason of its end, or the connection's loss."""
+        self.asked.append(call)
+        try:
+            return (yield from self.engine.waiting(call, timeout))
+        finally:
+            self.asked.remove(call)
+
+    def _stopping(self, timeout: float | None = None) -> Steps[None]:
+        """Ask for no more messages, and wait until none can come, as after a loss of the connection."""
+        with suppress(ConnectionLost):
+            yield from self._asking(self.stop(), timeout)
+
+    def _fail_asked(self, error: Exception) -> None:
+        for call in self.asked:
+            self.wakes.finish(call, error)
 
     # Settling
 
@@ -275,6 +295,7 @@ class ReceiverCore(Line):
             self.end(self.unit.lost())
             return
         self.is_attached = False
+        self._fail_asked(ConnectionLost(None, self.engine.lost_reason))
         self.ready.clear()
         self.lapsed += int(self.unsettled_count + self.to_acknowledge)
         self.unsettled_count = 0
@@ -291,6 +312,7 @@ class ReceiverCore(Line):
         self.grant()
         self.fail_line(error)
         self.wakes.finish(self.attached, error)
+        self._fail_asked(error)
         self.engine.forget_receiver(self)
 
     def draining(self, timeout: float | None = None) -> Steps[bool]:
@@ -303,16 +325,18 @@ class ReceiverCore(Line):
         self.is_draining = True
         self.is_empty = False
         if self.is_attached:
-            yield from self.engine.waiting(self.stop(), timeout)
+            yield from self._stopping(timeout)
         self._end_line()
         return self.is_empty
 
     def _end_line(self) -> None:
         """End the waits at the end of a drained receiver: nothing comes any more."""
-        while self.is_draining and not self.ready and self.line:
-            wait = self.line.popleft()
+        wait = self.line.first
+        while wait is not None and self.is_draining and not self.ready:
+            self.line.remove(wait)
             wait.expired = True
             self.wakes.finish(wait)
+            wait = self.line.first
 
     def resume(self) -> None:
         """Let messages come again after `draining`; harmless without it."""
@@ -330,7 +354,7 @@ class ReceiverCore(Line):
             raise self.error
         call = self.ask_available()
         try:
-            yield from self.engine.waiting(call, timeout)
+            yield from self._asking(call, timeout)
         except Timeout:
             return None
         found: int | None = call.value["message_count"]
@@ -341,11 +365,15 @@ class ReceiverCore(Line):
         raise NotImplementedError
 
     def closing(self) -> Steps[None]:
-        """Acknowledge what was accepted, and close; all other messages return to their queue."""
+        """Acknowledge what was accepted, send the answers, and close; all other messages return to their queue."""
         if self.error is not None:
             return
         with suppress(Timeout):  # What comes later returns to its queue.
             yield from self.draining(CLOSE_WITHIN)
+        if self.replies is not None:
+            from penstock.client.engine.replies import sending_replies
+
+            yield from sending_replies(self.replies, CLOSE_WITHIN)
         self.flush()
         if self.is_attached:
             self.detach()

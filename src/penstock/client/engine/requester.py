@@ -48,8 +48,8 @@ class Requester(Line):
         """Open the channel or the links; calls may follow at once."""
         raise NotImplementedError
 
-    def write(self, message: Message, number: str) -> None:
-        """Write a call, or let it wait until it may be written."""
+    def write(self, message: Message, number: str, reply_to: str) -> None:
+        """Write a call, or let it wait until it may be written; without a `reply_to` the answer comes here."""
         raise NotImplementedError
 
     def drop(self, number: str) -> str:
@@ -75,31 +75,50 @@ class Requester(Line):
         engine = self.engine
         limit = engine.terms.call_timeout if timeout is None else timeout
         deadline = engine.now + limit
-        if not self.is_free(0):
-            yield from self._place(deadline, limit)
-        engine.check_open()
-        if self.epoch != engine.epoch:
-            self.epoch = engine.epoch
-            self.attach()
-        self.number += 1
-        number = f"{engine.epoch}.{self.number}"
         call = Call(f"a call of {self}")
-        self.open[number] = call
-        engine.calls.append(call)
+        number = yield from self.asking(call, message, deadline, limit)
+        reason = ""
         try:
-            self.write(_with_deadline(message, deadline - engine.now), number)
-            engine.wake_output()
             ended = yield from engine.until(call, deadline - engine.now)
         finally:
-            if call in engine.calls:
-                engine.calls.remove(call)
-            reason = self.drop(number) if self.open.pop(number, None) is not None else ""
-            self.grant()
-            engine.wake_output()
+            reason = self.forget(call, number)
         if not ended:
             raise Timeout(f"no answer to {call.what} within {limit:g} s{reason}")
         answer: Message = call.value
         return answer
+
+    def asking(
+        self, call: Call, message: bytes | Message, deadline: float, limit: float, reply_to: str = ""
+    ) -> Steps[str]:
+        """Send a message when there is a place, and return its correlation id; `call` ends with its answer or error."""
+        engine = self.engine
+        if not self.is_free(0):
+            yield from self._place(deadline, limit)
+        engine.check_open()
+        if self.epoch != engine.epoch:
+            self.attach()
+            self.epoch = engine.epoch
+        self.number += 1
+        number = f"{engine.epoch}.{self.number}"
+        self.open[number] = call
+        engine.calls.append(call)
+        try:
+            self.write(_with_deadline(message, deadline - engine.now), number, reply_to)
+        except BaseException:
+            self.forget(call, number)
+            raise
+        engine.wake_output()
+        return number
+
+    def forget(self, call: Call, number: str) -> str:
+        """Make room for another call; return why this one was not written, empty if it was."""
+        engine = self.engine
+        if call in engine.calls:
+            engine.calls.remove(call)
+        reason = self.drop(number) if self.open.pop(number, None) is not None else ""
+        self.grant()
+        engine.wake_output()
+        return reason
 
     def _place(self, deadline: float, limit: float) -> Steps[None]:
         wait = Wait(deadline)
@@ -148,13 +167,20 @@ class Requester(Line):
 
 
 class Services:
-    """Targets that a connection calls."""
+    """Targets that a connection calls, and the names of queues that it needs for itself."""
 
     def __init__(self) -> None:
+        self.names: int = 0
+        """Names of queues that were given away."""
         self.late_answers: int = 0
         """Answers that came after the deadline of their calls."""
         self.requesters: dict[tuple[str, str], Requester] = {}
         """Requesters by exchange and routing key, the one that was used last at the end."""
+
+    def new_name(self, engine: Engine) -> str:
+        """Return the name of a queue that no other connection has: AMQP 1.0 lets no broker choose one."""
+        self.names += 1
+        return f"client-{engine.terms.producer or engine.terms.container}-{self.names}"
 
     def requester(self, engine: Engine, exchange: str, key: str) -> Requester:
         """Return the requester of a target. Raises `ClientError` when all that there may be are in use."""

@@ -111,7 +111,8 @@ class Room(Window):
         """Return what keeps a message from being sent, with what the broker has said about it."""
         cause, now = self.cause(size), self.wakes.now
         reason = causes.REASONS[cause]
-        since = self.line[0].since if self.line else now
+        first = self.line.first
+        since = now if first is None else first.since
         if cause == causes.CHANNEL_FLOW or cause == causes.CREDIT:
             since = self.stopped_at
         elif cause == causes.CONNECTION_BLOCKED:

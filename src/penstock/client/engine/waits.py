@@ -13,7 +13,6 @@ handed over anew: else a later one would find the place that an earlier one has 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
@@ -45,6 +44,10 @@ class Wait:
         """Reason for an end without a result."""
         self.future: Any = None
         """Future of the shell that waits, if that has any."""
+        self.queue: WaitQueue | None = None
+        self.before: Wait | None = None
+        self.after: Wait | None = None
+        """Queue in which it stands, and its neighbours there."""
 
     def release(self) -> None:
         """Wake the shell's future."""
@@ -76,6 +79,62 @@ class Call(Wait):
         """Rows of its block that are in their queues so far, if it asked for notes of progress."""
         self.then: Call | None = None
         """A request that is answered with it."""
+        self.failed: Callable[[Exception], None] | None = None
+        """Told of its error, if it ends with one."""
+
+    @override
+    def release(self) -> None:
+        super().release()
+        if self.error is not None and self.failed is not None:
+            self.failed(self.error)
+
+
+class WaitQueue:
+    """Waits in order, linked: most of the thousands of queues are empty, and a deque takes 600 octets when it is."""
+
+    def __init__(self) -> None:
+        self.first: Wait | None = None
+        self.last: Wait | None = None
+        self.count: i64 = 0
+
+    def __len__(self) -> int:
+        return int(self.count)
+
+    def append(self, wait: Wait) -> None:
+        """Add a wait at the end."""
+        self._add(wait, self.last, None)
+
+    def prepend(self, wait: Wait) -> None:
+        """Add a wait at the front."""
+        self._add(wait, None, self.first)
+
+    def _add(self, wait: Wait, before: Wait | None, after: Wait | None) -> None:
+        wait.queue = self
+        wait.before = before
+        wait.after = after
+        if before is None:
+            self.first = wait
+        else:
+            before.after = wait
+        if after is None:
+            self.last = wait
+        else:
+            after.before = wait
+        self.count += 1
+
+    def remove(self, wait: Wait) -> None:
+        """Take out a wait that stands in it."""
+        before, after = wait.before, wait.after
+        if before is None:
+            self.first = after
+        else:
+            before.after = after
+        if after is None:
+            self.last = before
+        else:
+            after.before = before
+        wait.queue = wait.before = wait.after = None
+        self.count -= 1
 
 
 class Wakes:
@@ -145,8 +204,8 @@ class Line(TimerHandler):
     def __init__(self, wakes: Wakes) -> None:
         super().__init__()
         self.wakes = wakes
-        self.line: deque[Wait] = deque()
-        self.handed: deque[Wait] = deque()
+        self.line = WaitQueue()
+        self.handed = WaitQueue()
         """Waits to which a place was handed over, and whose calls have not run since; in order, before `line`."""
         self.granted: i64 = 0
         """Number of these places."""
@@ -158,7 +217,7 @@ class Line(TimerHandler):
 
     def is_free(self, size: i64) -> bool:
         """Return whether a newcomer may go at once: there is a place, and nobody waits or is about to take one."""
-        if self.line or self.granted > 0:
+        if self.line.count > 0 or self.granted > 0:
             return False
         return self.fits(size)
 
@@ -178,16 +237,14 @@ class Line(TimerHandler):
     def grant(self) -> None:
         """Hand over the places that there are."""
         line = self.line
-        while line:
-            wait = line[0]
-            if not wait.done:
-                if not self.fits(wait.size):
-                    return
-                self.granted += 1
-                self.granted_octets += wait.size
-                self.handed.append(wait)
-                self.wakes.finish(wait)
-            line.popleft()
+        wait = line.first
+        while wait is not None and self.fits(wait.size):
+            line.remove(wait)
+            self.granted += 1
+            self.granted_octets += wait.size
+            self.handed.append(wait)
+            self.wakes.finish(wait)
+            wait = line.first
 
     def take(self, wait: Wait) -> bool:
         """Use a place that was handed over; returns False if it has to wait again.
@@ -197,13 +254,13 @@ class Line(TimerHandler):
         """
         if not wait.done:
             return False
-        if self.handed[0] is not wait:
+        if self.handed.first is not wait:
             wait.done = False  # It is woken when those before it have run.
             return False
         self.granted -= 1
         self.granted_octets -= wait.size
         if self.fits(wait.size):
-            self.handed.popleft()
+            self.handed.remove(wait)
             self._wake_first()
             return True
         self._take_back()
@@ -212,45 +269,54 @@ class Line(TimerHandler):
 
     def _wake_first(self) -> None:
         """Wake the first call with a place, if it ran before its turn."""
-        if self.handed and not self.handed[0].done:
-            self.wakes.finish(self.handed[0])
+        first = self.handed.first
+        if first is not None:
+            self.wakes.finish(first)
 
     def _take_back(self) -> None:
         """Take back all places that were handed over: their calls wait at the front again."""
         self.granted = 0
         self.granted_octets = 0
-        while self.handed:
-            wait = self.handed.pop()
+        wait = self.handed.last
+        while wait is not None:
+            self.handed.remove(wait)
             wait.done = False
-            self.line.appendleft(wait)
+            self.line.prepend(wait)
             self._arm(wait)
+            wait = self.handed.last
 
     def leave(self, wait: Wait) -> None:
         """Go away, with or without a place; a place goes to the next."""
-        if wait in self.handed:
-            self.handed.remove(wait)
-            self.granted -= 1
-            self.granted_octets -= wait.size
-            self._wake_first()
-        elif not wait.done:
-            self.line.remove(wait)
+        queue = wait.queue
+        if queue is not None:
+            queue.remove(wait)
+            if queue is self.handed:
+                self.granted -= 1
+                self.granted_octets -= wait.size
+                self._wake_first()
         self.grant()
 
     def fail_line(self, error: Exception) -> None:
         """End every wait in the line with an error."""
-        while self.line:
-            self.wakes.finish(self.line.popleft(), error)
+        wait = self.line.first
+        while wait is not None:
+            self.line.remove(wait)
+            self.wakes.finish(wait, error)
+            wait = self.line.first
 
     def expire(self, now: float) -> float:
         """End the waits whose deadline is over; return the next deadline."""
         following = NEVER
-        for wait in list(self.line):
+        wait = self.line.first
+        while wait is not None:
+            after = wait.after
             if wait.deadline <= now:
                 self.line.remove(wait)
                 wait.expired = True
                 self.wakes.finish(wait)
             elif wait.deadline < following:
                 following = wait.deadline
+            wait = after
         return following
 
     def _arm(self, wait: Wait) -> None:

@@ -22,7 +22,6 @@ absolute-expiry-time, group-sequence and reply-to-group-id do not cross.
 from __future__ import annotations
 
 from typing import Final
-from urllib.parse import unquote_to_bytes
 
 from penstock.content.death_entries import deaths_in
 from penstock.content.names import CC, is_name
@@ -165,6 +164,8 @@ def percent_decoded(part: str) -> str:
     for escaped in part.split("%")[1:]:
         if len(escaped) < 2 or not _HEX.issuperset(escaped[:2]):
             raise ValueError("a '%' that two hexadecimal digits do not follow")
+    from urllib.parse import unquote_to_bytes  # Few names have a '%'.
+
     try:
         return unquote_to_bytes(part).decode()
     except UnicodeDecodeError:

@@ -7,7 +7,6 @@ char, decimals, and a ulong from 2^63. Of a described value, the value crosses.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from typing import Final
 
 from penstock.content.field_table import NESTING_MAX
@@ -91,8 +90,6 @@ def to_amqp10(value: object) -> object:
         return {symbol_or_text(str(key)): to_amqp10(item) for key, item in value.items()}
     if isinstance(value, (bytearray, memoryview)):
         return bytes(value)
-    if isinstance(value, Decimal):
-        return str(value)
     return str(value)
 
 

@@ -10,15 +10,13 @@ from mypy_extensions import i32, i64
 
 from penstock.client.engine.receipt import CONFIRMED, REFUSED
 from penstock.client.engine.waits import Call
-from penstock.client.errors import REPLY, ChannelClosed, LinkClosed, ReceiverClosed
-from penstock.content.properties import Properties
+from penstock.client.errors import ChannelClosed, LinkClosed, ReceiverClosed, without_name
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import (
     CodecError,
     Method,
     decode_method,
     decode_properties,
-    encode_header,
     frame,
     method_frame,
 )
@@ -68,10 +66,10 @@ class Channel:
         """Write a method. Raises CodecError for an argument that it cannot carry."""
         self.engine.out.write(method_frame(self.number, method, **arguments))
 
-    def write_content(self, body: bytes, properties: Properties) -> None:
+    def write_content(self, body: bytes, header: bytes) -> None:
         """Write header and body of a message, after its basic.publish."""
         out = self.engine.out
-        out.write(frame(spec.FRAME_HEADER, self.number, encode_header(len(body), properties)))
+        out.write(frame(spec.FRAME_HEADER, self.number, header))
         head = bytes([spec.FRAME_BODY]) + self.number.to_bytes(2, "big")
         step = int(self.engine.frame_max) - spec.FRAME_OVERHEAD
         for start in range(0, len(body), step):  # Written in place: a block has megabytes.
@@ -125,11 +123,13 @@ class Channel:
                 self.content = method
             elif (method == spec.BASIC_ACK or method == spec.BASIC_NACK) and end - at == 13:
                 publisher = self.publisher
+                tag = read_i64_be(data, at + 4)
+                is_multiple = data[at + 12] & 1 == 1
                 if publisher is not None:
-                    tag = read_i64_be(data, at + 4)
                     outcome: i64 = CONFIRMED if method == spec.BASIC_ACK else REFUSED
-                    is_multiple = data[at + 12] & 1 == 1
                     publisher.answered(tag, outcome, is_multiple)
+                elif self.requester is not None:
+                    self.requester.settled(tag, method == spec.BASIC_NACK, is_multiple)
                 elif self.transaction is not None:
                     self.transaction.refused()
             else:
@@ -188,7 +188,7 @@ class Channel:
         elif method == spec.BASIC_RETURN:
             args = decode_method(self.envelope).args
             exchange, key = str(args["exchange"]), str(args["routing_key"])
-            reason = REPLY.sub("", str(args["reply_text"]))
+            reason = without_name(str(args["reply_text"]))
             if self.publisher is not None:
                 self.publisher.returned(exchange, key, body, reason)
             elif self.requester is not None:
@@ -257,13 +257,13 @@ class Channel:
         for call in calls:
             engine.finish(call, error)
         if self.publisher is not None:
-            self.publisher.end(LinkClosed(code, text), REPLY.sub("", text))
+            self.publisher.end(LinkClosed(code, text), without_name(text))
         elif self.receiver is not None:
             self.receiver.end(ReceiverClosed(code, text))
         elif self.requester is not None:
             self.requester.fail(error)
         elif self.transaction is not None:
-            self.transaction.fail(REPLY.sub("", text))
+            self.transaction.fail(without_name(text))
         elif self.is_for_declarations:
             engine.declared()
         elif self.is_for_control:

@@ -31,7 +31,7 @@ from penstock.content.properties import Properties
 from penstock.markers import override
 from penstock.version import VERSION
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import CodecError, Method, decode_method, frame, method_frame
+from penstock.wire.amqp091.codec import CodecError, Method, decode_method, encode_header, frame, method_frame
 from penstock.wire.sasl import SaslError, plain_response
 
 FRAME_MAX: Final = 128 * 1024
@@ -410,6 +410,10 @@ class Engine091(Engine):
         else:
             self.to_request.append((operation, kind, body, number))
 
+    @override
+    def is_sent(self, call: Call) -> bool:
+        return all(number != call.number for _, _, _, number in self.to_request)
+
     def has_replies(self, channel: Channel, queue: str) -> None:
         """Note the name of the queue of answers, and send the requests that wait for it."""
         self.reply_to = queue
@@ -429,9 +433,9 @@ class Engine091(Engine):
         self.requests.clear()
 
     def _publish_request(self, channel: Channel, operation: str, kind: str, body: bytes, number: str) -> None:
-        channel.write(spec.BASIC_PUBLISH, {"exchange": CONTROL_EXCHANGE, "routing_key": operation})
         properties = Properties(content_type=kind, reply_to=self.reply_to, correlation_id=number)
-        channel.write_content(body, properties)
+        channel.write(spec.BASIC_PUBLISH, {"exchange": CONTROL_EXCHANGE, "routing_key": operation})
+        channel.write_content(body, encode_header(len(body), properties))
 
 
 class Declaration:

@@ -120,7 +120,7 @@ class Receiver091(ReceiverCore):
         if self.error is None and channel is not None and not self.ready:
             channel.write(spec.BASIC_GET, {"queue": self.terms.queue})
             call = channel.expect(Call("basic.get", (spec.BASIC_GET_OK, spec.BASIC_GET_EMPTY)))
-            yield from self.engine.waiting(call)
+            yield from self._asking(call)
         return self.take_now()
 
     def delivered(self, tag: i64, body: bytes, head: bytes, envelope: bytes) -> None:

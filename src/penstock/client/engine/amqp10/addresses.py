@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from typing import Final
-from urllib.parse import quote
 
-from penstock.wire.amqp10.node_addresses import queue_address
+from penstock.wire.amqp10.node_addresses import queue_address, quoted
 
 RABBITMQ: Final = "RabbitMQ"
 _QUEUE_3: Final = "/amq/queue/"
@@ -22,7 +21,7 @@ def address_of(queue: str, server: dict[str, object]) -> str:
         return queue_address(queue)
     if product != RABBITMQ or queue.startswith("/"):
         return queue
-    return _QUEUE_3 + quote(queue, safe="") if is_rabbitmq_3(server) else queue_address(queue)
+    return _QUEUE_3 + quoted(queue) if is_rabbitmq_3(server) else queue_address(queue)
 
 
 def is_rabbitmq_3(server: dict[str, object]) -> bool:

@@ -364,6 +364,11 @@ class Engine10(Engine):
             self.control = Control(self)
         self.control.add(Request(number, operation, "", None, kind, body))
 
+    @override
+    def is_sent(self, call: Call) -> bool:
+        control = self.control
+        return control is None or all(request.number != call.number for request in control.waiting)
+
 
 def _error_of(performative: Composite) -> tuple[str, str]:
     """Return the condition and the description of the error in a performative; empty without one."""

@@ -9,6 +9,7 @@ from mypy_extensions import i64
 from penstock.client.engine.amqp10.addresses import address_of
 from penstock.client.engine.amqp10.corrections import corrected
 from penstock.client.engine.amqp10.session import Link, Session
+from penstock.client.engine.failures import ConnectionLost
 from penstock.client.engine.messages import MODIFIED, REJECTED, Delivery
 from penstock.client.engine.receiver import ReceiverCore
 from penstock.client.engine.terms import ReceiverTerms
@@ -97,10 +98,10 @@ class Receiver10(ReceiverCore):
         """Frames of a delivery that is coming."""
         self.partial_id: i64 = ABSENT
         self.first_accepted: i64 = 0
-        self.stopping: Call | None = None
-        """Request that no more messages come, without an answer yet."""
-        self.count: Call | None = None
-        """Question how many messages wait, without an answer yet."""
+        self.stopping: list[Call] = []
+        """Calls that wait until no more messages come."""
+        self.count_calls: list[Call] = []
+        """Calls that wait for the number of messages in the queue."""
 
     def attach(self) -> None:
         """Attach the link."""
@@ -163,19 +164,19 @@ class Receiver10(ReceiverCore):
 
     @override
     def pull(self) -> None:
-        if self.credit == 0 and self.stopping is None:
+        if self.credit == 0 and not self.stopping:
             self._top_up()
 
     @override
     def stop(self) -> Call:
-        if self.stopping is not None:
-            return self.stopping
         call = Call("the drain of a link")
         link = self.link
-        if link is None or self.credit == 0:
+        if link is None or (self.credit == 0 and not self.stopping):
             call.done = True
             return call
-        self.stopping = call
+        self.stopping.append(call)
+        if len(self.stopping) > 1:
+            return call
         self.is_empty = not self.parts
         link.session.write_flow(link, self.received, self.credit, ABSENT, True)
         return call
@@ -186,28 +187,31 @@ class Receiver10(ReceiverCore):
         if self.error is None and link is not None and self.credit == 0 and not self.ready:
             self.credit = 1
             link.session.write_flow(link, self.received, 1, ABSENT, False)
-            yield from self.engine.waiting(self.stop())
+            yield from self._asking(self.stop())
         return self.take_now()
 
     @override
     def ask_available(self) -> Call:
-        link = self.link
-        if self.count is None or self.count.done:
-            self.count = Call("a flow")
-            if link is not None and self.is_attached:
-                link.session.write_flow(link, self.received, self.credit, ABSENT, False, True)
-        return self.count
+        link, call = self.link, Call("a flow")
+        if link is None or not self.is_attached:
+            call.done = True
+            call.error = ConnectionLost(None, self.engine.lost_reason)
+            return call
+        link.session.write_flow(link, self.received, self.credit, ABSENT, False, True)
+        self.count_calls.append(call)
+        return call
 
     def on_flow(self, flow: Flow) -> None:
         """Take the answer to a drain: the credit is used up; and the number of messages that wait."""
         link, count = self.link, flow.delivery_count
-        if self.count is not None and not self.count.done:
+        calls, self.count_calls = self.count_calls, []
+        for call in calls:
             # It is an estimate, and brokers that do not tell say 0 (section 2.7.4).
-            self.count.value = {"message_count": int(flow.available) if flow.available > 0 else None}
-            self.wakes.finish(self.count)
+            call.value = {"message_count": int(flow.available) if flow.available > 0 else None}
+            self.wakes.finish(call)
         if flow.echo and link is not None:
-            link.session.write_flow(link, self.received, self.credit, ABSENT, self.stopping is not None)
-        if self.stopping is None:
+            link.session.write_flow(link, self.received, self.credit, ABSENT, bool(self.stopping))
+        if not self.stopping:
             return
         if count == (self.received + self.credit) & 0xFFFFFFFF:
             self.received = count
@@ -215,8 +219,8 @@ class Receiver10(ReceiverCore):
             self._stopped()
 
     def _stopped(self) -> None:
-        call, self.stopping = self.stopping, None
-        if call is not None:
+        calls, self.stopping = self.stopping, []
+        for call in calls:
             self.wakes.finish(call)
         if self.pulls and self.line and self.is_attached and not self.is_draining:
             self.pull()
@@ -258,7 +262,7 @@ class Receiver10(ReceiverCore):
                 self.arrived(found)
             else:
                 self._arrived(number, data[start:end], is_settled)
-        if self.stopping is not None:
+        if self.stopping:
             if self.credit == 0:
                 self._stopped()
         elif self.pulls and self.line and not self.is_draining:
@@ -338,6 +342,7 @@ class Receiver10(ReceiverCore):
     def lose(self) -> None:
         self.link = None
         self._stopped()
+        self.count_calls = []
         self.parts = []
         self.partial_id = ABSENT
         super().lose()

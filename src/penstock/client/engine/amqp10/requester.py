@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.client.engine.amqp10.requests import Request, RequestPair
+from penstock.client.engine.amqp10.session import reason_of
 from penstock.client.engine.messages import Message
 from penstock.client.engine.requester import Requester
 from penstock.client.errors import ClientError
@@ -12,6 +13,7 @@ from penstock.content.properties import Properties
 from penstock.markers import override
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite
+from penstock.wire.amqp10.disposition import Disposition
 from penstock.wire.amqp10.neutral_message import data_section, encode_head
 from penstock.wire.amqp10.neutral_properties import properties_of
 from penstock.wire.amqp10.node_addresses import exchange_address, queue_address
@@ -34,9 +36,9 @@ class Requester10(Requester):
         self.pair = CallPair(self.connection, self)
 
     @override
-    def write(self, message: Message, number: str) -> None:
+    def write(self, message: Message, number: str, reply_to: str) -> None:
         assert self.pair is not None
-        self.pair.add(CallRequest(number, message))
+        self.pair.add(CallRequest(number, message, self, reply_to))
 
     @override
     def drop(self, number: str) -> str:
@@ -63,7 +65,7 @@ class CallPair(RequestPair):
         key = requester.key
         target = exchange_address(requester.exchange, key) if requester.exchange else queue_address(key)
         source = composite(spec.SOURCE, dynamic=True, capabilities=["temporary-queue"])
-        super().__init__(engine, f"calls-{engine.links_made}", target, source, False)
+        super().__init__(engine, f"calls-{engine.links_made}", target, source, False, is_settled=False)
         self.requester = requester
 
     @override
@@ -83,13 +85,21 @@ class CallPair(RequestPair):
 class CallRequest(Request):
     """Message that is encoded when the address of its answer is known."""
 
-    def __init__(self, number: str, message: Message) -> None:
-        super().__init__(number, "", "", None, "", b"")
-        self.message = message
+    def __init__(self, number: str, message: Message, requester: Requester10, reply_to: str) -> None:
+        super().__init__(number, "", "", None, "", message.body)
+        self.requester = requester
+        self.properties = Properties(**message.properties.as_dict())  # type: ignore[arg-type]  # They come from there.
+        self.properties.correlation_id = number
+        self.properties.reply_to = reply_to or None
+        encode_head(self.properties)  # What cannot be encoded is the caller's error, now and not when credit comes.
+
+    @override
+    def settled(self, disposition: Disposition) -> None:
+        if disposition.state_code != spec.ACCEPTED:
+            self.requester.refused(self.number, reason_of(disposition.state_code, disposition.state))
 
     @override
     def content(self, pair: RequestPair) -> bytes:
-        properties = Properties(**self.message.properties.as_dict())  # type: ignore[arg-type]  # They come from there.
-        properties.correlation_id = self.number
-        properties.reply_to = pair.reply_to
-        return encode_head(properties) + data_section(self.message.body)
+        if self.properties.reply_to is None:
+            self.properties.reply_to = pair.reply_to
+        return encode_head(self.properties) + data_section(self.octets)

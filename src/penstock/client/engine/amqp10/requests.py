@@ -7,11 +7,10 @@ Declarations are HTTP over AMQP at `/management`, as in RabbitMQ 4. Control oper
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
 
 from mypy_extensions import i64
 
-from penstock.client.engine.amqp10.session import Link, Session
+from penstock.client.engine.amqp10.session import Asked, Link, Session
 from penstock.client.engine.connection import CONTROL_EXCHANGE, REPLY_QUEUE, UPDATE_SECRET
 from penstock.client.engine.waits import Call
 from penstock.client.errors import ChannelClosed, ClientError, LinkClosed
@@ -24,7 +23,7 @@ from penstock.wire.amqp10.flow import Flow
 from penstock.wire.amqp10.neutral_message import data_section, encode_head
 from penstock.wire.amqp10.neutral_properties import properties_of
 from penstock.wire.amqp10.neutral_values import to_amqp10, to_neutral
-from penstock.wire.amqp10.node_addresses import exchange_address
+from penstock.wire.amqp10.node_addresses import exchange_address, quoted
 from penstock.wire.amqp10.sections import Sections, joined_data
 from penstock.wire.amqp10.serial import serial_distance
 from penstock.wire.amqp10.transfer import TRANSFER_OVERHEAD, Transfer, write_continuation, write_delivery
@@ -106,13 +105,17 @@ class RequestLink(Link):
 class RequestPair:
     """Two links, and the requests that wait for them."""
 
-    def __init__(self, engine: Engine10, name: str, target: str, source: Composite, properties: bool) -> None:
+    def __init__(
+        self, engine: Engine10, name: str, target: str, source: Composite, properties: bool, is_settled: bool = True
+    ) -> None:
         self.engine = engine
         session = engine.session()
         self.reply_to: str = ""
         self.waiting: list[Request] = []
         self.content: bytes = b""
         """Request that is being sent, of which frames are left."""
+        self.is_settled: bool = is_settled
+        """True if requests are sent settled: their answers say all. Else an outcome tells which reached no queue."""
         self.at: i64 = 0
         """Octets of it that are sent."""
         self.is_over: bool = False
@@ -120,7 +123,7 @@ class RequestPair:
         self.answers = AnswerLink(session, name, self)
         self.requests = RequestLink(session, name, self)
         self.requests.attach(
-            snd_settle_mode=1,
+            snd_settle_mode=1 if is_settled else 0,
             source=composite(spec.SOURCE, address=MANAGEMENT if properties else engine.terms.container),
             target=composite(spec.TARGET, address=target),
             properties=_symbols(paired),
@@ -144,9 +147,12 @@ class RequestPair:
             if not self.content:
                 if not self.waiting or link.credit <= 0:
                     return
-                self.content = self.waiting.pop(0).content(self)
+                request = self.waiting.pop(0)
+                self.content = request.content(self)
                 self.at = 0
                 link.credit -= 1
+                if not self.is_settled:
+                    link.session.requests[int(link.session.next_id)] = request
             self._send_frame(link)
 
     def _send_frame(self, link: RequestLink) -> None:
@@ -158,7 +164,7 @@ class RequestPair:
             link.sent += 1
             number = session.next_id & 0xFFFFFFFF
             session.next_id += 1
-            write_delivery(out, session.channel, link.handle, number, link.sent, True, more, size)
+            write_delivery(out, session.channel, link.handle, number, link.sent, self.is_settled, more, size)
         else:
             write_continuation(out, session.channel, link.handle, more, size)
         out.write(self.content[self.at : self.at + size] if more or self.at > 0 else self.content)
@@ -182,7 +188,7 @@ class RequestPair:
         self.answers.detach()
 
 
-class Request:
+class Request(Asked):
     """Request that is encoded when the address of its answer is known."""
 
     def __init__(self, number: str, name: str, path: str, body: object, kind: str, octets: bytes) -> None:
@@ -289,17 +295,17 @@ def request_of(name: str, arguments: dict[str, Any]) -> tuple[str, str, object]:
     if name == UPDATE_SECRET:
         return "PUT", "/auth/tokens", str(arguments["new_secret"]).encode()
     if name.startswith("queue.") and "bind" not in name:
-        path = f"/queues/{_part(arguments['queue'])}"
+        path = f"/queues/{quoted(arguments['queue'])}"
         if name == "queue.declare":
             if arguments.get("passive"):
                 return "GET", path, None
             return "PUT", path, _fields(arguments, ("durable", "exclusive", "auto_delete", "arguments"))
         return "DELETE", path + ("/messages" if name == "queue.purge" else ""), None
     if name == "exchange.declare":
-        path = f"/exchanges/{_part(arguments['exchange'])}"
+        path = f"/exchanges/{quoted(arguments['exchange'])}"
         return "PUT", path, _fields(arguments, ("type", "durable", "auto_delete", "internal", "arguments"))
     if name == "exchange.delete":
-        return "DELETE", f"/exchanges/{_part(arguments['exchange'])}", None
+        return "DELETE", f"/exchanges/{quoted(arguments['exchange'])}", None
     return _request_of_binding(name, arguments)
 
 
@@ -319,7 +325,7 @@ def _request_of_binding(name: str, arguments: dict[str, Any]) -> tuple[str, str,
         kind = "destination_queue" if of_queue else "destination_exchange"
         body = {"source": source, "binding_key": key, kind: target, "arguments": arguments["arguments"]}
         return "POST", "/bindings", _fields(body, tuple(body))
-    named = (f"src={_part(source)}", f"{'dstq' if of_queue else 'dste'}={_part(target)}", f"key={_part(key)}")
+    named = (f"src={quoted(source)}", f"{'dstq' if of_queue else 'dste'}={quoted(target)}", f"key={quoted(key)}")
     if name == FIND_BINDINGS:
         return "GET", f"/bindings?{'&'.join(named)}", None
     return "DELETE", f"/bindings/{';'.join(named)};args=", None
@@ -335,10 +341,6 @@ def _fields(arguments: dict[str, Any], names: tuple[str, ...]) -> dict[object, o
         elif value is not None:
             found[name] = value
     return found
-
-
-def _part(name: str) -> str:
-    return quote(name, safe="", errors="replace")
 
 
 def _symbols(entries: dict[object, object]) -> dict[object, object]:

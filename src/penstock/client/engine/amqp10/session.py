@@ -20,8 +20,6 @@ from penstock.wire.amqp10.transfer import Transfer
 
 if TYPE_CHECKING:
     from penstock.client.engine.amqp10.connection import Engine10
-    from penstock.client.engine.amqp10.transaction import Transaction10
-    from penstock.client.engine.waits import Call
 
 INCOMING_WINDOW: Final = 1 << 30
 """Transfer frames that the broker may send: link credit bounds them."""
@@ -68,6 +66,14 @@ class Link:
         """Take the broker's detach."""
 
 
+class Asked:
+    """Delivery that is no publisher's message: a request, whose outcome comes to it."""
+
+    def settled(self, disposition: Disposition) -> None:
+        """Take the outcome of the delivery."""
+        raise NotImplementedError
+
+
 class SentRun:
     """Consecutive delivery-ids of one publisher."""
 
@@ -99,8 +105,8 @@ class Session:
         """Transfer frames that the broker takes."""
         self.next_incoming: i64 = 0
         self.runs: list[SentRun] = []
-        self.requests: dict[int, tuple[Call, Transaction10]] = {}
-        """Requests to a coordinator that have no answer, by delivery-id."""
+        self.requests: dict[int, Asked] = {}
+        """Requests that were not sent settled and have no outcome, by delivery-id."""
 
     def add(self, link: Link) -> int:
         """Take a link in; return its handle."""
@@ -178,7 +184,8 @@ class Session:
         if code == ABSENT and not disposition.settled:
             return
         if self.requests:
-            self._answer(first, last, disposition)
+            for number in [each for each in self.requests if first <= each <= last]:
+                self.requests.pop(number).settled(disposition)
         inner = state.inner("outcome") if code == spec.TRANSACTIONAL_STATE and isinstance(state, Composite) else None
         if inner is not None:
             if inner.code == spec.ACCEPTED:
@@ -198,12 +205,6 @@ class Session:
             self.put(
                 spec.DISPOSITION, role=False, first=disposition.first, last=disposition.last, settled=True
             )  # The broker waits for it.
-
-    def _answer(self, first: i64, last: i64, disposition: Disposition) -> None:
-        """Answer the requests to a coordinator that are among these deliveries."""
-        for number in [each for each in self.requests if first <= each <= last]:
-            call, transaction = self.requests.pop(number)
-            transaction.answered_by(call, disposition)
 
     def on_flow(self, flow: Flow) -> None:
         """Take the broker's windows."""

@@ -8,7 +8,7 @@ from mypy_extensions import i64
 
 from penstock.client.engine.amqp10.publisher import Publisher10
 from penstock.client.engine.amqp10.receiver import Receiver10
-from penstock.client.engine.amqp10.session import Link, Session, reason_of
+from penstock.client.engine.amqp10.session import Asked, Link, Session, reason_of
 from penstock.client.engine.failures import CommitRefused, TransactionAborted
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receiver import ReceiverCore
@@ -38,6 +38,19 @@ _VALUE: Final = b"\x00\x53\x77"
 """Descriptor of an amqp-value section."""
 
 
+class Question(Asked):
+    """Declaration or discharge; `call` gets its outcome."""
+
+    def __init__(self, transaction: Transaction10, body: bytes, call: Call) -> None:
+        self.transaction = transaction
+        self.body = body
+        self.call = call
+
+    @override
+    def settled(self, disposition: Disposition) -> None:
+        self.transaction.answered_by(self.call, disposition)
+
+
 class CoordinatorLink(Link):
     """Link on which transactions are declared and discharged."""
 
@@ -46,11 +59,14 @@ class CoordinatorLink(Link):
         self.transaction = transaction
         self.sent: i64 = 0
         self.credit: i64 = 0
-        self.waiting: list[tuple[bytes, Call]] = []
+        self.waiting: list[Question] = []
+        self.open: Call | None = None
+        """Request without an answer: a transaction has one at a time."""
 
     def request(self, body: bytes, call: Call) -> Call:
-        """Send a request as soon as there is credit; `call` gets the state of its delivery as a value."""
-        self.waiting.append((body, call))
+        """Send a request as soon as there is credit; `call` ends with the state of its delivery."""
+        self.open = call
+        self.waiting.append(Question(self.transaction, body, call))
         self.send()
         return call
 
@@ -58,15 +74,15 @@ class CoordinatorLink(Link):
         """Send the requests for which there is credit."""
         session = self.session
         while self.waiting and self.credit > 0 and session.window > 0:
-            body, call = self.waiting.pop(0)
+            question = self.waiting.pop(0)
             number = session.next_id
             session.next_id += 1
-            session.requests[int(number)] = (call, self.transaction)
+            session.requests[int(number)] = question
             tag = int(self.sent).to_bytes(8, "big")
             head = encode(
                 spec.TRANSFER, handle=self.handle, delivery_id=int(number) & 0xFFFFFFFF, delivery_tag=tag, settled=False
             )
-            session.engine.out.write(frame(int(session.channel), head + _VALUE + body))
+            session.engine.out.write(frame(int(session.channel), head + _VALUE + question.body))
             session.window -= 1
             session.next_transfer += 1
             self.sent += 1
@@ -82,6 +98,8 @@ class CoordinatorLink(Link):
 
     @override
     def on_detach(self, code: str, text: str) -> None:
+        if self.open is not None:
+            self.session.engine.finish(self.open, TransactionAborted(text))
         self.transaction.fail(text)
 
 
