@@ -21,21 +21,23 @@ from typing_extensions import override
 from penstock.access.user import User
 from penstock.back_end_settings import BackEndSettings, read_back_end
 from penstock.core.gates.metadata_memory import ARGUMENTS_BYTES, TABLE_OCTETS_MAX
-from penstock.core.queue.queue_settings import (
-    DEFAULT_CAPACITY_BYTES,
-    DEFAULT_HOLD_DEADLINE_S,
-    DEFAULT_RESUME_PERCENT,
-    DEFAULT_STOP_PERCENT,
-)
 from penstock.errors import BrokerError, ConfigError
 from penstock.file_users import has_clear_passwords, read_users
 from penstock.log_ids import LEVEL_NAMES
 from penstock.protocols.common.connection_limits import SASL_MECHANISMS
-from penstock.setting_names import ALIASES, SCOPES, SettingValue, read_pattern, read_settings
-from penstock.setting_names.foreign_names import FOREIGN
-from penstock.setting_names.near import nearest
-from penstock.setting_names.setting_names import SCOPED_ALIASES
-from penstock.setting_names.units import BYTES, TIMES, amount
+from penstock.settings.foreign import FOREIGN
+from penstock.settings.read import read_pattern, read_settings
+from penstock.settings.table import (
+    ALIASES,
+    CAPACITY_BYTES,
+    HOLD_DEADLINE_S,
+    RESUME_PERCENT,
+    SCOPED_ALIASES,
+    SCOPES,
+    STOP_PERCENT,
+)
+from penstock.settings.value import SettingValue
+from penstock.texts import BYTES, TIMES, amount, nearest
 from penstock.tls_settings import TlsSettings, read_tls
 from penstock.token_settings import TokenSettings, read_tokens
 
@@ -185,13 +187,13 @@ class Settings:
     """Tokens of OAuth 2 that are accepted as passwords; None: none is."""
     back_end: BackEndSettings | None = None
     """HTTP back end that is asked for users; None: there is none."""
-    capacity_bytes: int = DEFAULT_CAPACITY_BYTES
+    capacity_bytes: int = CAPACITY_BYTES
     """Default capacity of a queue: bytes of charges."""
-    stop_percent: float = DEFAULT_STOP_PERCENT
+    stop_percent: float = STOP_PERCENT
     """Default stop threshold of a queue, in percent of its capacity."""
-    resume_percent: float = DEFAULT_RESUME_PERCENT
+    resume_percent: float = RESUME_PERCENT
     """Default resume threshold of a queue, in percent of its capacity."""
-    hold_deadline_s: float = DEFAULT_HOLD_DEADLINE_S
+    hold_deadline_s: float = HOLD_DEADLINE_S
     """Seconds that a publish may be held; 0 is for ever."""
     hold_bytes: int = 1024 * 1024
     """Bytes that a connection may have held before its reading is paused."""

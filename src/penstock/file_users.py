@@ -19,7 +19,7 @@ from penstock.access.permission import Permission, TopicPermission
 from penstock.access.tags import ADMINISTRATOR, TAGS
 from penstock.access.user import FILE, USER_LIMITS, User
 from penstock.errors import BrokerError, ConfigError
-from penstock.setting_names.near import nearest
+from penstock.texts import nearest
 
 SECRETS: Final = ("password", "password_file", "password_env", "password_hash")
 """Keys that say what a user's password is; a user has one of them."""

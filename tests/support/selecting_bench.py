@@ -14,7 +14,7 @@ from penstock.core.consume.selector_scan import SelectorScan
 from penstock.core.consume.session import Session
 from penstock.core.message import Envelope, Message
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_settings import Defaults
+from penstock.core.settings.limits import Defaults
 from penstock.flow.credit import LinkCredit
 from tests.support.toy_format import ToyFormat
 

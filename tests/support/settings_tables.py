@@ -15,10 +15,8 @@ from pathlib import Path
 from penstock import config
 from penstock.cli.serve import serve
 from penstock.config import AT_START, RANGES, Settings, variable_of
-from penstock.management.effective_settings import queue_settings
-from penstock.management.settings_in_effect import settings_in_effect
-from penstock.setting_names.meanings import KINDS, MEANINGS
-from penstock.setting_names.setting_names import ALIASES, SCOPED_ALIASES, SCOPES
+from penstock.management.effective_settings import queue_settings, scope_settings
+from penstock.settings.table import ALL_ALIASES, SCOPES, SETTINGS
 from tests.support.driven_connection import Dialogue, make_driver
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
@@ -105,7 +103,7 @@ def defaults() -> dict[str, object]:
     broker = driver.broker
     found: dict[str, object] = {}
     others = [scope for scope in SCOPES if scope != "queue"]
-    of_scopes = [settings_in_effect(broker, scope, "/" if scope == "vhost" else "") for scope in others]
+    of_scopes = [scope_settings(broker, scope, "/" if scope == "vhost" else "") for scope in others]
     for row in (*queue_settings(broker, broker.vhosts["/"].queues["q"]), *(row for rows in of_scopes for row in rows)):
         name, rule = str(row["setting"]), str(row["from"])
         value = "none" if row["value"] is None else json.dumps(row["value"]).strip('"').removesuffix(".0")
@@ -121,18 +119,17 @@ def pattern_table() -> str:
     """Return the table of the settings by pattern."""
     known = defaults()
     lines = ["| setting | scopes | values | default | other names | meaning |", "|---|---|---|---|---|---|"]
-    for name in MEANINGS:
-        scopes = [scope for scope, settings in SCOPES.items() if name in settings]
-        kind = next(SCOPES[scope][name] for scope in scopes)
-        others = [alias for alias, ours in ALIASES.items() if ours == name and alias != f"x-{name}"]
-        others += [alias for names in SCOPED_ALIASES.values() for alias, ours in names.items() if ours == name]
+    for setting in SETTINGS:
+        name = setting.name
+        scopes = [scope for scope in setting.scopes.split() if scope in SCOPES]
+        others = [alias.name for alias in ALL_ALIASES if alias.ours == name]
         cells = (
             f"`{name}`",
             ", ".join(scopes),
-            KINDS[kind],
+            setting.kind.values,
             str(known.get(name, "none")),
-            ", ".join(f"`{each}`" for each in dict.fromkeys(others)),
-            linked(name, MEANINGS[name]),
+            ", ".join(f"`{each}`" for each in others),
+            linked(name, setting.meaning),
         )
         lines.append("| " + " | ".join(cells).replace("|  |", "| |") + " |")
     return "\n".join(lines) + "\n"

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from penstock.errors import ConfigError
-from penstock.setting_names.near import nearest
+from penstock.texts import nearest
 
 FILE_VARIABLE: Final = "PENSTOCK_PROFILES"
 """Environment variable with the path of the file."""

@@ -61,10 +61,9 @@ from penstock.core.queue.length_limit import limit
 from penstock.core.queue.losses import UnreportedLosses
 from penstock.core.queue.paging_setup import apply_queue_settings
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_settings import Defaults
 from penstock.core.routing.route import Route
 from penstock.core.settings.hold_deadlines import renew, waiting_at
-from penstock.core.settings.limits import Limits
+from penstock.core.settings.limits import Defaults, Limits
 from penstock.core.settings.table import SettingsTable
 from penstock.core.teardown import ConsumersTeardown, SessionTeardown, Teardowns
 from penstock.core.vhost import VirtualHost
@@ -74,7 +73,7 @@ from penstock.flow.turns import Turns
 from penstock.flow.work import Steps
 
 if TYPE_CHECKING:
-    from penstock.core.settings.settings_change import SettingsChange
+    from penstock.core.settings.table import SettingsChange
 
 CONSUME_WORK: Final = 15
 """Units of work of a new consumer, besides those of any method."""

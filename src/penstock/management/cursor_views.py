@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.core.queue.cursor import Cursor, Position
 from penstock.core.queue.cursor_lag import Lag, holds_back, lag_of
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_settings import LagLimit
+from penstock.core.queue.queue_settings import Settings
 from penstock.flow.level import UNLIMITED
 from penstock.flow.timers import NEVER
 
@@ -89,7 +89,7 @@ def position_view(position: Position, node: Node) -> Shape:
         "lag": None
         if lag is None
         else {"messages": int(lag.messages), "bytes": int(lag.bytes), "oldest_s": lag.oldest_s(broker.now)},
-        "max_lag": max_lag_view(position.queue.settings.lag_limit, lag, broker.now),
+        "max_lag": max_lag_view(position.queue.settings, lag, broker.now),
         "holds_back": holds_back(position),
         "gate_open": position.queue.gate.open,
         "closed_s": stats.closed_s + (0.0 if stats.since is None else broker.now - stats.since),
@@ -97,18 +97,17 @@ def position_view(position: Position, node: Node) -> Shape:
     }
 
 
-def max_lag_view(limit: LagLimit | None, lag: Lag | None, now: float) -> Shape | None:
+def max_lag_view(limit: Settings, lag: Lag | None, now: float) -> Shape | None:
     """Return the limit of lag of a queue (null is no limit), and whether a cursor is beyond it; None without one."""
-    if limit is None:
+    if not limit.limits_lag:
         return None
-    beyond = lag is not None and (
-        lag.messages > limit.messages or lag.bytes > limit.bytes or (lag.oldest_s(now) or 0.0) > limit.age_s
-    )
+    messages, size, age_s = limit.cursor_max_lag_messages, limit.cursor_max_lag_bytes, limit.cursor_max_lag_age_s
+    beyond = lag is not None and (lag.messages > messages or lag.bytes > size or (lag.oldest_s(now) or 0.0) > age_s)
     return {
-        "messages": None if limit.messages == UNLIMITED else int(limit.messages),
-        "bytes": None if limit.bytes == UNLIMITED else int(limit.bytes),
-        "age_s": None if limit.age_s == NEVER else limit.age_s,
-        "policy": "detach" if limit.detaches else "tell",
+        "messages": None if messages == UNLIMITED else int(messages),
+        "bytes": None if size == UNLIMITED else int(size),
+        "age_s": None if age_s == NEVER else age_s,
+        "policy": limit.cursor_max_lag_policy,
         "beyond": beyond,
     }
 

@@ -11,7 +11,7 @@ from penstock.core.routing.binding import Binding
 from penstock.core.routing.exchange import Exchange
 from penstock.core.routing.route_lookup import CONTROL_EXCHANGE
 from penstock.core.settings.parameters import Parameter
-from penstock.core.settings.policy import Policy
+from penstock.core.settings.policies import OVERFLOWS, Policy
 from penstock.core.settings.table import SettingsEntry as Said
 from penstock.core.vhost import VirtualHost
 from penstock.errors import PreconditionFailed
@@ -27,8 +27,7 @@ from penstock.management.definitions_access import (
 from penstock.management.listing import ITEM_WORK, QUEUES_AT_ONCE, binding_groups
 from penstock.management.paged_list import PAGE_MOST, Groups, Item
 from penstock.management.rabbitmq_json import API_VERSION, Shape, plain
-from penstock.setting_names import SettingValue
-from penstock.setting_names.policy_keys import OVERFLOWS
+from penstock.settings.value import SettingValue
 
 if TYPE_CHECKING:
     from penstock.management.node import Node

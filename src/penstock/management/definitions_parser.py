@@ -14,7 +14,7 @@ from mypy_extensions import i64
 from penstock.errors import PreconditionFailed
 from penstock.management.json_position import line_of
 from penstock.management.json_reader import VALUE_OCTETS, JsonError, JsonReader
-from penstock.setting_names.near import joined, nearest
+from penstock.texts import joined, nearest
 
 BYTES_MOST: Final = 4 * 1024 * 1024
 ENTRIES_MOST: Final = 20_000

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from penstock.core.queue.queue_settings import Settings, resolve
-from penstock.core.settings.policy import CLASSIC, QUORUM
+from penstock.core.settings.policies import CLASSIC, QUORUM
 from penstock.core.settings.table import SettingsTable
 from penstock.errors import BrokerError
-from penstock.setting_names import Features, SettingValue, read_arguments, read_features
-from penstock.setting_names.features import PLAIN
-from penstock.setting_names.near import joined
+from penstock.settings.features import PLAIN, Features, read_features
+from penstock.settings.read import read_arguments
+from penstock.settings.value import SettingValue
+from penstock.texts import joined
 
 
 def settings_of(table: SettingsTable, vhost: str, queue: str, arguments: dict[str, object]) -> tuple[Settings, str]:

@@ -6,16 +6,17 @@ from penstock.core.broker import Broker
 from penstock.core.journal.journal import numbers_end
 from penstock.core.queue.cursor import Cursor, Position
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_settings import Defaults, resolve
+from penstock.core.queue.queue_settings import resolve
 from penstock.core.queue.storage import QueueStorage
 from penstock.core.routing.durability import number_of
 from penstock.core.routing.exchange import Exchange, alternate_of, make_exchange
+from penstock.core.settings.limits import Defaults
 from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, StoreError
 from penstock.persistence.metadata_codec import Fields
 from penstock.persistence.restore_settings import features_of, settings_of
-from penstock.setting_names import Features
-from penstock.setting_names.near import joined
+from penstock.settings.features import Features
+from penstock.texts import joined
 
 
 class VhostRestorer:

@@ -32,8 +32,8 @@ from penstock.config import (
     load,
 )
 from penstock.core.broker import Broker as Core
-from penstock.core.queue.queue_settings import Defaults
 from penstock.core.settings.changes import replace_file, replace_file_steps
+from penstock.core.settings.limits import Defaults
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError, ConfigError, StartError, StoreError
 from penstock.file_users import is_open_to_others
@@ -77,7 +77,7 @@ from penstock.server.tls.served import ServedCertificates, served_tls
 from penstock.server.tls.tls_server import TlsServer
 from penstock.server.traces import check_endpoint, collector_at
 from penstock.server.transport import Transport
-from penstock.setting_names import BROKER
+from penstock.settings.value import BROKER
 from penstock.store.directory import DataDirectory
 from penstock.version import VERSION
 

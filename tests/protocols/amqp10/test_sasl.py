@@ -11,7 +11,7 @@ from scramp import ScramClient, ScramException, ScramMechanism
 
 from penstock.access.scram import ScramKeys
 from penstock.core.broker import Broker
-from penstock.core.queue.queue_settings import Defaults
+from penstock.core.settings.limits import Defaults
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import CommandInvalid
 from penstock.protocols.amqp10.sasl import RESPONSE_MAX, SCRAM_MAX, SCRAM_WORK, SaslExchange, SaslState, SaslStep

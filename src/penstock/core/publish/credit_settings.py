@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from mypy_extensions import i64
 
 from penstock.core.publish.credit_window import CreditWindow
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_settings import (
-    CREDIT_IDLE_S,
-    CREDIT_WINDOW_BYTES,
-    CREDIT_WINDOW_MESSAGES,
-    credit_bytes,
-    credit_idle_s,
-    credit_messages,
-)
+from penstock.core.queue.queue_settings import stored
 from penstock.core.settings.table import SettingsTable
-from penstock.setting_names import BROKER, SettingValue
+from penstock.settings.table import BY_NAME, CREDITS
+from penstock.settings.value import BROKER, SettingValue
 
 
 class CreditSettings:
@@ -27,18 +23,17 @@ class CreditSettings:
 
     def __init__(self, table: SettingsTable, queues: list[Queue], words: dict[str, SettingValue]) -> None:
         common = table.resolve(BROKER, "")
-        messages = credit_messages(common, CREDIT_WINDOW_MESSAGES)
-        size = credit_bytes(common, CREDIT_WINDOW_BYTES)
-        idle_s = credit_idle_s(common, CREDIT_IDLE_S)
-        if queues:
-            settings = [queue.settings for queue in queues]
-            messages = min([each.credit_window_messages for each in settings])
-            size = min([each.credit_window_bytes for each in settings])
-            idle_s = min([each.credit_idle_s for each in settings])
-        self.messages: i64 = credit_messages(words, messages)
-        self.bytes: i64 = credit_bytes(words, size)
+        outer: dict[str, Any] = {}
+        for name in CREDITS:
+            setting = BY_NAME[name]
+            outer[name] = stored(setting, common, setting.default)
+            if queues:
+                outer[name] = min([getattr(queue.settings, setting.field) for queue in queues])
+        own = {name: stored(BY_NAME[name], words, outer[name]) for name in CREDITS}
+        self.messages: i64 = own["credit-window-messages"]
+        self.bytes: i64 = own["credit-window-bytes"]
         """Most credit, the smaller of both; UNLIMITED for no limit."""
-        self.idle_s: float = min(credit_idle_s(words, idle_s), idle_s)
+        self.idle_s: float = min(own["credit-idle"], outer["credit-idle"])
         """Seconds after which credit is taken back if others wait; infinity for never. A link only shortens it."""
 
     def window(self, message_octets: i64 = 0) -> CreditWindow:

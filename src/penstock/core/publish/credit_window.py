@@ -17,8 +17,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.core.queue.queue_settings import CREDIT_WINDOW_BYTES, CREDIT_WINDOW_MESSAGES
 from penstock.flow.level import OVERHEAD, UNLIMITED
+from penstock.settings.table import CREDIT_WINDOW_BYTES, CREDIT_WINDOW_MESSAGES
 
 FIRST_GRANT: Final = 64
 """Most messages of the first grant."""

@@ -14,7 +14,8 @@ from penstock.protocols.amqp091 import direct_reply_to
 from penstock.protocols.amqp091 import method_arguments as arg
 from penstock.protocols.amqp091.channel import Channel
 from penstock.protocols.amqp091.methods_topology import readable_queue
-from penstock.setting_names import read_consume_arguments, read_priority
+from penstock.settings.features import read_priority
+from penstock.settings.read import read_consume_arguments
 from penstock.wire.amqp091 import spec
 
 

@@ -20,7 +20,8 @@ from penstock.protocols.amqp10.link import SETTLED, Link
 from penstock.protocols.amqp10.receiver_limit import ReceiverLimit, limit_of
 from penstock.protocols.amqp10.resumption import Resumption
 from penstock.protocols.amqp10.suspended_links import Expiry, SuspendedReceiver
-from penstock.setting_names import read_consume_arguments, read_priority
+from penstock.settings.features import read_priority
+from penstock.settings.read import read_consume_arguments
 from penstock.wire.amqp10.composite import Composite
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.flow import Flow

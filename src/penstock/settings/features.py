@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.errors import NotImplementedHere, PreconditionFailed
-from penstock.setting_names.setting_value import shown
+from penstock.settings.value import shown
 
 PRIORITY_MAX: Final = 255
 """Highest priority of a message: an octet (AMQP 0-9-1 section 1.8.1)."""

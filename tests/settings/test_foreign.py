@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.settings.policy import read_policy
+from penstock.core.settings.policies import read_policy
 from penstock.errors import PreconditionFailed
-from penstock.setting_names import ALIASES, SCOPES, read_arguments, read_settings
-from penstock.setting_names.features import FEATURES
-from penstock.setting_names.foreign_names import FOREIGN
-from penstock.setting_names.parse import read_consume_arguments, read_link_properties
-from penstock.setting_names.setting_names import SCOPED_ALIASES, WITHOUT_EFFECT
+from penstock.settings.features import FEATURES
+from penstock.settings.foreign import FOREIGN, WITHOUT_EFFECT
+from penstock.settings.read import read_arguments, read_consume_arguments, read_link_properties, read_settings
+from penstock.settings.table import ALIASES, SCOPED_ALIASES, SCOPES
 
 
 def test_foreign_names_are_not_ours() -> None:

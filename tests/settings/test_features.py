@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import NotImplementedHere, PreconditionFailed
-from penstock.setting_names import (
-    read_features,
-)
+from penstock.settings.features import read_features
 
 
 @pytest.mark.parametrize(

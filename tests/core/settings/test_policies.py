@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.settings.policy import CLASSIC, EXCHANGES, QUORUM, Policy, PolicyPair, read_policy
+from penstock.core.settings.policies import CLASSIC, EXCHANGES, QUORUM, Policy, PolicyPair, read_policy
 from penstock.errors import PreconditionFailed
 
 

@@ -1,12 +1,14 @@
-"""Amounts with units: read whatever their case and spaces, and shown so that they can be read again."""
+"""Amounts with units, near matches of names, and names that clients choose as people see them."""
 
 from __future__ import annotations
+
+import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.setting_names.units import BYTES, TIMES, amount, shown_bytes, shown_time
+from penstock.texts import BYTES, TIMES, amount, nearest, printable, printable_json, shown_bytes, shown_time
 
 
 @pytest.mark.parametrize(
@@ -49,3 +51,38 @@ def test_largest_unit_that_divides_is_shown() -> None:
     assert [shown_time(each) for each in (0, 100, 5000, 90_000, 1_800_000, 86_400_000)] == [
         *("0 ms", "100 ms", "5 s", "90 s", "30 min", "1 d"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("ordres", "orders"), ("order", "orders"), ("orders.us", "orders.eu"), ("zzz", ""), ("", "")]
+)
+def test_nearest_name_is_found(name: str, near: str) -> None:
+    assert nearest(name, ("orders", "bills", "orders.eu")) == near
+
+
+def test_less_similar_names_are_left_out() -> None:
+    assert nearest("ordres", iter(["orders"]), cutoff=0.9) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("orders", "orders"),
+        ("größe 注文", "größe 注文"),
+        ("a\nb", "a\\nb"),
+        ("\x1b[2J", "\\x1b[2J"),
+        ("\u202eabc", "\\u202eabc"),
+        ("\ud800", "\\ud800"),
+    ],
+)
+def test_escapes_replace_what_could_forge_a_line_and_leave_letters(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+def test_escapes_in_json_leave_its_value_and_its_line_feeds() -> None:
+    value = {"name": "a\x7f\x9b\u202e", "n": 1}
+    text = json.dumps(value, ensure_ascii=False, indent=1)
+    escaped = printable_json(text)
+    assert json.loads(escaped) == value
+    assert escaped.count("\n") == text.count("\n")
+    assert all(line.isprintable() for line in escaped.split("\n"))

@@ -1,9 +1,13 @@
-"""Amounts with units, as people write and read them: `4MB`, `64 MiB`, `5s`, `30 min`."""
+"""Texts for people: near matches of misspelt names, escapes, and amounts with units such as `4MB` and `30 min`.
+
+Clients choose names. A line feed in one could forge a line of the log; an escape sequence could rewrite a terminal.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Final
 
@@ -30,6 +34,40 @@ SHOWN_BYTES: Final = tuple(
     if name != "KB"
 )
 SHOWN_TIMES: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
+
+
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return the known name that is nearest to a misspelt one; "" if none has that similarity (difflib), 0 to 1."""
+    import difflib  # A command that ends well has no need of it.
+
+    found = difflib.get_close_matches(name, [*known], n=1, cutoff=cutoff)
+    return found[0] if found else ""
+
+
+def joined(text: str, clause: str) -> str:
+    """Return a text with a further clause: after a question ("did you mean ...?") it is a sentence of its own."""
+    return f"{text} {clause[0].upper()}{clause[1:]}" if text.endswith("?") else f"{text}; {clause}"
+
+
+def printable(text: str) -> str:
+    """Return a text on one line without control characters, bidirectional marks and lone surrogates.
+
+    Those are written as in Python's literals: a line feed as \n, an escape as \x1b. Printable letters of any script
+    stay as they are.
+    """
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def printable_json(text: str) -> str:
+    """Return a JSON text with the same value and no unprintable characters, except line feeds around values.
+
+    `json.dumps` leaves DEL, C1 control characters and bidirectional marks in strings as they are.
+    """
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() or each == "\n" else json.dumps(each)[1:-1] for each in text)
 
 
 def amount(text: str, units: Mapping[str, int]) -> Fraction | None:

@@ -5,13 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import NotImplementedHere, PreconditionFailed
-from penstock.setting_names import (
-    ALIASES,
-    OURS,
-    read_arguments,
-    read_settings,
-)
-from penstock.setting_names.setting_names import NEGATIVE_IS_NONE, SCOPED_ALIASES, ZERO_IS_NONE
+from penstock.settings.read import read_arguments, read_settings
+from penstock.settings.table import ALIASES, NEGATIVE_IS_NONE, OURS, SCOPED_ALIASES, ZERO_IS_NONE
 
 TEXTS: dict[str, object] = {
     "overflow": "reject",

@@ -1,4 +1,4 @@
-"""A policy: settings for the queues and exchanges of one virtual host whose names match a regular expression.
+"""Policies: settings for the queues and exchanges of one virtual host whose names match a regular expression.
 
 These are RabbitMQ's policies and operator policies. Of those that match a name the one with the highest priority
 applies, and of equal ones the first by name.
@@ -7,32 +7,20 @@ applies, and of equal ones the first by name.
 from __future__ import annotations
 
 import json
+from bisect import insort
 from typing import Final
 
 from mypy_extensions import i64
 
 from penstock.content.names import answers_control
 from penstock.core.settings.policy_pattern import PolicyPattern, compile_work
-from penstock.errors import BrokerError, PreconditionFailed
-from penstock.setting_names import Features, SettingValue, read_settings
-from penstock.setting_names.foreign_names import check_foreign
-from penstock.setting_names.near import nearest
-from penstock.setting_names.parse import setting_named
-from penstock.setting_names.policy_keys import (
-    ALTERNATE,
-    APPLY_TO,
-    DEAD_LETTERS,
-    KEYS_WITHOUT_EFFECT,
-    LIMITS_OF_RABBITMQ,
-    NOT_FOR_CLASSIC,
-    NOT_FOR_QUORUM,
-    OF_OPERATORS,
-    OVERFLOW,
-    OVERFLOWS,
-    SMALLEST,
-)
-from penstock.setting_names.setting_names import ALIASES, OURS
-from penstock.setting_names.setting_value import POLICY
+from penstock.errors import BrokerError, PreconditionFailed, ResourceError
+from penstock.settings.features import Features
+from penstock.settings.foreign import KEYS_WITHOUT_EFFECT, NOT_FOR_CLASSIC, NOT_FOR_QUORUM, check_foreign
+from penstock.settings.read import read_settings, setting_named
+from penstock.settings.table import ALIASES, OURS, SMALLEST
+from penstock.settings.value import POLICY, SettingValue
+from penstock.texts import nearest
 
 CLASSIC: Final = "classic_queues"
 QUORUM: Final = "quorum_queues"
@@ -48,6 +36,18 @@ RANK: Final = 1
 """Rank of a setting of a policy: weaker than an argument, stronger than a pattern."""
 NEARLY: Final = 0.8
 """Similarity (difflib) from which an unknown key counts as a misspelling of a known one."""
+ALTERNATE: Final = "alternate-exchange"
+"""The one key of an exchange: where unroutable messages go."""
+APPLY_TO: Final = ("queues", "classic_queues", "quorum_queues", "streams", "exchanges", "all")
+OVERFLOW: Final = "overflow"
+OVERFLOWS: Final = ("drop-head", "reject-publish", "reject-publish-dlx")
+"""Values of `overflow`, and of the argument x-overflow, that RabbitMQ knows."""
+LIMITS_OF_RABBITMQ: Final = SMALLEST - {"capacity-messages", "capacity-bytes"}
+"""Limits that RabbitMQ knows; there they are whole numbers."""
+OF_OPERATORS: Final = (*sorted(SMALLEST), OVERFLOW)
+"""Settings that an operator policy may have, besides those without effect."""
+DEAD_LETTERS: Final = ("dead-letter-exchange", "dead-letter-routing-key")
+"""Its other keys that are settings here."""
 
 
 class Policy:
@@ -293,3 +293,93 @@ def _is_setting(title: str, key: str) -> bool:
     if near:
         raise PreconditionFailed(f"{title}: unknown key {key}; did you mean {near}?")
     return False
+
+
+POLICIES_A_VHOST: Final = 1_000
+"""Most policies of a virtual host, of either kind: each declaration looks through them."""
+POLICIES_MAX: Final = 10_000
+"""Most policies of a broker."""
+MATCHED_A_UNIT: Final = 4096
+"""Characters of a name, times those of a pattern, that RE2 matches with a unit of work, at its slowest."""
+
+
+class PolicyTable:
+    """Policies by virtual host and name, in the order in which they apply."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[tuple[str, bool], dict[str, Policy]] = {}
+        self._in_order: dict[tuple[str, bool], list[Policy]] = {}
+        self._octets: dict[tuple[str, bool], int] = {}
+        """Characters of all their patterns."""
+        self.count: int = 0
+
+    def get(self, vhost: str, name: str, operator: bool) -> Policy | None:
+        """Return a policy by name; None if there is none."""
+        policies = self._by_name.get((vhost, operator))
+        return None if policies is None else policies.get(name)
+
+    def of(self, vhost: str, operator: bool) -> list[Policy]:
+        """Return the policies of a virtual host, by name."""
+        policies = self._by_name.get((vhost, operator), {})
+        return [policies[name] for name in sorted(policies)]
+
+    def all(self) -> list[Policy]:
+        """Return the policies of all virtual hosts."""
+        return [policy for policies in self._by_name.values() for policy in policies.values()]
+
+    def work(self, vhost: str, name: str) -> i64:
+        """Return the units of work to find the policies of an object, at most: each is matched with its name."""
+        letters: i64 = len(name)
+        found: i64 = 0
+        for operator in (False, True):
+            found += len(self._in_order.get((vhost, operator), []))
+            found += self._octets.get((vhost, operator), 0) * letters // MATCHED_A_UNIT
+        return found
+
+    def put(self, policy: Policy) -> Policy | None:
+        """Add a policy, or replace the one of its name; return the former one. Raises ResourceError (506)."""
+        key = (policy.vhost, policy.operator)
+        policies = self._by_name.setdefault(key, {})
+        before = policies.get(policy.name)
+        if before is None:
+            most = POLICIES_A_VHOST if len(policies) >= POLICIES_A_VHOST else POLICIES_MAX
+            if len(policies) >= POLICIES_A_VHOST or self.count >= POLICIES_MAX:
+                raise ResourceError(f"there are {most:,} policies, the most that there may be; {policy.title()}"
+                                    " was not set")  # fmt: skip
+            self.count += 1
+        else:
+            self._remove(key, before)
+        policies[policy.name] = policy
+        insort(self._in_order.setdefault(key, []), policy, key=Policy.order)
+        self._octets[key] = self._octets.get(key, 0) + len(policy.pattern.text)
+        return before
+
+    def drop(self, vhost: str, name: str, operator: bool) -> Policy | None:
+        """Remove a policy; return it, or None if there was none."""
+        key = (vhost, operator)
+        policy = self._by_name.get(key, {}).pop(name, None)
+        if policy is not None:
+            self.count -= 1
+            self._remove(key, policy)
+            if not self._in_order[key]:
+                del self._in_order[key]
+                del self._octets[key]
+                del self._by_name[key]
+        return policy
+
+    def _remove(self, key: tuple[str, bool], policy: Policy) -> None:
+        self._in_order[key].remove(policy)
+        self._octets[key] -= len(policy.pattern.text)
+
+    def best(self, vhost: str, kind: str, name: str, operator: bool) -> Policy | None:
+        """Return the policy that applies to an object; None if none does. `kind` "" is for what has no policy."""
+        if kind:
+            for policy in self._in_order.get((vhost, operator), []):
+                if policy.covers(kind, name):
+                    return policy
+        return None
+
+    def pair(self, vhost: str, kind: str, name: str) -> PolicyPair:
+        """Return both policies that apply to a queue."""
+        policy, operator = self.best(vhost, kind, name, False), self.best(vhost, kind, name, True)
+        return NO_POLICIES if policy is None and operator is None else PolicyPair(policy, operator)
