@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from penstock.access.permission import Permission, TopicPermission
 from penstock.access.tags import ADMINISTRATOR, TAGS
 from penstock.access.user import FILE, USER_LIMITS, User
 from penstock.errors import BrokerError, ConfigError
+from penstock.file_tables import Refuse
 from penstock.texts import nearest
 
 SECRETS: Final = ("password", "password_file", "password_env", "password_hash")
@@ -32,10 +33,10 @@ SECRET_OCTETS: Final = 4096
 def read_users(
     users: Mapping[str, Any],
     folder: Path,
-    error: Callable[[str, str], ConfigError],
+    refuse: Refuse,
     environment: Mapping[str, str] = os.environ,
 ) -> list[User]:
-    """Read `[users]`. `folder` is that of the settings file; `error` makes an error for a user, with its line.
+    """Read `[users]`. `folder` is that of the settings file; `refuse` makes an error for a user, with its line.
 
     Without a list of tags the first user and guest are administrators. Raises ConfigError.
     """
@@ -44,10 +45,11 @@ def read_users(
         table = {"password": given} if isinstance(given, str) else given
         unknown = next(iter(table.keys() - USER_KEYS), None) if isinstance(table, dict) else None
         if unknown is not None:
-            raise error(name, f"user '{name}' in [users] has the unknown key {unknown}; {_near_key(unknown)}")
+            sentence = f"user '{name}' in [users] has the unknown key {unknown}; {_near_key(unknown)}"
+            raise refuse(("users", name), sentence)
         if not isinstance(table, dict) or len(table.keys() & set(SECRETS)) != 1:
-            raise error(
-                name,
+            raise refuse(
+                ("users", name),
                 f"user '{name}' in [users] must be a password in quotes, or a table: "
                 '{ password = "...", tags = ["administrator"] }; '
                 f"it has one of {', '.join(SECRETS)}, and may have hashing_algorithm, tags, permissions, "
@@ -58,7 +60,7 @@ def read_users(
             user = User(name, _password(table, folder, environment), _tags(name, table, first=not found), FILE)
             _permit(user, table)
         except (BrokerError, ConfigError) as refused:
-            raise error(name, f"user '{name}' in [users]: {refused}") from None
+            raise refuse(("users", name), f"user '{name}' in [users]: {refused}") from None
         found.append(user)
     return found
 

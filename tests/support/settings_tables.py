@@ -1,21 +1,23 @@
 """The tables of docs/settings.md: start-up settings and settings by pattern, as the code has them.
 
 `python -m tests.support.settings_tables --write` rewrites them. The meaning of a start-up setting is the docstring of
-its attribute in `penstock.config.Settings`.
+its attribute in `penstock.settings.start.Start`.
 """
 
 from __future__ import annotations
 
 import ast
 import json
+import math
 import sys
 from itertools import pairwise
 from pathlib import Path
 
-from penstock import config
 from penstock.cli.serve import serve
-from penstock.config import AT_START, RANGES, Settings, variable_of
+from penstock.config import variable_of
 from penstock.management.effective_settings import queue_settings, scope_settings
+from penstock.settings import start
+from penstock.settings.start import AT_START, DEFAULTS, RULES
 from penstock.settings.table import ALL_ALIASES, SCOPES, SETTINGS
 from tests.support.driven_connection import Dialogue, make_driver
 
@@ -58,10 +60,10 @@ def marks(name: str) -> tuple[str, str]:
 
 
 def docstrings() -> dict[str, str]:
-    """Return the docstrings of the attributes of `Settings`, each on one line."""
-    assert config.__file__ is not None
-    tree = ast.parse(Path(config.__file__).read_text())
-    body = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Settings").body
+    """Return the docstrings of the attributes of `Start`, each on one line."""
+    assert start.__file__ is not None
+    tree = ast.parse(Path(start.__file__).read_text())
+    body = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Start").body
     found = {}
     for field, text in pairwise(body):
         if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(field.target, ast.Name):
@@ -83,14 +85,15 @@ def linked(name: str, meaning: str) -> str:
 def start_table() -> str:
     """Return the table of the start-up settings."""
     options = {option for each in serve.params for option in each.opts}
-    texts, default = docstrings(), Settings()
+    texts, default = docstrings(), DEFAULTS
     lines = ["| setting | option | default | from, to | meaning |", "|---|---|---|---|---|"]
     for attribute in AT_START:
         name = attribute.replace("_", "-")
         value = getattr(default, attribute)
         shown = "none" if value is None else f"`{json.dumps(value)}`" if not isinstance(value, int) else str(value)
         option = f"`--{name}`" if f"--{name}" in options else ""
-        bounds = "{}, {}".format(*RANGES[name]) if name in RANGES else ""
+        rule = RULES[attribute]
+        bounds = f"{rule.least}, {rule.most}" if math.isfinite(rule.most) else ""
         cells = (f"`{name}`", option, shown, bounds, linked(name, texts[attribute]))
         lines.append("| " + " | ".join(cells).replace("|  |", "| |").replace("|  |", "| |") + " |")
     return "\n".join(lines) + "\n"

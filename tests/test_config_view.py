@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.config import AT_START, Settings, load, with_environment
-from penstock.server.config_view import changed_settings, start_rows, table_rows, without_secrets
+from penstock.config import Settings, changed_settings, load, start_rows, table_rows, with_environment, without_secrets
+from penstock.settings.start import AT_START
 
 
 @pytest.mark.parametrize(

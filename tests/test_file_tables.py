@@ -8,7 +8,7 @@ import pytest
 
 from penstock.config import load
 from penstock.errors import ConfigError
-from penstock.tls_settings import CertificateFiles, TlsSettings
+from penstock.file_tables import CertificateFiles, TlsSettings
 
 
 def read(folder: Path, text: str) -> TlsSettings | None:
