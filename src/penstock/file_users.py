@@ -20,7 +20,7 @@ from penstock.access.tags import ADMINISTRATOR, TAGS
 from penstock.access.user import FILE, USER_LIMITS, User
 from penstock.errors import BrokerError, ConfigError
 from penstock.file_tables import Refuse
-from penstock.texts import nearest
+from penstock.texts import hint
 
 SECRETS: Final = ("password", "password_file", "password_env", "password_hash")
 """Keys that say what a user's password is; a user has one of them."""
@@ -45,7 +45,7 @@ def read_users(
         table = {"password": given} if isinstance(given, str) else given
         unknown = next(iter(table.keys() - USER_KEYS), None) if isinstance(table, dict) else None
         if unknown is not None:
-            sentence = f"user '{name}' in [users] has the unknown key {unknown}; {_near_key(unknown)}"
+            sentence = f"user '{name}' in [users] has the unknown key {unknown}; {hint(unknown, sorted(USER_KEYS))}"
             raise refuse(("users", name), sentence)
         if not isinstance(table, dict) or len(table.keys() & set(SECRETS)) != 1:
             raise refuse(
@@ -63,12 +63,6 @@ def read_users(
             raise refuse(("users", name), f"user '{name}' in [users]: {refused}") from None
         found.append(user)
     return found
-
-
-def _near_key(key: str) -> str:
-    """Return the key that an unknown one may mean, or all that there are."""
-    near = nearest(key, USER_KEYS)
-    return f"did you mean {near}?" if near else f"known are {', '.join(sorted(USER_KEYS))}"
 
 
 def has_clear_passwords(users: Mapping[str, Any]) -> bool:

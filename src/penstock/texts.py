@@ -44,6 +44,13 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     return found[0] if found else ""
 
 
+def hint(name: str, known: Iterable[str], listed: Iterable[str] | None = None) -> str:
+    """Return the clause about a misspelt name: the nearest known one, or else all that are `listed` (None: known)."""
+    names = [*known]
+    near = nearest(name, names)
+    return f"did you mean {near}?" if near else f"known are {', '.join(names if listed is None else listed)}"
+
+
 def joined(text: str, clause: str) -> str:
     """Return a text with a further clause: after a question ("did you mean ...?") it is a sentence of its own."""
     return f"{text} {clause[0].upper()}{clause[1:]}" if text.endswith("?") else f"{text}; {clause}"

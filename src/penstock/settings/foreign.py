@@ -6,6 +6,7 @@ from typing import Final
 
 from penstock.errors import PreconditionFailed
 
+# fmt: off
 FOREIGN: Final[dict[str, str]] = {
     "dead-letter-address": "dead-letter-exchange and dead-letter-routing-key name the target of dead letters",
     "expiry-address": "dead-letter-exchange names the target of expired messages too",
@@ -22,52 +23,37 @@ FOREIGN: Final[dict[str, str]] = {
     "producer-window-size": "set credit-window-bytes, the window of links that publish",
     "consumer-window-size": "set consumer-window-bytes",
     "producer-max-rate": "set rate-messages in scope producer",
-    **dict.fromkeys(
-        ("expiry-delay", "min-expiry-delay", "max-expiry-delay", "no-expiry"),
-        "message-ttl bounds the time of every message in a queue, and its own expiration is kept if it is shorter",
-    ),
-    **dict.fromkeys(
-        (
-            "redelivery-delay",
-            "redelivery-delay-multiplier",
-            "redelivery-collision-avoidance-factor",
-            "max-redelivery-delay",
-        ),
-        "let delivery-limit dead-letter the message to a queue with message-ttl and a dead-letter-exchange",
-    ),
-    **dict.fromkeys(
-        ("page-size-bytes", "page-max-cache-size"),
-        "a page has 512 KiB or half of the capacity, and the size cannot be set",
-    ),
-    **dict.fromkeys(
-        ("max-read-page-bytes", "max-read-page-messages", "prefetch-page-bytes", "prefetch-page-messages"),
-        "at most 4 MiB of pages are read ahead of the consumers",
-    ),
-    **dict.fromkeys(
-        ("default-last-value-queue", "default-last-value-key", "default-non-destructive"), "queues here keep all values"
-    ),
-    **dict.fromkeys(("default-ring-size", "ring-size"), "capacity-messages with overflow=drop-head is a ring"),
-    **dict.fromkeys(
-        ("default-max-consumers", "default-purge-on-no-consumers"),
-        "declare the queues with the arguments that they need",
-    ),
-    **dict.fromkeys(
-        ("default-queue-routing-type", "default-address-routing-type"),
-        "the type of the exchange decides: a queue each is ANYCAST, a fanout or topic exchange is MULTICAST",
-    ),
-    **dict.fromkeys(("config-delete-queues", "config-delete-addresses"), "definitions delete nothing"),
-    **dict.fromkeys(
-        ("min-large-message-size", "minLargeMessageSize", "amqpMinLargeMessageSize"),
-        "the start-up setting min-large-message says from which size messages come in pieces",
-    ),
-    **dict.fromkeys(
-        ("amqpLowCredits", "amqpMinCredits"),
-        "credit is granted again as room allows; credit-window-messages is the most of it",
-    ),
-    **dict.fromkeys(
-        ("confirmation-window-size", "confirmationWindowSize"), "links of AMQP 1.0 resume by their unsettled deliveries"
-    ),
+    **dict.fromkeys(("expiry-delay", "min-expiry-delay", "max-expiry-delay", "no-expiry"),
+                    "message-ttl bounds the time of every message in a queue, and its own expiration is kept if it"
+                    " is shorter"),
+    **dict.fromkeys(("redelivery-delay", "redelivery-delay-multiplier", "redelivery-collision-avoidance-factor",
+                     "max-redelivery-delay"),
+                    "let delivery-limit dead-letter the message to a queue with message-ttl and a"
+                    " dead-letter-exchange"),
+    **dict.fromkeys(("page-size-bytes", "page-max-cache-size"),
+                    "a page has 512 KiB or half of the capacity, and the size cannot be set"),
+    **dict.fromkeys(("max-read-page-bytes", "max-read-page-messages", "prefetch-page-bytes",
+                     "prefetch-page-messages"),
+                    "at most 4 MiB of pages are read ahead of the consumers"),
+    **dict.fromkeys(("default-last-value-queue", "default-last-value-key", "default-non-destructive"),
+                    "queues here keep all values"),
+    **dict.fromkeys(("default-ring-size", "ring-size"),
+                    "capacity-messages with overflow=drop-head is a ring"),
+    **dict.fromkeys(("default-max-consumers", "default-purge-on-no-consumers"),
+                    "declare the queues with the arguments that they need"),
+    **dict.fromkeys(("default-queue-routing-type", "default-address-routing-type"),
+                    "the type of the exchange decides: a queue each is ANYCAST, a fanout or topic exchange is"
+                    " MULTICAST"),
+    **dict.fromkeys(("config-delete-queues", "config-delete-addresses"),
+                    "definitions delete nothing"),
+    **dict.fromkeys(("min-large-message-size", "minLargeMessageSize", "amqpMinLargeMessageSize"),
+                    "the start-up setting min-large-message says from which size messages come in pieces"),
+    **dict.fromkeys(("amqpLowCredits", "amqpMinCredits"),
+                    "credit is granted again as room allows; credit-window-messages is the most of it"),
+    **dict.fromkeys(("confirmation-window-size", "confirmationWindowSize"),
+                    "links of AMQP 1.0 resume by their unsettled deliveries"),
 }
+# fmt: on
 """Names of Artemis' address settings, acceptors and connectors, each with what there is instead.
 
 They are from address-settings.adoc and configuration-index.adoc. Other unknown names are refused without advice.

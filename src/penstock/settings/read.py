@@ -37,7 +37,7 @@ from penstock.settings.value import (
     SettingValue,
     shown,
 )
-from penstock.texts import BYTES, TIMES, amount, nearest
+from penstock.texts import BYTES, TIMES, amount, hint, nearest
 
 NUMBER_LETTERS: Final = 64
 """Longest number in a text: int() refuses thousands of digits, after a long time."""
@@ -126,9 +126,7 @@ def _read_own(subject: str, own: tuple[str, ...], arguments: dict[str, object]) 
 def check_scope(scope: str) -> None:
     """Raise PreconditionFailed (406) for an unknown scope."""
     if scope not in SCOPES:
-        near = nearest(scope, SCOPES)
-        hint = f"did you mean {near}?" if near else f"known are {', '.join(SCOPES)}"
-        raise PreconditionFailed(f"scope '{shown(scope)}' is not known; {hint}")
+        raise PreconditionFailed(f"scope '{shown(scope)}' is not known; {hint(scope, SCOPES)}")
 
 
 def read_pattern(scope: str, pattern: str) -> str:
@@ -196,9 +194,7 @@ def setting_named(scope: str, name: str) -> str:
     if elsewhere:
         raise PreconditionFailed(f"{name} is not a setting of scope {scope}, but of scope {', '.join(elsewhere)}")
     names = [*known, *scoped, *[alias for alias, word in ALIASES.items() if word in known]]
-    near = nearest(name, names)
-    hint = f"did you mean {near}?" if near else f"known are {', '.join(known)}"
-    raise PreconditionFailed(f"unknown setting {shown(name)} for scope {scope}; {hint}")
+    raise PreconditionFailed(f"unknown setting {shown(name)} for scope {scope}; {hint(name, names, known)}")
 
 
 def _check_sum(scope: str, name: str, ours: str) -> None:
@@ -234,93 +230,91 @@ def _check_unknown(subject: str, name: str, value: object) -> None:
         return
     check_foreign(subject, name)
     if name.removeprefix("x-").startswith(FLOW_PREFIXES) or name.startswith((*FLOW_PREFIXES, "x-max")):
-        near = nearest(name, [*OURS, *ALIASES, *sorted(FEATURES)])
-        hint = f"; did you mean {near}?" if near else f"; known are {', '.join(OURS)}"
-        raise PreconditionFailed(f"{subject}: unknown argument {name}={shown(value)}{hint}")
+        names = [*OURS, *ALIASES, *sorted(FEATURES)]
+        raise PreconditionFailed(f"{subject}: unknown argument {name}={shown(value)}; {hint(name, names, OURS)}")
+
+
+class _Fault(ValueError):
+    """What is wrong with a value: the value, and the rule."""
 
 
 def read_value(subject: str, name: str, kind: Kind, value: object) -> SettingValue:
     """Parse a value. Raises PreconditionFailed (406) that names `subject`, setting, value and rule."""
-    if kind.choices is not None:
-        return _choice(subject, name, kind, value)
-    if kind is NAME:
-        return _name(subject, name, value)
-    if kind is SWITCH:
-        return _switch(subject, name, value)
-    if kind.optional and _is_none(name, value):
-        return SettingValue(name, value, none=True, number=-1)
-    is_share = isinstance(value, str) and value.strip().endswith("%")
-    if kind is MEMORY and is_share:
-        return _share(subject, name, value, "the machine's memory")
-    if kind is FREE and (is_share or name in USAGE):
-        return _share(subject, name, value, "the file system")
-    return _read_real(subject, name, kind, value) if kind.real else _read_whole(subject, name, kind, value)
+    try:
+        if kind.choices is not None:
+            return SettingValue(name, value, text=_choice(subject, name, kind, value))
+        if kind is NAME:
+            return SettingValue(name, value, text=_name(value))
+        if kind is SWITCH:
+            return SettingValue(name, value, text=_switch(value))
+        if kind.optional and _is_none(name, value):
+            return SettingValue(name, value, none=True, number=-1)
+        is_share = isinstance(value, str) and value.strip().endswith("%")
+        if (kind is MEMORY and is_share) or (kind is FREE and (is_share or name in USAGE)):
+            share = _share(name, value, "the machine's memory" if kind is MEMORY else "the file system")
+            return SettingValue(name, value, real=share, text="%", none=share == 0)
+        number = _number(name, kind, value)
+    except _Fault as fault:
+        raise PreconditionFailed(f"{subject}: {name}={fault}") from None
+    return SettingValue(name, value, number=int(number), real=float(number))
 
 
-def _switch(subject: str, name: str, value: object) -> SettingValue:
+def _switch(value: object) -> str:
     text = str(value).strip().lower()
     if text not in ("true", "false"):
-        raise PreconditionFailed(f"{subject}: {name}={shown(value)} is neither true nor false")
-    return SettingValue(name, value, text=text)
+        raise _Fault(f"{shown(value)} is neither true nor false")
+    return text
 
 
-def _share(subject: str, name: str, value: object, of: str) -> SettingValue:
+def _share(name: str, value: object, of: str) -> float:
     """Return a share of the memory, or of the file system that must be free or may be in use."""
     share = _real(value.strip().removesuffix("%") if isinstance(value, str) else value)
     if share is None or not 0 < share <= 100:
-        raise PreconditionFailed(f"{subject}: {name}={shown(value)} is not a share of {of}, 1% to 100%")
-    if name in USAGE:
-        share = 100 - share
-    return SettingValue(name, value, real=share, text="%", none=share == 0)
+        raise _Fault(f"{shown(value)} is not a share of {of}, 1% to 100%")
+    return 100 - share if name in USAGE else share
 
 
-def _check_range(subject: str, name: str, number: float, least: int) -> None:
-    if number < 0:
-        raise PreconditionFailed(f"{subject}: {name}={shown(number)} is negative; the least is {least}")
-    if number < least:
-        raise PreconditionFailed(f"{subject}: {name}={number} is too small; the least is {least}")
-    if number >= NUMBER_MAX:
-        raise PreconditionFailed(f"{subject}: {name}={shown(number)} is too large; the most is 2**62 - 1")
+def _name(value: object) -> str:
+    if not isinstance(value, str):
+        raise _Fault(f"{shown(value, True)} is not text")
+    if len(value.encode(errors="replace")) > NAME_MAX:
+        raise _Fault(f"{shown(value)} is longer than {NAME_MAX} octets")
+    return value
 
 
-def _read_whole(subject: str, name: str, kind: Kind, value: object) -> SettingValue:
-    number = _number(value, name, kind)
-    if number is None:
-        raise PreconditionFailed(
-            f"{subject}: {name}={shown(value, True)} is not a whole number{_with_unit(_units(name, kind))}"
-        )
-    _check_range(subject, name, number, kind.least)
-    if number > kind.most:
-        raise PreconditionFailed(f"{subject}: {name}={number} {kind.beyond}")
-    if kind.zero and number == 0:
-        raise PreconditionFailed(f"{subject}: {name}=0 {kind.zero}")
-    if name.startswith("qpid.flow_resume"):
-        number -= 1
-    return SettingValue(name, value, number=number, real=float(number))
+def _choice(subject: str, name: str, kind: Kind, value: object) -> str:
+    text, known = _text(value), dict(kind.choices or {})
+    if kind is OVERFLOW and text == "none":
+        reason = "a queue without a policy would ignore its capacity; use block, reject or drop-head"
+        raise NotImplementedHere(f"{subject}: {name}={shown(value)} is not supported: {reason}")
+    if name == "address-full-policy":
+        known |= ARTEMIS_POLICIES
+    if text not in known:
+        raise _Fault(f"{shown(value)} is not {kind.choice}; {hint(text, sorted(known))}")
+    return known[text]
 
 
-def _read_real(subject: str, name: str, kind: Kind, value: object) -> SettingValue:
-    real = _real(value)
+def _number(name: str, kind: Kind, value: object) -> float:
     units = _units(name, kind)
-    if real is None and isinstance(value, str | bytes):
-        found = amount(_text(value), units)
-        if found is not None:
-            real = float(found / 1000 if units is TIMES else found)
-    if real is None:
-        raise PreconditionFailed(f"{subject}: {name}={shown(value, True)} is not a number{_with_unit(units)}")
-    if name in WHOLE_RATES and (real <= 0 or not real.is_integer()):
-        raise PreconditionFailed(
-            f"{subject}: {name}={shown(value)} is not a positive whole number of messages a second; -1 is no limit"
-        )
-    if real < 0:
-        less = "-1 or none is no limit" if name in NEGATIVE_IS_NONE else "the least is 0"
-        raise PreconditionFailed(f"{subject}: {name}={shown(value)} is negative; {less}")
-    if kind.zero and real == 0:
-        raise PreconditionFailed(f"{subject}: {name}=0 {kind.zero}")
-    if real > kind.most:
-        raise PreconditionFailed(f"{subject}: {name}={shown(value)} {kind.beyond}")
-    _check_range(subject, name, real, 0)
-    return SettingValue(name, value, number=int(real), real=real)
+    number = _real_with_unit(value, units) if kind.real else _whole(value, units)
+    if number is None:
+        example = f", or one with a unit such as {'30min' if units is TIMES else '64MiB'}" if units else ""
+        raise _Fault(f"{shown(value, True)} is not a {'' if kind.real else 'whole '}number{example}")
+    given = shown(value if kind.real else number)
+    if name in WHOLE_RATES and (number <= 0 or not float(number).is_integer()):
+        raise _Fault(f"{given} is not a positive whole number of messages a second; -1 is no limit")
+    if number < 0:
+        no_limit = kind.real and name in NEGATIVE_IS_NONE
+        raise _Fault(f"{given} is negative; {'-1 or none is no limit' if no_limit else f'the least is {kind.least}'}")
+    if number < kind.least:
+        raise _Fault(f"{given} is too small; the least is {kind.least}")
+    if kind.zero and number == 0:
+        raise _Fault(f"0 {kind.zero}")
+    if number > kind.most:
+        raise _Fault(f"{given} {kind.beyond}")
+    if number >= NUMBER_MAX:
+        raise _Fault(f"{shown(number)} is too large; the most is 2**62 - 1")
+    return number - 1 if name.startswith("qpid.flow_resume") else number
 
 
 def _is_none(name: str, value: object) -> bool:
@@ -330,50 +324,25 @@ def _is_none(name: str, value: object) -> bool:
     return (number == 0 and name in ZERO_IS_NONE) or (number == -1 and name in NEGATIVE_IS_NONE)
 
 
-def _name(subject: str, name: str, value: object) -> SettingValue:
-    if not isinstance(value, str):
-        raise PreconditionFailed(f"{subject}: {name}={shown(value, True)} is not text")
-    if len(value.encode(errors="replace")) > NAME_MAX:
-        raise PreconditionFailed(f"{subject}: {name}={shown(value)} is longer than {NAME_MAX} octets")
-    return SettingValue(name, value, text=value)
-
-
-def _choice(subject: str, name: str, kind: Kind, value: object) -> SettingValue:
-    text, known = _text(value), dict(kind.choices or {})
-    if kind is OVERFLOW and text == "none":
-        reason = "a queue without a policy would ignore its capacity; use block, reject or drop-head"
-        raise NotImplementedHere(f"{subject}: {name}={shown(value)} is not supported: {reason}")
-    if name == "address-full-policy":
-        known |= ARTEMIS_POLICIES
-    if text not in known:
-        near = nearest(text, sorted(known))
-        hint = f"did you mean {near}?" if near else f"known are {', '.join(sorted(known))}"
-        raise PreconditionFailed(f"{subject}: {name}={shown(value)} is not {kind.choice}; {hint}")
-    return SettingValue(name, value, text=known[text])
-
-
 def _text(value: object) -> str:
     return (value.decode(errors="replace") if isinstance(value, bytes) else str(value)).strip().lower()
 
 
-def _number(value: object, name: str, kind: Kind) -> int | None:
+def _whole(value: object, units: dict[str, int]) -> int | None:
     """Return a whole number, also from its decimal text ("5"), as Qpid C++ takes it, or with a unit ("64MiB")."""
-    if isinstance(value, bool):
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else None
+    if isinstance(value, bool) or not isinstance(value, int | str | bytes):
         return None
     if isinstance(value, int):
         return value
-    if isinstance(value, float):
-        return int(value) if value.is_integer() else None
-    if not isinstance(value, str | bytes):
-        return None
     text = _text(value)
     if len(text) > NUMBER_LETTERS:
         return None
     try:
         return int(text)
     except ValueError:
-        pass
-    found = amount(text, _units(name, kind))
+        found = amount(text, units)
     return int(found) if found is not None and found.denominator == 1 else None
 
 
@@ -386,10 +355,6 @@ def _units(name: str, kind: Kind) -> dict[str, int]:
     return {}
 
 
-def _with_unit(units: dict[str, int]) -> str:
-    return f", or one with a unit such as {'30min' if units is TIMES else '64MiB'}" if units else ""
-
-
 def _real(value: object) -> float | None:
     """Return a finite number, also from its decimal text; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float | str | bytes):
@@ -399,3 +364,12 @@ def _real(value: object) -> float | None:
     except (ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
+
+
+def _real_with_unit(value: object, units: dict[str, int]) -> float | None:
+    """Return a finite number, also one with a unit; durations in seconds."""
+    number = _real(value)
+    if number is None and isinstance(value, str | bytes):
+        found = amount(_text(value), units)
+        return None if found is None else float(found / 1000 if units is TIMES else found)
+    return number

@@ -149,23 +149,14 @@ class Kind:
         return int(value) if float(value).is_integer() else value
 
 
+# fmt: off
 OVERFLOW_ALIASES: Final = {
-    "producer_flow_control": "block",  # Broker-J
-    "drop-head": "drop-head",
-    "ring": "drop-head",
-    "ring-strict": "ring-strict",
-    "ring_strict": "ring-strict",
-    "reject-publish": "reject",
-    "reject-publish-dlx": "reject-dead-letter",
-    "reject-dead-letter": "reject-dead-letter",
-    "block": "block",
-    "reject": "reject",
-    "drop-new": "drop-new",
-    "self-destruct": "self-destruct",
-    "self_destruct": "self-destruct",
-    "page": "page",
-    "flow_to_disk": "page",  # Qpid C++, until 2012
-    "flow-to-disk": "page",
+    "block": "block", "producer_flow_control": "block",  # Broker-J
+    "drop-head": "drop-head", "ring": "drop-head", "ring-strict": "ring-strict", "ring_strict": "ring-strict",
+    "reject": "reject", "reject-publish": "reject",
+    "reject-dead-letter": "reject-dead-letter", "reject-publish-dlx": "reject-dead-letter",
+    "drop-new": "drop-new", "self-destruct": "self-destruct", "self_destruct": "self-destruct",
+    "page": "page", "flow_to_disk": "page", "flow-to-disk": "page",  # Qpid C++, until 2012
 }
 ARTEMIS_POLICIES: Final = {"drop": "drop-new", "fail": "reject"}
 """Further values of address-full-policy; DROP means the newest message only there."""
@@ -180,39 +171,25 @@ COUNT: Final = Kind("messages, or `none`")
 BYTES: Final = Kind("bytes, `64MiB`, `4MB`, or `none`", "bytes")
 PERCENT: Final = Kind("percent, or `none`", real=True, most=100, beyond="is not a percentage between 0 and 100")
 """Percent of the capacity; none: no threshold follows from the capacity."""
-MILLISECONDS: Final = Kind(
-    "milliseconds, `5s`, `30min`, or `none`",
-    "ms",
-    most=MILLISECONDS_MAX,
-    beyond=TOO_LATE.format(MILLISECONDS_MAX),
-    no_limit=math.inf,
-)
-SECONDS: Final = Kind(
-    "seconds, `5s`, `30min`; 0 and `none`: for ever",
-    "s",
-    real=True,
-    most=MILLISECONDS_MAX / 1000,
-    beyond=TOO_LATE.format(MILLISECONDS_MAX / 1000),
-    no_limit=math.inf,
-)
-PERIOD: Final = replace(
-    SECONDS, values="seconds, `5s`, more than 0", zero="must be more than 0 seconds", optional=False
-)
-RATE: Final = Kind(
-    "a second, more than 0; or `none`",
-    real=True,
-    zero="would stop it for ever; use `penstock block`, or unset the rate",
-    no_limit=NO_RATE,
-)
+MILLISECONDS: Final = Kind("milliseconds, `5s`, `30min`, or `none`", "ms", most=MILLISECONDS_MAX,
+                           beyond=TOO_LATE.format(MILLISECONDS_MAX), no_limit=math.inf)
+EXPIRES: Final = replace(MILLISECONDS, zero="would delete the queue at once; the least is 1 (ms)")
+TIMEOUT: Final = replace(MILLISECONDS, zero="leaves no time to acknowledge; use none for no timeout")
+SECONDS: Final = Kind("seconds, `5s`, `30min`; 0 and `none`: for ever", "s", real=True, most=MILLISECONDS_MAX / 1000,
+                      beyond=TOO_LATE.format(MILLISECONDS_MAX / 1000), no_limit=math.inf)
+PERIOD: Final = replace(SECONDS, values="seconds, `5s`, more than 0", zero="must be more than 0 seconds",
+                        optional=False)
+RATE: Final = Kind("a second, more than 0; or `none`", real=True, no_limit=NO_RATE,
+                   zero="would stop it for ever; use `penstock block`, or unset the rate")
 BURST: Final = Kind("from 1", least=1, optional=False)
 LIMIT: Final = Kind("from 1, or `none`", least=1)
 WINDOW: Final = Kind("bytes; 0: one message; -1 and `none`: unbounded", "bytes", no_limit=UNBOUNDED)
 """As Artemis' consumerWindowSize."""
 CREDIT_WINDOW: Final = replace(WINDOW, no_limit=NUMBER_MAX)
-WEIGHT: Final = Kind(
-    "1 to 100", least=1, most=100, beyond="is too large; a weight is between 1 and 100", optional=False
-)
-QUOTA: Final = Kind("bytes, from 1; or `none`", "bytes", zero="would stop everything for ever; use none for no quota")
+WEIGHT: Final = Kind("1 to 100", least=1, most=100, beyond="is too large; a weight is between 1 and 100",
+                     optional=False)
+QUOTA: Final = Kind("bytes, from 1; or `none`", "bytes",
+                    zero="would stop everything for ever; use none for no quota")
 MEMORY: Final = Kind("bytes, `40%` of the machine, or `none`", "bytes")
 FREE: Final = Kind("bytes, `5%` of the file system, or `none`", "bytes")
 SWITCH: Final = Kind("`true`, `false`")
@@ -221,10 +198,6 @@ NAME: Final = Kind("a name")
 OVERFLOW: Final = Kind("a policy", choices=OVERFLOW_ALIASES, choice="an overflow policy")
 SLOW: Final = Kind("`notify`, `cancel`", choices=SLOW_POLICIES, choice="a policy for slow consumers")
 LAG: Final = Kind("`tell`, `detach`", choices=LAG_POLICIES, choice="a policy for cursors that are behind")
-PAGE_FULL: Final = Kind(
-    "`block`, `reject`, `drop-new`",
-    choices=PAGE_FULL_POLICIES,
-    choice="a policy for what may not be paged any more",
-)
-EXPIRES: Final = replace(MILLISECONDS, zero="would delete the queue at once; the least is 1 (ms)")
-TIMEOUT: Final = replace(MILLISECONDS, zero="leaves no time to acknowledge; use none for no timeout")
+PAGE_FULL: Final = Kind("`block`, `reject`, `drop-new`", choices=PAGE_FULL_POLICIES,
+                        choice="a policy for what may not be paged any more")
+# fmt: on
