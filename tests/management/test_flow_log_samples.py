@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from penstock.core.consume.consumer import Consumer
-from penstock.core.consume.consumer_settings import ConsumerSettings
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
+from penstock.core.queue.queue_settings import ConsumerSettings
 from penstock.management.flow_log_records import Recorder
 from penstock.management.flow_log_samples import BUSIEST, ROUND_S, Record, Sampler
 from penstock.settings.read import read_consume_arguments

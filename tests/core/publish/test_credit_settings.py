@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.publish.credit_settings import CreditSettings
+from penstock.core.publish.credit_window import CreditSettings
 from penstock.core.queue.queue import Queue
 from penstock.core.settings import changes
 from penstock.errors import PreconditionFailed

@@ -1,4 +1,4 @@
-"""Resolved settings of a queue: thresholds, overflow policy, deadlines, dead-lettering, consumer defaults.
+"""Resolved settings of a queue: thresholds, overflow policy, deadlines, dead-lettering; and of its consumers.
 
 See docs/settings.md. Sources are the queue's arguments, policies, patterns of its name, its virtual host and the
 broker; the first source wins, setting by setting.
@@ -6,7 +6,7 @@ broker; the first source wins, setting by setting.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from mypy_extensions import i64
 
@@ -22,10 +22,14 @@ from penstock.core.settings.limits import (
 )
 from penstock.core.settings.policies import NO_POLICIES
 from penstock.errors import PreconditionFailed
+from penstock.flow.credit import UNBOUNDED
 from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.flow.timers import NEVER
-from penstock.settings.table import LENGTHS, WITH_FIELD, Setting
+from penstock.settings.table import CONSUMERS, LENGTHS, WITH_FIELD, Setting
 from penstock.settings.value import ARGUMENT, SettingValue
+
+CANCEL: Final = "cancel"
+"""Action on a slow consumer, besides telling of it."""
 
 
 class Settings:
@@ -95,6 +99,37 @@ def stored(setting: Setting, words: dict[str, SettingValue], otherwise: object) 
     """Return what is stored of a setting; `otherwise` if it is not among these."""
     word = words.get(setting.name)
     return otherwise if word is None else setting.kind.resolved(word)
+
+
+class ConsumerSettings:
+    """The arguments of basic.consume, with the queue's settings at that moment as defaults."""
+
+    def __init__(self, settings: Settings, words: dict[str, SettingValue]) -> None:
+        own: dict[str, Any] = {}
+        for setting in CONSUMERS:
+            own[setting.name] = stored(setting, words, getattr(settings, setting.field))
+        self.window_bytes: i64 = own["consumer-window-bytes"]
+        """Unsettled bytes (charges) that it may have; 0 is one message at a time, -1 unbounded."""
+        self.max_rate: float = own["consumer-max-rate"]
+        """Most messages a second; -1 for no limit."""
+        self.slow_rate: float = own["slow-consumer-rate"]
+        """Messages a second below which it is slow; -1 for never."""
+        self.slow_period_s: float = own["slow-consumer-period"]
+        self.slow_policy: str = own["slow-consumer-policy"]
+        """Action on a slow one: notify or cancel."""
+        self.adaptive: bool = settings.consumer_window_adaptive
+        """True if its deliveries are narrowed to what it needs; only the queue's settings say so, with the bounds."""
+        self.window_least: i64 = settings.consumer_window_min
+        self.window_most: i64 = settings.consumer_window_max
+        """Bounds of the adaptive window, in messages; UNLIMITED for no upper one."""
+
+    def narrower_window(self, prefetch_bytes: i64) -> i64:
+        """Return its byte window beside a prefetch in bytes (basic.qos prefetch-size; 0 is none): the narrower one."""
+        if prefetch_bytes == 0:
+            return self.window_bytes
+        if self.window_bytes == UNBOUNDED or prefetch_bytes < self.window_bytes:
+            return prefetch_bytes
+        return self.window_bytes
 
 
 def resolve(queue: str, words: dict[str, SettingValue], defaults: Defaults) -> Settings:

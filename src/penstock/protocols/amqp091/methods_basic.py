@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from penstock.core.consume.bulk_requeue import settle_in_slices
 from penstock.core.consume.consumer import Consumer
-from penstock.core.consume.consumer_settings import ConsumerSettings
 from penstock.core.consume.outcome import Outcome
+from penstock.core.queue.queue_settings import ConsumerSettings
 from penstock.core.vhost import REPLY_TO
 from penstock.errors import NotAllowed, NotImplementedHere, PreconditionFailed
 from penstock.flow.credit import UNBOUNDED

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from penstock.core.gates.operator import QUEUE as QUEUE_KIND
-from penstock.core.publish.credit_settings import CreditSettings
+from penstock.core.publish.credit_window import CreditSettings
 from penstock.core.publish.sender_credit import SenderCredit
 from penstock.core.settings.limits import rates
 from penstock.flow.gate import Gate

@@ -9,10 +9,10 @@ from typing_extensions import override
 
 from penstock.core.consume.bulk_requeue import settle_batches, settle_in_slices
 from penstock.core.consume.consumer import Batch, Consumer
-from penstock.core.consume.consumer_settings import ConsumerSettings
 from penstock.core.consume.drain import cancel_drain, request_drain
 from penstock.core.consume.outcome import Outcome
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.queue_settings import ConsumerSettings
 from penstock.errors import NotImplementedHere
 from penstock.flow.credit import UNBOUNDED, LinkCredit
 from penstock.flow.level import UNLIMITED
