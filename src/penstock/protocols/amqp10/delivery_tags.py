@@ -111,12 +111,8 @@ class DeliveryTags:
         self._used: set[bytes] = _NOTHING
         """The same tags."""
 
-    def take(self, data: bytes, start: i64, stop: i64, number: i64, told: i64) -> bool:
-        """Take the tag of a delivery that begins, and return True; return False if another one has it.
-
-        The delivery gets the number if it is published; otherwise the next one gets it. The outcomes of all numbers
-        up to `told` were sent.
-        """
+    def follows(self, data: bytes, start: i64, stop: i64, number: i64) -> bool:
+        """Take the tag of a delivery that begins and return True if it follows from the number; see `take`."""
         if (
             stop - start == self._width
             and start + _COUNTER_MAX <= len(data)
@@ -124,10 +120,16 @@ class DeliveryTags:
         ):
             self._last = number
             return True
-        return self._take_other(data, start, stop, number, told)
+        return False
 
-    def _take_other(self, data: bytes, start: i64, stop: i64, number: i64, told: i64) -> bool:
-        """Take a tag that does not follow; see `take`."""
+    def take(self, data: bytes, start: i64, stop: i64, number: i64, told: i64) -> bool:
+        """Take the tag of a delivery that begins, and return True; return False if another one has it.
+
+        The delivery gets the number if it is published; otherwise the next one gets it. The outcomes of all numbers
+        up to `told` were sent.
+        """
+        if self.follows(data, start, stop, number):
+            return True
         width = stop - start
         if self._stored is None and 0 < width <= _COUNTER_MAX and start + _COUNTER_MAX <= len(data):
             waiting = self._last if self._last < number else number - 1

@@ -223,11 +223,9 @@ class IncomingLink(Link):
         self._second = self.second
         self._format = transfer.message_format
         if transfer.settled != 1 and not transfer.resume:
-            confirms, start, stop = self.producer.confirms, transfer.tag_start, transfer.tag_stop
-            if not self.unsent.take(data, start, stop, confirms.published + 1, confirms.sent_upto):
-                raise InvalidField(
-                    f"delivery {transfer.delivery_id} has the delivery-tag {data[start:stop]!r} of an unsettled one"
-                )
+            number = self.producer.confirms.published + 1
+            if not self.unsent.follows(data, transfer.tag_start, transfer.tag_stop, number):
+                self._take_other_tag(transfer, data, number)
         if transfer.resume or isinstance(self.target, AnonymousTarget):
             self._tag = data[transfer.tag_start : transfer.tag_stop]
         if transfer.rcv_settle_mode != ABSENT:
@@ -235,6 +233,14 @@ class IncomingLink(Link):
                 raise InvalidField("a transfer with rcv-settle-mode second on a link whose mode is first")
             self._second = transfer.rcv_settle_mode == SECOND
         self.delivery_count = (self.delivery_count + 1) & 0xFFFFFFFF
+
+    def _take_other_tag(self, transfer: Transfer, data: bytes, number: i64) -> None:
+        """Take the tag of a delivery that does not follow from its number. Raises InvalidField."""
+        start, stop = transfer.tag_start, transfer.tag_stop
+        if not self.unsent.take(data, start, stop, number, self.producer.confirms.sent_upto):
+            raise InvalidField(
+                f"delivery {transfer.delivery_id} has the delivery-tag {data[start:stop]!r} of an unsettled one"
+            )
 
     def _on_piece(self, transfer: Transfer, data: bytes, end: i64) -> None:
         """Take a frame of a delivery that has several, or is aborted."""

@@ -33,9 +33,16 @@ class UnsentOutcomes:
         self.resumed: dict[bytes, bytes] = {}
         """States by tag that were decided before the link was resumed."""
 
+    def follows(self, data: bytes, start: i64, stop: i64, number: i64) -> bool:
+        """Take the tag of a delivery that begins and return True if it follows from the number (`DeliveryTags`).
+
+        Return False, and do nothing, for any other tag, and while the connection stores some; see `take`.
+        """
+        return self._total.count == 0 and self.tags.follows(data, start, stop, number)
+
     def take(self, data: bytes, start: i64, stop: i64, number: i64, told: i64) -> bool:
         """Take the tag of a delivery that begins; return False if an unsettled one has it (`DeliveryTags.take`)."""
-        if self._total.count > 0 and (self._awaited or self.resumed):
+        if self._awaited or self.resumed:
             tag = data[start:stop]
             if tag in self._awaited_tags or tag in self.resumed:
                 return False

@@ -268,8 +268,11 @@ def data_alone(data: bytes, pos: i64, end: i64) -> i64:
     if end - pos < 8 or data[pos] != 0 or data[pos + 1] != SMALL_ULONG or data[pos + 2] != DATA:
         return 0
     if data[pos + 3] == BINARY8:
-        return pos + 5 if data[pos + 4] == end - pos - 5 else 0
-    return pos + 8 if data[pos + 3] == BINARY32 and u32(data, pos + 4) == end - pos - 8 else 0
+        if data[pos + 4] == end - pos - 5:
+            return pos + 5  # As statements: the number of a conditional expression would be an object.
+    elif data[pos + 3] == BINARY32 and u32(data, pos + 4) == end - pos - 8:
+        return pos + 8
+    return 0
 
 
 def _body_section_end(data: bytes, pos: i64, end: i64, code: i64) -> i64:
