@@ -235,7 +235,7 @@ def _check_unknown(subject: str, name: str, value: object) -> None:
 
 
 class _Fault(ValueError):
-    """What is wrong with a value: the value, and the rule."""
+    """Fault of a value: the value as given, and the rule that it breaks."""
 
 
 def read_value(subject: str, name: str, kind: Kind, value: object) -> SettingValue:
