@@ -15,7 +15,7 @@ from typing import Any
 from penstock.core.broker import Broker
 from penstock.core.journal.journal import Journal
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_settings import Defaults
+from penstock.core.settings.limits import Defaults
 from penstock.driver.driver import BrokerDriver
 from penstock.persistence.transaction_encoder import encode
 from penstock.protocols.common.connection import Connection

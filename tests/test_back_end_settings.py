@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from penstock.back_end_settings import BackEndSettings, read_back_end
 from penstock.errors import ConfigError
+from penstock.file_tables import BackEndSettings, read_back_end
 
 USER = {"user_path": "https://auth.example/user"}
 
 
 def read(table: dict[str, Any], folder: Path = Path()) -> BackEndSettings:
-    return read_back_end(table, folder, lambda key, text: ConfigError(f"{key}: {text}"))
+    return read_back_end(table, folder, lambda at, text: ConfigError(f"{at[-1]}: {text}"))
 
 
 def test_least_settings_are_the_url_of_users() -> None:

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.token_settings import TokenSettings, read_tokens
+from penstock.file_tables import TokenSettings, read_tokens
 from tests.support.tokens import FixedKeys
 
 URL = "https://id.example/keys"
 
 
 def read(table: dict[str, Any], folder: Path) -> TokenSettings:
-    return read_tokens(table, folder, lambda key, text: ConfigError(f"{key}: {text}"))
+    return read_tokens(table, folder, lambda at, text: ConfigError(f"{at[-1]}: {text}"))
 
 
 def test_least_settings_are_the_name_of_the_broker_and_its_keys(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +19,8 @@ from penstock.access.permission import Permission, TopicPermission
 from penstock.access.tags import ADMINISTRATOR, TAGS
 from penstock.access.user import FILE, USER_LIMITS, User
 from penstock.errors import BrokerError, ConfigError
-from penstock.setting_names.near import nearest
+from penstock.file_tables import Refuse
+from penstock.texts import hint
 
 SECRETS: Final = ("password", "password_file", "password_env", "password_hash")
 """Keys that say what a user's password is; a user has one of them."""
@@ -32,10 +33,10 @@ SECRET_OCTETS: Final = 4096
 def read_users(
     users: Mapping[str, Any],
     folder: Path,
-    error: Callable[[str, str], ConfigError],
+    refuse: Refuse,
     environment: Mapping[str, str] = os.environ,
 ) -> list[User]:
-    """Read `[users]`. `folder` is that of the settings file; `error` makes an error for a user, with its line.
+    """Read `[users]`. `folder` is that of the settings file; `refuse` makes an error for a user, with its line.
 
     Without a list of tags the first user and guest are administrators. Raises ConfigError.
     """
@@ -44,10 +45,11 @@ def read_users(
         table = {"password": given} if isinstance(given, str) else given
         unknown = next(iter(table.keys() - USER_KEYS), None) if isinstance(table, dict) else None
         if unknown is not None:
-            raise error(name, f"user '{name}' in [users] has the unknown key {unknown}; {_near_key(unknown)}")
+            sentence = f"user '{name}' in [users] has the unknown key {unknown}; {hint(unknown, sorted(USER_KEYS))}"
+            raise refuse(("users", name), sentence)
         if not isinstance(table, dict) or len(table.keys() & set(SECRETS)) != 1:
-            raise error(
-                name,
+            raise refuse(
+                ("users", name),
                 f"user '{name}' in [users] must be a password in quotes, or a table: "
                 '{ password = "...", tags = ["administrator"] }; '
                 f"it has one of {', '.join(SECRETS)}, and may have hashing_algorithm, tags, permissions, "
@@ -58,15 +60,9 @@ def read_users(
             user = User(name, _password(table, folder, environment), _tags(name, table, first=not found), FILE)
             _permit(user, table)
         except (BrokerError, ConfigError) as refused:
-            raise error(name, f"user '{name}' in [users]: {refused}") from None
+            raise refuse(("users", name), f"user '{name}' in [users]: {refused}") from None
         found.append(user)
     return found
-
-
-def _near_key(key: str) -> str:
-    """Return the key that an unknown one may mean, or all that there are."""
-    near = nearest(key, USER_KEYS)
-    return f"did you mean {near}?" if near else f"known are {', '.join(sorted(USER_KEYS))}"
 
 
 def has_clear_passwords(users: Mapping[str, Any]) -> bool:

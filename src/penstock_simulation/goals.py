@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from penstock.setting_names.near import nearest
+from penstock.texts import nearest
 from penstock_simulation.outcome import Outcome
 
 SHARES = ("blocked", "starved", "closed", "above_stop")

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from penstock.core.settings.thresholds import DEFAULT_CAPACITY_BYTES
 from penstock.flow.level import OVERHEAD
+from penstock.settings.table import CAPACITY_BYTES
 from penstock_simulation.candidate import Candidate
 from penstock_simulation.goals import Goal, miss_of_all
 from penstock_simulation.outcome import Outcome
@@ -108,7 +108,7 @@ def choose(trials: Sequence[Trial], goals: Sequence[Goal]) -> Choice:
 def _cost(trial: Trial) -> tuple[float, ...]:
     """Return what is compared in this order: capacity, highest depth, crossings, waits, window and prefetch."""
     outcome, candidate = trial.outcome, trial.candidate
-    room = candidate.capacity_bytes or DEFAULT_CAPACITY_BYTES
+    room = candidate.capacity_bytes or CAPACITY_BYTES
     messages = candidate.capacity_messages or 1 << 62
     memory = min(room, messages * OVERHEAD)
     windows = candidate.window, candidate.prefetch or 1 << 30

@@ -23,7 +23,7 @@ from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_settings import Defaults
+from penstock.core.settings.limits import Defaults
 from penstock.core.vhost import VirtualHost
 from penstock.flow.level import OVERHEAD
 from penstock_simulation.arrivals import Arrival

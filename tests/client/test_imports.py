@@ -71,7 +71,7 @@ def test_first_message_imports_no_other_protocol_and_nothing_slow(broker_url: st
     assert found & (SLOW | {"asyncio"}) <= NEEDED[protocol]
     assert found & {f"penstock.client.{name}" for name in UNUSED} == set()
     (other,) = set(PROTOCOLS) - {protocol}
-    assert [name for name in found if name.startswith((f"penstock.wire.{other}", "penstock.setting_names"))] == []
+    assert [name for name in found if name.startswith((f"penstock.wire.{other}", "penstock.settings"))] == []
     assert len([name for name in found if name.startswith("penstock")]) <= MOST[protocol]
 
 
@@ -80,5 +80,5 @@ def test_first_message_with_asyncio_imports_no_other_protocol(broker_url: str, p
     found = imported(ASYNCHRONOUS, broker_url, protocol)
     assert found & (SLOW - {"ssl", "logging", "inspect"}) <= NEEDED[protocol]  # asyncio imports those two.
     (other,) = set(PROTOCOLS) - {protocol}
-    assert [name for name in found if name.startswith((f"penstock.wire.{other}", "penstock.setting_names"))] == []
+    assert [name for name in found if name.startswith((f"penstock.wire.{other}", "penstock.settings"))] == []
     assert len([name for name in found if name.startswith("penstock")]) <= MOST[protocol]

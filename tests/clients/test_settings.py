@@ -14,8 +14,7 @@ from pika.exceptions import ChannelClosedByBroker
 
 from penstock import sync
 from penstock.client.errors import ControlError
-from penstock.core.queue.queue_settings import DEFAULT_CAPACITY_BYTES
-from penstock.setting_names.setting_names import SCOPES
+from penstock.settings.table import CAPACITY_BYTES, SCOPES
 from penstock.sync import connect
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually, penstock_command, serving, some_name
 from tests.support.raw_channel import Connection
@@ -232,7 +231,7 @@ def test_show_tells_every_setting_of_a_scope_though_nobody_said_anything(tuned: 
 
 def test_show_tells_the_brokers_defaults_and_what_a_virtual_host_has_of_them(tuned: BrokerProcess) -> None:
     broker = shown(tuned, "broker")
-    assert broker["capacity-bytes"] == (DEFAULT_CAPACITY_BYTES, "default of a queue without a setting")
+    assert broker["capacity-bytes"] == (CAPACITY_BYTES, "default of a queue without a setting")
     assert broker["stop-percent"] == (80, "default")
     assert broker["hold-deadline"] == (30, "default")
     assert broker["consumer-timeout"] == (1_800_000, "default")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.broker import Broker
-from penstock.core.queue.queue_settings import Defaults
+from penstock.core.settings.limits import Defaults
 from penstock.errors import ResourceError
 from tests.support.restored_broker import journaled
 

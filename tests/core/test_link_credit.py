@@ -9,7 +9,7 @@ from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
 from penstock.core.message import Envelope
-from penstock.core.queue.queue_settings import Defaults
+from penstock.core.settings.limits import Defaults
 from penstock.flow.credit import LinkCredit
 
 SETTLED = pytest.mark.parametrize("settled", [True, False], ids=["settled at once", "unsettled"])

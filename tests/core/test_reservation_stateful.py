@@ -21,7 +21,7 @@ from penstock.core.routing.route import Route
 from penstock.core.settings import changes
 from penstock.flow.level import Level, Thresholds
 from penstock.flow.shared_limit import SharedLimit
-from penstock.setting_names import read_settings
+from penstock.settings.read import read_settings
 from tests.profiles import examples
 from tests.support.broker_fixture import House
 

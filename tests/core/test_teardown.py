@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.core.broker import Broker
-from penstock.core.queue.queue_settings import Defaults
+from penstock.core.settings.limits import Defaults
 from penstock.core.vhost import BINDING_COST, BINDINGS_AT_ONCE, VirtualHost
 from penstock.errors import ResourceLocked
 from penstock.flow.chores import UNITS_A_TURN

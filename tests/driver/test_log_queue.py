@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.core.broker import Broker
-from penstock.core.queue.queue_settings import Defaults
+from penstock.core.settings.limits import Defaults
 from penstock.driver.log_queue import LINE_MOST, LINES_KEPT, LogQueue
 from penstock.protocols.common.refusal_log import LOGIN
 

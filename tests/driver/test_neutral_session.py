@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Batch, Consumer
-from penstock.core.consume.consumer_settings import ConsumerSettings
 from penstock.core.consume.session import Session
 from penstock.core.message import Envelope
-from penstock.core.queue.queue_settings import Defaults
+from penstock.core.queue.queue_settings import ConsumerSettings
+from penstock.core.settings.limits import Defaults
 from penstock.driver.driver import BrokerDriver
 from penstock.protocols.common.connection_limits import ConnectionLimits
-from penstock.setting_names import read_consume_arguments
+from penstock.settings.read import read_consume_arguments
 
 
 class RecordingSession(Session):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.access.permission import Permission
 from penstock.core.broker import Broker
-from penstock.core.queue.queue_settings import Defaults
+from penstock.core.settings.limits import Defaults
 from penstock.management.back_end_check import REMEMBERED_MOST, VHOSTS_MOST, BackEnd, BackEndError, ServedUsers
 from penstock.protocols.common.services import CredentialCheck
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from penstock.core.settings.changes import replace_file, set_settings
 from penstock.flow.work import finish
-from penstock.management.config_api import rows_steps
-from penstock.setting_names import read_settings
-from penstock.setting_names.setting_names import SCOPES
+from penstock.management.settings_api import config_steps
+from penstock.settings.read import read_settings
+from penstock.settings.table import SCOPES
 from tests.support.driven_connection import make_driver
 
 
@@ -23,7 +23,7 @@ def test_configuration_names_the_line_of_the_file_or_the_change_at_run_time() ->
     replace_file(driver.broker, [("queue", "a.#", lines), ("broker", "", of_broker)])
     set_settings(driver.broker, "queue", "a.#", read_settings("queue", "a.#", {"stop-percent": 70}))
     set_settings(driver.broker, "broker", "", read_settings("broker", "", {"hold-deadline": 9}))
-    found: dict[str, Any] = finish(rows_steps(driver))
+    found: dict[str, Any] = finish(config_steps(driver))
     assert found["file"] == "/etc/p.toml"
     assert found["start"] == told.rows
     assert [(row["setting"], row["value"], row["from"]) for row in found["patterns"]] == [

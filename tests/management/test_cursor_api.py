@@ -13,7 +13,7 @@ from penstock.core.queue.indexed_ready_queue import CHUNK, REACH_WORK
 from penstock.core.queue.queue import Queue
 from penstock.core.settings import changes
 from penstock.flow.work import AT_ONCE, SHARE
-from penstock.setting_names import read_settings
+from penstock.settings.read import read_settings
 from tests.support.control_requests import answers, known_to, request
 from tests.support.driven_connection import Dialogue, make_driver, publish
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.core.settings import changes
 from penstock.management.effective_settings import ROOM, queue_settings, scope_settings
-from penstock.setting_names import read_settings
+from penstock.settings.read import read_settings
 from tests.support.broker_fixture import House
 
 
@@ -39,7 +39,7 @@ def test_thresholds_of_a_small_capacity_say_why_they_are_lower_than_by_default()
 
 def test_effective_settings_of_a_scope_are_those_that_were_given_and_what_follows_from_them() -> None:
     house = House()
-    assert scope_settings(house.broker, "vhost", "/") == []
+    assert {row["origin"] for row in scope_settings(house.broker, "vhost", "/")} == {"default"}
     changes.set_settings(house.broker, "vhost", "/", read_settings("vhost", "/", {"capacity-bytes": 1000}))
     found = rows(scope_settings(house.broker, "vhost", "/"))
     assert found["capacity-bytes"][0] == 1000

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from penstock.core.consume.consumer import Consumer
-from penstock.core.consume.consumer_settings import ConsumerSettings
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
+from penstock.core.queue.queue_settings import ConsumerSettings
 from penstock.management.flow_log_records import Recorder
 from penstock.management.flow_log_samples import BUSIEST, ROUND_S, Record, Sampler
-from penstock.setting_names import read_consume_arguments
+from penstock.settings.read import read_consume_arguments
 from tests.support.broker_fixture import House
 from tests.support.limited_consumers import deliver
 

@@ -13,7 +13,7 @@ from penstock.core.message import Envelope
 from penstock.core.settings import changes
 from penstock.management.lag_limits import LOOK_S
 from penstock.protocols.amqp091.content_frames import body_of
-from penstock.setting_names import read_settings
+from penstock.settings.read import read_settings
 from tests.support.control_requests import request
 from tests.support.driven_connection import Dialogue, make_driver
 

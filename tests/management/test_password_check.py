@@ -20,7 +20,7 @@ from penstock.access.password_hash import (
 from penstock.access.scram import derive_scram_keys
 from penstock.access.user import FILE, User
 from penstock.core.broker import Broker
-from penstock.core.queue.queue_settings import Defaults
+from penstock.core.settings.limits import Defaults
 from penstock.management.password_check import REMEMBERED_MOST, REMEMBERED_S, PasswordCheck, Passwords
 
 LOVELACE = hash_password("lovelace", b"s" * 16)

@@ -11,7 +11,7 @@ from penstock.core.settings import changes
 from penstock.flow.work import finish
 from penstock.management.control_request import ControlRequest
 from penstock.management.settings_api import list_settings
-from penstock.setting_names import read_settings
+from penstock.settings.read import read_settings
 from tests.support.access_of import access_of
 from tests.support.control_requests import MANY, answers, request, turns_until_answered, with_patterns
 from tests.support.driven_connection import make_driver

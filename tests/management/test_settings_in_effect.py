@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.settings import changes
-from penstock.management.settings_in_effect import settings_in_effect
-from penstock.setting_names import read_settings
-from penstock.setting_names.setting_names import SCOPES
+from penstock.management.effective_settings import scope_settings
+from penstock.settings.read import read_settings
+from penstock.settings.table import SCOPES
 from tests.support.broker_fixture import House
 
 
 def rows(house: House, scope: str, name: str) -> dict[str, tuple[object, object]]:
-    return {str(row["setting"]): (row["value"], row["from"]) for row in settings_in_effect(house.broker, scope, name)}
+    return {str(row["setting"]): (row["value"], row["from"]) for row in scope_settings(house.broker, scope, name)}
 
 
 @pytest.mark.parametrize("scope", sorted(SCOPES.keys() - {"queue"}))

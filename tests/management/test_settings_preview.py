@@ -12,8 +12,8 @@ from penstock.core.settings.changes import set_settings
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import finish
 from penstock.management.control_request import ControlRequest
-from penstock.management.settings_preview import preview_steps
-from penstock.setting_names import read_settings
+from penstock.management.settings_api import preview_steps
+from penstock.settings.read import read_settings
 from tests.management.test_why import GATED, Scene
 from tests.support.driven_connection import publish
 

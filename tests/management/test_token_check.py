@@ -13,7 +13,7 @@ import pytest
 from penstock.access.permission import READ
 from penstock.access.token_rules import SCOPES_MOST
 from penstock.core.broker import Broker
-from penstock.core.queue.queue_settings import Defaults
+from penstock.core.settings.limits import Defaults
 from penstock.management.token_check import TOKEN_OCTETS, TokenCheck, TokenPolicy, expired_words, looks_like_token
 from tests.support.tokens import ec_key, pem, policy, rsa_key, token
 

@@ -9,7 +9,7 @@ from penstock.core.large_content import body_of, head_of
 from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_settings import Defaults
+from penstock.core.settings.limits import Defaults
 from penstock.persistence.recovery import Recovery
 from penstock.persistence.store_scan import StoreScanner
 from penstock.persistence.transaction_encoder import encode

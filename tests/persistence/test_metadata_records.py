@@ -23,7 +23,7 @@ from penstock.persistence.metadata_records import (
     SETTINGS,
     VHOST,
 )
-from penstock.setting_names import read_settings
+from penstock.settings.read import read_settings
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from tests.support.driven_connection import Dialogue

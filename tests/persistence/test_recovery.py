@@ -20,8 +20,8 @@ from penstock.core.publish.producer import Producer
 from penstock.core.publish.transaction import Transaction
 from penstock.core.queue.deferred_free import DeferredFree
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_settings import Defaults
 from penstock.core.routing.route import Route
+from penstock.core.settings.limits import Defaults
 from penstock.flow.work import SHARE
 from penstock.persistence.transaction_encoder import encode
 from penstock.protocols.common.callbacks import DurableCallback

@@ -11,7 +11,7 @@ from penstock.driver.driver import BrokerDriver
 from penstock.management import vhost_admin
 from penstock.persistence.metadata_records import QUEUE
 from penstock.persistence.restore_metadata import restore
-from penstock.setting_names import read_settings
+from penstock.settings.read import read_settings
 from tests.support.restored_broker import journaled, kept, queue_of, say
 
 

@@ -13,7 +13,7 @@ from penstock.management import vhost_admin
 from penstock.persistence.metadata_codec import VERSION
 from penstock.persistence.metadata_records import BINDING, QUEUE
 from penstock.persistence.restore_metadata import restore
-from penstock.setting_names import read_settings
+from penstock.settings.read import read_settings
 from penstock.store.records import MetadataRecord
 from tests.profiles import examples
 from tests.support.restored_broker import journaled, kept, queue_of, say

@@ -26,7 +26,7 @@ BANNED_WORDS = frozenset(
      "mortal", "anew", "stands", "whose")
 )  # fmt: skip
 BANNED_NAMES = frozenset(("let_go", "stand_by"))
-ALIASES = SOURCES / "penstock" / "setting_names"
+ALIASES = SOURCES / "penstock" / "settings"
 ALL_FILES = sorted(SOURCES.rglob("*.py"))
 FILES = [path for path in ALL_FILES if ALIASES not in path.parents]
 

@@ -39,7 +39,6 @@ INTERFACES = {
     "core/queue/outlets.py": "what a queue uses of consumers and dead letters; tests/core/consume tests them",
     "core/queue/storage.py": "the records of one queue; tests/core/journal tests them with the journal",
     "core/routing/topology.py": "what gates use of a virtual host; tests/core/test_vhost.py tests it",
-    "core/settings/settings_change.py": "a record; tests/core/settings/test_changes.py tests what makes it",
     "describe/described_node.py": "what the driver provides; tests/driver tests the driver",
     "management/node.py": "what the driver provides; tests/driver tests the driver",
     "protocols/common/callbacks.py": "listeners that only call a function",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from penstock.setting_names.setting_names import ALIASES, OURS, SCOPED_ALIASES
 from tests.support import seed_tables
 
 
@@ -23,10 +22,3 @@ def test_difference_on_purpose_names_its_decision() -> None:
     purposes = [verdict for _, _, verdict, _ in seed_tables.sentences() if "on purpose" in verdict.lower()]
     assert len(purposes) > 5
     assert [verdict for verdict in purposes if not re.search(r"\(decision \d+\)", verdict)] == []
-
-
-def test_every_other_name_has_its_broker() -> None:
-    own = {"x-" + name for name in OURS}
-    assert sorted(ALIASES.keys() - own - seed_tables.brokers_of_aliases().keys()) == []
-    scoped = {name for names in SCOPED_ALIASES.values() for name in names}
-    assert sorted(scoped - seed_tables.OF_SCOPES.keys()) == [], "name its broker in tests/support/seed_tables.py"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 
 from penstock.cli.serve import serve
-from penstock.config import AT_START, RANGES, Settings, load
+from penstock.config import Settings, load
+from penstock.settings.start import AT_START, RULES
 from tests.support import settings_tables
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
@@ -40,7 +42,8 @@ def test_every_setting_of_a_start_is_documented_with_its_default() -> None:
 
 def test_bounds_of_a_setting_are_documented() -> None:
     documented = {row[0]: row[3] for row in rows("setting") if row[3]}
-    assert documented == {name: f"{least}, {most}" for name, (least, most) in RANGES.items()}
+    bounded = {name: rule for name, rule in RULES.items() if math.isfinite(rule.most)}
+    assert documented == {name.replace("_", "-"): f"{rule.least}, {rule.most}" for name, rule in bounded.items()}
 
 
 def test_every_option_of_serve_is_documented() -> None:

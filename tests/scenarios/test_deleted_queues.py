@@ -7,8 +7,8 @@ from penstock.core.consume.session import Session
 from penstock.core.effects import GateChanged
 from penstock.core.publish.producer import HoldBudget, Producer
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_settings import Defaults
 from penstock.core.routing.route import Route
+from penstock.core.settings.limits import Defaults
 
 SMALL: dict[str, object] = {"capacity-messages": 2, "stop-messages": 0, "resume-messages": 0, "hold-deadline": 0}
 

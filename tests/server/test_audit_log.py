@@ -11,7 +11,8 @@ import pytest
 
 import penstock
 from penstock import auditlog
-from penstock.config import NO_LOG, Settings
+from penstock.config import Settings
+from penstock.settings.start import NO_LOG
 from tests.support.http_client import Web
 from tests.support.users import file_users
 

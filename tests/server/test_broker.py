@@ -16,9 +16,10 @@ import pyspark_amqp
 import pyspark_penstock
 from penstock.access.password_hash import file_password
 from penstock.access.user import FILE, User
-from penstock.config import DEFAULT_HTTP, Settings
+from penstock.config import Settings
 from penstock.errors import StartError
 from penstock.server.broker import http_address, parse_address
+from penstock.settings.start import DEFAULT_HTTP
 from tests.support.brokers import GRACE, BrokerProcess, in_process, serving
 from tests.support.commands import refused
 from tests.support.raw_client import Peer, open_peer, publish_frames

@@ -14,12 +14,13 @@ import pytest
 from typing_extensions import override
 
 import penstock
-from penstock.config import NO_LOG, Settings
+from penstock.config import Settings
 from penstock.driver.entry_times import KINDS, REST
 from penstock.log_ids import LONG_ENTRY
 from penstock.protocols import standard_protocols
 from penstock.protocols.common.connection import Connection as Served
 from penstock.protocols.common.engine import ProtocolEngine
+from penstock.settings.start import NO_LOG
 from tests.line_protocol.protocol import HEADER, LineEngine, LineProtocol
 from tests.support.brokers import eventually
 from tests.support.http_client import Web

@@ -14,7 +14,7 @@ import pytest
 import penstock
 from penstock.config import Settings
 from penstock.server.log_start import counted_connections, slow_turn_s
-from penstock.setting_names import read_settings
+from penstock.settings.read import read_settings
 from tests.support.brokers import serving
 
 

@@ -7,10 +7,11 @@ import socket
 import struct
 
 import penstock
-from penstock.config import NO_LOG, Settings
+from penstock.config import Settings
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.server import transport
 from penstock.server.transport import ReadState, SocketState
+from penstock.settings.start import NO_LOG
 from penstock.wire.amqp091 import spec
 from tests.support.simulated_client import Client
 from tests.support.simulated_loop import SimLoop, simulate

@@ -15,7 +15,7 @@ from pathlib import Path
 import pika
 import pytest
 
-from penstock.config import NO_LOG
+from penstock.settings.start import NO_LOG
 from penstock.store.sqlite import FILE
 from tests.server.test_durability import client_of, killed
 from tests.server.test_store_open import refused

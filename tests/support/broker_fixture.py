@@ -8,10 +8,10 @@ from penstock.core.message import Envelope
 from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.producer import Producer
-from penstock.core.queue.queue_settings import Defaults
 from penstock.core.settings import changes
+from penstock.core.settings.limits import Defaults
 from penstock.core.vhost import VirtualHost
-from penstock.setting_names import read_settings
+from penstock.settings.read import read_settings
 
 MIB = 1024 * 1024
 

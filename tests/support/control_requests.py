@@ -9,7 +9,7 @@ from penstock.core.settings import changes
 from penstock.driver.driver import BrokerDriver
 from penstock.management.control_fields import FIELDS
 from penstock.protocols.amqp091.content_frames import body_of
-from penstock.setting_names import read_settings
+from penstock.settings.read import read_settings
 from penstock.wire.amqp091.codec import Properties
 from tests.support.driven_connection import Dialogue, make_driver, publish
 

@@ -14,7 +14,7 @@ from penstock.flow.counted_depth import CountedDepth
 from penstock.flow.gate import Gate
 from penstock.flow.level import OVERHEAD, Level, Thresholds
 from penstock.flow.measure import Measure
-from penstock.setting_names import read_settings
+from penstock.settings.read import read_settings
 from tests.support.broker_fixture import MIB, House
 from tests.support.sender_links import CHARGE, OCTETS, Link, run_turn, run_until_quiet
 

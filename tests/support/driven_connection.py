@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.core.broker import Broker
-from penstock.core.queue.queue_settings import Defaults
+from penstock.core.settings.limits import Defaults
 from penstock.driver.driver import BrokerDriver
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.peer import Peer

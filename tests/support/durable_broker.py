@@ -9,7 +9,7 @@ from penstock.core.journal.journal import Journal
 from penstock.core.publish.producer import Producer
 from penstock.core.settings import changes
 from penstock.persistence.transaction_encoder import encode
-from penstock.setting_names import read_settings
+from penstock.settings.read import read_settings
 from tests.support.broker_fixture import House
 
 

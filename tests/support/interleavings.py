@@ -23,7 +23,7 @@ from penstock.core.settings import changes
 from penstock.flow.confirms import WITHHELD
 from penstock.flow.gate import Gate
 from penstock.persistence.transaction_encoder import encode
-from penstock.setting_names import read_settings
+from penstock.settings.read import read_settings
 from tests.support.credit_world import LINKS, PRODUCERS, QUEUES, ROADS, CreditWorld, is_underfull
 from tests.support.sender_links import CHARGE, run_turn, run_until_quiet
 

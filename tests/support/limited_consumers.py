@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from penstock.core.consume.consumer import Consumer
-from penstock.core.consume.consumer_settings import ConsumerSettings
 from penstock.core.consume.session import Session
-from penstock.setting_names import read_consume_arguments
+from penstock.core.queue.queue_settings import ConsumerSettings
+from penstock.settings.read import read_consume_arguments
 from tests.support.broker_fixture import House
 
 

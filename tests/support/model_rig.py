@@ -10,11 +10,11 @@ from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
 from penstock.core.queue.expiry import expire
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_settings import Defaults
 from penstock.core.routing.route import Route
 from penstock.core.settings import changes
+from penstock.core.settings.limits import Defaults
 from penstock.errors import PreconditionFailed
-from penstock.setting_names import read_settings
+from penstock.settings.read import read_settings
 from tests.support import example_counts
 from tests.support.model import ProducerModel, Publish, QueueModel
 from tests.support.model_comparison import Looking, Watched

@@ -12,13 +12,13 @@ from penstock.core.publish.producer import Producer
 from penstock.core.queue.page_io import PageRead
 from penstock.core.queue.pager import QueuePager
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_settings import Defaults
 from penstock.core.settings import changes
+from penstock.core.settings.limits import Defaults
 from penstock.flow.level import Level
 from penstock.persistence.page_loader import Loader
 from penstock.persistence.transaction_encoder import encode
 from penstock.persistence.wall_clock import WallTimes
-from penstock.setting_names import read_settings
+from penstock.settings.read import read_settings
 from tests.support.memory_store import WALL, Shelf
 
 PAGE: dict[str, object] = {"x-overflow": "page"}

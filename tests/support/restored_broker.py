@@ -15,7 +15,7 @@ from penstock.management.effective_settings import queue_settings, scope_setting
 from penstock.persistence.metadata_records import NUMBERS, name_of
 from penstock.persistence.restore_metadata import restore
 from penstock.persistence.transaction_encoder import encode
-from penstock.setting_names import read_settings
+from penstock.settings.read import read_settings
 from penstock.store.records import MetadataRecord
 from tests.support.driven_connection import make_driver
 from tests.support.exports import items_of

@@ -1,7 +1,7 @@
 """The tables of docs/how-to/from-qpid-and-artemis.md: names of settings, and sentences with their tests.
 
-`python -m tests.support.seed_tables --write` rewrites them. Names come from `setting_names.ALIASES`, where a comment
-says whose they are; sentences and verdicts from the docstrings in tests/seeds.
+`python -m tests.support.seed_tables --write` rewrites them. Names come from `settings.table`,
+sentences and verdicts from the docstrings in tests/seeds.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ import sys
 from collections.abc import Iterator
 
 from penstock.errors import PreconditionFailed
-from penstock.setting_names.parse import setting_named
-from penstock.setting_names.setting_names import (
-    ALIASES,
+from penstock.settings.read import setting_named
+from penstock.settings.table import (
+    ALL_ALIASES,
     FOREIGN_BYTES,
     JAVAS_CAPACITY,
     NEGATIVE_IS_NONE,
     OPENS_BELOW,
-    SCOPED_ALIASES,
     SCOPES,
     WHOLE_RATES,
     ZERO_IS_NONE,
@@ -28,22 +27,8 @@ from tests.support.generated_parts import ROOT, documented_tests, enclosed, esca
 PAGE = ROOT / "docs" / "how-to" / "from-qpid-and-artemis.md"
 SEEDS = ROOT / "tests" / "seeds"
 COMMAND = "python -m tests.support.seed_tables --write"
-QPID, JAVA, ARTEMIS, RABBITMQ = "Qpid C++", "Broker-J", "Artemis", "RabbitMQ"
-OF_SCOPES = {
-    "default-queue-limit": QPID,
-    "hold-deadline-s": "",
-    "global-max-size": ARTEMIS,
-    "max-disk-usage": ARTEMIS,
-    "producerMaxRate": ARTEMIS,
-    "disk_free_limit": RABBITMQ,
-    "disk_free_limit.absolute": RABBITMQ,
-    "store.filesystem.maxUsagePercent": JAVA,
-    "storeOverfullSize": JAVA,
-    "storeUnderfullSize": JAVA,
-    "overfull-size": JAVA,
-    "underfull-size": JAVA,
-}
-"""The broker of each name that is valid in one scope only; ours have none."""
+BROKERS = {"Qpid C++": "qpid", "Broker-J": "java", "Artemis": "artemis"}
+"""Names of the brokers, each with its attribute of `settings.table.Setting`."""
 DOCUMENTS = {
     "test_qpid_cpp.py": "Producer Flow Control, of Qpid C++ and MRG",
     "test_artemis.py": "Flow Control, of Artemis",
@@ -52,19 +37,6 @@ DOCUMENTS = {
 }
 """Titles of the documents, by the files of their tests."""
 VERDICT = re.compile(r"^('.*?): ((?:yes|on purpose\b).*)$")
-
-
-def brokers_of_aliases() -> dict[str, str]:
-    """Return the broker of each name in ALIASES, from the comments of the source."""
-    path = ROOT / "src" / "penstock" / "setting_names" / "setting_names.py"
-    body = path.read_text().partition("ALIASES: Final")[2].partition("\n}")[0]
-    broker, found = "", {}
-    for line in body.splitlines():
-        if named := re.match(rf"    # ({re.escape(QPID)}|{JAVA}|{ARTEMIS}|{RABBITMQ})", line):
-            broker = named[1]
-        elif name := re.match(r'    "([^"]+)":', line):
-            found[name[1]] = broker
-    return found
 
 
 def scopes_of(name: str) -> list[str]:
@@ -101,10 +73,11 @@ def special_values(name: str) -> str:
 
 def names_of(broker: str) -> str:
     """Return the table of a broker's names."""
-    ours = ALIASES | {name: word for names in SCOPED_ALIASES.values() for name, word in names.items()}
-    brokers = brokers_of_aliases() | OF_SCOPES
-    named = [name for name in ours if brokers.get(name) == broker]
-    cells = [(f"`{name}`", f"`{ours[name]}`", ", ".join(scopes_of(name)), special_values(name)) for name in named]
+    cells = [
+        (f"`{alias.name}`", f"`{alias.ours}`", ", ".join(scopes_of(alias.name)), special_values(alias.name))
+        for alias in ALL_ALIASES
+        if alias.broker == broker
+    ]
     return table(("there", "here", "scopes", "read as there"), *cells)
 
 
@@ -129,7 +102,7 @@ def sentence_table(file: str) -> str:
 
 def generated() -> dict[str, str]:
     """Return all tables with the comments around them."""
-    parts = {f"names of {broker}": names_of(broker) for broker in (QPID, JAVA, ARTEMIS)}
+    parts = {f"names of {name}": names_of(broker) for name, broker in BROKERS.items()}
     parts |= {f"sentences of {file}": sentence_table(file) for file in DOCUMENTS}
     return {name: enclosed(name, "tests/support/seed_tables.py", part) for name, part in parts.items()}
 

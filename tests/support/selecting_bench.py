@@ -7,14 +7,14 @@ from penstock.content.selector.selector import Selector, parse_selector
 from penstock.core.broker import Broker
 from penstock.core.consume.browser_scan import BrowserScan
 from penstock.core.consume.consumer import Batch, Consumer
-from penstock.core.consume.consumer_settings import ConsumerSettings
 from penstock.core.consume.message_filter import MessageFilter
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.selector_scan import SelectorScan
 from penstock.core.consume.session import Session
 from penstock.core.message import Envelope, Message
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_settings import Defaults
+from penstock.core.queue.queue_settings import ConsumerSettings
+from penstock.core.settings.limits import Defaults
 from penstock.flow.credit import LinkCredit
 from tests.support.toy_format import ToyFormat
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.setting_names import ALIASES
+from penstock.settings.table import ALIASES
 
 TEXTS: dict[str, object] = {
     "overflow": "reject",

@@ -11,10 +11,10 @@ from penstock.core.consume.session import Session
 from penstock.core.effects import GateChanged
 from penstock.core.publish.producer import HoldBudget, Producer
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_settings import Defaults
 from penstock.core.settings import changes
+from penstock.core.settings.limits import Defaults
 from penstock.errors import BrokerError
-from penstock.setting_names import read_settings
+from penstock.settings.read import read_settings
 
 
 class Bench:

@@ -1,24 +1,24 @@
 """The tables of docs/settings.md: start-up settings and settings by pattern, as the code has them.
 
 `python -m tests.support.settings_tables --write` rewrites them. The meaning of a start-up setting is the docstring of
-its attribute in `penstock.config.Settings`.
+its attribute in `penstock.settings.start.Start`.
 """
 
 from __future__ import annotations
 
 import ast
 import json
+import math
 import sys
 from itertools import pairwise
 from pathlib import Path
 
-from penstock import config
 from penstock.cli.serve import serve
-from penstock.config import AT_START, RANGES, Settings, variable_of
-from penstock.management.effective_settings import queue_settings
-from penstock.management.settings_in_effect import settings_in_effect
-from penstock.setting_names.meanings import KINDS, MEANINGS
-from penstock.setting_names.setting_names import ALIASES, SCOPED_ALIASES, SCOPES
+from penstock.config import variable_of
+from penstock.management.effective_settings import queue_settings, scope_settings
+from penstock.settings import start
+from penstock.settings.start import AT_START, DEFAULTS, RULES
+from penstock.settings.table import ALL_ALIASES, SCOPES, SETTINGS
 from tests.support.driven_connection import Dialogue, make_driver
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
@@ -60,10 +60,10 @@ def marks(name: str) -> tuple[str, str]:
 
 
 def docstrings() -> dict[str, str]:
-    """Return the docstrings of the attributes of `Settings`, each on one line."""
-    assert config.__file__ is not None
-    tree = ast.parse(Path(config.__file__).read_text())
-    body = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Settings").body
+    """Return the docstrings of the attributes of `Start`, each on one line."""
+    assert start.__file__ is not None
+    tree = ast.parse(Path(start.__file__).read_text())
+    body = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Start").body
     found = {}
     for field, text in pairwise(body):
         if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(field.target, ast.Name):
@@ -85,14 +85,15 @@ def linked(name: str, meaning: str) -> str:
 def start_table() -> str:
     """Return the table of the start-up settings."""
     options = {option for each in serve.params for option in each.opts}
-    texts, default = docstrings(), Settings()
+    texts, default = docstrings(), DEFAULTS
     lines = ["| setting | option | default | from, to | meaning |", "|---|---|---|---|---|"]
     for attribute in AT_START:
         name = attribute.replace("_", "-")
         value = getattr(default, attribute)
         shown = "none" if value is None else f"`{json.dumps(value)}`" if not isinstance(value, int) else str(value)
         option = f"`--{name}`" if f"--{name}" in options else ""
-        bounds = "{}, {}".format(*RANGES[name]) if name in RANGES else ""
+        rule = RULES[attribute]
+        bounds = f"{rule.least}, {rule.most}" if math.isfinite(rule.most) else ""
         cells = (f"`{name}`", option, shown, bounds, linked(name, texts[attribute]))
         lines.append("| " + " | ".join(cells).replace("|  |", "| |").replace("|  |", "| |") + " |")
     return "\n".join(lines) + "\n"
@@ -105,7 +106,7 @@ def defaults() -> dict[str, object]:
     broker = driver.broker
     found: dict[str, object] = {}
     others = [scope for scope in SCOPES if scope != "queue"]
-    of_scopes = [settings_in_effect(broker, scope, "/" if scope == "vhost" else "") for scope in others]
+    of_scopes = [scope_settings(broker, scope, "/" if scope == "vhost" else "") for scope in others]
     for row in (*queue_settings(broker, broker.vhosts["/"].queues["q"]), *(row for rows in of_scopes for row in rows)):
         name, rule = str(row["setting"]), str(row["from"])
         value = "none" if row["value"] is None else json.dumps(row["value"]).strip('"').removesuffix(".0")
@@ -121,18 +122,17 @@ def pattern_table() -> str:
     """Return the table of the settings by pattern."""
     known = defaults()
     lines = ["| setting | scopes | values | default | other names | meaning |", "|---|---|---|---|---|---|"]
-    for name in MEANINGS:
-        scopes = [scope for scope, settings in SCOPES.items() if name in settings]
-        kind = next(SCOPES[scope][name] for scope in scopes)
-        others = [alias for alias, ours in ALIASES.items() if ours == name and alias != f"x-{name}"]
-        others += [alias for names in SCOPED_ALIASES.values() for alias, ours in names.items() if ours == name]
+    for setting in SETTINGS:
+        name = setting.name
+        scopes = [scope for scope in setting.scopes.split() if scope in SCOPES]
+        others = [alias.name for alias in ALL_ALIASES if alias.ours == name]
         cells = (
             f"`{name}`",
             ", ".join(scopes),
-            KINDS[kind],
+            setting.kind.values,
             str(known.get(name, "none")),
-            ", ".join(f"`{each}`" for each in dict.fromkeys(others)),
-            linked(name, MEANINGS[name]),
+            ", ".join(f"`{each}`" for each in others),
+            linked(name, setting.meaning),
         )
         lines.append("| " + " | ".join(cells).replace("|  |", "| |") + " |")
     return "\n".join(lines) + "\n"

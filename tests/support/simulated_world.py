@@ -8,7 +8,7 @@ from collections import Counter
 
 from penstock.core.broker import Broker
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_settings import Defaults
+from penstock.core.settings.limits import Defaults
 from penstock.driver.driver import BrokerDriver
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.server.event_loop import EventLoop

@@ -18,7 +18,7 @@ from penstock.errors import BrokerError
 from penstock.management import vhost_admin
 from penstock.protocols.amqp091.content_frames import make_content
 from penstock.protocols.common.peer import Peer
-from penstock.setting_names import read_settings
+from penstock.settings.read import read_settings
 from penstock.wire.amqp091.codec import Properties
 from tests.support.access_of import access_of
 from tests.support.amqp091_strategies import tables

@@ -22,9 +22,7 @@ import penstock
 from penstock.cli.style import Colour, styled
 from penstock.cli.target import URL, check_used, options_of, target_options
 from penstock.errors import ConfigError, PenstockError
-from penstock.setting_names.escapes import printable, printable_json
-from penstock.setting_names.near import nearest
-from penstock.setting_names.units import TIMES, amount, shown_bytes
+from penstock.texts import TIMES, amount, nearest, printable, printable_json, shown_bytes
 
 if TYPE_CHECKING:
     from penstock.client.blocking import Connection

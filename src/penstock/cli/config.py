@@ -53,10 +53,10 @@ def _of_file(file: Path) -> dict[str, Any]:
     """Return the configuration of a broker that is not started. Raises ConfigError."""
     from penstock.config import load, with_environment
     from penstock.flow.work import finish
-    from penstock.management.config_api import rows_steps
+    from penstock.management.settings_api import config_steps
     from penstock.server.broker import Broker
 
-    return finish(rows_steps(Broker(settings=with_environment(load(file), os.environ)).driver))
+    return finish(config_steps(Broker(settings=with_environment(load(file), os.environ)).driver))
 
 
 def _shown(value: object) -> str:

@@ -26,7 +26,7 @@ from penstock.cli.common import (
     writing,
 )
 from penstock.errors import ConfigError
-from penstock.setting_names.escapes import printable_json
+from penstock.texts import printable_json
 
 if TYPE_CHECKING:
     from penstock.cli.conversions.conversion import Conversion

@@ -11,7 +11,7 @@ import click
 
 from penstock.cli import style
 from penstock.cli.common import cell, say, say_json, table
-from penstock.setting_names.escapes import printable
+from penstock.texts import printable
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 Item = dict[str, Any]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.cli.target import options_of
 from penstock.errors import PenstockError
-from penstock.setting_names.near import nearest
+from penstock.texts import nearest
 
 if TYPE_CHECKING:
     from penstock.client.blocking import Connection

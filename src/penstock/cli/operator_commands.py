@@ -25,18 +25,8 @@ from penstock.cli.common import (
 from penstock.cli.completion import names_by_scope, names_of
 from penstock.cli.lists import LIST, Columns, Shown, print_list
 from penstock.cli.near_names import near_match
-from penstock.setting_names.setting_names import (
-    BYTES,
-    FREE,
-    MEMORY,
-    MILLISECONDS,
-    PERIOD,
-    QUOTA,
-    SECONDS,
-    WINDOW,
-)
-from penstock.setting_names.setting_names import SCOPES as SCOPES_OF_SETTINGS
-from penstock.setting_names.units import shown_bytes, shown_time
+from penstock.settings.table import SCOPES as SCOPES_OF_SETTINGS
+from penstock.texts import shown_bytes, shown_time
 
 if TYPE_CHECKING:
     from penstock.client.blocking import Connection
@@ -296,14 +286,15 @@ def show(scope: str, name: str, shown: Shown, url: str) -> None:
 
 def _value(scope: str, row: dict[str, Any]) -> str:
     """Return a value with its unit; one that a stronger source hides is in parentheses."""
-    value, kind = row["value"], SCOPES_OF_SETTINGS[scope].get(row["setting"], "")
+    value, kind = row["value"], SCOPES_OF_SETTINGS[scope].get(row["setting"])
+    unit = "" if kind is None else kind.unit
     text = "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
-        if kind == MILLISECONDS:
+        if unit == "ms":
             text = shown_time(value)
-        elif kind in (SECONDS, PERIOD):
+        elif unit == "s":
             text = shown_time(round(value * 1000, 3))
-        elif kind in (BYTES, MEMORY, WINDOW, QUOTA, FREE) or row["setting"].endswith("-bytes"):
+        elif unit == "bytes" or row["setting"].endswith("-bytes"):
             text = shown_bytes(value) if isinstance(value, int) else f"{value} bytes"
     return f"({text})" if row.get("hidden") else text
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from penstock.errors import ConfigError
-from penstock.setting_names.near import nearest
+from penstock.texts import hint, nearest
 
 FILE_VARIABLE: Final = "PENSTOCK_PROFILES"
 """Environment variable with the path of the file."""
@@ -73,9 +73,7 @@ def _check(path: Path, name: str, table: object) -> None:
         raise ConfigError(f"'{path}': '{name}' is no profile: write [{name}] and its url below")
     for key, value in table.items():
         if key not in KEYS:
-            near = nearest(key, KEYS)
-            hint = f"; did you mean {near}?" if near else f"; known are {', '.join(KEYS)}"
-            raise ConfigError(f"'{path}': unknown key '{key}' in profile {name}{hint}")
+            raise ConfigError(f"'{path}': unknown key '{key}' in profile {name}; {hint(key, KEYS)}")
         if not isinstance(value, str):
             raise ConfigError(f"'{path}': {key} of profile {name} must be a text in quotes")
     if "url" not in table:
@@ -87,8 +85,8 @@ def profile_of(path: Path, profiles: dict[str, dict[str, str]], name: str) -> Pr
     if name not in profiles:
         near = nearest(name, profiles)
         known = ", ".join(sorted(profiles)[:20]) or "none"
-        hint = f"did you mean {near}?" if near else f"known are: {known}"
-        raise ConfigError(f"no profile '{name}' in '{path}'; {hint}")
+        clause = f"did you mean {near}?" if near else f"known are: {known}"
+        raise ConfigError(f"no profile '{name}' in '{path}'; {clause}")
     table = profiles[name]
     cacert, client_cert, client_key = (_placed(path, table.get(key, "")) for key in KEYS[2:])
     url = table["url"]

@@ -19,7 +19,7 @@ from penstock.cli.common import JSON, URL, counted, main, report_errors, say, sa
 from penstock.cli.report_redaction import Redactor, secrets_of
 from penstock.cli.target import options_of
 from penstock.errors import ConfigError, PenstockError
-from penstock.setting_names.escapes import printable, printable_json
+from penstock.texts import printable, printable_json
 
 if TYPE_CHECKING:
     from penstock.client.blocking import Connection

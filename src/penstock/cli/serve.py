@@ -7,15 +7,15 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from penstock.cli.common import main, report_errors, say, writing
-from penstock.log_ids import LEVEL_NAMES
+from penstock.settings.start import DEFAULTS, NAMES, RULES
 
 if TYPE_CHECKING:
     from penstock.config import Settings
@@ -38,19 +38,38 @@ they took 1.5 and 6.5 ms. A collection of everything took 0.3 s, so it comes aft
 """
 
 
+# fmt: off
+OPTIONS: Final = {
+    "listen": ("HOST:PORT", "Accept connections at this address; may be repeated; port 0 picks a free port."),
+    "listen-tls": ("HOST:PORT", "Accept connections with TLS at this address, usually with port 5671; needs [tls] in "
+                                "the settings file."),
+    "http": ("HOST:PORT", "Serve the console and the HTTP API at this address; default: 127.0.0.1:15672 if it is free; "
+                          "`off`: nowhere."),
+    "http-tls": ("HOST:PORT", "Serve them with TLS at this address; default: off."),
+    "metrics-listen": ("HOST:PORT", "Serve metrics and probes without a login at this address."),
+    "flow-log": ("DIR", "Write the flow log to this directory (docs/flow-log.md); default: in the data directory; "
+                        "`off`: none."),
+    "audit-log": ("DIR", "Write the audit log to this directory (docs/audit-log.md); default: in the data directory; "
+                         "`off`: none."),
+    "log-level": (None, "Log records from this level on to standard error (docs/logs.md); default: info."),
+    "log-format": (None, "Write the log as text, as a JSON object a line, or in the Java broker's form; default: "
+                           "text."),
+}
+# fmt: on
+"""Settings at the start that are options too, each with what stands for its value in the help, and its help."""
+
+
+def with_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of `OPTIONS`; choices and repetition are those of the settings."""
+    for name, (metavar, text) in reversed(OPTIONS.items()):
+        rule, many = RULES[NAMES[name]], isinstance(getattr(DEFAULTS, NAMES[name]), list)
+        kind = click.Choice(rule.choices) if rule.choices else None
+        command = click.option(f"--{name}", metavar=metavar, multiple=many, type=kind, help=text)(command)
+    return command
+
+
 @main.command()
-@click.option(
-    "--listen",
-    metavar="HOST:PORT",
-    multiple=True,
-    help="Accept connections at this address; may be repeated; port 0 picks a free port.",
-)
-@click.option(
-    "--listen-tls",
-    metavar="HOST:PORT",
-    multiple=True,
-    help="Accept connections with TLS at this address, usually with port 5671; needs [tls] in the settings file.",
-)
+@with_settings
 @click.option(
     "--data",
     metavar="DIR",
@@ -68,57 +87,22 @@ they took 1.5 and 6.5 ms. A collection of everything took 0.3 s, so it comes aft
 )
 @click.option("--memory", is_flag=True, help="Store nothing: all data is lost when the broker stops.")
 @click.option(
-    "--http",
-    metavar="HOST:PORT",
-    help="Serve the console and the HTTP API at this address; default: 127.0.0.1:15672 if it is free; `off`: nowhere.",
-)
-@click.option("--http-tls", metavar="HOST:PORT", help="Serve them with TLS at this address; default: off.")
-@click.option("--metrics-listen", metavar="HOST:PORT", help="Serve metrics and probes without a login at this address.")
-@click.option(
     "--config",
     metavar="FILE",
     type=click.Path(path_type=Path),
     help="Read settings from this TOML file; SIGHUP reads it again.",
 )
-@click.option(
-    "--flow-log",
-    metavar="DIR",
-    help="Write the flow log to this directory (docs/flow-log.md); default: in the data directory; `off`: none.",
-)
-@click.option(
-    "--audit-log",
-    metavar="DIR",
-    help="Write the audit log to this directory (docs/audit-log.md); default: in the data directory; `off`: none.",
-)
-@click.option(
-    "--log-level",
-    type=click.Choice(list(LEVEL_NAMES.values())),
-    help="Log records from this level on to standard error (docs/logs.md); default: info.",
-)
-@click.option(
-    "--log-format",
-    type=click.Choice(["text", "json", "qpid"]),
-    help="Write the log as text, as a JSON object a line, or in the Java broker's form; default: text.",
-)
 @click.option("--quiet", is_flag=True, help="Write no log to standard error.")
 @click.option("--check", is_flag=True, help="Check the settings and exit: no port is opened, and no store.")
 def serve(
-    listen: tuple[str, ...],
-    listen_tls: tuple[str, ...],
     data: Path | None,
     store: str | None,
     standby: bool,
     memory: bool,
-    http: str | None,
-    http_tls: str | None,
-    metrics_listen: str | None,
     config: Path | None,
-    flow_log: str | None,
-    audit_log: str | None,
-    log_level: str | None,
-    log_format: str | None,
     quiet: bool,
     check: bool,
+    **options: Any,
 ) -> None:
     """Run a broker until SIGTERM or Ctrl-C.
 
@@ -133,11 +117,9 @@ def serve(
     from penstock.server.turn_loop import new_loop
 
     with report_errors():
-        given: dict[str, Any] = {"listen": list(listen), "listen_tls": list(listen_tls), "http": http}
-        given |= {"http_tls": http_tls, "metrics_listen": metrics_listen, "flow_log": flow_log, "audit_log": audit_log}
-        given |= {"log_level": log_level, "log_format": log_format}
+        given = {name: list(value) if isinstance(value, tuple) else value for name, value in options.items() if value}
         settings = with_environment(Settings() if config is None else load(config), os.environ)
-        settings = with_options(settings, {name: value for name, value in given.items() if value})
+        settings = with_options(settings, given)
         settings = _stored(settings, data, store, memory)
         if standby and settings.store is None:
             raise click.UsageError("--standby needs a store that brokers share: add --store URL")

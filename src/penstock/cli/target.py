@@ -10,7 +10,7 @@ import click
 
 from penstock.cli import profiles
 from penstock.errors import ConfigError
-from penstock.setting_names.escapes import printable
+from penstock.texts import printable
 
 if TYPE_CHECKING:
     from penstock.client.options import Options

@@ -30,7 +30,7 @@ from penstock.cli.common import (
 from penstock.cli.completion import names_of
 from penstock.cli.target import options_of
 from penstock.errors import ConfigError, PenstockError
-from penstock.setting_names.escapes import printable
+from penstock.texts import printable
 
 if TYPE_CHECKING:
     from penstock.cli.feed import Feed

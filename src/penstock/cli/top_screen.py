@@ -15,7 +15,7 @@ from textual.widgets import DataTable, Footer, Input, Static
 
 from penstock.cli import style, top_view
 from penstock.errors import PenstockError
-from penstock.setting_names.escapes import printable
+from penstock.texts import printable
 
 if TYPE_CHECKING:
     from penstock.cli.feed import Feed

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from penstock.cli.common import counted
-from penstock.setting_names.escapes import printable
+from penstock.texts import printable
 
 Item = dict[str, Any]
 Row = tuple[str, ...]

@@ -15,7 +15,7 @@ from penstock.cli.common import JSON, URL, OneOf, control_session, main, print_r
 from penstock.cli.completion import names_by_scope, names_of
 from penstock.cli.lists import LIST, Columns, Shown, Value, chosen, print_list
 from penstock.errors import ConfigError, PenstockError
-from penstock.setting_names.near import nearest
+from penstock.texts import nearest
 
 PAGE: Final = 1000
 """Users asked for at once."""

@@ -183,7 +183,7 @@ def option_of(name: str, scopes: tuple[str, ...]) -> tuple[Option, int]:
     found = _BY_NAME.get(plain(name))
     known = [each for option in OPTIONS if option.scope in scopes for each in (option.name, *option.aliases)]
     if found is None:
-        from penstock.setting_names.near import nearest
+        from penstock.texts import nearest
 
         near = nearest(name, known, 0.5)
         hint = f"did you mean {near}?" if near else f"known are {', '.join(known)}"
@@ -236,7 +236,7 @@ def _number(kind: str, value: object, unit: int) -> float | None:
 
 def _with_unit(kind: str, text: str) -> float | None:
     """Return an amount with a unit in seconds or bytes; None if it is none."""
-    from penstock.setting_names.units import BYTES, TIMES, amount  # They take 20 ms.
+    from penstock.texts import BYTES, TIMES, amount  # They take 20 ms.
 
     units: Mapping[str, int] = TIMES if kind == "seconds" else BYTES if kind == "bytes" else {}
     found = amount(text, units)

@@ -23,7 +23,6 @@ from penstock.access.access_table import AccessTable
 from penstock.core.access_journal import AccessJournal
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.consumer_rate import ConsumerRateLimiter, SlowConsumerMonitor, forget
-from penstock.core.consume.consumer_settings import CANCEL, ConsumerSettings
 from penstock.core.consume.consumer_window import ConsumerWindow
 from penstock.core.consume.rotation import add, has_exclusive, is_subscribed, remove, scans_of, take_consumers
 from penstock.core.consume.session import Session
@@ -61,10 +60,10 @@ from penstock.core.queue.length_limit import limit
 from penstock.core.queue.losses import UnreportedLosses
 from penstock.core.queue.paging_setup import apply_queue_settings
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_settings import Defaults
+from penstock.core.queue.queue_settings import CANCEL, ConsumerSettings
 from penstock.core.routing.route import Route
 from penstock.core.settings.hold_deadlines import renew, waiting_at
-from penstock.core.settings.limits import Limits
+from penstock.core.settings.limits import Defaults, Limits
 from penstock.core.settings.table import SettingsTable
 from penstock.core.teardown import ConsumersTeardown, SessionTeardown, Teardowns
 from penstock.core.vhost import VirtualHost
@@ -74,7 +73,7 @@ from penstock.flow.turns import Turns
 from penstock.flow.work import Steps
 
 if TYPE_CHECKING:
-    from penstock.core.settings.settings_change import SettingsChange
+    from penstock.core.settings.table import SettingsChange
 
 CONSUME_WORK: Final = 15
 """Units of work of a new consumer, besides those of any method."""

@@ -20,12 +20,13 @@ from penstock.core.queue.queue_settings import Settings
 from penstock.flow.gate import Gate
 from penstock.flow.level import Level, Thresholds
 from penstock.flow.turns import Turns, forget_returning
-from penstock.setting_names import Features
+from penstock.settings.features import Features
 
 
 def _gone() -> Queue:
     """Return the queue that parts of a deleted queue refer to: a deleted one, which is empty."""
-    settings = Settings(Thresholds(Level(), Level(), Level()), POLICIES["block"], 0.0)
+    settings = Settings(Thresholds(Level(), Level(), Level()), POLICIES["block"], {})
+    settings.hold_deadline_s = 0.0
     queue = Queue("", "", settings, Turns(), UnreportedLosses(), Features())
     queue.deleted = True
     return queue

@@ -34,7 +34,7 @@ from penstock.core.routing.exchange import Exchange, alternate_of, make_exchange
 from penstock.core.routing.route import Route, RouteTarget, through_exchanges
 from penstock.core.routing.route_lookup import CONTROL_EXCHANGE, RouteLookup
 from penstock.core.routing.topology import Topology
-from penstock.core.settings.policy import EXCHANGES, kind_of
+from penstock.core.settings.policies import EXCHANGES, kind_of
 from penstock.core.settings.table import SettingsTable
 from penstock.core.teardown import Teardown
 from penstock.errors import AccessRefused, NotFound, PreconditionFailed, ResourceError, ResourceLocked
@@ -42,7 +42,8 @@ from penstock.flow.churn import Churn
 from penstock.flow.level import UNLIMITED
 from penstock.flow.tally import Tally
 from penstock.flow.work import AT_ONCE
-from penstock.setting_names import Features, check_flags, read_arguments, read_features
+from penstock.settings.features import Features, check_flags, read_features
+from penstock.settings.read import read_arguments
 
 if TYPE_CHECKING:
     from penstock.core.gates.registry import Gates

@@ -50,17 +50,16 @@ def _lag(progress: Progress, at: Reading) -> object:
 
 def _max_lag(progress: Progress, at: Reading) -> object:
     """Return the limit of lag of the queue, and whether the cursor is beyond it; None without one."""
-    limit, lag = progress.queue.settings.lag_limit, progress.lag
-    if limit is None:
+    limit, lag = progress.queue.settings, progress.lag
+    if not limit.limits_lag:
         return None
-    beyond = lag is not None and (
-        lag.messages > limit.messages or lag.bytes > limit.bytes or (lag.oldest_s(at.now) or 0.0) > limit.age_s
-    )
+    messages, size, age_s = limit.cursor_max_lag_messages, limit.cursor_max_lag_bytes, limit.cursor_max_lag_age_s
+    beyond = lag is not None and (lag.messages > messages or lag.bytes > size or (lag.oldest_s(at.now) or 0.0) > age_s)
     return {
-        "messages": or_none(limit.messages),
-        "bytes": or_none(limit.bytes),
-        "age_s": None if limit.age_s == NEVER else limit.age_s,
-        "policy": "detach" if limit.detaches else "tell",
+        "messages": or_none(messages),
+        "bytes": or_none(size),
+        "age_s": None if age_s == NEVER else age_s,
+        "policy": limit.cursor_max_lag_policy,
         "beyond": beyond,
     }
 

@@ -9,7 +9,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import Binding, arguments_digest
 from penstock.core.routing.exchange import EXCHANGE_TYPES, Exchange
 from penstock.core.routing.route_lookup import CONTROL_EXCHANGE
-from penstock.core.settings.policy import PolicyPair
+from penstock.core.settings.policies import PolicyPair
 from penstock.describe.message_stats import exchange_losses, exchange_stats
 from penstock.describe.table import ABSENT, Field, Reading, Row, Table, metric, plain
 

@@ -8,7 +8,7 @@ from penstock.access.password_hash import PLAIN, SHA256
 from penstock.access.permission import Permission, TopicPermission
 from penstock.access.user import User
 from penstock.core.settings.parameters import Parameter
-from penstock.core.settings.policy import Policy
+from penstock.core.settings.policies import Policy
 from penstock.describe.table import Field, Reading, Row, Table
 
 

@@ -34,11 +34,10 @@ from penstock.flow.work import Steps
 from penstock.log_ids import CHANGED
 from penstock.management import log_messages
 from penstock.management.certificates import Certificates
-from penstock.management.config_api import StartSettings
 from penstock.management.control_api import ControlApi
 from penstock.management.flow_log_samples import Record
 from penstock.management.hold_spans import HoldTracer
-from penstock.management.node import Node
+from penstock.management.node import Node, StartSettings
 from penstock.management.refused_publishes import RefusedPublishes
 from penstock.management.refused_requests import RefusedRequests
 from penstock.protocols import standard_protocols

@@ -8,7 +8,7 @@ from penstock.core.broker import Broker
 from penstock.log_ids import LOG_CROWDED
 from penstock.protocols.common.log_line import LogLine
 from penstock.protocols.common.refusal_log import LimitedLines
-from penstock.setting_names.escapes import printable
+from penstock.texts import printable
 
 LINES_KEPT: Final = 10_000
 """Most log lines that wait; further ones are counted."""

@@ -7,8 +7,8 @@ from typing import Final
 from penstock.core.gates import operator
 from penstock.errors import PreconditionFailed
 from penstock.management import why
-from penstock.setting_names.near import nearest
-from penstock.setting_names.setting_names import SCOPES
+from penstock.settings.table import SCOPES
+from penstock.texts import nearest
 
 _HOLDER: Final = ("cursor", "token")
 _BATCH: Final = ("query", "batch", "run", "write", "exchange", "routing_key", "delivery")

@@ -101,7 +101,7 @@ class CursorApi:
 
     def look_again(self, queue: Queue) -> None:
         """Reconsider the plans that wait for messages of a queue, after a change of it."""
-        if queue.settings.lag_limit is not None:
+        if queue.settings.limits_lag:
             self._lag_limits.review(queue)
         plans = self._waiting_for.get(queue)
         if plans is not None:

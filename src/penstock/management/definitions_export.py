@@ -11,7 +11,7 @@ from penstock.core.routing.binding import Binding
 from penstock.core.routing.exchange import Exchange
 from penstock.core.routing.route_lookup import CONTROL_EXCHANGE
 from penstock.core.settings.parameters import Parameter
-from penstock.core.settings.policy import Policy
+from penstock.core.settings.policies import OVERFLOWS, Policy
 from penstock.core.settings.table import SettingsEntry as Said
 from penstock.core.vhost import VirtualHost
 from penstock.describe.lists import ITEM_WORK, PAGE_MOST, QUEUES_AT_ONCE, Groups, Item, binding_groups
@@ -26,8 +26,7 @@ from penstock.management.definitions_access import (
     exported_user,
     items_of_user,
 )
-from penstock.setting_names import SettingValue
-from penstock.setting_names.policy_keys import OVERFLOWS
+from penstock.settings.value import SettingValue
 
 if TYPE_CHECKING:
     from penstock.management.node import Node

@@ -47,7 +47,7 @@ from penstock.management.definitions_policies import ParameterKind, PolicyKind, 
 from penstock.management.definitions_topology import BindingKind, ExchangeKind, QueueKind, VhostKind, WrongArguments
 from penstock.management.json_reader import JsonError, JsonReader
 from penstock.protocols.common.log_line import LogLine
-from penstock.setting_names.near import joined
+from penstock.texts import joined
 
 if TYPE_CHECKING:
     from penstock.management.node import Node

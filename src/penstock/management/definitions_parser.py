@@ -14,7 +14,7 @@ from mypy_extensions import i64
 from penstock.errors import PreconditionFailed
 from penstock.management.json_position import line_of
 from penstock.management.json_reader import VALUE_OCTETS, JsonError, JsonReader
-from penstock.setting_names.near import joined, nearest
+from penstock.texts import hint, joined, nearest
 
 BYTES_MOST: Final = 4 * 1024 * 1024
 ENTRIES_MOST: Final = 20_000
@@ -375,8 +375,7 @@ def _is(value: object, kind: str) -> bool:
 
 
 def _unknown(name: str, known: list[str]) -> str:
-    near = nearest(name, known)
-    return f"unknown key; did you mean {near}?" if near else f"unknown key; known are {', '.join(known)}"
+    return f"unknown key; {hint(name, known)}"
 
 
 def _escaped(key: str) -> str:

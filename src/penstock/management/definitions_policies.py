@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 from typing_extensions import override
 
 from penstock.core.settings import changes
+from penstock.core.settings.changes import PolicyChange, change_policies_steps, setting, try_policies_steps
 from penstock.core.settings.parameters import Parameter
-from penstock.core.settings.policy import Policy, read_policy, reading_work
-from penstock.core.settings.policy_changes import PolicyChange, change_policies_steps, setting, try_policies_steps
+from penstock.core.settings.policies import Policy, read_policy, reading_work
 from penstock.core.settings.table import COMMAND
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
@@ -26,8 +26,8 @@ from penstock.management.definitions_kinds import (
 )
 from penstock.management.definitions_parser import Entry
 from penstock.management.policies_api import idle_sentence
-from penstock.setting_names import SettingValue, check_scope, read_pattern, read_settings
-from penstock.setting_names.setting_value import shown
+from penstock.settings.read import check_scope, read_pattern, read_settings
+from penstock.settings.value import SettingValue, shown
 
 if TYPE_CHECKING:
     from penstock.management.node import Node

@@ -14,7 +14,7 @@ from penstock.core.routing.binding import Binding, selector_in
 from penstock.core.routing.equivalence import check_exchange, check_queue
 from penstock.core.routing.exchange import Exchange, alternate_of, make_exchange
 from penstock.core.routing.route_lookup import CONTROL_EXCHANGE
-from penstock.core.settings.policy import kind_of
+from penstock.core.settings.policies import kind_of
 from penstock.core.vhost import PREDECLARED, RESERVED, VirtualHost
 from penstock.errors import AccessRefused, BrokerError, NotFound, PreconditionFailed
 from penstock.management import vhost_admin
@@ -29,7 +29,8 @@ from penstock.management.definitions_kinds import (
     details_of,
 )
 from penstock.management.definitions_parser import Entry
-from penstock.setting_names import check_flags, read_arguments, read_features
+from penstock.settings.features import check_flags, read_features
+from penstock.settings.read import read_arguments
 
 if TYPE_CHECKING:
     from penstock.management.node import Node

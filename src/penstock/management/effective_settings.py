@@ -1,4 +1,4 @@
-"""Effective settings of a queue or another scope, each with its source."""
+"""Effective settings of a queue or another scope, complete with defaults, each with its source or the rule for it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from mypy_extensions import i64
 
 from penstock.content.names import answers_control
 from penstock.core.broker import Broker
+from penstock.core.gates.registry import MEMORY_PERCENT
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_settings import NO_RATE, UNBOUNDED, LagLimit, Settings, limiting
-from penstock.core.settings.thresholds import (
+from penstock.core.queue.queue_settings import Settings, limiting
+from penstock.core.settings.limits import (
     Defaults,
+    Limits,
     absolute,
     cut,
     has_one_mark,
@@ -20,12 +22,13 @@ from penstock.core.settings.thresholds import (
     opens_below,
 )
 from penstock.flow.level import UNLIMITED, Level
-from penstock.flow.timers import NEVER
 from penstock.flow.work import Steps
-from penstock.setting_names import SettingValue
-from penstock.setting_names.setting_names import JAVAS_CAPACITY, LENGTHS, SCOPES
-from penstock.setting_names.setting_value import ARGUMENT, DEFAULT, PATTERN, POLICY, shown
+from penstock.settings.table import BY_NAME, CREDITS, JAVAS_CAPACITY, LENGTHS, SCOPES, WITH_FIELD
+from penstock.settings.value import ARGUMENT, BROKER, DEFAULT, PATTERN, POLICY, RATE, SettingValue, shown
 
+MARKS: Final = ("capacity", "stop", "resume")
+NO_LIMIT: Final = "no limit"
+FOLLOWS: Final = "follows from the capacity"
 ROOM: Final = "the capacity less room for what is in flight, by default; at least half of it"
 HIDDEN_WORK: Final = 20
 """Units of work to look for settings of a queue that have no effect."""
@@ -92,31 +95,12 @@ def _settings_of(broker: Broker, queue: Queue) -> list[dict[str, object]]:
             rows.append(_row(name, _level(settings.page_limit, unit), words.get(name), "no limit"))
         full = words.get("page-full-policy")
         rows.append(_row("page-full-policy", "block" if full is None else full.text, full, "default"))
-    of_type = f"default of {'quorum' if queue.features.quorum else 'classic'} queues"
-    rows.append(_row("delivery-limit", _or_unlimited(queue.delivery_limit()), words.get("delivery-limit"), of_type))
-    times: list[tuple[str, object]] = [
-        ("dead-letter-exchange", settings.dead_letter_exchange),
-        ("dead-letter-routing-key", settings.dead_letter_routing_key),
-        ("hold-deadline", _or_none(settings.hold_deadline_s, NEVER)),
-        ("message-ttl", _milliseconds(settings.message_ttl_s)),
-        ("expires", _milliseconds(settings.expires_s)),
-        ("consumer-timeout", _milliseconds(settings.consumer_timeout_s)),
-        ("consumer-window-bytes", _or_none(float(settings.consumer_window_bytes), float(UNBOUNDED))),
-        ("consumer-window-adaptive", settings.consumer_window_adaptive),
-        ("consumer-window-min", int(settings.consumer_window_min)),
-        ("consumer-window-max", _or_unlimited(settings.consumer_window_max)),
-        ("consumer-max-rate", _or_none(settings.consumer_max_rate, NO_RATE)),
-        ("slow-consumer-rate", _or_none(settings.slow_consumer_rate, NO_RATE)),
-        ("slow-consumer-period", settings.slow_consumer_period_s),
-        ("slow-consumer-policy", settings.slow_consumer_policy),
-        *_lag_limits(settings.lag_limit),
-        ("credit-window-messages", _or_unlimited(settings.credit_window_messages)),
-        ("credit-window-bytes", _or_unlimited(settings.credit_window_bytes)),
-        ("credit-idle", _or_none(settings.credit_idle_s, NEVER)),
-        ("auto-create", settings.auto_create),
-    ]
-    for name, value in times:
-        rows.append(_row(name, value, words.get(name), "default"))
+    for setting in WITH_FIELD:
+        value, otherwise = setting.kind.shown(getattr(settings, setting.field)), "default"
+        if setting.name == "delivery-limit":
+            value = setting.kind.shown(int(queue.delivery_limit()))
+            otherwise = f"default of {'quorum' if queue.features.quorum else 'classic'} queues"
+        rows.append(_row(setting.name, value, words.get(setting.name), otherwise))
     return rows
 
 
@@ -188,36 +172,75 @@ def source_of(word: SettingValue) -> str:
     return f"argument {given}" if word.origin == ARGUMENT else f"{word.source()}: {given}"
 
 
-def _lag_limits(limit: LagLimit | None) -> list[tuple[str, object]]:
-    given = LagLimit(UNLIMITED, UNLIMITED, NEVER, False) if limit is None else limit
-    return [
-        ("cursor-max-lag-messages", _or_unlimited(given.messages)),
-        ("cursor-max-lag-bytes", _or_unlimited(given.bytes)),
-        ("cursor-max-lag-age", _or_none(given.age_s, NEVER)),
-        ("cursor-max-lag-policy", "detach" if given.detaches else "tell"),
-    ]
-
-
 def scope_settings(broker: Broker, scope: str, name: str) -> list[dict[str, object]]:
-    """Return the settings given for a scope other than queue, with their sources; others are omitted.
+    """Return all settings of a scope other than queue, for a name, in the order of the documentation.
 
     Raises PreconditionFailed (406) if two sources contradict each other.
     """
     words = broker.table.resolve(scope, name)
     limits = broker.table.limits(scope, name)
     rows: list[dict[str, object]] = []
-    thresholds = limits.thresholds
     for setting in SCOPES[scope]:
         word = words.get(setting)
         value = None if word is None or word.none else word.raw
+        otherwise = FOLLOWS
         mark, _, unit = setting.partition("-")
-        if thresholds is not None and scope != "broker" and unit in ("messages", "bytes"):
-            levels = {"capacity": thresholds.capacity, "stop": thresholds.stop, "resume": thresholds.resume}
-            if mark in levels:
-                value = _level(levels[mark], unit)
-        if word is not None or value is not None:
-            rows.append(_row(setting, value, word, "follows from the capacity"))
+        if limits.thresholds is not None and scope != BROKER and mark in MARKS and unit in ("messages", "bytes"):
+            level: Level = getattr(limits.thresholds, mark)
+            value = _level(level, unit)
+        if word is None and value is None:
+            value, otherwise = _default(broker, scope, setting, limits)
+        rows.append(_row(setting, value, word, otherwise))
     return rows
+
+
+def _default(broker: Broker, scope: str, name: str, limits: Limits) -> tuple[object, str]:
+    """Return the value of a setting that was not given, None for no limit or for ever, and where it comes from."""
+    if name == "capacity-bytes" and scope == BROKER:
+        return broker.defaults.capacity_bytes, "default of a queue without a setting"
+    if name.startswith("memory-"):
+        return _memory(broker, name, limits)
+    if name == "min-disk-free":
+        return int(limits.disk.free_bytes), "default"
+    if name.startswith("disk-"):
+        number = _or_unlimited(limits.disk.overfull if name == "disk-overfull" else limits.disk.underfull)
+        return number, NO_LIMIT if number is None else "follows from disk-overfull"
+    if name == "weight":
+        return limits.weight, "default"
+    if name == "overflow":
+        return "block", "default"
+    if name.startswith("burst-"):
+        return _burst(name, limits)
+    if name.endswith(("-messages", "-bytes")) and name not in CREDITS:
+        return None, NO_LIMIT
+    word = broker.table.resolve(BROKER, "").get(name)
+    if word is not None:
+        return None if word.none else word.raw, f"the broker's: {name}={shown(word.raw)}"
+    setting = BY_NAME[name]
+    value = setting.kind.shown(getattr(broker.defaults, setting.field, setting.default))
+    return (value or None) if name == "hold-deadline" else value, "default"
+
+
+def _memory(broker: Broker, name: str, limits: Limits) -> tuple[object, str]:
+    pool = broker.gates.memory
+    if pool is None:
+        return None, "no limit: the memory of this machine is unknown"
+    if name != "memory-capacity":
+        level = pool.thresholds.stop if name == "memory-stop" else pool.thresholds.resume
+        return _level(level, "bytes"), FOLLOWS
+    if limits.thresholds is not None:
+        return None, NO_LIMIT
+    capacity = int(pool.thresholds.capacity.bytes + pool.reserve)
+    return capacity, f"{MEMORY_PERCENT} % of the machine's memory, by default"
+
+
+def _burst(name: str, limits: Limits) -> tuple[object, str]:
+    in_messages = name == "burst-messages"
+    if (limits.rate_messages if in_messages else limits.rate_bytes) is None:
+        return None, "there is no rate"
+    if in_messages:
+        return 1, "one more than the rate in any second"
+    return RATE.shown(limits.burst_bytes), "a second of the rate"
 
 
 def _thresholds(words: dict[str, SettingValue], unit: str, queue: Queue, defaults: Defaults) -> list[dict[str, object]]:
@@ -261,10 +284,6 @@ def _thresholds(words: dict[str, SettingValue], unit: str, queue: Queue, default
     return rows
 
 
-def _milliseconds(seconds: float) -> int | None:
-    return None if seconds == NEVER else round(seconds * 1000)
-
-
 def _row(setting: str, value: object, word: SettingValue | None, otherwise: str) -> dict[str, object]:
     """Return one line: a setting's source or, without one, the rule for its default."""
     if word is None:
@@ -290,9 +309,3 @@ def _level(level: Level, unit: str) -> int | None:
 
 def _or_unlimited(number: i64) -> int | None:
     return None if number == UNLIMITED else int(number)
-
-
-def _or_none(value: float, none: float) -> float | int | None:
-    if value == none:
-        return None
-    return int(value) if value.is_integer() else value

@@ -14,7 +14,7 @@ from typing_extensions import override
 from penstock.core.queue.cursor import Cursor, may_come_back
 from penstock.core.queue.cursor_lag import Lag, lag_of
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_settings import LagLimit
+from penstock.core.queue.queue_settings import Settings
 from penstock.errors import PreconditionFailed
 from penstock.flow.level import UNLIMITED
 from penstock.flow.timers import NEVER, TimerHandler
@@ -40,7 +40,7 @@ class LagLimits:
 
     def review(self, queue: Queue) -> None:
         """Watch a queue if it has a limit and a cursor."""
-        if queue.settings.lag_limit is not None and queue.cursors and queue not in self._watches:
+        if queue.settings.limits_lag and queue.cursors and queue not in self._watches:
             watch = LagWatch(self, queue)
             self._watches[queue] = watch
             broker = self.cursors.broker
@@ -95,8 +95,8 @@ class LagWatch(TimerHandler):
     @override
     def on_deadline(self, now: float) -> float:
         queue = self.queue
-        limit = queue.settings.lag_limit
-        if limit is None or queue.deleted or not queue.cursors:
+        limit = queue.settings
+        if not limit.limits_lag or queue.deleted or not queue.cursors:
             self.limits.forget(queue)
             return NEVER
         for cursor in list(queue.cursors):
@@ -105,7 +105,7 @@ class LagWatch(TimerHandler):
             clause = self._beyond(cursor, limit, now)
             if not clause:
                 self._behind.discard(cursor.name)
-            elif limit.detaches:
+            elif limit.cursor_max_lag_policy == "detach":
                 self._behind.discard(cursor.name)
                 self.limits.detach(cursor, queue, clause)
             elif cursor.name not in self._behind:
@@ -113,7 +113,7 @@ class LagWatch(TimerHandler):
                 self.limits.tell(cursor, queue, clause)
         return now + LOOK_S
 
-    def _beyond(self, cursor: Cursor, limit: LagLimit, now: float) -> str:
+    def _beyond(self, cursor: Cursor, limit: Settings, now: float) -> str:
         """Return how far a cursor is behind, and the limit; empty if it is within."""
         position = cursor.positions[self.queue.name]
         lag = lag_of(position, self.limits.cursors.broker.work)
@@ -123,12 +123,13 @@ class LagWatch(TimerHandler):
                 return ""  # It is counted at a later look.
             lag = Lag(self.queue.tail - position.settled, 0, NEVER)
         age_s = lag.oldest_s(now) or 0.0
-        if lag.messages > limit.messages:
-            return f"{int(lag.messages):,} messages behind, beyond cursor-max-lag-messages={int(limit.messages):,}"
-        if limit.bytes != UNLIMITED and lag.bytes > limit.bytes:
-            return f"{int(lag.bytes):,} bytes behind, beyond cursor-max-lag-bytes={int(limit.bytes):,}"
-        if age_s > limit.age_s:
-            return f"{age_s:.0f} s behind, beyond cursor-max-lag-age={limit.age_s:g}"
+        messages, size, most_s = limit.cursor_max_lag_messages, limit.cursor_max_lag_bytes, limit.cursor_max_lag_age_s
+        if lag.messages > messages:
+            return f"{int(lag.messages):,} messages behind, beyond cursor-max-lag-messages={int(messages):,}"
+        if size != UNLIMITED and lag.bytes > size:
+            return f"{int(lag.bytes):,} bytes behind, beyond cursor-max-lag-bytes={int(size):,}"
+        if age_s > most_s:
+            return f"{age_s:.0f} s behind, beyond cursor-max-lag-age={most_s:g}"
         return ""
 
 

@@ -12,7 +12,6 @@ from penstock.describe.described_node import DescribedNode
 from penstock.errors import InternalError
 from penstock.flow.work import Steps
 from penstock.management.certificates import Certificates
-from penstock.management.config_api import StartSettings
 from penstock.management.refused_publishes import RefusedPublishes
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.log_line import LogLine
@@ -21,6 +20,15 @@ from penstock.protocols.common.slowed_connections import SlowedConnections
 if TYPE_CHECKING:
     from penstock.management.control_api import ControlApi
     from penstock.management.flow_log_records import Recorder
+
+
+class StartSettings:
+    """Start-up settings of a broker as rows, which the server provides: `setting`, `value`, `default` and `from`."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, object]] = []
+        self.file: str = ""
+        """Path of the settings file; empty without one."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

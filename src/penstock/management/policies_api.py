@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.access.connection_access import DEFAULT_EXCHANGE
 from penstock.access.tags import ADMINISTRATOR
-from penstock.core.settings.policy import Policy, read_policy, reading_work
-from penstock.core.settings.policy_changes import change_policies_steps, clear_policy_steps, setting
-from penstock.core.settings.settings_change import SettingsChange
+from penstock.core.settings.changes import change_policies_steps, clear_policy_steps, setting
+from penstock.core.settings.policies import Policy, read_policy, reading_work
+from penstock.core.settings.table import SettingsChange
 from penstock.describe.user import policy_row
 from penstock.flow.work import Steps
 from penstock.management.control_request import ControlRequest

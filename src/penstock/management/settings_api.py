@@ -1,4 +1,4 @@
-"""Settings operations: set, unset, list and show settings at run time."""
+"""Settings operations: set, unset, list and show settings at run time, preview a change, and show the configuration."""
 
 from __future__ import annotations
 
@@ -6,20 +6,33 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.access.rules import Rules
 from penstock.access.tags import ADMINISTRATOR, MONITORING
+from penstock.core.queue.paging_setup import check
+from penstock.core.queue.queue import Queue
+from penstock.core.queue.queue_settings import Settings
 from penstock.core.settings import changes
-from penstock.core.settings.table import COMMAND, FILE
+from penstock.core.settings.changes import matching_steps
+from penstock.core.settings.policies import kind_of
+from penstock.core.settings.table import COMMAND, FILE, SettingsEntry
 from penstock.errors import PreconditionFailed
+from penstock.flow.level import Thresholds
+from penstock.flow.measure import amount
 from penstock.flow.work import Steps
 from penstock.management.control_request import ControlRequest
-from penstock.management.effective_settings import hidden_steps, queue_settings, some
+from penstock.management.effective_settings import (
+    hidden,
+    hidden_sentence,
+    hidden_steps,
+    queue_settings,
+    scope_settings,
+    some,
+    source_of,
+)
 from penstock.management.operator_api import check_user
-from penstock.management.settings_in_effect import settings_in_effect
 from penstock.management.vhost_admin import find_vhost
 from penstock.protocols.common.authorization import check_tag
-from penstock.setting_names import WITHOUT_BURST, SettingValue, check_scope, read_pattern, read_settings
-from penstock.setting_names.parse import setting_named
-from penstock.setting_names.setting_names import FOREIGN_BYTES, SCOPES
-from penstock.setting_names.setting_value import shown
+from penstock.settings.read import check_scope, read_pattern, read_settings, setting_named
+from penstock.settings.table import FOREIGN_BYTES, SCOPES, WITHOUT_BURST
+from penstock.settings.value import DEFAULT, SettingValue, shown
 
 if TYPE_CHECKING:
     from penstock.core.broker import Broker
@@ -29,6 +42,8 @@ USERS: Final = ("user", "connection", "producer")
 """Scopes whose patterns match names of users."""
 ENTRY_WORK: Final = 3
 """Units of work per listed pattern, besides one for each of its settings."""
+RUN_TIME: Final = "run-time change"
+"""Source of a setting by `penstock set`, an import of definitions, or the HTTP API."""
 
 
 def set_settings(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:
@@ -41,7 +56,7 @@ def set_settings(node: Node, request: ControlRequest) -> Steps[dict[str, object]
     words = given_settings(request, scope, pattern)
     request.before = _set_by_command(node, scope, pattern)
     plan = yield from changes.set_settings_steps(node.broker, scope, pattern, words)
-    matched = yield from changes.matching_steps(node.broker, scope, pattern)
+    matched = yield from matching_steps(node.broker, scope, pattern)
     warnings: list[str] = []
     if scope == "queue":
         warnings = yield from hidden_steps(node.broker, [queue for queue, _ in plan.queues], words)
@@ -90,7 +105,7 @@ def unset_settings(node: Node, request: ControlRequest) -> Steps[dict[str, objec
         names = [setting_named(scope, name) for name in request.names("names")]
     request.before = _set_by_command(node, scope, pattern)
     plan = yield from changes.remove_steps(node.broker, scope, pattern, names)
-    matched = yield from changes.matching_steps(node.broker, scope, pattern)
+    matched = yield from matching_steps(node.broker, scope, pattern)
     sentences = _whereto(scope, pattern, matched)
     for name, word in node.broker.table.entries_of(scope, pattern, FILE).items():
         if not names or name in names:
@@ -149,7 +164,7 @@ def show(node: Node, request: ControlRequest) -> dict[str, object]:
         name = ""
     else:
         check_user(node, name)
-    return {"scope": scope, "name": name, "settings": settings_in_effect(node.broker, scope, name)}
+    return {"scope": scope, "name": name, "settings": scope_settings(node.broker, scope, name)}
 
 
 def _target(node: Node, request: ControlRequest) -> tuple[str, str]:
@@ -219,3 +234,136 @@ def _listed(words: dict[str, SettingValue]) -> str:
 def _by_name(words: dict[str, SettingValue]) -> dict[str, str]:
     """Return settings as texts, by the broker's own names; limits that count otherwise by the names that were used."""
     return {word.alias if word.alias in FOREIGN_BYTES else name: shown(word.raw) for name, word in words.items()}
+
+
+def preview_steps(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:
+    """Answer settings.preview {queue, settings}: its limits before and after `settings.set`, with sentences.
+
+    Nothing is changed. Raises NotFound (404), and PreconditionFailed (406) where the change would be refused.
+    """
+    name = request.text("queue")
+    queue = request.vhost.queue(name, request.connection)
+    pattern = read_pattern("queue", name)
+    words = given_settings(request, "queue", pattern)
+    matched = yield from matching_steps(node.broker, "queue", pattern)
+    after, without_effect = resolved(node.broker, queue, pattern, words)
+    sentences = consequences(queue, after.thresholds)
+    if after.overflow.name != queue.overflow.name:
+        sentences.append(f"its overflow policy becomes {after.overflow.name}, now it is {queue.overflow.name}")
+    others = len(matched) - 1
+    if others > 0:
+        noun = "queue" if others == 1 else "queues"
+        sentences.append(f"the pattern '{pattern}' matches {others:,} more {noun}, which would change as well")
+    sentences += without_effect
+    return {"before": limits_of(queue.thresholds), "after": limits_of(after.thresholds), "sentences": sentences}
+
+
+def resolved(broker: Broker, queue: Queue, pattern: str, words: dict[str, SettingValue]) -> tuple[Settings, list[str]]:
+    """Return the settings that a queue would have with more words set by command, and sentences on what has no effect.
+
+    The table is as before then.
+    """
+    table = broker.table
+    before = table.entries_of("queue", pattern, COMMAND)
+    table.set("queue", pattern, COMMAND, {**before, **words})
+    try:
+        found = table.queue(queue.vhost, queue.name, queue.settings.given, kind_of(queue.features))
+        check(queue.name, found, queue.features, broker.journal)
+        without_effect = [
+            hidden_sentence(words[setting], source_of(other), [queue.name])
+            for setting, other in hidden(broker, queue, found, words)
+        ]
+    finally:
+        table.set("queue", pattern, COMMAND, before)
+    return found, without_effect
+
+
+def limits_of(thresholds: Thresholds) -> dict[str, object]:
+    """Return thresholds as plain data; None is no limit."""
+    return {
+        "capacity": thresholds.capacity.as_dict(),
+        "stop": thresholds.stop.as_dict(),
+        "resume": thresholds.resume.as_dict(),
+    }
+
+
+def consequences(queue: Queue, after: Thresholds) -> list[str]:
+    """Describe what new thresholds would do to the gate of a queue, and to those who wait there."""
+    messages, size = queue.depth_messages(), queue.depth_bytes()
+    now, gate, counted = queue.thresholds, queue.gate, after.capacity.counted(messages, size)
+    if limits_of(now) == limits_of(after):
+        return ["its limits stay as they are"]
+    depth = f"{amount(messages)} messages, {amount(counted)} bytes"
+    blocked = len(gate.blocked)
+    sentences: list[str] = []
+    if gate.open and after.overfull(messages, size):
+        sentences.append(f"its gate closes at once: the depth is {depth}, above stop {after.stop.describe()}")
+        sentences.append(f"it opens again when the depth is at most resume {after.resume.describe()}")
+    elif gate.open:
+        sentences.append(f"its gate stays open: the depth is {depth}, and stop is {after.stop.describe()}")
+    elif after.underfull(messages, size):
+        noun = "producer continues" if blocked == 1 else "producers continue"
+        sentences.append(f"its gate opens at once: the depth is {depth}, and {blocked:,} {noun}")
+    else:
+        sentences.append(
+            f"its gate stays closed until the depth, now {depth}, is at most resume {after.resume.describe()}"
+        )
+    if not after.capacity.covers(messages, size):
+        sentences.append(
+            f"the depth is above the new capacity of {after.capacity.describe()}: publishes are held until it has room"
+        )
+    return sentences
+
+
+def show_config(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:
+    """Answer config.show: the start-up settings, those of the broker, and all patterns."""
+    return (yield from config_steps(node))
+
+
+def config_steps(node: Node) -> Steps[dict[str, object]]:
+    """Return the configuration: `start` and `broker` have all settings, `patterns` those that are set."""
+    file = node.start_settings.file
+    patterns: list[dict[str, object]] = []
+    work = node.broker.work
+    of_broker: SettingsEntry | None = None
+    for entry in node.broker.table.entries():
+        work.done += ENTRY_WORK * (1 + len(entry.command) + len(entry.file))
+        if work.used_up():
+            yield
+        if entry.scope == "broker":
+            of_broker = entry
+            continue
+        for name, word in entry.file.items():
+            if name not in entry.command:
+                patterns.append(_config_row(entry, name, word, _position_in(file, word)))
+        for name, word in entry.command.items():
+            patterns.append(_config_row(entry, name, word, RUN_TIME))
+    return {
+        "file": file or None,
+        "start": node.start_settings.rows,
+        "broker": _of_broker(node, of_broker),
+        "patterns": patterns,
+    }
+
+
+def _of_broker(node: Node, entry: SettingsEntry | None) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = []
+    for row in scope_settings(node.broker, "broker", ""):
+        name, source = str(row["setting"]), str(row["from"])
+        if entry is not None and name in entry.command:
+            source = RUN_TIME
+        elif entry is not None and name in entry.file:
+            source = _position_in(node.start_settings.file, entry.file[name])
+        elif row["origin"] == DEFAULT:
+            source = DEFAULT
+        rows.append({"setting": name, "value": row["value"], "from": source})
+    return rows
+
+
+def _config_row(entry: SettingsEntry, name: str, word: SettingValue, source: str) -> dict[str, object]:
+    return {"scope": entry.scope, "pattern": entry.pattern, "setting": name, "value": word.raw, "from": source}
+
+
+def _position_in(file: str, word: SettingValue) -> str:
+    """Return the position of a setting in the settings file: FILE:LINE."""
+    return f"{file}:{word.place.removeprefix(' line ')}" if word.place else file

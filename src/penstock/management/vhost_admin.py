@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.core.settings.policy_changes import drop_policies
+from penstock.core.settings.changes import drop_policies
 from penstock.core.vhost import VirtualHost
 from penstock.errors import ConnectionForced, NotFound, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.work import Steps, finish

@@ -18,15 +18,15 @@ from penstock.core.routing.binding import QUEUE as TO_QUEUE
 from penstock.core.routing.binding import Binding
 from penstock.core.routing.durability import number_of
 from penstock.core.routing.exchange import Exchange
+from penstock.core.settings.changes import PolicyKey
 from penstock.core.settings.parameters import Parameter
-from penstock.core.settings.policy import OPERATOR, Policy
-from penstock.core.settings.policy_changes import PolicyKey
+from penstock.core.settings.policies import OPERATOR, Policy
 from penstock.core.settings.table import SettingsEntry
 from penstock.core.vhost import VirtualHost
 from penstock.persistence.access_metadata import access_fields, access_name
 from penstock.persistence.metadata_codec import Fields, as_json, pack, table_as_json
 from penstock.persistence.metadata_keys import digest, key_of
-from penstock.setting_names import SettingValue
+from penstock.settings.value import SettingValue
 from penstock.store.records import MetadataRecord
 
 NUMBERS: Final = "numbers"

@@ -12,10 +12,10 @@ from typing import Final
 
 from penstock.core.broker import Broker
 from penstock.core.routing.durability import number_of
-from penstock.core.settings import changes, policy_changes
+from penstock.core.settings import changes
 from penstock.core.settings.limits import Limits
 from penstock.core.settings.parameters import Parameter
-from penstock.core.settings.policy import read_policy
+from penstock.core.settings.policies import read_policy
 from penstock.core.vhost import PREDECLARED, VirtualHost
 from penstock.errors import BrokerError, StoreError
 from penstock.flow.work import Steps, finish
@@ -24,9 +24,10 @@ from penstock.persistence import metadata_records as kinds
 from penstock.persistence.metadata_codec import Fields, unpack
 from penstock.persistence.metadata_keys import key_of
 from penstock.persistence.restore_vhost import VhostRestorer
-from penstock.setting_names import SettingValue, read_pattern, read_settings
-from penstock.setting_names.near import joined
+from penstock.settings.read import read_pattern, read_settings
+from penstock.settings.value import SettingValue
 from penstock.store.records import MetadataRecord
+from penstock.texts import joined
 
 PREDECLARED_NAMES: Final = frozenset([name for name, _ in PREDECLARED])
 RECORDS_A_STEP: Final = 200
@@ -227,7 +228,7 @@ class MetadataRestorer:
         """Restore a policy; no queue is there yet."""
         vhost = self._host(fields)
         policy = read_policy(vhost.name, fields.text("name"), fields.table("policy"), fields.flag("operator"))
-        finish(policy_changes.change_policies_steps(self.broker, [policy_changes.setting(policy)]))
+        finish(changes.change_policies_steps(self.broker, [changes.setting(policy)]))
 
     def _parameter(self, fields: Fields) -> None:
         content = fields.table("content")

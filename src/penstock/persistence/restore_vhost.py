@@ -6,16 +6,20 @@ from penstock.core.broker import Broker
 from penstock.core.journal.journal import numbers_end
 from penstock.core.queue.cursor import Cursor, Position
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_settings import Defaults, resolve
+from penstock.core.queue.queue_settings import Settings, resolve
 from penstock.core.queue.storage import QueueStorage
 from penstock.core.routing.durability import number_of
 from penstock.core.routing.exchange import Exchange, alternate_of, make_exchange
+from penstock.core.settings.limits import Defaults
+from penstock.core.settings.policies import CLASSIC, QUORUM
+from penstock.core.settings.table import SettingsTable
 from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, StoreError
 from penstock.persistence.metadata_codec import Fields
-from penstock.persistence.restore_settings import features_of, settings_of
-from penstock.setting_names import Features
-from penstock.setting_names.near import joined
+from penstock.settings.features import PLAIN, Features, read_features
+from penstock.settings.read import read_arguments
+from penstock.settings.value import SettingValue
+from penstock.texts import joined
 
 
 class VhostRestorer:
@@ -118,3 +122,35 @@ class VhostRestorer:
         )
         queue.deleted = True
         return queue
+
+
+def settings_of(table: SettingsTable, vhost: str, queue: str, arguments: dict[str, object]) -> tuple[Settings, str]:
+    """Return the settings of a queue, and a sentence if they differ from before, else "".
+
+    They differ if a pattern or a new version has made the combination invalid. Then only the queue's own arguments
+    apply, and if they are invalid by themselves, the broker's values.
+    """
+    given: dict[str, SettingValue] = {}
+    try:
+        given = read_arguments(queue, arguments)
+        kind = QUORUM if arguments.get("x-queue-type") == "quorum" else CLASSIC
+        return table.queue(vhost, queue, given, kind), ""
+    except BrokerError as error:
+        problem = str(error)
+    defaults = table.defaults()
+    try:
+        settings = resolve(queue, given, defaults)
+    except BrokerError:
+        given = {}
+        settings = resolve(queue, given, defaults)
+    settings.given = given
+    how = "its own arguments alone" if given else "the broker's own values"
+    return settings, f"{problem}; queue '{queue}' came back with {how}"
+
+
+def features_of(queue: str, arguments: dict[str, object]) -> tuple[Features, str]:
+    """Return the features of a queue from its arguments, and a sentence as `settings_of` does."""
+    try:
+        return read_features(queue, arguments), ""
+    except BrokerError as error:
+        return PLAIN, joined(str(error), f"queue '{queue}' came back as an ordinary one")

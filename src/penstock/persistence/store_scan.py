@@ -8,8 +8,9 @@ from penstock.core.broker import Broker
 from penstock.core.journal.group import JournalGroup
 from penstock.core.journal.journal import Journal
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_settings import Defaults, resolve
+from penstock.core.queue.queue_settings import resolve
 from penstock.core.queue.storage import QueueStorage
+from penstock.core.settings.limits import Defaults
 from penstock.errors import StoreError
 from penstock.persistence.message_audit import MessageAudit
 from penstock.persistence.metadata_codec import Fields, pack, unpack
@@ -17,7 +18,7 @@ from penstock.persistence.metadata_keys import key_of
 from penstock.persistence.metadata_records import BINDING, CURSOR, QUEUE
 from penstock.persistence.row_decoder import RowContext
 from penstock.persistence.settlement_codec import RowSettlements, decode_settlement
-from penstock.setting_names import Features
+from penstock.settings.features import Features
 from penstock.store.damage import Damage
 from penstock.store.records import BodyPiece, MessageRow, MetadataRecord, QueuePosition, SettlementRecord
 from penstock.store.store import Record

@@ -20,22 +20,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock import auditlog, flowlog
 from penstock.access.access_table import GUEST
-from penstock.back_end_settings import BackEndSettings
 from penstock.config import (
-    AUTO_HTTP,
-    DEFAULT_HTTP,
-    NO_HTTP,
-    NO_LOG,
-    RELOADABLE,
     Settings,
     changed_at_start,
     load,
+    start_rows,
+    table_rows,
 )
 from penstock.core.broker import Broker as Core
-from penstock.core.queue.queue_settings import Defaults
 from penstock.core.settings.changes import replace_file, replace_file_steps
+from penstock.core.settings.limits import Defaults
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError, ConfigError, StartError, StoreError
+from penstock.file_tables import BackEndSettings
 from penstock.file_users import is_open_to_others
 from penstock.flow.work import Steps
 from penstock.log_ids import (
@@ -61,7 +58,6 @@ from penstock.protocols.common.engine import Protocol
 from penstock.protocols.common.login_backoff import SHARES
 from penstock.protocols.common.peer import is_loopback
 from penstock.record_files import RecordFiles
-from penstock.server.config_view import start_rows, table_rows
 from penstock.server.event_loop import EventLoop
 from penstock.server.host_memory import memory_bytes, open_files
 from penstock.server.listener import Listener, url_of
@@ -77,7 +73,8 @@ from penstock.server.tls.served import ServedCertificates, served_tls
 from penstock.server.tls.tls_server import TlsServer
 from penstock.server.traces import check_endpoint, collector_at
 from penstock.server.transport import Transport
-from penstock.setting_names import BROKER
+from penstock.settings.start import AUTO_HTTP, DEFAULT_HTTP, NO_HTTP, NO_LOG, RELOADABLE
+from penstock.settings.value import BROKER
 from penstock.store.directory import DataDirectory
 from penstock.version import VERSION
 
@@ -455,28 +452,9 @@ class Broker:
             replace_file(core, settings.patterns)
         except BrokerError as error:
             raise ConfigError(f"'{settings.file}': {error}") from None
-        policy = ConnectionLimits()
-        policy.frame_max = settings.frame_max
-        policy.channel_max = settings.channel_max
-        policy.heartbeat_s = settings.heartbeat_s
-        policy.arriving_bytes_max = settings.arriving_bytes_max
-        policy.initial_frame_max = settings.initial_frame_max
-        policy.sasl_mechanisms = settings.sasl_mechanisms
-        policy.insecure_mechanisms = settings.insecure_mechanisms
-        policy.rabbitmq_version = settings.rabbitmq_version
-        policy.handshake_s = settings.handshake_s
-        policy.connections_max = settings.connections_max
-        policy.connections_address_max = settings.connections_address_max
+        policy = ConnectionLimits(settings)
         policy.handshakes_max = min(settings.handshakes_max, open_files() // 2)
         policy.handshakes_address_max = min(settings.handshakes_address_max, open_files() // 4)
-        policy.login_rate_max = settings.login_rate_max
-        policy.login_rate_address_max = settings.login_rate_address_max
-        policy.hold_bytes = settings.hold_bytes
-        policy.transaction_bytes = settings.transaction_bytes
-        policy.transaction_timeout_s = settings.transaction_timeout_s
-        policy.flow_enforcement_s = settings.flow_enforcement_s
-        policy.message_bytes_max = settings.message_bytes_max
-        policy.min_large_message = settings.min_large_message
         core.access.set_file_users(settings.users)
         self._warn_of_open_file(settings)
         driver = BrokerDriver(core, policy, secrets.token_urlsafe(12), VERSION, protocols)

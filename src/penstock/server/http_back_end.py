@@ -19,7 +19,7 @@ from urllib.parse import urlencode, urlsplit
 
 from typing_extensions import override
 
-from penstock.back_end_settings import BackEndSettings
+from penstock.file_tables import BackEndSettings
 from penstock.management.back_end_check import BackEnd, BackEndError
 
 AWAY_S: Final = 1.0

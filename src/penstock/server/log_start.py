@@ -7,11 +7,10 @@ import platform
 from importlib import import_module
 from math import inf
 
-from penstock.config import Settings
+from penstock.config import Settings, changed_settings, without_secrets
 from penstock.driver.driver import BrokerDriver
 from penstock.log_ids import STARTED
 from penstock.logger import log
-from penstock.server.config_view import changed_settings, without_secrets
 from penstock.server.host_memory import memory_bytes, open_files
 from penstock.version import VERSION
 

@@ -22,7 +22,7 @@ from typing import Any, Final, TypeAlias
 from typing_extensions import override
 
 from penstock.log_ids import DEBUG, ERROR, INFO, LEVEL_NAMES, LIBRARY, LOG_DROPPED, WARNING, level_named, level_of
-from penstock.setting_names.escapes import printable, printable_json
+from penstock.texts import printable, printable_json
 
 LINES_WAITING: Final = 10_000
 """Most records that wait for the writer; further ones are dropped and counted, and the count is logged."""

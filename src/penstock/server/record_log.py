@@ -24,7 +24,7 @@ from penstock.errors import StartError
 from penstock.log_ids import RECORDS_UNWRITTEN
 from penstock.logger import log
 from penstock.record_files import COMPRESSED, SUFFIX, RecordFiles
-from penstock.setting_names.escapes import printable_json
+from penstock.texts import printable_json
 
 RECORDS_WAITING: Final = 50_000
 """Most records that wait for the writer, about 25 MiB; further ones are dropped and counted."""

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from penstock.access.access_table import GUEST
-from penstock.config import NO_HTTP, Settings
+from penstock.config import Settings
 from penstock.core.broker import Broker as Core
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import StartError
 from penstock.management.access_admin import permit_creator
 from penstock.management.vhost_admin import declare_vhost, delete_vhost
+from penstock.settings.start import NO_HTTP
 from penstock.testing.expectations import WITHIN_S
 from penstock.testing.faulty_broker import FaultyBroker
 from penstock.testing.virtual_loop import PATIENCE_S, VirtualClock, VirtualLoop, Watch

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 from typing_extensions import override
 
 from penstock.core.consume.consumer import Batch, Consumer
-from penstock.core.consume.consumer_settings import ConsumerSettings
 from penstock.core.consume.session import Session
 from penstock.core.message import Message
+from penstock.core.queue.queue_settings import ConsumerSettings
 
 if TYPE_CHECKING:
     from penstock.testing.broker_thread import BrokerThread

@@ -7,7 +7,8 @@ import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
-from penstock.config import NO_LOG, Settings, load
+from penstock.config import Settings, load
+from penstock.settings.start import NO_LOG
 from penstock.testing.broker_thread import BrokerThread
 from penstock.testing.broker_under_test import BrokerUnderTest
 from penstock.testing.expectations import WITHIN_S

@@ -6,7 +6,7 @@ from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.consumer_lists import RoundRobin
 from penstock.core.consume.session import Session
-from penstock.core.queue.queue_settings import Defaults
+from penstock.core.settings.limits import Defaults
 
 
 def ring(*tags: str) -> tuple[RoundRobin, dict[str, Consumer]]:

@@ -16,7 +16,7 @@ from penstock.core.consume.session import Outlet, Session
 from penstock.core.effects import Cancelled
 from penstock.core.message import Envelope
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_settings import Defaults
+from penstock.core.settings.limits import Defaults
 from penstock.core.teardown import CONSUMER_COST, NOTIFY_WORK
 from penstock.errors import ResourceError
 from penstock.flow.chores import UNITS_A_TURN

@@ -15,10 +15,10 @@ from penstock.core.message import Message
 from penstock.core.queue.expiry import expire
 from penstock.core.queue.queue import Queue
 from penstock.core.settings import changes
-from penstock.core.settings.settings_change import SettingsChange
+from penstock.core.settings.table import SettingsChange
 from penstock.flow.level import Level, Thresholds
 from penstock.flow.work import UNLIMITED_WORK, Steps, finish
-from penstock.setting_names import read_settings
+from penstock.settings.read import read_settings
 from tests.profiles import examples
 from tests.support.broker_fixture import House
 

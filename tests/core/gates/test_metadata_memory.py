@@ -18,7 +18,7 @@ from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.session import Session
 from penstock.core.gates.metadata_memory import SHARE_OF_MEMORY, memory_of, octets_of
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_settings import Defaults
+from penstock.core.settings.limits import Defaults
 from penstock.core.vhost import VirtualHost
 from penstock.errors import PreconditionFailed, ResourceError
 from penstock.flow.level import UNLIMITED, Level, Thresholds

@@ -7,7 +7,7 @@ from penstock.core.journal.journal import Journal
 from penstock.core.journal.pieces import PIECES_DELETED, PIECES_MAX
 from penstock.core.large_bodies import PIECE_OCTETS, LargeBodies
 from penstock.core.message import Envelope, StoredMessage
-from penstock.core.queue.queue_settings import Defaults
+from penstock.core.settings.limits import Defaults
 from tests.support.memory_store import some_large
 
 

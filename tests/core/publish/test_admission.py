@@ -9,7 +9,7 @@ from penstock.core.publish.producer import Producer
 from penstock.core.settings import changes
 from penstock.errors import ContentTooLarge
 from penstock.flow.refusal import DEADLINE, DELETED, HOLD_BOUND, NEVER_FITS, Refusal
-from penstock.setting_names import read_settings
+from penstock.settings.read import read_settings
 from tests.support.broker_fixture import House
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.publish.credit_settings import CreditSettings
+from penstock.core.publish.credit_window import CreditSettings
 from penstock.core.queue.queue import Queue
 from penstock.core.settings import changes
 from penstock.errors import PreconditionFailed
 from penstock.flow.level import UNLIMITED
-from penstock.setting_names import read_link_properties, read_settings
+from penstock.settings.read import read_link_properties, read_settings
 from tests.support.broker_fixture import House
 
 NEVER = float("inf")

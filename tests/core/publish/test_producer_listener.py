@@ -6,8 +6,8 @@ from penstock.core.broker import Broker
 from penstock.core.publish.held import Held, HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_listener import NO_CLIENT, ProducerListener
-from penstock.core.queue.queue_settings import Defaults
 from penstock.core.routing.route import Route
+from penstock.core.settings.limits import Defaults
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import AccessRefused, BrokerError
 from penstock.flow.gate import Gate

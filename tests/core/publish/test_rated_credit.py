@@ -7,7 +7,7 @@ import random
 import pytest
 
 from penstock.core.settings import changes
-from penstock.setting_names import read_settings
+from penstock.settings.read import read_settings
 from tests.support.broker_fixture import House, most_in_a_second
 from tests.support.sender_links import CHARGE, Link, run_until_quiet
 

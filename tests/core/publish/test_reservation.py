@@ -9,7 +9,7 @@ from penstock.core.publish.reservation import GRANT_MAX, Reservation
 from penstock.core.settings import changes
 from penstock.describe.gate import gate_row
 from penstock.flow.level import Level, Thresholds
-from penstock.setting_names import read_settings
+from penstock.settings.read import read_settings
 from tests.support.broker_fixture import House, told
 
 NOW = 100.0

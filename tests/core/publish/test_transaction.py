@@ -8,7 +8,7 @@ from penstock.core.consume.consumer import Consumer
 from penstock.core.effects import Returned
 from penstock.core.settings import changes
 from penstock.errors import ContentTooLarge, NotFound, PreconditionFailed, ResourceError
-from penstock.setting_names import read_settings
+from penstock.settings.read import read_settings
 from tests.support.broker_fixture import House
 from tests.support.transaction_client import Client, traces
 

@@ -11,7 +11,7 @@ from penstock.core.effects import CloseSession
 from penstock.core.publish.producer_state import ProducerState
 from penstock.core.settings import changes
 from penstock.errors import ResourceError
-from penstock.setting_names import read_settings
+from penstock.settings.read import read_settings
 from tests.profiles import examples
 from tests.support.broker_fixture import House, told
 from tests.support.transaction_client import Client, traces

@@ -14,7 +14,7 @@ from penstock.core.publish.unit_commit import UnitCommit
 from penstock.core.publish.unit_of_work import Coordinator, UnitOfWork
 from penstock.core.settings import changes
 from penstock.errors import ContentTooLarge, PreconditionFailed, ResourceError, TransactionRolledBack
-from penstock.setting_names import read_settings
+from penstock.settings.read import read_settings
 from tests.profiles import examples
 from tests.support.broker_fixture import House, told
 

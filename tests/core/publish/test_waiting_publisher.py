@@ -8,7 +8,7 @@ from penstock.core.effects import Stopped
 from penstock.core.publish.producer import Producer
 from penstock.core.settings import changes
 from penstock.flow.level import UNLIMITED, Level, Thresholds
-from penstock.setting_names import read_settings
+from penstock.settings.read import read_settings
 from tests.support.broker_fixture import House, told
 from tests.support.transaction_client import Client, traces
 

@@ -7,7 +7,7 @@ import pytest
 from penstock.core.publish.producer import Producer
 from penstock.core.settings import changes
 from penstock.errors import PreconditionFailed
-from penstock.setting_names import read_settings
+from penstock.settings.read import read_settings
 from tests.support.broker_fixture import House, told
 
 

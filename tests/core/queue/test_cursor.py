@@ -21,7 +21,7 @@ from penstock.core.queue.cursor import POSITIONS_MAX, SETTLED_A_UNIT, Cursor
 from penstock.core.queue.expiry import expire
 from penstock.core.queue.indexed_ready_queue import CHUNK, REACH_WORK
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_settings import Defaults
+from penstock.core.settings.limits import Defaults
 from penstock.errors import Fenced, NotFound, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.chores import UNITS_A_TURN
 from penstock.flow.work import AT_ONCE, WorkMeter

@@ -8,7 +8,7 @@ from penstock.core.queue.cursor import Cursor
 from penstock.core.queue.cursor_lag import REACHED_AT_ONCE, Lag, holds_back, lag_of
 from penstock.core.queue.indexed_ready_queue import CHUNK
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_settings import Defaults
+from penstock.core.settings.limits import Defaults
 
 
 class Desk:

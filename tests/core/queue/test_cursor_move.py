@@ -11,7 +11,7 @@ from penstock.core.message import Envelope
 from penstock.core.queue.cursor import Cursor
 from penstock.core.queue.cursor_move import Move, apply_moves, check_move, count_steps
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_settings import Defaults
+from penstock.core.settings.limits import Defaults
 from penstock.errors import Fenced, NotFound, PreconditionFailed
 from tests.profiles import examples
 

@@ -17,7 +17,7 @@ from penstock.core.queue.length_limit import EXTRA_BYTES, EXTRA_MESSAGES, TRIMME
 from penstock.core.queue.queue import Queue
 from penstock.core.settings import changes
 from penstock.flow.chores import UNITS_A_TURN
-from penstock.setting_names import read_settings
+from penstock.settings.read import read_settings
 from tests.support.broker_fixture import House, told
 from tests.support.transaction_client import Client
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.core.broker import Broker
 from penstock.core.queue.page_bodies import PageBodies
-from penstock.core.queue.queue_settings import Defaults
+from penstock.core.settings.limits import Defaults
 from tests.support.memory_store import some_large
 
 

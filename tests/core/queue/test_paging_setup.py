@@ -9,7 +9,7 @@ import pytest
 from penstock.core.effects import Paging
 from penstock.core.settings import changes
 from penstock.errors import PreconditionFailed
-from penstock.setting_names import read_settings
+from penstock.settings.read import read_settings
 from tests.support.memory_store import Shelf
 from tests.support.paging_broker import PAGE, PagedHouse, house_with, publish
 

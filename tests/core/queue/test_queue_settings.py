@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.queue.queue_settings import DEFAULT_CAPACITY_BYTES, Defaults, Settings, resolve
+from penstock.core.queue.queue_settings import Settings, resolve
+from penstock.core.settings.limits import Defaults
 from penstock.flow.timers import NEVER
-from penstock.setting_names import read_arguments
+from penstock.settings.read import read_arguments
+from penstock.settings.table import CAPACITY_BYTES
 
 Marks = tuple[int | None, int | None, int | None]
 
@@ -25,7 +27,7 @@ def test_queue_without_arguments_has_100_mib_and_blocks() -> None:
     queue = read({})
     assert queue.overflow.name == "block"
     mib = 1024 * 1024
-    assert 100 * mib == DEFAULT_CAPACITY_BYTES
+    assert 100 * mib == CAPACITY_BYTES
     assert marks({}, "bytes") == (100 * mib, 80 * mib, 70 * mib)
     assert marks({}, "messages") == (None, None, None)
     assert queue.hold_deadline_s == 30.0

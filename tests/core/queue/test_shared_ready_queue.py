@@ -16,8 +16,8 @@ from penstock.core.message import Envelope
 from penstock.core.queue.cursor import Cursor
 from penstock.core.queue.indexed_ready_queue import CHUNK
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_settings import Defaults
 from penstock.core.queue.shared_ready_queue import SharedReadyQueue
+from penstock.core.settings.limits import Defaults
 from penstock.errors import ResourceLocked
 from tests.profiles import examples
 from tests.support.paging_broker import house_with, publish

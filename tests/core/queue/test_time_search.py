@@ -11,9 +11,9 @@ from penstock.core.message import Envelope
 from penstock.core.queue.cursor import Cursor
 from penstock.core.queue.indexed_ready_queue import CHUNK
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_settings import Defaults
 from penstock.core.queue.range_plan import PlanListener
 from penstock.core.queue.time_search import TimeSearch
+from penstock.core.settings.limits import Defaults
 from penstock.errors import PreconditionFailed
 from tests.profiles import examples
 from tests.support.paging_broker import PagedHouse, house_with, publish

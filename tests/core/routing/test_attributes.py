@@ -10,7 +10,7 @@ from penstock.core.routing.attributes import expiration_s, route_for
 from penstock.core.routing.route import Route
 from penstock.errors import PreconditionFailed
 from penstock.flow.timers import NEVER
-from penstock.setting_names.setting_value import MILLISECONDS_MAX
+from penstock.settings.value import MILLISECONDS_MAX
 
 
 def route(checks: bool = True) -> Route:

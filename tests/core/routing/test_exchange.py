@@ -6,7 +6,7 @@ import pytest
 
 from penstock.core.broker import Broker
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_settings import Defaults
+from penstock.core.settings.limits import Defaults
 from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused, NotFound, PreconditionFailed
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.broker import Broker
-from penstock.core.queue.queue_settings import Defaults
 from penstock.core.routing.route import Route
+from penstock.core.settings.limits import Defaults
 from penstock.core.vhost import VirtualHost
 from penstock.errors import NotFound
 from tests.core.routing.test_topic_trie import naive

@@ -8,7 +8,7 @@ from penstock.core.settings import changes
 from penstock.core.settings.limits import DiskLimits
 from penstock.errors import PreconditionFailed
 from penstock.flow.level import UNLIMITED
-from penstock.setting_names import read_settings
+from penstock.settings.read import read_settings
 from tests.support.durable_broker import Kept
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.routing.topic_trie import topic_matches
-from penstock.core.settings.patterns import Patterns
+from penstock.core.settings.table import Patterns
 from tests.profiles import examples
 
 WORDS = st.lists(st.sampled_from(["a", "b", "*", "#"]), min_size=1, max_size=5).map(".".join)

@@ -5,9 +5,14 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.queue.queue import Queue
-from penstock.core.settings.changes import RESOLVE_WORK
-from penstock.core.settings.policy import read_policy
-from penstock.core.settings.policy_changes import change_policies_steps, clear_policy_steps, drop_policies, setting
+from penstock.core.settings.changes import (
+    RESOLVE_WORK,
+    change_policies_steps,
+    clear_policy_steps,
+    drop_policies,
+    setting,
+)
+from penstock.core.settings.policies import read_policy
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import finish
 from penstock.management.effective_settings import queue_settings

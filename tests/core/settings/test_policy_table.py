@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.settings import policy_table
-from penstock.core.settings.policy import CLASSIC, Policy, read_policy
-from penstock.core.settings.policy_table import PolicyTable
+from penstock.core.settings import policies
+from penstock.core.settings.policies import CLASSIC, Policy, PolicyTable, read_policy
 from penstock.errors import ResourceError
 
 
@@ -43,7 +42,7 @@ def test_policies_apply_by_priority_then_by_name_and_in_their_vhost_only() -> No
 
 def test_policies_are_bounded() -> None:
     table = PolicyTable()
-    for number in range(policy_table.POLICIES_A_VHOST):
+    for number in range(policies.POLICIES_A_VHOST):
         table.put(policy(f"p{number}", "a"))
     with pytest.raises(ResourceError, match="there are 1,000 policies, the most that there may be; policy 'more'"):
         table.put(policy("more", "a"))

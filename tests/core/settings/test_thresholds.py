@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.queue.queue_settings import Defaults, Settings, resolve
-from penstock.core.settings.thresholds import DEFAULT_RANK
+from penstock.core.queue.queue_settings import Settings, resolve
+from penstock.core.settings.limits import DEFAULT_RANK, Defaults
 from penstock.errors import PreconditionFailed
 from penstock.flow.level import OVERHEAD, UNLIMITED
-from penstock.setting_names import read_arguments, read_settings
+from penstock.settings.read import read_arguments, read_settings
 from tests.profiles import examples
 
 Marks = tuple[int | None, int | None, int | None]

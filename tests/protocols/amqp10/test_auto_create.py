@@ -6,7 +6,7 @@ import pytest
 
 from penstock.core.settings.table import COMMAND
 from penstock.errors import PreconditionFailed
-from penstock.setting_names import read_settings
+from penstock.settings.read import read_settings
 from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, names
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.core.settings import changes
 from penstock.protocols.amqp10.incoming_link import IncomingLink
-from penstock.setting_names import read_settings
+from penstock.settings.read import read_settings
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.values import Symbol, Typed
 from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, condition, data_section, performative

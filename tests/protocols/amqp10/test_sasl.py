@@ -11,15 +11,16 @@ from scramp import ScramClient, ScramException, ScramMechanism
 
 from penstock.access.scram import ScramKeys
 from penstock.core.broker import Broker
-from penstock.core.queue.queue_settings import Defaults
+from penstock.core.settings.limits import Defaults
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import CommandInvalid
 from penstock.protocols.amqp10.sasl import RESPONSE_MAX, SCRAM_MAX, SCRAM_WORK, SaslExchange, SaslState, SaslStep
-from penstock.protocols.common.connection_limits import SASL_MECHANISMS, ConnectionLimits
+from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.login import LoginAttempt, LoginListener
 from penstock.protocols.common.login_backoff import Backoff
 from penstock.protocols.common.peer import Peer
 from penstock.protocols.common.services import CredentialCheck, Services
+from penstock.settings.start import SASL_MECHANISMS
 from penstock.wire.sasl import plain_response
 from tests.support.users import file_users, table_of
 

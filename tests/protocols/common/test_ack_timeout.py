@@ -6,7 +6,7 @@ import pytest
 
 from penstock.core.settings.changes import set_settings
 from penstock.driver.driver import BrokerDriver
-from penstock.setting_names import read_settings
+from penstock.settings.read import read_settings
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from tests.support.driven_connection import Dialogue, Frame, make_driver, methods, publish

@@ -7,9 +7,9 @@ import ssl
 import threading
 from pathlib import Path
 
+from penstock.file_tables import CertificateFiles, TlsSettings
 from penstock.server.tls.contexts import Contexts
 from penstock.server.tls.handshakes import THREADS_MAX, Handshake, Handshakes, StepLine, reason_of
-from penstock.tls_settings import CertificateFiles, TlsSettings
 from tests.support.certificates import localhost
 
 

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from penstock.file_tables import CertificateFiles, TlsSettings
 from penstock.protocols.common.tls_session import TlsSession
 from penstock.server import turn_loop
 from penstock.server.socket_transport import SocketTransport
 from penstock.server.tls.layer import SecuredProtocol, TlsLayer, TlsState
 from penstock.server.tls.tls_server import TlsServer
 from penstock.server.turn_loop import TurnLoop
-from penstock.tls_settings import CertificateFiles, TlsSettings
 from tests.profiles import examples
 from tests.support.certificates import Authority, localhost
 

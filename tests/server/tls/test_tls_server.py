@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import ConfigError
+from penstock.file_tables import CertificateFiles, TlsSettings
 from penstock.server.tls.tls_server import TlsServer
-from penstock.tls_settings import CertificateFiles, TlsSettings
 
 
 async def test_files_that_cannot_be_used_are_told_at_once(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ from typing import Final
 
 from penstock.cli.conversions.conversion import Conversion, check_spelling, plain
 from penstock.cli.conversions.xml_tree import Element, by_name, number_of, read_xml
-from penstock.core.settings.patterns import Patterns
+from penstock.core.settings.table import Patterns
 from penstock.errors import ConfigError
-from penstock.setting_names.setting_value import ARTEMIS_UNITS
-from penstock.setting_names.units import AMOUNT, amount
+from penstock.settings.read import ARTEMIS_UNITS
+from penstock.texts import AMOUNT, amount
 
 BOUNDS: Final = ("max-size-bytes", "max-size-messages")
 SETTINGS: Final = {

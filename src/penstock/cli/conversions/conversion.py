@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from penstock.errors import ConfigError
-from penstock.setting_names.near import nearest
+from penstock.texts import nearest
 
 OCTETS_MOST: Final = 4 * 1024 * 1024
 """Most octets of a converted file: as many as an import of definitions has."""

@@ -12,7 +12,7 @@ from typing import Final
 
 from penstock.cli.conversions.conversion import Conversion, check_size, check_spelling, plain
 from penstock.errors import ConfigError
-from penstock.setting_names.setting_names import ALIASES
+from penstock.settings.table import ALIASES
 
 ARGUMENTS: Final = {
     "max-queue-size": "qpid.max_size",

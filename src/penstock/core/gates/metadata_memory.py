@@ -18,11 +18,8 @@ from mypy_extensions import i64
 
 from penstock.errors import PreconditionFailed, ResourceError
 from penstock.flow.shared_limit import LimitMember, SharedLimit
+from penstock.settings.start import ARGUMENTS_BYTES, TABLE_OCTETS_MAX
 
-TABLE_OCTETS_MAX: Final = 16 * 1024
-"""Octets of the arguments of one declaration: a hundred times what queues have."""
-ARGUMENTS_BYTES: Final = 512 * 1024 * 1024
-"""Memory of the arguments of all objects: half a million objects of 1 KiB."""
 SHARE_OF_MEMORY: Final = 8
 """All arguments have at most this part (an eighth) of the node's memory: they alone never close its gate."""
 SHARE_OF_VHOST: Final = 2

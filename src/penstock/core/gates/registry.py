@@ -27,8 +27,7 @@ from penstock.core.publish.producer import Producer
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.topology import Topology
 from penstock.core.settings.limits import DiskLimits, Limits
-from penstock.core.settings.settings_change import SettingsChange
-from penstock.core.settings.table import SettingsTable
+from penstock.core.settings.table import SettingsChange, SettingsTable
 from penstock.errors import NotFound
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED, Level, Thresholds

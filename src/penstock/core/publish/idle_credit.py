@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.queue.queue_settings import CREDIT_IDLE_S
 from penstock.flow.timers import NEVER, TimerHandler
+from penstock.settings.table import CREDIT_IDLE_S
 
 if TYPE_CHECKING:
     from penstock.core.publish.sender_credit import SenderCredit

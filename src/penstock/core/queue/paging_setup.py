@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from penstock.core.queue.queue import Queue
     from penstock.core.queue.queue_settings import Settings
     from penstock.flow.gate import Gate
-    from penstock.setting_names import Features
+    from penstock.settings.features import Features
 
 
 def check(queue: str, settings: Settings, features: Features, journal: Journal | None) -> None:

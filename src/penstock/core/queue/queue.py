@@ -27,7 +27,7 @@ from penstock.core.queue.overflow import ACCEPT, HOLD, READ_BACK
 from penstock.core.queue.pool_member import Membership
 from penstock.core.queue.priority_queue import Priorities
 from penstock.core.queue.queue_room import QueueRoom
-from penstock.core.queue.queue_settings import NOT_SET, Settings
+from penstock.core.queue.queue_settings import Settings
 from penstock.core.queue.ready_queue import ReadyQueue
 from penstock.core.queue.room_making import Clearing
 from penstock.flow.gate import Gate, GateOwner
@@ -38,7 +38,8 @@ from penstock.flow.shared_limit import SharedLimit
 from penstock.flow.timers import NEVER, TimerHandler
 from penstock.flow.turns import Turns
 from penstock.flow.work import AT_ONCE
-from penstock.setting_names import QUORUM_DELIVERY_LIMIT, Features
+from penstock.settings.features import QUORUM_DELIVERY_LIMIT, Features
+from penstock.settings.value import NOT_SET
 
 if TYPE_CHECKING:
     from penstock.core.queue.cursor import Cursor

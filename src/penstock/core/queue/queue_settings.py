@@ -1,4 +1,4 @@
-"""Resolved settings of a queue: thresholds, overflow policy, deadlines, dead-lettering, consumer defaults.
+"""Resolved settings of a queue: thresholds, overflow policy, deadlines, dead-lettering; and of its consumers.
 
 See docs/settings.md. Sources are the queue's arguments, policies, patterns of its name, its virtual host and the
 broker; the first source wins, setting by setting.
@@ -6,129 +6,130 @@ broker; the first source wins, setting by setting.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from mypy_extensions import i64
 
 from penstock.core.queue.overflow import PAGE, POLICIES, OverflowPolicy
-from penstock.core.settings.policy import NO_POLICIES
-from penstock.core.settings.thresholds import (
-    DEFAULT_CAPACITY_BYTES,
-    DEFAULT_HOLD_DEADLINE_S,
-    DEFAULT_RESUME_PERCENT,
-    DEFAULT_STOP_PERCENT,
+from penstock.core.settings.limits import (
     QPIDS,
     Defaults,
     check_percents,
     is_explicit,
     number_or_none,
-    resolve_unit,
-    uncounted,
+    resolve_thresholds,
     with_derived_capacity,
 )
+from penstock.core.settings.policies import NO_POLICIES
 from penstock.errors import PreconditionFailed
+from penstock.flow.credit import UNBOUNDED
 from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.flow.timers import NEVER
-from penstock.setting_names import SettingValue
-from penstock.setting_names.setting_names import LENGTHS
-from penstock.setting_names.setting_value import ARGUMENT
+from penstock.settings.table import CONSUMERS, LENGTHS, WITH_FIELD, Setting
+from penstock.settings.value import ARGUMENT, SettingValue
 
-NO_RATE: Final = -1.0
-"""The value for no limit, as in Artemis."""
-UNBOUNDED: Final = -1
-"""An unbounded window: the default of AMQP 0-9-1 (section 1.8.3.1)."""
-DEFAULT_CONSUMER_TIMEOUT_S: Final = 1800.0
-"""Default time to acknowledge a delivery, as in RabbitMQ: half an hour."""
-DEFAULT_SLOW_PERIOD_S: Final = 5.0
-"""Artemis' slow-consumer-check-period."""
-
-__all__ = [
-    "DEFAULT_CAPACITY_BYTES",
-    "DEFAULT_HOLD_DEADLINE_S",
-    "DEFAULT_RESUME_PERCENT",
-    "DEFAULT_STOP_PERCENT",
-    "NO_RATE",
-    "UNBOUNDED",
-    "Defaults",
-    "Settings",
-    "resolve",
-]
-
-
-CREDIT_WINDOW_MESSAGES: Final = 1000
-CREDIT_WINDOW_BYTES: Final = 1_048_576
-"""Window of a link that publishes to the queue."""
-CREDIT_IDLE_S: Final = 0.1
-"""Seconds without a message after which a sender's credit is idle."""
-
-NOT_SET: Final = -1
-"""A delivery limit that is not set: the default depends on the type of the queue."""
-
-
-class LagLimit:
-    """Limit of the lag of the cursors of one queue; each amount may be unlimited."""
-
-    def __init__(self, messages: i64, bytes: i64, age_s: float, detaches: bool) -> None:
-        self.messages: i64 = messages
-        self.bytes: i64 = bytes
-        """Sum of charges."""
-        self.age_s = age_s
-        """Age of the oldest unsettled message in seconds; infinity for none."""
-        self.detaches = detaches
-        """True to detach a cursor beyond it; else it is logged."""
+CANCEL: Final = "cancel"
+"""Action on a slow consumer, besides telling of it."""
 
 
 class Settings:
-    """The resolved settings of one queue."""
+    """The resolved settings of one queue; what has a field in `settings.table` is stored as its kind says."""
 
-    def __init__(self, thresholds: Thresholds, overflow: OverflowPolicy, hold_deadline_s: float) -> None:
+    message_ttl_s: float
+    """Message time to live in seconds; infinity for none."""
+    expires_s: float
+    """Seconds without use after which the queue expires; infinity for never."""
+    consumer_timeout_s: float
+    """Seconds within which a delivery must be acknowledged, or its channel is closed; infinity for no limit."""
+    hold_deadline_s: float
+    """Seconds; infinity for no deadline."""
+    delivery_limit: i64
+    """Most failed deliveries of a message; UNLIMITED for no limit, NOT_SET for the default of the queue's type."""
+    dead_letter_exchange: str | None
+    """Exchange for dead letters; None drops them."""
+    dead_letter_routing_key: str | None
+    """Routing key of dead letters; None keeps their own."""
+    consumer_window_bytes: i64
+    """Unsettled bytes that a consumer may have; 0 is one message at a time, -1 unbounded."""
+    consumer_window_adaptive: bool
+    """True if consumers have an adaptive window (see flow/adaptive_window.py)."""
+    consumer_window_min: i64
+    consumer_window_max: i64
+    """Its bounds, in messages; UNLIMITED for no upper bound."""
+    consumer_max_rate: float
+    """Most messages a second of a consumer; -1 for no limit."""
+    slow_consumer_rate: float
+    """Messages a second below which a consumer is slow; -1 for never."""
+    slow_consumer_period_s: float
+    """Seconds of the measurement."""
+    slow_consumer_policy: str
+    """ "notify" or "cancel"."""
+    cursor_max_lag_messages: i64
+    cursor_max_lag_bytes: i64
+    cursor_max_lag_age_s: float
+    """Limits of the lag of the queue's cursors: messages, charges, and seconds that the oldest one is unsettled."""
+    cursor_max_lag_policy: str
+    """ "detach" for a cursor beyond them; "tell" to log it."""
+    credit_window_messages: i64
+    credit_window_bytes: i64
+    """Most credit of a sender, the smaller of both; UNLIMITED for no limit."""
+    credit_idle_s: float
+    """Seconds after which credit is taken back if others wait; infinity for never."""
+    auto_create: bool
+    """True if a link that names the queue creates it (AMQP 1.0)."""
+
+    def __init__(self, thresholds: Thresholds, overflow: OverflowPolicy, words: dict[str, SettingValue]) -> None:
         self.thresholds = thresholds
         self.overflow = overflow
-        self.hold_deadline_s = hold_deadline_s
-        """Seconds; infinity for no deadline."""
         self.length = Level()
         """Limit of ready messages, besides the capacity: messages, and octets of their bodies (see length_limit.py)."""
         self.page_limit = Level()
         """Limit of paged messages, if the policy is `page`."""
-        self.lag_limit: LagLimit | None = None
-        """Limit of the lag of cursors; None if there is none."""
         self.given: dict[str, SettingValue] = {}
         """Settings in the queue's own arguments."""
         self.policies = NO_POLICIES
-        self.message_ttl_s: float = NEVER
-        """Message time to live in seconds; infinity for none."""
-        self.expires_s: float = NEVER
-        """Seconds without use after which the queue expires; infinity for never."""
-        self.consumer_timeout_s: float = DEFAULT_CONSUMER_TIMEOUT_S
-        """Seconds within which a delivery must be acknowledged, or its channel is closed; infinity for no limit."""
-        self.delivery_limit: i64 = NOT_SET
-        """Most failed deliveries of a message; UNLIMITED for no limit."""
-        self.dead_letter_exchange: str | None = None
-        """Exchange for dead letters; None drops them."""
-        self.dead_letter_routing_key: str | None = None
-        """Routing key of dead letters; None keeps their own."""
-        self.consumer_window_bytes: i64 = UNBOUNDED
-        """Unsettled bytes that a consumer may have; 0 is one message at a time, -1 unbounded."""
-        self.consumer_window_adaptive: bool = False
-        """True if consumers have an adaptive window (see flow/adaptive_window.py)."""
-        self.consumer_window_min: i64 = 1
-        self.consumer_window_max: i64 = UNLIMITED
-        """Its bounds, in messages; UNLIMITED for no upper bound."""
-        self.consumer_max_rate: float = NO_RATE
-        """Most messages a second of a consumer; -1 for no limit."""
-        self.slow_consumer_rate: float = NO_RATE
-        """Messages a second below which a consumer is slow; -1 for never."""
-        self.slow_consumer_period_s: float = DEFAULT_SLOW_PERIOD_S
-        """Seconds of the measurement."""
-        self.slow_consumer_policy: str = "notify"
-        """ "notify" or "cancel"."""
-        self.credit_window_messages: i64 = CREDIT_WINDOW_MESSAGES
-        self.credit_window_bytes: i64 = CREDIT_WINDOW_BYTES
-        """Most credit of a sender, the smaller of both; UNLIMITED for no limit."""
-        self.credit_idle_s: float = CREDIT_IDLE_S
-        """Seconds after which credit is taken back if others wait; infinity for never."""
-        self.auto_create: bool = False
-        """True if a link that names the queue creates it (AMQP 1.0)."""
+        for setting in WITH_FIELD:
+            setattr(self, setting.field, stored(setting, words, setting.default))
+        bounded = self.cursor_max_lag_messages != UNLIMITED or self.cursor_max_lag_bytes != UNLIMITED
+        self.limits_lag: bool = bounded or self.cursor_max_lag_age_s != NEVER
+        """True if cursors have a limit of their lag."""
+
+
+def stored(setting: Setting, words: dict[str, SettingValue], otherwise: object) -> Any:
+    """Return what is stored of a setting; `otherwise` if it is not among these."""
+    word = words.get(setting.name)
+    return otherwise if word is None else setting.kind.resolved(word)
+
+
+class ConsumerSettings:
+    """The arguments of basic.consume, with the queue's settings at that moment as defaults."""
+
+    def __init__(self, settings: Settings, words: dict[str, SettingValue]) -> None:
+        own: dict[str, Any] = {}
+        for setting in CONSUMERS:
+            own[setting.name] = stored(setting, words, getattr(settings, setting.field))
+        self.window_bytes: i64 = own["consumer-window-bytes"]
+        """Unsettled bytes (charges) that it may have; 0 is one message at a time, -1 unbounded."""
+        self.max_rate: float = own["consumer-max-rate"]
+        """Most messages a second; -1 for no limit."""
+        self.slow_rate: float = own["slow-consumer-rate"]
+        """Messages a second below which it is slow; -1 for never."""
+        self.slow_period_s: float = own["slow-consumer-period"]
+        self.slow_policy: str = own["slow-consumer-policy"]
+        """Action on a slow one: notify or cancel."""
+        self.adaptive: bool = settings.consumer_window_adaptive
+        """True if its deliveries are narrowed to what it needs; only the queue's settings say so, with the bounds."""
+        self.window_least: i64 = settings.consumer_window_min
+        self.window_most: i64 = settings.consumer_window_max
+        """Bounds of the adaptive window, in messages; UNLIMITED for no upper one."""
+
+    def narrower_window(self, prefetch_bytes: i64) -> i64:
+        """Return its byte window beside a prefetch in bytes (basic.qos prefetch-size; 0 is none): the narrower one."""
+        if prefetch_bytes == 0:
+            return self.window_bytes
+        if self.window_bytes == UNBOUNDED or prefetch_bytes < self.window_bytes:
+            return prefetch_bytes
+        return self.window_bytes
 
 
 def resolve(queue: str, words: dict[str, SettingValue], defaults: Defaults) -> Settings:
@@ -141,40 +142,27 @@ def resolve(queue: str, words: dict[str, SettingValue], defaults: Defaults) -> S
     overflow = _overflow(queue, words)
     words = limiting(queue, words, overflow)
     wanted = overflow.has_thresholds or _qpid_has_thresholds(words) or any(map(_is_threshold, words.items()))
-    messages = resolve_unit(
-        subject, words, "messages", number_or_none(words.get("capacity-messages")), defaults, wanted
-    )
-    size = resolve_unit(subject, words, "bytes", capacity_bytes(words, defaults), defaults, wanted)
-    beside = 0 if overflow.pages else uncounted(words)  # What pages out is limited in memory: all of a charge counts.
-    settings = Settings(
-        Thresholds(
-            Level(messages.capacity, size.capacity, beside),
-            Level(messages.stop, size.stop, beside),
-            Level(messages.resume, size.resume, beside),
-        ),
-        overflow,
-        hold_deadline_s(words, defaults),
-    )
+    thresholds = resolve_thresholds(subject, words, capacity_bytes(words, defaults), defaults, wanted, overflow.pages)
+    settings = Settings(thresholds, overflow, words)
+    if "hold-deadline" not in words:
+        settings.hold_deadline_s = defaults.hold_deadline_s if defaults.hold_deadline_s > 0 else NEVER
     if overflow.counts_ready:
         settings.length = Level(_most(words.get("max-length")), _most(words.get("max-length-bytes")))
     if overflow.pages:
         settings.page_limit = Level(_most(words.get("page-limit-messages")), _most(words.get("page-limit-bytes")))
-    settings.message_ttl_s = _time(words.get("message-ttl"), 1000)
-    settings.expires_s = _time(words.get("expires"), 1000)
-    if "consumer-timeout" in words:
-        settings.consumer_timeout_s = _time(words["consumer-timeout"], 1000)
-    limit = words.get("delivery-limit")
-    if limit is not None:
-        settings.delivery_limit = UNLIMITED if limit.none else limit.number
-    _consumers(subject, settings, words)
-    settings.lag_limit = _lag_limit(words)
-    settings.credit_window_messages = credit_messages(words, settings.credit_window_messages)
-    settings.credit_window_bytes = credit_bytes(words, settings.credit_window_bytes)
-    settings.credit_idle_s = credit_idle_s(words, settings.credit_idle_s)
-    switch = words.get("auto-create")
-    settings.auto_create = switch is not None and switch.text == "true"
-    _dead_letters(queue, settings, words)
+    _check(subject, settings, words)
     return settings
+
+
+def _check(subject: str, settings: Settings, words: dict[str, SettingValue]) -> None:
+    """Raise PreconditionFailed (406) for settings that need another one, or contradict it."""
+    least, most = words.get("consumer-window-min"), words.get("consumer-window-max")
+    if most is not None and settings.consumer_window_max < settings.consumer_window_min:
+        given = "consumer-window-min=1 (default)" if least is None else least.describe()
+        raise PreconditionFailed(f"{subject}: {given} is above {most.describe()}")
+    key = words.get("dead-letter-routing-key")
+    if key is not None and "dead-letter-exchange" not in words and key.origin == ARGUMENT:
+        raise PreconditionFailed(f"{subject}: {key.describe()} needs dead-letter-exchange, which is not set")
 
 
 def _overflow(queue: str, words: dict[str, SettingValue]) -> OverflowPolicy:
@@ -291,87 +279,5 @@ def capacity_bytes(words: dict[str, SettingValue], defaults: Defaults) -> int | 
     return capacity
 
 
-def hold_deadline_s(words: dict[str, SettingValue], defaults: Defaults) -> float:
-    """Return the longest hold of a publish: seconds, infinity for no deadline."""
-    word = words.get("hold-deadline")
-    seconds = defaults.hold_deadline_s if word is None else word.real
-    return seconds if seconds > 0 else NEVER
-
-
-def _dead_letters(queue: str, settings: Settings, words: dict[str, SettingValue]) -> None:
-    exchange, key = words.get("dead-letter-exchange"), words.get("dead-letter-routing-key")
-    if exchange is not None:
-        settings.dead_letter_exchange = exchange.text
-    if key is not None:
-        if exchange is None and key.origin == ARGUMENT:
-            raise PreconditionFailed(f"queue '{queue}': {key.describe()} needs dead-letter-exchange, which is not set")
-        settings.dead_letter_routing_key = key.text
-
-
-def _consumers(subject: str, settings: Settings, words: dict[str, SettingValue]) -> None:
-    """Set what concerns consumers. Raises PreconditionFailed for bounds of a window that contradict each other."""
-    adaptive = words.get("consumer-window-adaptive")
-    settings.consumer_window_adaptive = adaptive is not None and adaptive.text == "true"
-    least, most = words.get("consumer-window-min"), words.get("consumer-window-max")
-    if least is not None:
-        settings.consumer_window_min = least.number
-    if most is not None and not most.none:
-        settings.consumer_window_max = most.number
-        if most.number < settings.consumer_window_min:
-            given = "consumer-window-min=1 (default)" if least is None else least.describe()
-            raise PreconditionFailed(f"{subject}: {given} is above {most.describe()}")
-    window = words.get("consumer-window-bytes")
-    if window is not None:
-        settings.consumer_window_bytes = window.number
-    settings.consumer_max_rate = _rate(words.get("consumer-max-rate"))
-    settings.slow_consumer_rate = _rate(words.get("slow-consumer-rate"))
-    period = words.get("slow-consumer-period")
-    if period is not None:
-        settings.slow_consumer_period_s = period.real
-    policy = words.get("slow-consumer-policy")
-    if policy is not None:
-        settings.slow_consumer_policy = policy.text
-
-
-def _lag_limit(words: dict[str, SettingValue]) -> LagLimit | None:
-    messages, size = _most(words.get("cursor-max-lag-messages")), _most(words.get("cursor-max-lag-bytes"))
-    age_s = _time(words.get("cursor-max-lag-age"), 1)
-    if messages == UNLIMITED and size == UNLIMITED and age_s == NEVER:
-        return None
-    policy = words.get("cursor-max-lag-policy")
-    return LagLimit(messages, size, age_s, policy is not None and policy.text == "detach")
-
-
-def credit_messages(words: dict[str, SettingValue], otherwise: i64) -> i64:
-    """Return the messages of a sender's window; UNLIMITED for no limit, `otherwise` if it is not set."""
-    word = words.get("credit-window-messages")
-    return otherwise if word is None else _most(word)
-
-
-def credit_bytes(words: dict[str, SettingValue], otherwise: i64) -> i64:
-    """Return the bytes of a sender's window; UNLIMITED for no limit, `otherwise` if it is not set."""
-    word = words.get("credit-window-bytes")
-    if word is None:
-        return otherwise
-    return UNLIMITED if word.number == UNBOUNDED else _most(word)
-
-
-def credit_idle_s(words: dict[str, SettingValue], otherwise: float) -> float:
-    """Return the seconds after which credit is idle; infinity for never, `otherwise` if it is not set."""
-    word = words.get("credit-idle")
-    if word is None:
-        return otherwise
-    return NEVER if word.none or word.real == 0 else word.real
-
-
 def _most(word: SettingValue | None) -> int:
     return UNLIMITED if word is None or word.none else word.number
-
-
-def _time(word: SettingValue | None, units: int) -> float:
-    """Return a duration in seconds that was given in `units` a second; infinity for none."""
-    return NEVER if word is None or word.none else word.real / units
-
-
-def _rate(word: SettingValue | None) -> float:
-    return NO_RATE if word is None or word.none else word.real

@@ -7,7 +7,7 @@ from typing import Final
 from penstock.content.properties import Properties
 from penstock.core.routing.route import Route
 from penstock.errors import PreconditionFailed
-from penstock.setting_names.setting_value import MILLISECONDS_MAX
+from penstock.settings.value import MILLISECONDS_MAX
 
 PERSISTENT: Final = 2
 """Delivery mode of persistent messages."""

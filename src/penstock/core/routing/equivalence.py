@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.core.routing.exchange import ALTERNATE, Exchange
 from penstock.core.routing.field_values import alike, text_of, type_name
 from penstock.errors import PreconditionFailed
-from penstock.setting_names import ALIASES, OURS
+from penstock.settings.table import ALIASES, OURS
 
 if TYPE_CHECKING:
     from penstock.core.queue.queue import Queue

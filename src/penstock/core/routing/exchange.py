@@ -13,11 +13,11 @@ from penstock.core.routing.field_values import type_name
 from penstock.core.routing.header_match import HeaderMatch, HeaderMatchIndex, check_header_match
 from penstock.core.routing.topic_trie import TopicTrie, split_words
 from penstock.errors import PreconditionFailed
-from penstock.setting_names.near import nearest
+from penstock.texts import nearest
 
 if TYPE_CHECKING:
     from penstock.core.queue.queue import Queue
-    from penstock.core.settings.policy import Policy
+    from penstock.core.settings.policies import Policy
     from penstock.flow.gate import Gate
 
 ALTERNATE: Final = "alternate-exchange"

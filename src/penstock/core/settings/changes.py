@@ -1,31 +1,33 @@
-"""Changes of settings at run time: all or nothing, and in effect at once.
+"""Changes of settings and policies at run time: all or nothing, and in effect at once.
 
 All effects on existing objects are resolved first. If any of them is invalid, the table is restored and nothing has
 changed. Then the broker applies all of them (`Broker.apply_settings`).
 
 Both are done in steps, for there may be 200,000 queues. Declarations between two steps use the new settings already.
-Only one change may be in progress at a time.
+Only one change may be in progress at a time. Queues and exchanges that a changed policy matches, before or after, are
+resolved again, unless another policy has precedence for them. Others are only looked at.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from typing_extensions import override
+
 from penstock.content.names import answers_control
 from penstock.core.queue.paging_setup import check, without_disk
 from penstock.core.routing.topic_trie import topic_matches
-from penstock.core.settings.patterns import Patterns
-from penstock.core.settings.policy import kind_of
-from penstock.core.settings.settings_change import SettingsChange
-from penstock.core.settings.table import COMMAND, FILE, SettingsEntry, SettingsTable
+from penstock.core.settings.policies import EXCHANGES, Policy, kind_of
+from penstock.core.settings.table import COMMAND, FILE, Patterns, SettingsChange, SettingsEntry, SettingsTable
 from penstock.errors import BrokerError, NotFound
 from penstock.flow.work import Steps, finish
-from penstock.setting_names import SCOPES, SettingValue
-from penstock.setting_names.near import nearest
-from penstock.setting_names.setting_value import BROKER
+from penstock.settings.table import SCOPES
+from penstock.settings.value import BROKER, SettingValue
+from penstock.texts import nearest
 
 if TYPE_CHECKING:
     from penstock.core.broker import Broker
+    from penstock.core.journal.journal import Journal
     from penstock.core.queue.queue import Queue
     from penstock.core.vhost import VirtualHost
 
@@ -37,6 +39,9 @@ LOOK_WORK: Final = 2
 RESOLVE_WORK: Final = 40
 """Units of work to match a pattern with an object, and to resolve the object's settings."""
 
+
+MATCHED_A_STEP: Final = 8
+"""Changed policies from which on every queue of the virtual host is resolved, instead of matched with each of them."""
 
 EntryBefore = tuple[str, str, dict[str, SettingValue]]
 """Scope, pattern and all its settings after the change."""
@@ -54,9 +59,9 @@ def set_settings_steps(
 
     Raises PreconditionFailed (406) for contradictory settings, ResourceError (506) at the limit.
     """
-    entry = dict(broker.table.entries_of(scope, pattern, COMMAND))
-    entry.update(words)
-    return (yield from _change(broker, COMMAND, [(scope, pattern, entry)]))
+    return (
+        yield from set_all_steps(broker, [(scope, pattern, broker.table.entries_of(scope, pattern, COMMAND) | words)])
+    )
 
 
 def set_all(broker: Broker, entries: list[EntryBefore]) -> SettingsChange:
@@ -66,7 +71,7 @@ def set_all(broker: Broker, entries: list[EntryBefore]) -> SettingsChange:
 
 def set_all_steps(broker: Broker, entries: list[EntryBefore]) -> Steps[SettingsChange]:
     """Replace all settings that were set by command for these patterns. Raises as `set_settings_steps` does."""
-    return (yield from _change(broker, COMMAND, entries))
+    return (yield from _change(broker, _of_patterns(entries, COMMAND)))
 
 
 def copied_steps(broker: Broker) -> Steps[SettingsTable]:
@@ -88,14 +93,10 @@ def copied_steps(broker: Broker) -> Steps[SettingsTable]:
 
 def try_all_steps(broker: Broker, table: SettingsTable, entries: list[EntryBefore]) -> Steps[None]:
     """Replace settings of these patterns in a copy of the broker's table. Raises as `set_all_steps` does."""
-    _admit(broker, entries)
-    before = [(scope, pattern, table.set(scope, pattern, COMMAND, words)) for scope, pattern, words in entries]
-    try:
-        yield from _prepare(broker, table, [(scope, pattern) for scope, pattern, _ in entries])
-    except BrokerError:
-        for scope, pattern, words in reversed(before):
-            table.set(scope, pattern, COMMAND, words)
-        raise
+    changes = _of_patterns(entries, COMMAND)
+    for change in changes:
+        change.admit(broker.journal)
+    yield from _try(broker, table, changes)
 
 
 def remove(broker: Broker, scope: str, pattern: str, names: list[str]) -> SettingsChange:
@@ -115,7 +116,7 @@ def remove_steps(broker: Broker, scope: str, pattern: str, names: list[str]) -> 
         if name not in entry:
             raise NotFound(_not_set_message(broker, scope, pattern, subject, name))
     kept = {name: word for name, word in entry.items() if names and name not in names}
-    return (yield from _change(broker, COMMAND, [(scope, pattern, kept)]))
+    return (yield from set_all_steps(broker, [(scope, pattern, kept)]))
 
 
 def replace_file(broker: Broker, entries: list[EntryBefore]) -> SettingsChange:
@@ -143,7 +144,7 @@ def replace_file_steps(broker: Broker, entries: list[EntryBefore]) -> Steps[Sett
         before = broker.table.entries_of(scope, pattern, FILE)
         same = _values(before) == _values(words)
         (moved if same else changed).append((scope, pattern, words))
-    plan = yield from _change(broker, FILE, changed)
+    plan = yield from _change(broker, _of_patterns(changed, FILE))
     for scope, pattern, words in moved:
         broker.work.done += COMPARE_WORK
         if broker.work.used_up():
@@ -180,103 +181,209 @@ def matches(pattern: str, name: str) -> bool:
     return topic_matches(pattern.split("."), name.split("."))
 
 
-def _change(broker: Broker, by: str, changes: list[EntryBefore]) -> Steps[SettingsChange]:
-    table = broker.table
-    if by == COMMAND:
-        _admit(broker, changes)
-    undo: list[EntryBefore] = []
-    try:
-        for scope, pattern, words in sorted(changes, key=_emptied_first):
-            before = table.set(scope, pattern, by, words)
-            undo.append((scope, pattern, before))
-        plan = yield from _prepare(broker, table, [(scope, pattern) for scope, pattern, _ in changes])
-    except BrokerError:
-        for scope, pattern, before in reversed(undo):
-            table.set(scope, pattern, by, before)
-        yield from _take_back(broker, [(scope, pattern) for scope, pattern, _ in changes])
-        raise
-    yield from broker.apply_settings(plan)
-    if by == COMMAND:
-        _persist(broker, changes)
-    return plan
+class Change:
+    """A change of the table: what is set or removed, and what was there before."""
+
+    def admit(self, journal: Journal | None) -> None:
+        """Raise PreconditionFailed (406) or StoreError for a change that cannot be stored, or not now."""
+        raise NotImplementedError
+
+    def put(self, table: SettingsTable) -> None:
+        """Put it into a table. Raises ResourceError (506) at a limit."""
+        raise NotImplementedError
+
+    def undo(self, table: SettingsTable) -> None:
+        """Put back what was there before."""
+        raise NotImplementedError
+
+    def record(self, broker: Broker, journal: Journal) -> None:
+        """Record it in the journal."""
+        raise NotImplementedError
 
 
-def _admit(broker: Broker, changes: list[EntryBefore]) -> None:
-    """Refuse settings by command that cannot be stored, or not now."""
-    if broker.journal is None:
-        _refuse_pages(changes)
-    elif any(words for _, _, words in changes):
-        broker.journal.check_writable()
+class PatternChange(Change):
+    """All settings of a pattern by one source."""
 
+    def __init__(self, scope: str, pattern: str, words: dict[str, SettingValue], by: str) -> None:
+        self.scope = scope
+        self.pattern = pattern
+        self.words = words
+        self.by = by
+        self.before: dict[str, SettingValue] = {}
 
-def _refuse_pages(changes: list[EntryBefore]) -> None:
-    """Refuse paging settings that no queue could be declared with. Those of the file are refused at a declaration."""
-    for scope, pattern, words in changes:
-        word = words.get("overflow")
-        if scope == "queue" and word is not None and word.text == "page":
-            raise without_disk(pattern)
+    @override
+    def admit(self, journal: Journal | None) -> None:
+        if self.by == FILE:
+            return  # What no queue could be declared with is refused at a declaration.
+        word = self.words.get("overflow")
+        if journal is None and self.scope == "queue" and word is not None and word.text == "page":
+            raise without_disk(self.pattern)
+        if journal is not None and self.words:
+            journal.check_writable()
 
+    @override
+    def put(self, table: SettingsTable) -> None:
+        self.before = table.set(self.scope, self.pattern, self.by, self.words)
 
-def _persist(broker: Broker, changes: list[EntryBefore]) -> None:
-    """Record the settings set by command in the journal; the file is read again after a restart."""
-    journal = broker.journal
-    if journal is None:
-        return
-    for scope, pattern, words in changes:
-        entry = broker.table.entry(scope, pattern)
-        if entry is not None and words:
+    @override
+    def undo(self, table: SettingsTable) -> None:
+        table.set(self.scope, self.pattern, self.by, self.before)
+
+    @override
+    def record(self, broker: Broker, journal: Journal) -> None:
+        if self.by == FILE:
+            return  # It is read again after a restart.
+        entry = broker.table.entry(self.scope, self.pattern)
+        if entry is not None and self.words:
             journal.change(entry)
         else:
-            journal.forget(SettingsEntry(scope, pattern))
+            journal.forget(SettingsEntry(self.scope, self.pattern))
 
 
-def _emptied_first(entry: EntryBefore) -> bool:
+class PolicyKey:
+    """The name of a policy, for changes and for the record of its removal."""
+
+    def __init__(self, vhost: str, name: str, operator: bool) -> None:
+        self.vhost = vhost
+        self.name = name
+        self.operator = operator
+
+
+class PolicyChange(Change):
+    """A changed policy: the one to set, or None to remove it; afterwards also the former one."""
+
+    def __init__(self, key: PolicyKey, policy: Policy | None) -> None:
+        self.key = key
+        self.policy = policy
+        self.before: Policy | None = None
+
+    @override
+    def admit(self, journal: Journal | None) -> None:
+        if journal is not None and self.policy is not None:
+            journal.check_writable()
+
+    @override
+    def put(self, table: SettingsTable) -> None:
+        self.before = self._replace(table, self.policy)
+
+    @override
+    def undo(self, table: SettingsTable) -> None:
+        self._replace(table, self.before)
+
+    def _replace(self, table: SettingsTable, policy: Policy | None) -> Policy | None:
+        table.forget_shared()
+        if policy is None:
+            return table.policies.drop(self.key.vhost, self.key.name, self.key.operator)
+        return table.policies.put(policy)
+
+    @override
+    def record(self, broker: Broker, journal: Journal) -> None:
+        if self.policy is not None:
+            journal.change(self.policy)
+        elif self.before is not None:
+            journal.forget(self.key)
+
+
+def _of_patterns(entries: list[EntryBefore], by: str) -> list[Change]:
+    """Return changes of patterns, those that remove before others: there is a limit of patterns."""
+    return [PatternChange(*entry, by) for entry in sorted(entries, key=_has_words)]
+
+
+def _has_words(entry: EntryBefore) -> bool:
     return bool(entry[2])
 
 
-def _take_back(broker: Broker, touched: list[tuple[str, str]]) -> Steps[None]:
-    """Undo a refused change for everything declared since it began.
-
-    Queues whose own arguments are valid only with the change stay as they are.
-    """
-    plan = yield from _prepare(broker, broker.table, touched, passing_over=True)
-    plan.broker = None
-    plan.vhosts = []
+def _change(broker: Broker, changes: list[Change]) -> Steps[SettingsChange]:
+    """Make changes, all or none; return what they concern."""
+    for change in changes:
+        change.admit(broker.journal)
+    try:
+        plan = yield from _try(broker, broker.table, changes)
+    except BrokerError:
+        # For what was declared since it began. Queues that are valid only with the change stay as they are.
+        plan = yield from _resolve(broker, broker.table, changes, True)
+        plan.broker = None
+        plan.vhosts = []
+        yield from broker.apply_settings(plan)
+        raise
     yield from broker.apply_settings(plan)
+    if broker.journal is not None:
+        for change in changes:
+            change.record(broker, broker.journal)
+    return plan
 
 
-def _prepare(
-    broker: Broker, table: SettingsTable, touched: list[tuple[str, str]], passing_over: bool = False
-) -> Steps[SettingsChange]:
+def _try(broker: Broker, table: SettingsTable, changes: list[Change]) -> Steps[SettingsChange]:
+    """Put changes into a table, all or none, and return what they concern."""
+    done: list[Change] = []
+    try:
+        for change in changes:
+            change.put(table)
+            done.append(change)
+        return (yield from _resolve(broker, table, changes, False))
+    except BrokerError:
+        for change in reversed(done):
+            change.undo(table)
+        raise
+
+
+def _resolve(broker: Broker, table: SettingsTable, changes: list[Change], passing_over: bool) -> Steps[SettingsChange]:
     """Resolve the settings of all objects concerned by a table; `passing_over` queues that cannot be resolved."""
     plan = SettingsChange()
-    plan.scopes = sorted({scope for scope, _ in touched})
-    everything = BROKER in plan.scopes
     patterns: dict[str, Patterns] = {scope: Patterns() for scope in SCOPES}
-    for scope, pattern in touched:
-        patterns[scope].add(pattern)
-        if scope == "address":
-            patterns[scope].add(pattern.partition("/")[0])
-    if everything:
+    policies: dict[str, list[Policy]] = {}
+    for change in changes:
+        if isinstance(change, PatternChange):
+            plan.scopes.append(change.scope)
+            patterns[change.scope].add(change.pattern)
+            if change.scope == "address":
+                patterns[change.scope].add(change.pattern.partition("/")[0])
+        elif isinstance(change, PolicyChange):
+            touched = policies.setdefault(change.key.vhost, [])
+            touched += [policy for policy in (change.before, change.policy) if policy is not None]
+    plan.scopes = sorted({*plan.scopes})
+    if BROKER in plan.scopes:
         plan.broker = table.limits(BROKER, "")
     for vhost in list(broker.vhosts.values()):
-        its_own = everything or bool(patterns["vhost"].matching(vhost.name))
-        if its_own:
-            plan.vhosts.append((vhost, table.limits("vhost", vhost.name)))
-        for queue in list(vhost.queues.values()):
-            broker.work.done += LOOK_WORK
-            if broker.work.used_up():
-                yield
-            if not queue.deleted and (its_own or patterns["queue"].matching(queue.name)):
-                broker.work.done += RESOLVE_WORK + table.policies.work(vhost.name, queue.name)
-                resolve_queue(broker, table, queue, plan, passing_over)
-        for exchange in list(vhost.exchanges.values()):
-            broker.work.done += LOOK_WORK
-            if broker.work.used_up():
-                yield
-            if everything or patterns["address"].matching(exchange.name):
-                plan.addresses.append((vhost, exchange, table.limits("address", exchange.name)))
+        if plan.scopes or vhost.name in policies:
+            yield from _resolve_vhost(broker, table, vhost, patterns, policies.get(vhost.name, []), plan, passing_over)
     return plan
+
+
+def _resolve_vhost(
+    broker: Broker,
+    table: SettingsTable,
+    vhost: VirtualHost,
+    patterns: dict[str, Patterns],
+    policies: list[Policy],
+    plan: SettingsChange,
+    passing_over: bool,
+) -> Steps[None]:
+    everywhere = BROKER in plan.scopes
+    its_own = everywhere or bool(patterns["vhost"].matching(vhost.name))
+    many = len(policies) >= MATCHED_A_STEP
+    look_work = LOOK_WORK * max(1, min(len(policies), MATCHED_A_STEP))
+    if its_own:
+        plan.vhosts.append((vhost, table.limits("vhost", vhost.name)))
+    for queue in list(vhost.queues.values()):
+        broker.work.done += look_work
+        if broker.work.used_up():
+            yield
+        kind = kind_of(queue.features)
+        matched = its_own or many or bool(patterns["queue"].matching(queue.name))
+        if not queue.deleted and (matched or any(concerns(policy, queue, kind) for policy in policies)):
+            broker.work.done += RESOLVE_WORK + table.policies.work(vhost.name, queue.name)
+            resolve_queue(broker, table, queue, plan, passing_over)
+    for exchange in list(vhost.exchanges.values()):
+        broker.work.done += look_work
+        if broker.work.used_up():
+            yield
+        if everywhere or patterns["address"].matching(exchange.name):
+            plan.addresses.append((vhost, exchange, table.limits("address", exchange.name)))
+        if many or any(policy.covers(EXCHANGES, exchange.name) for policy in policies):
+            broker.work.done += RESOLVE_WORK + table.policies.work(vhost.name, exchange.name)
+            policy = table.policies.best(vhost.name, EXCHANGES, exchange.name, False)
+            plan.exchanges.append((vhost, exchange, policy))
 
 
 def resolve_queue(broker: Broker, table: SettingsTable, queue: Queue, plan: SettingsChange, passing_over: bool) -> None:
@@ -309,3 +416,47 @@ def _not_set_message(broker: Broker, scope: str, pattern: str, subject: str, nam
     known = [entry.pattern for entry in broker.table.entries() if entry.scope == scope and entry.command]
     near = nearest(pattern, known)
     return f"nothing is set for {subject}; nothing to unset" + (f"; did you mean '{near}'?" if near else "")
+
+
+def setting(policy: Policy) -> PolicyChange:
+    """Return the change that sets a policy."""
+    return PolicyChange(PolicyKey(policy.vhost, policy.name, policy.operator), policy)
+
+
+def clear_policy_steps(broker: Broker, vhost: str, name: str, operator: bool) -> Steps[SettingsChange]:
+    """Remove a policy. Raises NotFound (404), PreconditionFailed (406) if a queue is invalid without it."""
+    if broker.table.policies.get(vhost, name, operator) is None:
+        raise NotFound(f"no {'operator policy' if operator else 'policy'} '{name}' of vhost '{vhost}'")
+    return (yield from change_policies_steps(broker, [PolicyChange(PolicyKey(vhost, name, operator), None)]))
+
+
+def change_policies_steps(broker: Broker, changes: list[PolicyChange]) -> Steps[SettingsChange]:
+    """Set and remove policies, all or none; return the queues and exchanges concerned.
+
+    Raises PreconditionFailed (406) if a queue's settings are contradictory with them, ResourceError (506) at a limit.
+    """
+    return (yield from _change(broker, [*changes]))
+
+
+def try_policies_steps(broker: Broker, table: SettingsTable, changes: list[PolicyChange]) -> Steps[None]:
+    """Set policies in a copy of the broker's table. Raises as `change_policies_steps` does."""
+    yield from _try(broker, table, [*changes])
+
+
+def drop_policies(broker: Broker, vhost: str) -> None:
+    """Remove all policies of a virtual host that is deleted."""
+    for operator in (False, True):
+        for policy in broker.table.policies.of(vhost, operator):
+            broker.table.policies.drop(vhost, policy.name, operator)
+            if broker.journal is not None:
+                broker.journal.forget(PolicyKey(vhost, policy.name, operator))
+    broker.table.forget_shared()
+
+
+def concerns(policy: Policy, queue: Queue, kind: str) -> bool:
+    """Return whether a changed policy may apply to a queue: it matches, and no unchanged one has precedence."""
+    pair = queue.settings.policies
+    present = pair.operator if policy.operator else pair.policy
+    if present is not None and present is not policy and present.name != policy.name and present.precedes(policy):
+        return False
+    return policy.covers(kind, queue.name)

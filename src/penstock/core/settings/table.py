@@ -4,6 +4,10 @@ One mechanism for all scopes. Each setting comes from the most specific pattern 
 command takes precedence over the file, and stays when the file is read again. Policies of a virtual host are stronger
 than patterns, and weaker than the arguments of a queue (decision 67). An operator's override, which is set by command,
 is the strongest (decision 102).
+
+In a pattern `*` is one word, `#` any number of words, and dots separate words (Artemis' address settings). The most
+specific counts: an exact name, then patterns with `*`, the one with the earlier concrete word first, then patterns
+with `#`, the longer first (HierarchicalObjectRepository.java in Artemis; ties are broken here).
 """
 
 from __future__ import annotations
@@ -11,16 +15,72 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import Final
 
+from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import Settings, resolve
-from penstock.core.settings.limits import Limits, limits
+from penstock.core.routing.exchange import Exchange
+from penstock.core.routing.topic_trie import ANY, ONE, TopicTrie
+from penstock.core.routing.topology import Topology
+from penstock.core.settings.limits import DEFAULT_RANK, Defaults, Limits, limits, number_or_none
 from penstock.core.settings.parameters import ParameterTable
-from penstock.core.settings.patterns import Patterns
-from penstock.core.settings.policy import NO_POLICIES, RANK, PolicyPair
-from penstock.core.settings.policy_table import PolicyTable
-from penstock.core.settings.thresholds import DEFAULT_RANK, Defaults, number_or_none
+from penstock.core.settings.policies import NO_POLICIES, RANK, Policy, PolicyPair, PolicyTable
 from penstock.errors import ResourceError
-from penstock.setting_names import CREDITS, SCOPES, SettingValue
-from penstock.setting_names.setting_value import BROKER, PATTERN, VHOST
+from penstock.settings.table import CREDITS, SCOPES
+from penstock.settings.value import BROKER, PATTERN, VHOST, SettingValue
+
+
+class Patterns:
+    """A set of patterns."""
+
+    def __init__(self, with_keys: bool = False) -> None:
+        self._with_keys = with_keys
+        """True for patterns EXCHANGE/KEY-PATTERN, whose first slash is a word."""
+        self._topics: TopicTrie[str] = TopicTrie()
+
+    def add(self, pattern: str) -> None:
+        """Add a pattern; does nothing if it is present."""
+        self._topics.add(self._words(pattern), pattern)
+
+    def discard(self, pattern: str) -> None:
+        """Remove a pattern."""
+        self._topics.discard(self._words(pattern), pattern)
+
+    def matching(self, name: str) -> list[str]:
+        """Return the patterns that match, the most specific first."""
+        found: list[str] = []
+        self._topics.match(self._words(name), found)
+        found.sort(key=self._specificity)
+        return found
+
+    def _words(self, name: str) -> list[str]:
+        return name.replace("/", "./.", 1).split(".") if self._with_keys else name.split(".")
+
+    def _specificity(self, pattern: str) -> str:
+        return specificity(pattern.replace("/", "./.", 1) if self._with_keys else pattern)
+
+
+def specificity(pattern: str) -> str:
+    """Return the sort key of a pattern among those that match one name: the most specific one is the smallest."""
+    words = pattern.split(".")
+    places = "".join("2" if word == ANY else "1" if word == ONE else "0" for word in words)
+    if ANY in words:
+        return f"2{9999 - len(pattern)}{places}{pattern}"
+    return f"{'1' if ONE in words else '0'}{places}"
+
+
+class SettingsChange:
+    """The effects of a change, resolved and not yet applied."""
+
+    def __init__(self) -> None:
+        self.queues: list[tuple[Queue, Settings]] = []
+        self.vhosts: list[tuple[Topology, Limits]] = []
+        self.addresses: list[tuple[Topology, Exchange, Limits]] = []
+        self.exchanges: list[tuple[Topology, Exchange, Policy | None]] = []
+        """Exchanges with the policies that apply to them."""
+        self.broker: Limits | None = None
+        """None if the broker's own settings have not changed."""
+        self.scopes: list[str] = []
+        """The scopes with changes; users, connections and producers are known to the broker's gates."""
+
 
 ADDRESS: Final = "address"
 COMMAND: Final = "command"

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.core.consume.consumer import Consumer
-from penstock.core.consume.consumer_settings import ConsumerSettings
+from penstock.core.queue.queue_settings import ConsumerSettings
 from penstock.core.vhost import REPLY_TO
 from penstock.errors import NotAllowed, NotFound, PreconditionFailed
 from penstock.flow.credit import Credit

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from penstock.core.consume.bulk_requeue import settle_in_slices
 from penstock.core.consume.consumer import Consumer
-from penstock.core.consume.consumer_settings import ConsumerSettings
 from penstock.core.consume.outcome import Outcome
+from penstock.core.queue.queue_settings import ConsumerSettings
 from penstock.core.vhost import REPLY_TO
 from penstock.errors import NotAllowed, NotImplementedHere, PreconditionFailed
 from penstock.flow.credit import UNBOUNDED
@@ -14,7 +14,8 @@ from penstock.protocols.amqp091 import direct_reply_to
 from penstock.protocols.amqp091 import method_arguments as arg
 from penstock.protocols.amqp091.channel import Channel
 from penstock.protocols.amqp091.methods_topology import readable_queue
-from penstock.setting_names import read_consume_arguments, read_priority
+from penstock.settings.features import read_priority
+from penstock.settings.read import read_consume_arguments
 from penstock.wire.amqp091 import spec
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.core.settings.policy import CLASSIC
+from penstock.core.settings.policies import CLASSIC
 from penstock.core.vhost import VirtualHost
 from penstock.protocols.amqp10.addresses import Address
 from penstock.protocols.common.authorization import check_declare_queue

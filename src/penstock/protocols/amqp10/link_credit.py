@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from penstock.core.gates.operator import QUEUE as QUEUE_KIND
-from penstock.core.publish.credit_settings import CreditSettings
+from penstock.core.publish.credit_window import CreditSettings
 from penstock.core.publish.sender_credit import SenderCredit
 from penstock.core.settings.limits import rates
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED, Level
-from penstock.setting_names import read_link_properties
+from penstock.settings.read import read_link_properties
 from penstock.wire.amqp10.composite import Composite
 from penstock.wire.amqp10.spec import UINT_MAX
 from penstock.wire.amqp10.values import UINT, ULONG, Symbol, Typed

@@ -9,10 +9,10 @@ from typing_extensions import override
 
 from penstock.core.consume.bulk_requeue import settle_batches, settle_in_slices
 from penstock.core.consume.consumer import Batch, Consumer
-from penstock.core.consume.consumer_settings import ConsumerSettings
 from penstock.core.consume.drain import cancel_drain, request_drain
 from penstock.core.consume.outcome import Outcome
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.queue_settings import ConsumerSettings
 from penstock.errors import NotImplementedHere
 from penstock.flow.credit import UNBOUNDED, LinkCredit
 from penstock.flow.level import UNLIMITED
@@ -20,7 +20,8 @@ from penstock.protocols.amqp10.link import SETTLED, Link
 from penstock.protocols.amqp10.receiver_limit import ReceiverLimit, limit_of
 from penstock.protocols.amqp10.resumption import Resumption
 from penstock.protocols.amqp10.suspended_links import Expiry, SuspendedReceiver
-from penstock.setting_names import read_consume_arguments, read_priority
+from penstock.settings.features import read_priority
+from penstock.settings.read import read_consume_arguments
 from penstock.wire.amqp10.composite import Composite
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.flow import Flow

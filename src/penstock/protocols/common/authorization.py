@@ -20,7 +20,7 @@ from penstock.core.routing.route import Route
 from penstock.core.routing.route_lookup import CONTROL_EXCHANGE
 from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused
-from penstock.setting_names.setting_names import ALIASES
+from penstock.settings.table import ALIASES
 
 if TYPE_CHECKING:
     from penstock.core.queue.cursor import Cursor

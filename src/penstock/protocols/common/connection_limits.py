@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.settings.start import OF_CONNECTIONS, Start
+
 PULSING_S_MAX: Final = 60.0
 """Most seconds of pulses that are budgeted if there is no deadline, or a long one."""
-SASL_MECHANISMS: Final = ("EXTERNAL", "SCRAM-SHA-256", "PLAIN", "AMQPLAIN", "ANONYMOUS")
-"""Mechanisms for logins, the strongest first; many clients take the first that they know."""
 AHEAD: Final = 4
 """Hold budgets that may be held until connection.blocked is written: 4 MiB is the largest send buffer of Linux."""
 CHARGE_PER_OCTET: Final = 7
@@ -15,56 +15,54 @@ CHARGE_PER_OCTET: Final = 7
 
 
 class ConnectionLimits:
-    """Limits of connections. Set once at start; read by protocols and the event loop."""
+    """Limits of connections. Set once at start; read by protocols and the event loop.
 
-    def __init__(self) -> None:
-        self.frame_max: int = 131072
-        """Largest frame in octets; RabbitMQ's default, which all clients accept."""
-        self.initial_frame_max: int = 4096
-        """Largest frame in octets before login; RabbitMQ's bound."""
-        self.channel_max: int = 2047
-        """Most channels of a connection; RabbitMQ's default."""
-        self.heartbeat_s: int = 60
-        """Seconds between heartbeats that the broker proposes; RabbitMQ's default."""
-        self.message_bytes_max: int = 128 * 1024 * 1024
-        """Largest body in octets; RabbitMQ's default."""
-        self.min_large_message: int = 1024 * 1024
-        """Octets from which on a body goes in pieces; 0 is never."""
-        self.arriving_bytes_max: int = 256 * 1024 * 1024
-        """Most octets of incomplete messages on a connection; twice the largest body."""
-        self.hold_bytes: int = 1024 * 1024
-        """Hold budget of a connection (charges); beyond, its reading is paused, or the next publish refused."""
-        self.transaction_bytes: int = 16 * 1024 * 1024
-        """Most bytes (charges) of uncommitted and held publishes of a connection with transactions.
+    Those that are settings at the start are explained there (`settings.start`).
+    """
 
-        It is never paused, so the next publish is refused.
-        """
-        self.transaction_timeout_s: float = 1800.0
-        """Seconds that a transaction of AMQP 1.0 may be open after its first message; RabbitMQ's consumer_timeout."""
+    frame_max: int
+    """Largest frame in octets; RabbitMQ's default, which all clients accept."""
+    initial_frame_max: int
+    """Largest frame in octets before login; RabbitMQ's bound."""
+    channel_max: int
+    heartbeat_s: int
+    message_bytes_max: int
+    min_large_message: int
+    arriving_bytes_max: int
+    """Most octets of incomplete messages on a connection; twice the largest body."""
+    hold_bytes: int
+    """Hold budget of a connection (charges); beyond, its reading is paused, or the next publish refused."""
+    transaction_bytes: int
+    """Most bytes (charges) of uncommitted and held publishes of a connection with transactions.
+
+    It is never paused, so the next publish is refused.
+    """
+    transaction_timeout_s: float
+    """RabbitMQ's consumer_timeout."""
+    flow_enforcement_s: float
+    sasl_mechanisms: list[str]
+    insecure_mechanisms: list[str]
+    rabbitmq_version: str | None
+    handshake_s: float
+    """Seconds from connect to connection.open-ok; RabbitMQ's default."""
+    connections_max: int
+    connections_address_max: int
+    handshakes_max: int
+    """Most sockets that are not logged in, without those of this machine: 10 MiB in the worst case."""
+    handshakes_address_max: int
+    """The same per address, and for this machine. Enough for workers that all start at once."""
+    login_rate_max: int
+    login_rate_address_max: int
+
+    def __init__(self, start: Start | None = None) -> None:
+        start = start or Start()
+        for name in OF_CONNECTIONS:
+            setattr(self, name, getattr(start, name))
         self.asked_bytes: int = 16 * 1024 * 1024
         """Hold budget that replaces `hold_bytes` after channel.flow(active=false): publishes are in flight."""
         self.pulse_bytes: int = 64 * 1024
         self.pulse_s: float = 0.3
         """Size and interval of the reads from a paused connection: py-amqp's socket fails when unread for a second."""
-        self.flow_enforcement_s: float = 5.0
-        """Seconds that a client has to stop after channel.flow; Broker-J's channel.flowControlEnforcementTimeout."""
-        self.sasl_mechanisms: list[str] = list(SASL_MECHANISMS)
-        self.insecure_mechanisms: list[str] = list(SASL_MECHANISMS)
-        """Mechanisms that clients may be offered, in order; those of clients on other machines without TLS."""
-        self.rabbitmq_version: str | None = None
-        """Version of RabbitMQ that AMQP 1.0 clients are told, as RabbitMQ's own require; None: Penstock's."""
-        self.handshake_s: float = 10.0
-        """Seconds from connect to connection.open-ok; RabbitMQ's default."""
-        self.connections_max: int = 0
-        self.connections_address_max: int = 0
-        """Most open connections, in all and of one network other than this machine; 0 is no limit."""
-        self.handshakes_max: int = 1000
-        """Most sockets that are not logged in, without those of this machine: 10 MiB in the worst case."""
-        self.handshakes_address_max: int = 500
-        """The same per address, and for this machine. Enough for workers that all start at once."""
-        self.login_rate_max: int = 0
-        self.login_rate_address_max: int = 0
-        """Most logins a second, of all other machines (and of this one), and of one network; 0 is no limit."""
         self.close_s: float = 3.0
         """Seconds that a peer has to answer connection.close."""
 

@@ -9,7 +9,7 @@ from penstock.core.settings.limits import Limits, rates
 from penstock.errors import NotAllowed, PreconditionFailed
 from penstock.protocols.common.tls_session import TlsSession
 from penstock.protocols.common.traffic import Traffic
-from penstock.setting_names import read_client_properties
+from penstock.settings.read import read_client_properties
 
 THIS_MACHINE: Final = "this machine"
 """Network name that stands for all loopback addresses."""

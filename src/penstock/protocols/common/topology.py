@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused, NotFound, ResourceLocked
-from penstock.setting_names import WITHOUT_EFFECT
+from penstock.settings.foreign import WITHOUT_EFFECT
 
 if TYPE_CHECKING:
     from penstock.protocols.common.connection import Connection

@@ -8,7 +8,7 @@ from penstock.describe.table import Row
 from penstock.flow.work import Steps
 from penstock.management import operator_api, settings_api
 from penstock.management.control_request import ControlRequest
-from penstock.management.settings_preview import preview_steps
+from penstock.management.settings_api import preview_steps
 from penstock.server.http.request import ApiRequest, json_response
 
 

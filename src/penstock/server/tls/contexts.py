@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.errors import ConfigError
+from penstock.file_tables import CHAIN, LEAF, CertificateFiles, TlsSettings
 from penstock.server.tls.certificate import (
     Certificate,
     NotACertificate,
@@ -18,7 +19,6 @@ from penstock.server.tls.certificate import (
     first_certificate,
     revocation_lists,
 )
-from penstock.tls_settings import CHAIN, LEAF, CertificateFiles, TlsSettings
 
 FILE_OCTETS: Final = 1024 * 1024
 """Largest file of certificates or keys, in octets."""

@@ -10,6 +10,7 @@ from typing_extensions import override
 from penstock.config import Settings
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import ConfigError, PreconditionFailed
+from penstock.file_tables import TlsSettings
 from penstock.log_ids import CERTIFICATE, CERTIFICATE_REFUSED
 from penstock.logger import log
 from penstock.management.certificates import Certificates
@@ -17,7 +18,6 @@ from penstock.management.control_request import ControlRequest
 from penstock.protocols.common.refusal_log import HANDSHAKE
 from penstock.server.tls.contexts import Contexts, now
 from penstock.server.tls.tls_server import TlsServer
-from penstock.tls_settings import TlsSettings
 
 WARN_EVERY_S: Final = 86_400.0
 """Seconds between two looks for certificates that expire soon."""

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from penstock.file_tables import TlsSettings
 from penstock.server.tls.contexts import Contexts
 from penstock.server.tls.handshakes import Handshakes
-from penstock.tls_settings import TlsSettings
 
 READ_OCTETS: Final = 256 * 1024
 """Size of each of the two buffers."""

@@ -6,8 +6,9 @@ import asyncio
 import json
 
 import penstock
-from penstock.config import NO_LOG, Settings
+from penstock.config import Settings
 from penstock.server.http.console.hub import Hub
+from penstock.settings.start import NO_LOG
 
 
 async def test_watchers_share_a_map_and_nothing_is_computed_without_them() -> None:

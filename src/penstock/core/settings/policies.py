@@ -1,0 +1,385 @@
+"""Policies: settings for the queues and exchanges of one virtual host whose names match a regular expression.
+
+These are RabbitMQ's policies and operator policies. Of those that match a name the one with the highest priority
+applies, and of equal ones the first by name.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import insort
+from typing import Final
+
+from mypy_extensions import i64
+
+from penstock.content.names import answers_control
+from penstock.core.settings.policy_pattern import PolicyPattern, compile_work
+from penstock.errors import BrokerError, PreconditionFailed, ResourceError
+from penstock.settings.features import Features
+from penstock.settings.foreign import KEYS_WITHOUT_EFFECT, NOT_FOR_CLASSIC, NOT_FOR_QUORUM, check_foreign
+from penstock.settings.read import read_settings, setting_named
+from penstock.settings.table import ALIASES, OURS, SMALLEST
+from penstock.settings.value import POLICY, SettingValue
+from penstock.texts import nearest
+
+CLASSIC: Final = "classic_queues"
+QUORUM: Final = "quorum_queues"
+EXCHANGES: Final = "exchanges"
+"""Kinds of what a policy applies to."""
+OPERATOR: Final = "operator policy"
+"""The other kind of policy, which users of RabbitMQ set for their users."""
+NAME_OCTETS: Final = 255
+DEFINITION_OCTETS: Final = 24 * 1024
+"""Most octets of a definition: an entry of an import has at most 32 KiB."""
+PRIORITY_MAX: Final = 1 << 53
+RANK: Final = 1
+"""Rank of a setting of a policy: weaker than an argument, stronger than a pattern."""
+NEARLY: Final = 0.8
+"""Similarity (difflib) from which an unknown key counts as a misspelling of a known one."""
+ALTERNATE: Final = "alternate-exchange"
+"""The one key of an exchange: where unroutable messages go."""
+APPLY_TO: Final = ("queues", "classic_queues", "quorum_queues", "streams", "exchanges", "all")
+OVERFLOW: Final = "overflow"
+OVERFLOWS: Final = ("drop-head", "reject-publish", "reject-publish-dlx")
+"""Values of `overflow`, and of the argument x-overflow, that RabbitMQ knows."""
+LIMITS_OF_RABBITMQ: Final = SMALLEST - {"capacity-messages", "capacity-bytes"}
+"""Limits that RabbitMQ knows; there they are whole numbers."""
+OF_OPERATORS: Final = (*sorted(SMALLEST), OVERFLOW)
+"""Settings that an operator policy may have, besides those without effect."""
+DEAD_LETTERS: Final = ("dead-letter-exchange", "dead-letter-routing-key")
+"""Its other keys that are settings here."""
+
+
+class Policy:
+    """One policy, or operator policy, of a virtual host."""
+
+    def __init__(self, vhost: str, name: str, pattern: PolicyPattern, definition: dict[str, object]) -> None:
+        self.vhost = vhost
+        self.name = name
+        self.pattern = pattern
+        self.definition = definition
+        """Its keys and values as given."""
+        self.apply_to: str = "all"
+        self.priority: i64 = 0
+        self.operator: bool = False
+        self.words: dict[str, SettingValue] = {}
+        """Settings of queues, by the broker's own names."""
+        self.alternate: str | None = None
+        """Name of the alternate exchange of exchanges."""
+        self.idle: list[str] = []
+        """Keys without effect here."""
+        self.excluded: dict[str, str] = {}
+        """Types of queues to which it does not apply, each with the key that they do not have."""
+
+    def applies_to(self, kind: str) -> bool:
+        """Return whether it is for queues of a type, or for exchanges."""
+        if kind in self.excluded:
+            return False
+        return self.apply_to in ("all", kind) or (self.apply_to == "queues" and kind != EXCHANGES)
+
+    def covers(self, kind: str, name: str) -> bool:
+        """Return whether it matches an object; another one may have precedence."""
+        return self.applies_to(kind) and self.pattern.matches(name) and not answers_control(name)
+
+    def precedes(self, other: Policy) -> bool:
+        """Return whether it has precedence over another one where both match."""
+        return self.order() < other.order()
+
+    def order(self) -> tuple[int, str]:
+        """Return its sort key among the policies of its virtual host."""
+        return (-int(self.priority), self.name)
+
+    def title(self) -> str:
+        """Return its kind and name, for sentences."""
+        return f"{OPERATOR if self.operator else POLICY} '{self.name}' of vhost '{self.vhost}'"
+
+    def fields(self) -> dict[str, object]:
+        """Return its attributes besides name and virtual host, in RabbitMQ's form."""
+        return {
+            "pattern": self.pattern.text,
+            "apply-to": self.apply_to,
+            "priority": int(self.priority),
+            "definition": self.definition,
+        }
+
+    def for_rabbitmq(self) -> Policy | None:
+        """Return the policy with the keys and values that RabbitMQ takes; None if none is left."""
+        definition = {key: value for key, value in self.definition.items() if _is_of_rabbitmq(key, value)}
+        if not definition:
+            return None
+        found = Policy(self.vhost, self.name, self.pattern, definition)
+        found.apply_to, found.priority, found.operator = self.apply_to, self.priority, self.operator
+        return found
+
+    def equals(self, other: Policy) -> bool:
+        """Return whether another policy says the same."""
+        return self.fields() == other.fields()
+
+
+class PolicyPair:
+    """The policy and the operator policy that apply to a queue, each None if none does."""
+
+    def __init__(self, policy: Policy | None = None, operator: Policy | None = None) -> None:
+        self.policy = policy
+        self.operator = operator
+
+    def name(self) -> str | None:
+        """Return the name of the policy."""
+        return None if self.policy is None else self.policy.name
+
+    def operator_name(self) -> str | None:
+        """Return the name of the operator policy."""
+        return None if self.operator is None else self.operator.name
+
+    def add_to(self, found: dict[str, SettingValue]) -> None:
+        """Add the settings of both policies to the arguments of a queue.
+
+        An argument is stronger, except for limits: there the smallest applies. An argument `none` lifts the limit of a
+        policy, but not that of an operator policy.
+        """
+        if self.policy is not None:
+            for setting, word in self.policy.words.items():
+                given = found.get(setting)
+                if given is None or (setting in SMALLEST and not given.none and smaller(word, given)):
+                    found[setting] = word
+        if self.operator is not None:
+            for setting, word in self.operator.words.items():
+                given = found.get(setting)
+                limits = setting in SMALLEST
+                if given is None or (smaller(word, given) if limits else given.origin == POLICY):
+                    found[setting] = word
+
+    def definition(self) -> dict[str, object]:
+        """Return the definition in effect of both, as RabbitMQ shows it (`effective_policy_definition`)."""
+        found: dict[str, object] = {} if self.policy is None else dict(self.policy.definition)
+        if self.operator is None:
+            return found
+        for key, value in self.operator.definition.items():
+            mine = found.get(key)
+            if key in SMALLEST and isinstance(mine, int) and isinstance(value, int):
+                value = min(mine, value)
+            found[key] = value
+        return found
+
+
+NO_POLICIES: Final = PolicyPair()
+
+
+def read_policy(vhost: str, name: str, fields: dict[str, object], operator: bool) -> Policy:
+    """Read a policy from RabbitMQ's form: `pattern`, `definition`, and `priority` and `apply-to` if given.
+
+    Raises PreconditionFailed (406) with one sentence that names the policy, the key and the rule.
+    """
+    title = f"{OPERATOR if operator else POLICY} '{name}' of vhost '{vhost}'"
+    if not name or len(name.encode(errors="replace")) > NAME_OCTETS:
+        raise PreconditionFailed(f"{title}: a name has 1 to {NAME_OCTETS} octets")
+    text, definition = fields.get("pattern"), _object(fields.get("definition"))
+    if not isinstance(text, str):
+        raise PreconditionFailed(f"{title}: 'pattern' must be a string")
+    if not isinstance(definition, dict) or not definition:
+        raise PreconditionFailed(f"{title}: 'definition' must be an object of at least one key and its value")
+    if len(json.dumps(definition)) > DEFINITION_OCTETS:
+        raise PreconditionFailed(f"{title}: its definition has more than {DEFINITION_OCTETS:,} octets")
+    try:
+        pattern = PolicyPattern(text)
+    except PreconditionFailed as error:
+        raise PreconditionFailed(f"{title}: {error}") from None
+    policy = Policy(vhost, name, pattern, definition)
+    policy.operator = operator
+    policy.apply_to = _apply_to(title, fields.get("apply-to"), operator)
+    policy.priority = _priority(title, fields.get("priority"))
+    _read_definition(policy, title)
+    return policy
+
+
+def reading_work(fields: dict[str, object]) -> i64:
+    """Return the units of work to read a policy, about."""
+    text = fields.get("pattern")
+    return compile_work(text) if isinstance(text, str) else 1
+
+
+def kind_of(features: Features) -> str:
+    """Return the kind of a queue, for `Policy.applies_to`."""
+    return QUORUM if features.quorum else CLASSIC
+
+
+def smaller(word: SettingValue, other: SettingValue) -> bool:
+    """Return whether a limit is smaller than another one."""
+    return not word.none and (other.none or word.number < other.number)
+
+
+def _object(value: object) -> object:
+    """Return an object for a list of pairs: `rabbitmqctl export_definitions` writes operator policies so."""
+    if not isinstance(value, list):
+        return value
+    found: dict[str, object] = {}
+    for pair in value:
+        if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str):
+            return value
+        found[pair[0]] = pair[1]
+    return found
+
+
+def _apply_to(title: str, value: object, operator: bool) -> str:
+    if value is None:
+        return "queues" if operator else "all"
+    if not isinstance(value, str) or value not in APPLY_TO:
+        raise PreconditionFailed(f"{title}: 'apply-to' must be one of {', '.join(APPLY_TO)}, not {json.dumps(value)}")
+    if operator and value == EXCHANGES:
+        raise PreconditionFailed(f"{title}: an operator policy applies to queues, not to exchanges")
+    return value
+
+
+def _priority(title: str, value: object) -> int:
+    if value is None:
+        return 0
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > PRIORITY_MAX:
+        raise PreconditionFailed(f"{title}: 'priority' must be a whole number, not {json.dumps(value)}")
+    return value
+
+
+def _read_definition(policy: Policy, title: str) -> None:
+    """Sort the keys of a definition into settings, the alternate exchange, and keys without effect."""
+    by = OPERATOR if policy.operator else POLICY
+    for_queues = policy.apply_to not in (EXCHANGES, "streams")
+    given: dict[str, object] = {}
+    for key, value in policy.definition.items():
+        for kind, keys in ((CLASSIC, NOT_FOR_CLASSIC), (QUORUM, NOT_FOR_QUORUM)):
+            if key in keys:
+                policy.excluded.setdefault(kind, key)
+        if key == ALTERNATE and not policy.operator:
+            if not isinstance(value, str):
+                raise PreconditionFailed(f"{title}: {ALTERNATE} must be the name of an exchange")
+            if policy.apply_to in (EXCHANGES, "all"):
+                policy.alternate = value
+            else:
+                policy.idle.append(key)
+        elif key in KEYS_WITHOUT_EFFECT or not _is_setting(title, key):
+            policy.idle.append(key)
+        else:
+            given[key] = value
+            if policy.operator and setting_named("queue", key) not in OF_OPERATORS:
+                raise PreconditionFailed(
+                    f"{title}: an operator policy has no {key}; it may have {', '.join(OF_OPERATORS)}"
+                )
+            if not for_queues:
+                policy.idle.append(key)
+    try:
+        words = read_settings("queue", "", given)
+    except BrokerError as refusal:  # mypyc: a name has one type in a function.
+        raise PreconditionFailed(f"{title}: {str(refusal).removeprefix('queue: ')}") from None
+    if for_queues:
+        for setting, word in words.items():
+            policy.words[setting] = word.with_source(POLICY, policy.name, by, RANK)
+
+
+def _is_of_rabbitmq(key: str, value: object) -> bool:
+    """Return whether RabbitMQ takes a key with a value; it may know one that has no effect here."""
+    if key == OVERFLOW:
+        return value in OVERFLOWS
+    if key in LIMITS_OF_RABBITMQ:
+        return isinstance(value, int)
+    return key in DEAD_LETTERS or key not in {*OURS, *ALIASES}
+
+
+def _is_setting(title: str, key: str) -> bool:
+    """Return whether a key is a setting of queues. Raises PreconditionFailed (406) for a misspelt one."""
+    if key in OURS or key in ALIASES:
+        return True
+    check_foreign(title, key)
+    near = nearest(key, [*OURS, *ALIASES, *KEYS_WITHOUT_EFFECT, ALTERNATE], cutoff=NEARLY)
+    if near:
+        raise PreconditionFailed(f"{title}: unknown key {key}; did you mean {near}?")
+    return False
+
+
+POLICIES_A_VHOST: Final = 1_000
+"""Most policies of a virtual host, of either kind: each declaration looks through them."""
+POLICIES_MAX: Final = 10_000
+"""Most policies of a broker."""
+MATCHED_A_UNIT: Final = 4096
+"""Characters of a name, times those of a pattern, that RE2 matches with a unit of work, at its slowest."""
+
+
+class PolicyTable:
+    """Policies by virtual host and name, in the order in which they apply."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[tuple[str, bool], dict[str, Policy]] = {}
+        self._in_order: dict[tuple[str, bool], list[Policy]] = {}
+        self._octets: dict[tuple[str, bool], int] = {}
+        """Characters of all their patterns."""
+        self.count: int = 0
+
+    def get(self, vhost: str, name: str, operator: bool) -> Policy | None:
+        """Return a policy by name; None if there is none."""
+        policies = self._by_name.get((vhost, operator))
+        return None if policies is None else policies.get(name)
+
+    def of(self, vhost: str, operator: bool) -> list[Policy]:
+        """Return the policies of a virtual host, by name."""
+        policies = self._by_name.get((vhost, operator), {})
+        return [policies[name] for name in sorted(policies)]
+
+    def all(self) -> list[Policy]:
+        """Return the policies of all virtual hosts."""
+        return [policy for policies in self._by_name.values() for policy in policies.values()]
+
+    def work(self, vhost: str, name: str) -> i64:
+        """Return the units of work to find the policies of an object, at most: each is matched with its name."""
+        letters: i64 = len(name)
+        found: i64 = 0
+        for operator in (False, True):
+            found += len(self._in_order.get((vhost, operator), []))
+            found += self._octets.get((vhost, operator), 0) * letters // MATCHED_A_UNIT
+        return found
+
+    def put(self, policy: Policy) -> Policy | None:
+        """Add a policy, or replace the one of its name; return the former one. Raises ResourceError (506)."""
+        key = (policy.vhost, policy.operator)
+        policies = self._by_name.setdefault(key, {})
+        before = policies.get(policy.name)
+        if before is None:
+            most = POLICIES_A_VHOST if len(policies) >= POLICIES_A_VHOST else POLICIES_MAX
+            if len(policies) >= POLICIES_A_VHOST or self.count >= POLICIES_MAX:
+                raise ResourceError(f"there are {most:,} policies, the most that there may be; {policy.title()}"
+                                    " was not set")  # fmt: skip
+            self.count += 1
+        else:
+            self._remove(key, before)
+        policies[policy.name] = policy
+        insort(self._in_order.setdefault(key, []), policy, key=Policy.order)
+        self._octets[key] = self._octets.get(key, 0) + len(policy.pattern.text)
+        return before
+
+    def drop(self, vhost: str, name: str, operator: bool) -> Policy | None:
+        """Remove a policy; return it, or None if there was none."""
+        key = (vhost, operator)
+        policy = self._by_name.get(key, {}).pop(name, None)
+        if policy is not None:
+            self.count -= 1
+            self._remove(key, policy)
+            if not self._in_order[key]:
+                del self._in_order[key]
+                del self._octets[key]
+                del self._by_name[key]
+        return policy
+
+    def _remove(self, key: tuple[str, bool], policy: Policy) -> None:
+        self._in_order[key].remove(policy)
+        self._octets[key] -= len(policy.pattern.text)
+
+    def best(self, vhost: str, kind: str, name: str, operator: bool) -> Policy | None:
+        """Return the policy that applies to an object; None if none does. `kind` "" is for what has no policy."""
+        if kind:
+            for policy in self._in_order.get((vhost, operator), []):
+                if policy.covers(kind, name):
+                    return policy
+        return None
+
+    def pair(self, vhost: str, kind: str, name: str) -> PolicyPair:
+        """Return both policies that apply to a queue."""
+        policy, operator = self.best(vhost, kind, name, False), self.best(vhost, kind, name, True)
+        return NO_POLICIES if policy is None and operator is None else PolicyPair(policy, operator)

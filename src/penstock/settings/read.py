@@ -1,0 +1,375 @@
+"""Parsing of declaration arguments and pattern settings into the broker's own setting names."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from penstock.errors import NotImplementedHere, PreconditionFailed
+from penstock.limits import NAME_MAX
+from penstock.settings.features import FEATURES
+from penstock.settings.foreign import WITHOUT_EFFECT, check_foreign
+from penstock.settings.table import (
+    ALIASES,
+    ARTEMIS_SIZES,
+    BY_NAME,
+    CONSUMERS,
+    LIMITS_OF_QUEUES,
+    LINKS,
+    NEGATIVE_IS_NONE,
+    OURS,
+    RATES,
+    SCOPED_ALIASES,
+    SCOPES,
+    USAGE,
+    WHOLE_RATES,
+    ZERO_IS_NONE,
+)
+from penstock.settings.value import (
+    ARTEMIS_POLICIES,
+    FREE,
+    MEMORY,
+    NAME,
+    NUMBER_MAX,
+    OVERFLOW,
+    SWITCH,
+    Kind,
+    SettingValue,
+    shown,
+)
+from penstock.texts import BYTES, TIMES, amount, hint, nearest
+
+NUMBER_LETTERS: Final = 64
+"""Longest number in a text: int() refuses thousands of digits, after a long time."""
+ARTEMIS_UNITS: Final = {"b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
+"""Powers of 1,024 in Artemis (ByteUtil.java), also with a B; only for its own setting names."""
+RATE_PREFIXES: Final = ("rate-", "burst-", "producer")
+RATE_PROPERTIES_MAX: Final = 16
+"""Most properties of a client that begin like a setting of rates; it is not logged in when they are compared."""
+NEARLY: Final = 0.8
+"""Similarity (difflib) from which an unknown name counts as a misspelling of a known one."""
+RABBITMQS_NUMBERS: Final = ("x-message-ttl", "x-expires", "x-max-length", "x-max-length-bytes")
+"""Arguments that RabbitMQ takes as integers only."""
+PATTERN_MAX: Final = 255
+"""Octets of a pattern: as long as a name may be (a short string, AMQP 0-9-1 section 4.2.5.3)."""
+FLOW_PREFIXES: Final = (
+    *("qpid.", "x-qpid", "capacity", "stop", "resume", "overflow", "hold", "flow", "default-flow", "maximumQueue"),
+    *("queue.", "max-size", "address-full", "page-", "consumer-", "consumerW", "consumerM", "credit-", "producerW"),
+    *("amqpC", "slow-consumer", "cursor-max", "dead-le", "disk-", "min-disk", "max-pr", "single-active", "queue-type"),
+    *("message-t", "delivery-l", "expire"),
+)
+"""Prefixes of settings and features, without x-: an unknown argument with one is refused as a misspelling."""
+_OWN_ALIASES: Final = ALIASES | SCOPED_ALIASES["producer"]
+
+
+def read_arguments(queue: str, arguments: dict[str, object]) -> dict[str, SettingValue]:
+    """Read the arguments of a queue.declare that are settings, by the broker's own names.
+
+    Raises PreconditionFailed (406) for an invalid value, a contradiction between two names of one setting or a misspelt
+    flow-control argument, and NotImplementedHere (540) for one that must not be ignored. Nothing is created.
+    """
+    subject = f"queue '{queue}'"
+    words: dict[str, SettingValue] = {}
+    for name, value in arguments.items():
+        ours = name if name in OURS else ALIASES.get(name)
+        if ours is None:
+            _check_unknown(subject, name, value)
+        else:
+            _check_number(subject, name, value)
+            _add(words, subject, ours, read_value(subject, name, BY_NAME[ours].kind, value))
+    return words
+
+
+def read_consume_arguments(tag: str, arguments: dict[str, object]) -> dict[str, SettingValue]:
+    """Read the arguments of a basic.consume that are settings, by the broker's own names.
+
+    Raises PreconditionFailed (406) for an invalid value, and for a name that is nearly a known one.
+    """
+    return _read_own(f"consumer '{tag}'", tuple(setting.name for setting in CONSUMERS), arguments)
+
+
+def read_link_properties(link: str, properties: dict[str, object]) -> dict[str, SettingValue]:
+    """Read the properties of an incoming link that are settings of its credit or rates, by the broker's own names.
+
+    Raises PreconditionFailed (406) for an invalid value, and for a name that is nearly a known one.
+    """
+    return _read_own(f"link '{link}'", LINKS, properties)
+
+
+def read_client_properties(properties: dict[str, object]) -> dict[str, SettingValue]:
+    """Read the properties of a client that are rates of its producers, by the broker's own names.
+
+    Raises PreconditionFailed (406) for an invalid value, and for a name that is nearly a known one.
+    """
+    named = {name: value for name, value in properties.items() if name.lower().startswith(RATE_PREFIXES)}
+    if len(named) > RATE_PROPERTIES_MAX:
+        raise PreconditionFailed(f"client: {len(named)} properties of rates; the most is {RATE_PROPERTIES_MAX}")
+    return _read_own("client", RATES, named)
+
+
+def _read_own(subject: str, own: tuple[str, ...], arguments: dict[str, object]) -> dict[str, SettingValue]:
+    """Read the settings that an object may set for itself; other names are left out."""
+    words: dict[str, SettingValue] = {}
+    for name, value in arguments.items():
+        ours = name if name in own else _OWN_ALIASES.get(name, "")
+        if ours in own:
+            _add(words, subject, ours, read_value(subject, name, BY_NAME[ours].kind, value))
+            continue
+        check_foreign(subject, name)
+        known = [*own, *[alias for alias, word in _OWN_ALIASES.items() if word in own]]
+        near = nearest(name, known, cutoff=NEARLY)
+        if near:
+            raise PreconditionFailed(f"{subject}: unknown argument {name}={shown(value)}; did you mean {near}?")
+    return words
+
+
+def check_scope(scope: str) -> None:
+    """Raise PreconditionFailed (406) for an unknown scope."""
+    if scope not in SCOPES:
+        raise PreconditionFailed(f"scope '{shown(scope)}' is not known; {hint(scope, SCOPES)}")
+
+
+def read_pattern(scope: str, pattern: str) -> str:
+    """Return a pattern in its stored form; empty for the scope of the broker, which has only one member.
+
+    Raises PreconditionFailed (406) for an invalid pattern.
+    """
+    check_scope(scope)
+    if scope == "broker":
+        if pattern:
+            raise PreconditionFailed(
+                f"there is one broker, so scope broker takes no pattern; leave out '{shown(pattern)}'"
+            )
+        return ""
+    if not pattern:
+        raise PreconditionFailed(f"scope {scope} needs a pattern of names; # matches all")
+    if len(pattern.encode(errors="replace")) > PATTERN_MAX:
+        raise PreconditionFailed(f"{scope} pattern '{shown(pattern)}' is longer than {PATTERN_MAX} octets")
+    for word in (pattern.replace("/", ".", 1) if scope == "address" else pattern).split("."):
+        for wildcard, meaning in (("*", "one whole word"), ("#", "any number of whole words")):
+            if wildcard in word and word != wildcard:
+                raise PreconditionFailed(
+                    f"{scope} pattern '{pattern}': {wildcard} in '{word}' must be a whole word; "
+                    f"it matches {meaning} between dots"
+                )
+    return pattern
+
+
+def read_settings(
+    scope: str, pattern: str, settings: dict[str, object], override: bool = False
+) -> dict[str, SettingValue]:
+    """Read the settings of a pattern of a scope, by the broker's own names; as an operator's `override` of queues.
+
+    Raises PreconditionFailed (406) for an unknown setting, one of another scope, an invalid value, or two names of one
+    setting with different values.
+    """
+    check_scope(scope)
+    subject = f"{scope} '{pattern}'" if pattern else scope
+    if override and scope != "queue":
+        raise PreconditionFailed(f"{subject}: an override is of queues, whose declarations are stronger than patterns")
+    words: dict[str, SettingValue] = {}
+    for name, value in settings.items():
+        ours = setting_named(scope, name)
+        word = read_value(subject, name, BY_NAME[ours].kind, value)
+        if scope == "address" and ours == "overflow" and word.text != "block":
+            raise PreconditionFailed(
+                f"{subject}: {word.describe()} is a policy of queues, and an address blocks at its bound; "
+                "give it to the queues with a capacity of theirs: "
+                f"`penstock set queue PATTERN {word.describe()}`, or by a policy"
+            )
+        _add(words, subject, ours, word.overriding() if override else word)
+    return words
+
+
+def setting_named(scope: str, name: str) -> str:
+    """Return the broker's own name for a setting of a scope by any of its names. Raises PreconditionFailed (406)."""
+    known, scoped = SCOPES[scope], SCOPED_ALIASES.get(scope, {})
+    ours = name if name in known else scoped.get(name) or ALIASES.get(name, "")
+    if ours in known and scope in ("vhost", "address"):
+        _check_sum(scope, name, ours)
+    if ours in known:
+        return ours
+    check_foreign(f"scope {scope}", name)
+    elsewhere = [other for other in SCOPES if name in SCOPES[other] or ours in SCOPES[other]]
+    if elsewhere:
+        raise PreconditionFailed(f"{name} is not a setting of scope {scope}, but of scope {', '.join(elsewhere)}")
+    names = [*known, *scoped, *[alias for alias, word in ALIASES.items() if word in known]]
+    raise PreconditionFailed(f"unknown setting {shown(name)} for scope {scope}; {hint(name, names, known)}")
+
+
+def _check_sum(scope: str, name: str, ours: str) -> None:
+    """Refuse another broker's name for the limit of one queue where it would limit a sum."""
+    if ours not in LIMITS_OF_QUEUES or name in (ours, "x-" + ours):
+        return
+    if scope == "vhost":
+        raise PreconditionFailed(
+            f"{name} limits each queue by itself, and {ours} of scope vhost the sum of its queues; for the default of "
+            f"each queue of a virtual host set a policy for '.*': penstock policies set defaults '.*' {name}=VALUE"
+        )
+    if not name.startswith("max-size-"):
+        raise PreconditionFailed(
+            f"{name} limits one queue, and {ours} of scope address what was routed through an exchange; "
+            f"use {ours} here, or {name} in scope queue"
+        )
+
+
+def _check_number(subject: str, name: str, value: object) -> None:
+    if name in RABBITMQS_NUMBERS and isinstance(value, str):
+        raise PreconditionFailed(f"{subject}: {name}='{shown(value)}' is not a whole number")
+
+
+def _add(words: dict[str, SettingValue], subject: str, ours: str, word: SettingValue) -> None:
+    earlier = words.get(ours)
+    if earlier is not None and earlier.value() != word.value():
+        raise PreconditionFailed(f"{subject}: {word.describe()} contradicts {earlier.describe()}; both set {ours}")
+    words[ours] = word
+
+
+def _check_unknown(subject: str, name: str, value: object) -> None:
+    if name in WITHOUT_EFFECT or name in FEATURES:
+        return
+    check_foreign(subject, name)
+    if name.removeprefix("x-").startswith(FLOW_PREFIXES) or name.startswith((*FLOW_PREFIXES, "x-max")):
+        names = [*OURS, *ALIASES, *sorted(FEATURES)]
+        raise PreconditionFailed(f"{subject}: unknown argument {name}={shown(value)}; {hint(name, names, OURS)}")
+
+
+class _Fault(ValueError):
+    """Fault of a value: the value as given, and the rule that it breaks."""
+
+
+def read_value(subject: str, name: str, kind: Kind, value: object) -> SettingValue:
+    """Parse a value. Raises PreconditionFailed (406) that names `subject`, setting, value and rule."""
+    try:
+        if kind.choices is not None:
+            return SettingValue(name, value, text=_choice(subject, name, kind, value))
+        if kind is NAME:
+            return SettingValue(name, value, text=_name(value))
+        if kind is SWITCH:
+            return SettingValue(name, value, text=_switch(value))
+        if kind.optional and _is_none(name, value):
+            return SettingValue(name, value, none=True, number=-1)
+        is_share = isinstance(value, str) and value.strip().endswith("%")
+        if (kind is MEMORY and is_share) or (kind is FREE and (is_share or name in USAGE)):
+            share = _share(name, value, "the machine's memory" if kind is MEMORY else "the file system")
+            return SettingValue(name, value, real=share, text="%", none=share == 0)
+        number = _number(name, kind, value)
+    except _Fault as fault:
+        raise PreconditionFailed(f"{subject}: {name}={fault}") from None
+    return SettingValue(name, value, number=int(number), real=float(number))
+
+
+def _switch(value: object) -> str:
+    text = str(value).strip().lower()
+    if text not in ("true", "false"):
+        raise _Fault(f"{shown(value)} is neither true nor false")
+    return text
+
+
+def _share(name: str, value: object, of: str) -> float:
+    """Return a share of the memory, or of the file system that must be free or may be in use."""
+    share = _real(value.strip().removesuffix("%") if isinstance(value, str) else value)
+    if share is None or not 0 < share <= 100:
+        raise _Fault(f"{shown(value)} is not a share of {of}, 1% to 100%")
+    return 100 - share if name in USAGE else share
+
+
+def _name(value: object) -> str:
+    if not isinstance(value, str):
+        raise _Fault(f"{shown(value, True)} is not text")
+    if len(value.encode(errors="replace")) > NAME_MAX:
+        raise _Fault(f"{shown(value)} is longer than {NAME_MAX} octets")
+    return value
+
+
+def _choice(subject: str, name: str, kind: Kind, value: object) -> str:
+    text, known = _text(value), dict(kind.choices or {})
+    if kind is OVERFLOW and text == "none":
+        reason = "a queue without a policy would ignore its capacity; use block, reject or drop-head"
+        raise NotImplementedHere(f"{subject}: {name}={shown(value)} is not supported: {reason}")
+    if name == "address-full-policy":
+        known |= ARTEMIS_POLICIES
+    if text not in known:
+        raise _Fault(f"{shown(value)} is not {kind.choice}; {hint(text, sorted(known))}")
+    return known[text]
+
+
+def _number(name: str, kind: Kind, value: object) -> float:
+    units = _units(name, kind)
+    number = _real_with_unit(value, units) if kind.real else _whole(value, units)
+    if number is None:
+        example = f", or one with a unit such as {'30min' if units is TIMES else '64MiB'}" if units else ""
+        raise _Fault(f"{shown(value, True)} is not a {'' if kind.real else 'whole '}number{example}")
+    given = shown(value if kind.real else number)
+    if name in WHOLE_RATES and (number <= 0 or not float(number).is_integer()):
+        raise _Fault(f"{given} is not a positive whole number of messages a second; -1 is no limit")
+    if number < 0:
+        no_limit = kind.real and name in NEGATIVE_IS_NONE
+        raise _Fault(f"{given} is negative; {'-1 or none is no limit' if no_limit else f'the least is {kind.least}'}")
+    if number < kind.least:
+        raise _Fault(f"{given} is too small; the least is {kind.least}")
+    if kind.zero and number == 0:
+        raise _Fault(f"0 {kind.zero}")
+    if number > kind.most:
+        raise _Fault(f"{given} {kind.beyond}")
+    if number >= NUMBER_MAX:
+        raise _Fault(f"{shown(number)} is too large; the most is 2**62 - 1")
+    return number - 1 if name.startswith("qpid.flow_resume") else number
+
+
+def _is_none(name: str, value: object) -> bool:
+    if isinstance(value, str | bytes) and _text(value) == "none":
+        return True
+    number = _real(value)
+    return (number == 0 and name in ZERO_IS_NONE) or (number == -1 and name in NEGATIVE_IS_NONE)
+
+
+def _text(value: object) -> str:
+    return (value.decode(errors="replace") if isinstance(value, bytes) else str(value)).strip().lower()
+
+
+def _whole(value: object, units: dict[str, int]) -> int | None:
+    """Return a whole number, also from its decimal text ("5"), as Qpid C++ takes it, or with a unit ("64MiB")."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else None
+    if isinstance(value, bool) or not isinstance(value, int | str | bytes):
+        return None
+    if isinstance(value, int):
+        return value
+    text = _text(value)
+    if len(text) > NUMBER_LETTERS:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        found = amount(text, units)
+    return int(found) if found is not None and found.denominator == 1 else None
+
+
+def _units(name: str, kind: Kind) -> dict[str, int]:
+    """Return the units that a setting may have: bytes, or milliseconds."""
+    if kind.unit in ("ms", "s"):
+        return TIMES
+    if kind.unit == "bytes" or name.endswith("-bytes"):
+        return BYTES | ARTEMIS_UNITS if name in ARTEMIS_SIZES else BYTES
+    return {}
+
+
+def _real(value: object) -> float | None:
+    """Return a finite number, also from its decimal text; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str | bytes):
+        return None
+    try:
+        number = float(_text(value) if isinstance(value, str | bytes) else value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _real_with_unit(value: object, units: dict[str, int]) -> float | None:
+    """Return a finite number, also one with a unit; durations in seconds."""
+    number = _real(value)
+    if number is None and isinstance(value, str | bytes):
+        found = amount(_text(value), units)
+        return None if found is None else float(found / 1000 if units is TIMES else found)
+    return number

@@ -1,0 +1,240 @@
+"""The table of settings at the start: a field each, with its kind, bounds, default and meaning.
+
+Everything else is derived: what is read of the settings file, the environment and options, what `penstock config`
+shows, the limits of connections, and docs/settings.md, whose meanings are the docstrings.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Annotated, Final, get_type_hints
+
+from penstock.errors import ConfigError
+from penstock.log_ids import LEVEL_NAMES
+from penstock.texts import BYTES, TIMES, amount
+
+SASL_MECHANISMS: Final = ("EXTERNAL", "SCRAM-SHA-256", "PLAIN", "AMQPLAIN", "ANONYMOUS")
+"""Mechanisms for logins, the strongest first; many clients take the first that they know."""
+TABLE_OCTETS_MAX: Final = 16 * 1024
+"""Octets of the arguments of one declaration: a hundred times what queues have."""
+ARGUMENTS_BYTES: Final = 512 * 1024 * 1024
+"""Memory of the arguments of all objects: half a million objects of 1 KiB."""
+AUTO_HTTP: Final = "auto"
+"""Value of the HTTP API's address for `DEFAULT_HTTP`, if its port is free and the broker is the machine's own."""
+NO_HTTP: Final = "off"
+DEFAULT_HTTP: Final = "127.0.0.1:15672"
+NO_LOG: Final = "off"
+"""Value of the directory of the flow log or the audit log that disables it, although there is a data directory."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Rule for the values of one setting, besides the type and the default of its field."""
+
+    least: int = 0
+    most: float = math.inf
+    unit: str = ""
+    """`bytes`, `s` or `ms`, if it is not the end of the name: a value may have such a unit."""
+    choices: tuple[str, ...] = ()
+    """Texts of which the value, or each item of a list, is one; empty for any text."""
+    may_be_empty: bool = False
+    """True for a list that may be empty."""
+    address: bool = False
+    """True for one address, which may also be a list of one."""
+    alias: str = ""
+    """Name in Artemis."""
+    reloadable: bool = False
+    """True if a reload changes it too."""
+    connection: bool = False
+    """True for a limit of connections (`protocols.common.connection_limits`)."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """Settings of a broker at its start."""
+
+    listen: Annotated[list[str], Rule(may_be_empty=True)] = field(default_factory=lambda: ["127.0.0.1:5672"])
+    """HOST:PORT of each listener; port 0 picks a free one."""
+    listen_tls: Annotated[list[str], Rule(may_be_empty=True)] = field(default_factory=list)
+    """HOST:PORT of each listener with TLS, usually with port 5671."""
+    http: Annotated[str | None, Rule(address=True)] = AUTO_HTTP
+    """HOST:PORT of the console and the HTTP API. `auto`: 127.0.0.1:15672, unless that is in use, `listen` has port
+    0 or nothing, or `http-tls` is set. `off`: nowhere.
+    """
+    http_hosts: list[str] = field(default_factory=list)
+    """More names under which the HTTP API is reached, such as `["*.svc.cluster.local"]`."""
+    http_origins: list[str] = field(default_factory=list)
+    """Sites whose pages may use the HTTP API from a browser (CORS), such as `["https://console.example.com"]`."""
+    http_tls: Annotated[str | None, Rule(address=True)] = None
+    """HOST:PORT of the HTTP API with TLS, usually with port 15671."""
+    metrics_listen: Annotated[str | None, Rule(address=True)] = None
+    """HOST:PORT of metrics and probes without a login, usually with port 15692; none: there is none."""
+    metrics_objects_max: Annotated[int, Rule(most=1_000_000)] = 10_000
+    """Queues, connections, channels or cursors in one answer of `/metrics/per-object`; the others are counted."""
+    data: str | None = None
+    """Data directory; `penstock serve` takes this user's where nothing is said, with `--memory` none."""
+    store: str | None = None
+    """A store elsewhere instead: `postgresql://HOST/DATABASE`."""
+    vhosts: list[str] = field(default_factory=lambda: ["/"])
+    """Virtual hosts; `penstock declare vhost` makes more."""
+    hold_bytes: Annotated[int, Rule(connection=True)] = 1024 * 1024
+    """Bytes that a connection may have held before its reading is paused."""
+    transaction_bytes: Annotated[int, Rule(connection=True)] = 16 * 1024 * 1024
+    """Bytes that a connection with transactions may have kept for its commits; past that its publishes are
+    refused.
+    """
+    transaction_timeout_s: Annotated[int, Rule(least=1, most=86_400, connection=True)] = 1800
+    """Seconds that a transaction of AMQP 1.0 may be open after its first message or settlement."""
+    flow_enforcement_s: Annotated[int, Rule(least=1, most=86_400, connection=True)] = 5
+    """Seconds that a client has to stop after `channel.flow` (Broker-J:
+    `channel.flowControlEnforcementTimeout`).
+    """
+    message_bytes_max: Annotated[int, Rule(most=2**32 - 1, unit="bytes", connection=True)] = 128 * 1024 * 1024
+    """Octets of the largest body."""
+    min_large_message: Annotated[int, Rule(unit="bytes", alias="amqpMinLargeMessageSize", connection=True)] = (
+        1024 * 1024
+    )
+    """Octets from which on a body of several frames goes in pieces (Artemis: `amqpMinLargeMessageSize`); 0 is
+    never.
+    """
+    arriving_bytes_max: Annotated[int, Rule(unit="bytes", connection=True)] = 256 * 1024 * 1024
+    """Bytes of messages that arrive in pieces on one connection and are not whole; the largest message always
+    fits.
+    """
+    arguments_octets_max: Annotated[int, Rule(least=256, most=2**20, unit="bytes")] = TABLE_OCTETS_MAX
+    """Octets of the arguments of one queue, exchange, binding or consumer."""
+    arguments_bytes_max: Annotated[int, Rule(unit="bytes")] = ARGUMENTS_BYTES
+    """Memory of the arguments of all of them; an eighth of the node's memory at most, half of it for one virtual
+    host.
+    """
+    frame_max: Annotated[int, Rule(least=4096, most=2**31 - 1, unit="bytes", connection=True)] = 131072
+    """Octets of the largest frame that is offered."""
+    initial_frame_max: Annotated[int, Rule(least=4096, most=131_072, unit="bytes", connection=True)] = 4096
+    """Octets of the largest frame before the login."""
+    sasl_mechanisms: Annotated[list[str], Rule(choices=SASL_MECHANISMS, connection=True)] = field(
+        default_factory=lambda: list(SASL_MECHANISMS)
+    )
+    """Mechanisms that clients are offered, in order."""
+    insecure_mechanisms: Annotated[list[str], Rule(choices=SASL_MECHANISMS, connection=True)] = field(
+        default_factory=lambda: list(SASL_MECHANISMS)
+    )
+    """Those of clients on other machines without TLS. Without PLAIN and AMQPLAIN no password is sent that others
+    can read; HTTP's basic authentication counts as PLAIN.
+    """
+    rabbitmq_version: Annotated[str | None, Rule(connection=True)] = None
+    """Version of RabbitMQ that its AMQP 1.0 clients are told; none: they are told Penstock's."""
+    channel_max: Annotated[int, Rule(least=1, most=2**16 - 1, connection=True)] = 2047
+    """Channels of a connection."""
+    heartbeat_s: Annotated[int, Rule(most=2**16 - 1, connection=True)] = 60
+    """Seconds between heartbeats that are offered; 0 is none."""
+    handshake_s: Annotated[int, Rule(least=1, most=600, connection=True)] = 10
+    """Seconds from connect until the connection must be open."""
+    connections_max: Annotated[int, Rule(connection=True)] = 0
+    """Open connections; 0: no limit but that of open files. Beyond, opening is refused (530)."""
+    connections_address_max: Annotated[int, Rule(connection=True)] = 0
+    """Open connections of one address other than this machine; 0: no limit."""
+    handshakes_max: Annotated[int, Rule(least=1, most=1_000_000, connection=True)] = 1000
+    """Connections that have not logged in, of all other machines; half of the open files at most."""
+    handshakes_address_max: Annotated[int, Rule(least=1, most=1_000_000, connection=True)] = 500
+    """The same of one address, and of this machine; a quarter of the open files at most."""
+    login_rate_max: Annotated[int, Rule(most=1_000_000, connection=True)] = 0
+    """Logins a second of all other machines, and as many of this one; 0: no limit."""
+    login_rate_address_max: Annotated[int, Rule(most=1_000_000, connection=True)] = 0
+    """The same of one address other than this machine; 0: no limit."""
+    login_threads: Annotated[int, Rule(most=64)] = 0
+    """Threads that verify passwords; 0 is one for two cores, 4 at most. Each takes 16 MiB while it verifies."""
+    flow_log: str | None = None
+    """Directory of the flow log; none: in the data directory; `off`: nowhere."""
+    flow_log_files: Annotated[int, Rule(least=2, most=10_000)] = 8
+    """Files of the flow log; beyond, the oldest is deleted."""
+    flow_log_file_bytes: Annotated[int, Rule(least=4096, most=2**40)] = 16 * 1024 * 1024
+    """Bytes of the largest file of the flow log."""
+    audit_log: str | None = None
+    """Directory of the audit log; none: in the data directory; `off`: nowhere."""
+    audit_log_files: Annotated[int, Rule(least=2, most=10_000)] = 32
+    """Files of the audit log; beyond, the oldest is deleted."""
+    audit_log_file_bytes: Annotated[int, Rule(least=4096, most=2**40)] = 4 * 1024 * 1024
+    """Bytes of the largest file of the audit log."""
+    log_level: Annotated[str, Rule(choices=tuple(LEVEL_NAMES.values()), reloadable=True)] = "info"
+    """Least level of the records of the log: `debug`, `info`, `warning`, `error`; SIGHUP reads it again."""
+    log_format: Annotated[str, Rule(choices=("text", "json", "qpid"))] = "text"
+    """Format of the log: `text`; `json`, which is a JSON object a line; or `qpid`, the form of Qpid's Java broker."""
+    slow_turn_ms: Annotated[int, Rule(most=60_000, reloadable=True)] = 100
+    """Milliseconds from which a turn of the event loop is logged; 0 is never; SIGHUP reads it again."""
+    traces_endpoint: str | None = None
+    """URL of a collector of OpenTelemetry that spans of waiting publishes are sent to (OTLP over HTTP), such as
+    `http://127.0.0.1:4318/v1/traces`; none: there are none.
+    """
+
+
+RULES: Final[dict[str, Rule]] = {
+    name: next((each for each in getattr(hint, "__metadata__", ()) if isinstance(each, Rule)), Rule())
+    for name, hint in get_type_hints(Start, include_extras=True).items()
+}
+"""The rule of each field, in the order of the documentation."""
+AT_START: Final = tuple(RULES)
+"""Fields of the settings in `[broker]`."""
+NAMES: Final = {name.replace("_", "-"): name for name in AT_START} | {
+    rule.alias: name for name, rule in RULES.items() if rule.alias
+}
+"""Fields by the names of the settings file, and of Artemis."""
+RELOADABLE: Final = tuple(name for name, rule in RULES.items() if rule.reloadable)
+OF_CONNECTIONS: Final = tuple(name for name, rule in RULES.items() if rule.connection)
+DEFAULTS: Final = Start()
+
+
+def read_start(name: str, value: object) -> object:
+    """Return the value of a start-up setting, whose name is one of the file. Raises ConfigError with the rule."""
+    rule, default = RULES[NAMES[name]], getattr(DEFAULTS, NAMES[name])
+    if isinstance(default, list):
+        return _texts(name, rule, [value] if isinstance(value, str) else value)
+    if default is None or isinstance(default, str):
+        return _text(name, rule, value)
+    if isinstance(value, str):
+        value = _amount(name, rule, value)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ConfigError(f"{name} must be a number from 0, not {value!r}")
+    if not rule.least <= value <= rule.most:
+        raise ConfigError(f"{name} must be between {rule.least} and {rule.most}, not {value!r}")
+    return value
+
+
+def _texts(name: str, rule: Rule, value: object) -> list[str]:
+    if (
+        not isinstance(value, list)
+        or not (value or rule.may_be_empty)
+        or not all(isinstance(each, str) for each in value)
+    ):
+        raise ConfigError(f"{name} must be a string or a list of strings, not {value!r}")
+    unknown = [each for each in value if rule.choices and each not in rule.choices]
+    if unknown:
+        raise ConfigError(f"{name} has the unknown '{unknown[0]}'; known are {', '.join(rule.choices)}")
+    return value
+
+
+def _text(name: str, rule: Rule, value: object) -> str:
+    if rule.address and isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if rule.choices and value not in rule.choices:
+        raise ConfigError(f"{name} must be one of {', '.join(rule.choices)}, not {value!r}")
+    if not isinstance(value, str):
+        raise ConfigError(f"{name} must be a string, not {kind_of(value)}")  # A store's URL may hold a password.
+    return value
+
+
+def _amount(name: str, rule: Rule, text: str) -> object:
+    """Return the number of a text with a unit ("4MB", "30 min"); the text itself if it is none."""
+    unit = rule.unit or name.rpartition("-")[2]
+    found = amount(text, BYTES if unit == "bytes" else TIMES if unit in ("s", "ms") else {})
+    if found is not None and unit == "s":
+        found /= 1000
+    return text if found is None or found.denominator != 1 else int(found)
+
+
+def kind_of(value: object) -> str:
+    """Return the TOML type of a value, for errors about values that may hold a password."""
+    for kind, word in ((bool, "a boolean"), (str, "a string"), (list, "an array"), (dict, "a table")):
+        if isinstance(value, kind):
+            return word
+    return "a number" if isinstance(value, int | float) else "a date"

@@ -1,0 +1,101 @@
+"""Texts for people: near matches of misspelt names, escapes, and amounts with units such as `4MB` and `30 min`.
+
+Clients choose names. A line feed in one could forge a line of the log; an escape sequence could rewrite a terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from typing import Final
+
+BYTES: Final = {
+    **dict.fromkeys(("b", "byte", "bytes"), 1),
+    **{f"{letter}b": 1000**power for power, letter in enumerate("kmgt", 1)},
+    **{f"{letter}ib": 1024**power for power, letter in enumerate("kmgt", 1)},
+    **{letter: 1024**power for power, letter in enumerate("kmgt", 1)},
+}
+"""Bytes of a unit, as RabbitMQ has them: MB is 1,000,000, and M is 1,048,576 as MiB."""
+TIMES: Final = {
+    **dict.fromkeys(("ms", "millisecond", "milliseconds"), 1),
+    **dict.fromkeys(("s", "sec", "second", "seconds"), 1000),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), 60_000),
+    **dict.fromkeys(("h", "hour", "hours"), 3_600_000),
+    **dict.fromkeys(("d", "day", "days"), 86_400_000),
+}
+"""Milliseconds of a unit."""
+AMOUNT: Final = re.compile(r"\s*(\d{1,20}(?:\.\d{1,9})?)\s*([a-zA-Z]+)\s*")
+SHOWN_BYTES: Final = tuple(
+    (size, name)
+    for power, letter in reversed(tuple(enumerate("KMGT", 1)))
+    for size, name in ((1024**power, f"{letter}iB"), (1000**power, f"{letter}B"))
+    if name != "KB"
+)
+SHOWN_TIMES: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
+
+
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return the known name that is nearest to a misspelt one; "" if none has that similarity (difflib), 0 to 1."""
+    import difflib  # A command that ends well has no need of it.
+
+    found = difflib.get_close_matches(name, [*known], n=1, cutoff=cutoff)
+    return found[0] if found else ""
+
+
+def hint(name: str, known: Iterable[str], listed: Iterable[str] | None = None) -> str:
+    """Return the clause about a misspelt name: the nearest known one, or else all that are `listed` (None: known)."""
+    names = [*known]
+    near = nearest(name, names)
+    return f"did you mean {near}?" if near else f"known are {', '.join(names if listed is None else listed)}"
+
+
+def joined(text: str, clause: str) -> str:
+    """Return a text with a further clause: after a question ("did you mean ...?") it is a sentence of its own."""
+    return f"{text} {clause[0].upper()}{clause[1:]}" if text.endswith("?") else f"{text}; {clause}"
+
+
+def printable(text: str) -> str:
+    """Return a text on one line without control characters, bidirectional marks and lone surrogates.
+
+    Those are written as in Python's literals: a line feed as \n, an escape as \x1b. Printable letters of any script
+    stay as they are.
+    """
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def printable_json(text: str) -> str:
+    """Return a JSON text with the same value and no unprintable characters, except line feeds around values.
+
+    `json.dumps` leaves DEL, C1 control characters and bidirectional marks in strings as they are.
+    """
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() or each == "\n" else json.dumps(each)[1:-1] for each in text)
+
+
+def amount(text: str, units: Mapping[str, int]) -> Fraction | None:
+    """Return an amount with one of these units, whose case and spaces do not count; None for anything else."""
+    match = AMOUNT.fullmatch(text)
+    unit = None if match is None else units.get(match[2].lower())
+    return None if match is None or unit is None else Fraction(match[1]) * unit
+
+
+def shown_bytes(number: int) -> str:
+    """Return bytes exactly, with the largest unit that they have at most two decimals of: 64 MiB, 3.2 MB."""
+    for size, name in SHOWN_BYTES:
+        if number >= size and number * 100 % size == 0:
+            whole, hundredths = divmod(number * 100 // size, 100)
+            return f"{whole}.{hundredths:02d}".rstrip("0").rstrip(".") + f" {name}"
+    return f"{number} bytes"
+
+
+def shown_time(milliseconds: float) -> str:
+    """Return a time with the largest unit that divides it: 30 min."""
+    for size, name in SHOWN_TIMES:
+        if milliseconds >= size and milliseconds % size == 0:
+            return f"{int(milliseconds // size)} {name}"
+    return f"{milliseconds:.10g} ms"

@@ -1,0 +1,201 @@
+"""Arguments of declarations and settings of patterns: by any broker's names, or refused in a sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.errors import PreconditionFailed
+from penstock.settings.foreign import WITHOUT_EFFECT
+from penstock.settings.read import read_arguments, read_client_properties, read_pattern, read_settings
+from penstock.settings.table import ALIASES, SCOPES
+from tests.support.setting_values import NUMBERS, TEXTS
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_alias_is_read_under_our_word_and_remembered_as_it_was_given(name: str) -> None:
+    word = read_arguments("q", {name: 50})[ALIASES[name]]
+    assert word.alias == name
+    assert word.raw == 50
+    # Qpid C++ resumes strictly below its threshold, we at or below ours.
+    assert word.number == (49 if name.startswith("qpid.flow_resume") else 50)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        ({"x-max-length": -5}, "x-max-length=-5 is negative"),
+        ({"x-max-length": "many"}, "x-max-length='many' is not a whole number"),
+        ({"x-max-length": 2.5}, "x-max-length=2.5 is not a whole number"),
+        ({"capacity-bytes": True}, "capacity-bytes=true is not a whole number"),
+        ({"capacity-bytes": None}, "capacity-bytes=None is not a whole number"),
+        ({"capacity-bytes": 1 << 62}, "is too large"),
+        ({"stop-percent": 101}, "stop-percent=101 is not a percentage"),
+        ({"x-overflow": "drop-tail"}, "x-overflow=drop-tail is not an overflow policy; did you mean drop-head?"),
+        ({"overflow": "explode"}, "known are block"),
+        ({"qpid.flow_stop_cuont": 5}, "unknown argument qpid.flow_stop_cuont=5; did you mean qpid.flow_stop_count?"),
+        ({"capacity-massages": 5}, "did you mean capacity-messages?"),
+        ({"page-limit-massages": 5}, "did you mean page-limit-messages?"),
+        ({"page-full-policy": "wait"}, "is not a policy for what may not be paged any more; known are block, drop"),
+        ({"page-full-policy": "drop-old"}, "did you mean drop?"),
+        ({"page-limit-bytes": -5}, "page-limit-bytes=-5 is negative"),
+        ({"x-max-lenght": 5}, "did you mean x-max-length?"),
+        ({"max-priority": 5}, "unknown argument max-priority=5; did you mean x-max-priority?"),
+        ({"x-max-priorty": 5}, "did you mean x-max-priority?"),
+        ({"single-active-consumer": True}, "=true; did you mean x-single-active-consumer?"),
+        ({"x-single-active-consummer": True}, "did you mean x-single-active-consumer?"),
+        ({"queue-type": "quorum"}, "did you mean x-queue-type?"),
+        ({"x-message-tll": 5}, "did you mean x-message-ttl?"),
+        ({"x-delivery-limits": 5}, "did you mean x-delivery-limit?"),
+        ({"x-expire": 5}, "did you mean x-expires?"),
+        ({"flowResumeCapasity": 5}, "did you mean flowResumeCapacity?"),
+        ({"hold-dedline": 5}, "did you mean hold-deadline?"),
+        ({"x-expires": 0}, "would delete the queue at once"),
+        ({"max-size-messages": 5, "qpid.max_count": 6}, "qpid.max_count=6 contradicts max-size-messages=5"),
+        ({"max-size-byte": 5}, "did you mean max-size-bytes?"),
+        ({"address-full-polcy": "BLOCK"}, "did you mean address-full-policy?"),
+        ({"slow-consumer-polcy": "notify"}, "did you mean slow-consumer-policy?"),
+        ({"slow-consumer-policy": "kick"}, "slow-consumer-policy=kick is not a policy for slow consumers; known are"),
+        ({"capacity-bytes": "5 parsecs"}, "'5 parsecs' is not a whole number, or one with a unit such as 64MiB"),
+        ({"capacity-bytes": "0.3 KiB"}, "is not a whole number"),
+        ({"message-ttl": "5 MB"}, "message-ttl='5 MB' is not a whole number, or one with a unit such as 30min"),
+        ({"hold-deadline": "5 MB"}, "hold-deadline='5 MB' is not a number, or one with a unit such as 30min"),
+        ({"capacity-messages": "5KiB"}, "is not a whole number"),
+        ({"consumer-max-rate": 0}, "=0 would stop it for ever; use `penstock block`, or unset the rate"),
+        ({"consumer-max-rate": -5}, "consumer-max-rate=-5 is negative; -1 or none is no limit"),
+        ({"consumerMaxRate": 0}, "consumerMaxRate=0 is not a positive whole number of messages a second; -1 is no"),
+        ({"consumerMaxRate": 1.5}, "consumerMaxRate=1.5 is not a positive whole number of messages a second; -1 is"),
+        ({"consumerMaxRate": -2}, "consumerMaxRate=-2 is not a positive whole number of messages a second; -1 is no"),
+        ({"consumer-window-bytes": -2}, "consumer-window-bytes=-2 is negative"),
+        ({"slow-consumer-period": 0}, "must be more than 0 seconds"),
+        ({"hold-deadline": "soon"}, "hold-deadline='soon' is not a number"),
+        ({"hold-deadline": float("nan")}, "is not a number"),
+        ({"hold-deadline": float("inf")}, "is not a number"),
+        ({"stop-messages": -1}, "stop-messages=-1 is negative"),
+        ({"x-dead-letter-exchange": 5}, "x-dead-letter-exchange=5 is not text"),
+        ({"dead-letter-routing-key": "k" * 256}, "is longer than 255 octets"),
+        ({"x-dead-leter-exchange": "dlx"}, "did you mean x-dead-letter-exchange?"),
+        ({"x-dead-letter-routing-kye": "k"}, "did you mean x-dead-letter-routing-key?"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_in_a_sentence(arguments: dict[str, object], part: str) -> None:
+    with pytest.raises(PreconditionFailed) as caught:
+        read_arguments("orders", arguments)
+    assert part in str(caught.value)
+    assert "queue 'orders'" in str(caught.value)
+
+
+def test_two_names_for_the_same_thing_that_agree_are_no_contradiction() -> None:
+    assert read_arguments("q", {"max-size-messages": 5, "qpid.max_count": 5})["capacity-messages"].number == 5
+
+
+def test_what_has_nothing_to_do_with_flow_control_is_left_alone() -> None:
+    arguments: dict[str, object] = dict.fromkeys(WITHOUT_EFFECT, "lazy")
+    arguments |= {"x-queue-type": "classic", "x-my-own": 5, "colour": "red"}
+    assert read_arguments("q", arguments) == {}
+
+
+@pytest.mark.parametrize("scope", sorted(SCOPES))
+def test_every_setting_of_every_scope_can_be_read(scope: str) -> None:
+    texts = {**TEXTS, "memory-stop": "40%"}
+    if scope == "address":
+        texts["overflow"] = "block"
+    for name in SCOPES[scope]:
+        assert set(read_settings(scope, "", {name: texts.get(name, "7")})) == {name}
+
+
+@pytest.mark.parametrize(
+    ("scope", "settings", "said"),
+    [
+        ("user", {"rate-messages": 0}, "user 'x': rate-messages=0 would stop it for ever; use `penstock block`, or"),
+        ("producer", {"producerMaxRate": "0"}, "producerMaxRate=0 is not a positive whole number of messages a second"),
+        ("producer", {"producerMaxRate": "1.5"}, "producerMaxRate=1.5 is not a positive whole number of messages a"),
+        ("user", {"rate-messages": -1}, "rate-messages=-1 is negative; the least is 0"),
+        ("user", {"weight": -1}, "weight=-1 is negative; the least is 1"),
+        ("user", {"weight": 0}, "weight=0 is too small; the least is 1"),
+        ("user", {"weight": 101}, "a weight is between 1 and 100"),
+        ("user", {"burst-messages": 0}, "burst-messages=0 is too small; the least is 1"),
+        ("queue", {"weight": 5}, "weight is not a setting of scope queue, but of scope user"),
+        ("user", {"capacity-bytes": 5}, "capacity-bytes is not a setting of scope user, but of scope queue, address"),
+        ("user", {"qpid.max_size": 5}, "qpid.max_size is not a setting of scope user, but of scope queue"),
+        ("queue", {"capacity-byte": 5}, "unknown setting capacity-byte for scope queue; did you mean capacity-bytes?"),
+        ("user", {"zzz": 5}, "unknown setting zzz for scope user; known are rate-messages"),
+        ("que", {}, "scope 'que' is not known; did you mean queue?"),
+        ("planet", {}, "scope 'planet' is not known; known are queue, address, vhost"),
+        ("broker", {"memory-capacity": "140%"}, "memory-capacity=140% is not a share of the machine's memory"),
+        ("broker", {"memory-capacity": "much"}, "memory-capacity='much' is not a whole number, or one with a unit"),
+        ("queue", {"stop-messages": 5, "qpid.flow_stop_count": 6}, "qpid.flow_stop_count=6 contradicts stop-messages"),
+    ],
+)
+def test_settings_that_cannot_be_meant_are_refused_in_a_sentence(
+    scope: str, settings: dict[str, object], said: str
+) -> None:
+    with pytest.raises(PreconditionFailed) as caught:
+        read_settings(scope, "x", settings)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("scope", "pattern", "said"),
+    [
+        ("queue", "", "scope queue needs a pattern of names; # matches all"),
+        ("queue", "orders*", "* in 'orders*' must be a whole word; it matches one whole word between dots"),
+        ("queue", "a.#b", "# in '#b' must be a whole word; it matches any number of whole words"),
+        ("queue", "x" * 256, "is longer than 255 octets"),
+        ("broker", "#", "there is one broker, so scope broker takes no pattern; leave out '#'"),
+    ],
+)
+def test_patterns_that_cannot_be_meant_are_refused_in_a_sentence(scope: str, pattern: str, said: str) -> None:
+    with pytest.raises(PreconditionFailed) as caught:
+        read_pattern(scope, pattern)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("scope", "name", "part"),
+    [
+        ("vhost", "capacity", "penstock policies set defaults '.*' capacity=VALUE"),
+        ("vhost", "flowResumeCapacity", "and resume-bytes of scope vhost the sum of its queues"),
+        ("vhost", "max-size-bytes", "max-size-bytes limits each queue by itself"),
+        ("address", "qpid.max_count", "use capacity-messages here, or qpid.max_count in scope queue"),
+    ],
+)
+def test_limit_of_a_queue_by_a_foreign_name_is_refused_for_a_sum(scope: str, name: str, part: str) -> None:
+    with pytest.raises(PreconditionFailed) as caught:
+        read_settings(scope, "a", {name: 5})
+    assert part in str(caught.value)
+
+
+def test_names_of_other_brokers_are_settings_of_patterns_too() -> None:
+    assert read_settings("broker", "", {"default-flow-stop-threshold": 60})["stop-percent"].real == 60
+    assert read_settings("broker", "", {"flow_resume_threshold": 50})["resume-percent"].real == 50
+    assert read_settings("broker", "", {"default-queue-limit": 0})["capacity-bytes"].none
+    assert read_settings("producer", "a", {"producerMaxRate": -1})["rate-messages"].none
+    assert read_settings("queue", "q", {"max-length": 5})["max-length"].number == 5
+
+
+@pytest.mark.parametrize(
+    ("properties", "value"),
+    [
+        ({"producerMaxRate": 10, "product": "p", "producer": "me", "platform": {}}, 10.0),
+        ({"rate-messages": 1.5}, 1.5),
+        ({"product": "p", "rate": 5}, None),
+    ],
+)
+def test_rates_of_a_client_are_among_its_properties(properties: dict[str, object], value: float | None) -> None:
+    words = read_client_properties(properties)
+    assert (words["rate-messages"].real if words else None) == value
+
+
+@pytest.mark.parametrize(
+    ("properties", "said"),
+    [
+        ({"producerMaxRate": 0}, "client: producerMaxRate=0 is not a positive whole number"),
+        ({"producermaxrate": 5}, "client: unknown argument producermaxrate=5; did you mean producerMaxRate?"),
+        ({"rate-mesages": 5}, "client: unknown argument rate-mesages=5; did you mean rate-messages?"),
+        ({f"rate-{n}": 5 for n in range(17)}, "client: 17 properties of rates; the most is 16"),
+    ],
+)
+def test_wrong_rates_of_a_client_are_refused(properties: dict[str, object], said: str) -> None:
+    with pytest.raises(PreconditionFailed) as refused:
+        read_client_properties(properties)
+    assert str(refused.value).startswith(said)

@@ -1,0 +1,57 @@
+"""The table of settings at the start: what each may be."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.config import Settings
+from penstock.errors import ConfigError
+from penstock.protocols.common.connection_limits import ConnectionLimits
+from penstock.settings.start import AT_START, DEFAULTS, OF_CONNECTIONS, read_start
+
+
+@pytest.mark.parametrize("field", AT_START)
+def test_default_of_a_start_up_setting_may_be_given(field: str) -> None:
+    default = getattr(DEFAULTS, field)
+    if default not in (None, []) or field == "listen_tls":
+        assert read_start(field.replace("_", "-"), default) == default
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "stored"),
+    [
+        ("frame-max", "128KiB", 131_072),
+        ("hold-bytes", "2MB", 2_000_000),
+        ("transaction-timeout-s", "30 min", 1800),
+        ("slow-turn-ms", "1s", 1000),
+        ("amqpMinLargeMessageSize", 5, 5),
+        ("listen", "127.0.0.1:1", ["127.0.0.1:1"]),
+        ("http", ["127.0.0.1:1"], "127.0.0.1:1"),
+    ],
+)
+def test_start_up_setting_has_units_and_names_of_its_own(name: str, value: object, stored: object) -> None:
+    assert read_start(name, value) == stored
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("frame-max", 5, "frame-max must be between 4096 and 2147483647, not 5"),
+        ("frame-max", "5s", "frame-max must be a number from 0, not '5s'"),
+        ("log-format", "xml", "log-format must be one of text, json, qpid, not 'xml'"),
+        ("vhosts", [], "vhosts must be a string or a list of strings, not []"),
+        ("store", {"password": "x"}, "store must be a string, not a table"),
+    ],
+)
+def test_start_up_setting_is_refused_with_its_rule(name: str, value: object, sentence: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_start(name, value)
+    assert str(caught.value) == sentence
+
+
+def test_connection_limits_are_those_of_the_settings() -> None:
+    limits = ConnectionLimits(Settings(channel_max=7))
+    assert limits.channel_max == 7
+    assert {name: getattr(ConnectionLimits(), name) for name in OF_CONNECTIONS} == {
+        name: getattr(DEFAULTS, name) for name in OF_CONNECTIONS
+    }

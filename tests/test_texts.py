@@ -1,0 +1,88 @@
+"""Amounts with units, near matches of names, and names that clients choose as people see them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.texts import BYTES, TIMES, amount, nearest, printable, printable_json, shown_bytes, shown_time
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        *(("4MB", 4_000_000), ("4 mb", 4_000_000), ("4MiB", 4 << 20), (" 4  Mib ", 4 << 20), ("4m", 4 << 20)),
+        *(("1.5 GiB", 3 << 29), ("12 bytes", 12), ("12b", 12), ("0 TB", 0)),
+    ],
+)
+def test_bytes_have_units(text: str, number: int) -> None:
+    assert amount(text, BYTES) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        *(("5s", 5000), ("30 min", 1_800_000), ("30m", 1_800_000), ("250ms", 250), ("2 Hours", 7_200_000)),
+        *(("1.5 S", 1500), ("1d", 86_400_000), ("0.25 ms", 0.25)),
+    ],
+)
+def test_times_have_units(text: str, milliseconds: float) -> None:
+    assert amount(text, TIMES) == milliseconds
+
+
+@pytest.mark.parametrize("text", ["", "5", "s", "5 parsecs", "-5s", "5 s 3", "1e3s", "5s5", "5.s", "9" * 30 + "s"])
+def test_other_texts_are_no_amounts(text: str) -> None:
+    assert amount(text, TIMES) is None
+
+
+@given(st.integers(0, 1 << 62))
+def test_shown_bytes_and_times_are_read_as_they_were(number: int) -> None:
+    assert amount(shown_bytes(number), BYTES) == number
+    assert amount(shown_time(number % 10**9), TIMES) == number % 10**9
+
+
+def test_largest_unit_that_divides_is_shown() -> None:
+    assert [shown_bytes(each) for each in (0, 1023, 1024, 3_200_000, 100 << 20, 3 << 29)] == [
+        *("0 bytes", "1023 bytes", "1 KiB", "3.2 MB", "100 MiB", "1.5 GiB"),
+    ]
+    assert [shown_time(each) for each in (0, 100, 5000, 90_000, 1_800_000, 86_400_000)] == [
+        *("0 ms", "100 ms", "5 s", "90 s", "30 min", "1 d"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("ordres", "orders"), ("order", "orders"), ("orders.us", "orders.eu"), ("zzz", ""), ("", "")]
+)
+def test_nearest_name_is_found(name: str, near: str) -> None:
+    assert nearest(name, ("orders", "bills", "orders.eu")) == near
+
+
+def test_less_similar_names_are_left_out() -> None:
+    assert nearest("ordres", iter(["orders"]), cutoff=0.9) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("orders", "orders"),
+        ("größe 注文", "größe 注文"),
+        ("a\nb", "a\\nb"),
+        ("\x1b[2J", "\\x1b[2J"),
+        ("\u202eabc", "\\u202eabc"),
+        ("\ud800", "\\ud800"),
+    ],
+)
+def test_escapes_replace_what_could_forge_a_line_and_leave_letters(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+def test_escapes_in_json_leave_its_value_and_its_line_feeds() -> None:
+    value = {"name": "a\x7f\x9b\u202e", "n": 1}
+    text = json.dumps(value, ensure_ascii=False, indent=1)
+    escaped = printable_json(text)
+    assert json.loads(escaped) == value
+    assert escaped.count("\n") == text.count("\n")
+    assert all(line.isprintable() for line in escaped.split("\n"))
