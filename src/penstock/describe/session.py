@@ -6,8 +6,9 @@ from itertools import islice
 from typing import Final
 
 from penstock.core.consume.session import Session
-from penstock.core.publish.producer import Producer, producers_of
+from penstock.core.publish.producer import Producer
 from penstock.core.publish.sender_credit import SenderCredit
+from penstock.core.publish.session_counts import producers_of
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.describe.connection import connection_details, connection_row
 from penstock.describe.consumer import CONSUMER, CONSUMERS_DETAILED, consumer_row

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Final
 
 from penstock.core.publish import withdrawal
-from penstock.core.publish.producer import Producer, producers_of
+from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_lanes import LaneRequest
+from penstock.core.publish.session_counts import producers_of
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.management.control_request import ControlRequest
 

@@ -16,7 +16,8 @@ from penstock.core.consume.rotation import consumers_of
 from penstock.core.consume.session import Session
 from penstock.core.gates.disk_gate import FREE_SPACE, QUOTA, STORE_FAILURE
 from penstock.core.publish.admission import gates_of
-from penstock.core.publish.producer import Producer, producers_of
+from penstock.core.publish.producer import Producer
+from penstock.core.publish.session_counts import producers_of
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.cursor import Cursor, settled_by, shared_of
 from penstock.core.queue.queue import Queue, queue_of

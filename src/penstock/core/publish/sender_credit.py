@@ -356,8 +356,7 @@ class SenderCredit(Waiter):
         self.is_closed = True
         self.broker.turns.forget(self, now)
         self._leave_line(now)
-        self.credit = 0
-        self.available = 0
+        self.credit = self.available = 0
         self.reservation.give_back(now)
         self.hold.release(self.hold.count())
         self.hold.count_first(0)

@@ -12,13 +12,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.core.publish.producer import producers_of
+from penstock.core.publish.producer import Producer
 from penstock.core.publish.publisher_counts import add_counts, take_counts
 from penstock.flow.tally import Tally
 
 if TYPE_CHECKING:
     from penstock.core.consume.session import Session
     from penstock.core.publish.connection_gates import ConnectionGates
+
+
+def producers_of(session: Session) -> list[Producer]:
+    """Return the producers of a session."""
+    return [each for each in session.producers() if isinstance(each, Producer)]
 
 
 def consumed(session: Session) -> Tally:

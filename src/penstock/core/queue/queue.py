@@ -554,10 +554,8 @@ class Queue(GateOwner):
             paging = self.pager.messages > 0
             self.recheck_on_settle = self.recheck_on_settle or paging or self.pager.finish_reported
             self.pager.request_pages()
-        self.fast_path_max_messages = NO_FAST_PATH
-        self.fast_path_max_bytes = NO_FAST_PATH
-        self.withheld_max_messages = NO_FAST_PATH
-        self.withheld_max_bytes = NO_FAST_PATH
+        self.fast_path_max_messages = self.fast_path_max_bytes = NO_FAST_PATH
+        self.withheld_max_messages = self.withheld_max_bytes = NO_FAST_PATH
         if not (self.operator_gated or self.deleted or has_line or paging):
             stop, capacity = self.thresholds.stop, self.thresholds.capacity
             messages = capacity.messages - self.reserved.messages
@@ -575,7 +573,8 @@ class Queue(GateOwner):
                 easy = self.length.fast_path_max_messages()
                 self.fast_path_max_messages = min(self.fast_path_max_messages, easy)
                 self.withheld_max_messages = min(self.withheld_max_messages, easy)
-        self.reserved.set_most(paging)
+        if self.reserved.messages > 0 or self.reserved.most_messages > 0:
+            self.reserved.set_most(paging)
         if membership.pools:
             membership.bound()
 
