@@ -66,6 +66,32 @@ def test_tags_that_count_are_not_stored(octets: int) -> None:
     assert not tags.take((50).to_bytes(octets, "big") + bytes(8), 0, octets, 100, 0)
 
 
+@pytest.mark.parametrize("told", [0, 40])
+def test_tags_that_grow_with_gaps_are_not_stored_and_each_is_known_until_it_is_told(told: int) -> None:
+    total = TagCount(StoredTags(House().broker.gates))
+    tags = DeliveryTags(total)
+    given = [number + 7 * (number // 3) for number in range(100)]
+    for number, tag in enumerate(given, 1):
+        assert tags.take(tag.to_bytes(8, "big"), 0, 8, number, 0)
+    assert total.count == 0
+    tags.forget(told)
+    assert [tags.tag_of(number) for number in range(told + 1, 101)] == [tag.to_bytes(8, "big") for tag in given[told:]]
+    for number in range(told + 1, 101):
+        assert not tags.take(given[number - 1].to_bytes(8, "big"), 0, 8, 101, told)
+    assert total.count == 100 - told
+    assert tags.take((2 << 40).to_bytes(8, "big"), 0, 8, 101, told)
+
+
+def test_runs_of_tags_are_bounded_by_the_bound_of_stored_ones() -> None:
+    total = TagCount(StoredTags(House().broker.gates))
+    tags = DeliveryTags(total)
+    for number in range(1, TAGS_MAX + 3):
+        assert tags.take((2 * number).to_bytes(4, "big") + bytes(4), 0, 4, number, 0)
+    assert 0 < total.count <= TAGS_MAX
+    tags.forget(TAGS_MAX + 2)
+    assert total.count == 0
+
+
 @pytest.mark.parametrize("tags", [(b"a", b"a"), (b"a", b"b", b"a")])
 def test_tag_of_a_settled_delivery_can_be_used_again(tags: tuple[bytes, ...]) -> None:
     client = sender()

@@ -1,8 +1,9 @@
 """Delivery-tags of the deliveries of an incoming link that wait for their outcome; no two are equal (section 2.6.12).
 
-Theory of operation. Most senders count: each tag is a number of at most eight octets, one more than the one before.
-Then the tags of all deliveries follow from their numbers, and the next one is new; nothing is stored for a delivery.
-With the first tag that does not follow, those of all deliveries that wait are stored, until none of them waits.
+Theory of operation. Most senders count: each tag is a number of at most eight octets, larger than the one before. So a
+larger one is new. Runs of tags that grow by one follow from the numbers of their deliveries; a sender with several
+links begins a run with each change of the link. With the first tag that is not larger, those of all deliveries that
+wait are stored, until none of them waits.
 """
 
 from __future__ import annotations
@@ -34,6 +35,20 @@ _COUNTER_MAX: Final = 8
 """Most octets of a tag that is a number."""
 _NOTHING: Final[set[bytes]] = set()
 """The tags of a link that stores none; never changed."""
+
+
+class _Run:
+    """Consecutive numbers whose tags are consecutive."""
+
+    __slots__ = ("first", "offset")
+
+    def __init__(self, first: i64, offset: i64) -> None:
+        self.first: i64 = first
+        self.offset: i64 = offset
+
+
+_NO_RUNS: Final[list[_Run]] = []
+"""The earlier runs of a link that has had one; never changed."""
 
 
 class StoredTags:
@@ -92,7 +107,7 @@ class TagCount:
 class DeliveryTags:
     """Tags of one link, by the numbers of its producer."""
 
-    __slots__ = ("_total", "_width", "_shift", "_offset", "_first", "_last", "_stored", "_used")
+    __slots__ = ("_total", "_width", "_shift", "_offset", "_first", "_last", "_runs", "_stored", "_used")
 
     def __init__(self, total: TagCount) -> None:
         self._total = total
@@ -106,6 +121,8 @@ class DeliveryTags:
         """The first number of which this is so."""
         self._last: i64 = 0
         """The last number of which this is so; its delivery may be one that was not published."""
+        self._runs: list[_Run] = _NO_RUNS
+        """Earlier runs of deliveries that wait: at most `TAGS_MAX`."""
         self._stored: dict[int, bytes] | None = None
         """Tags by number, in order; None while the sender counts."""
         self._used: set[bytes] = _NOTHING
@@ -132,14 +149,49 @@ class DeliveryTags:
             return True
         width = stop - start
         if self._stored is None and 0 < width <= _COUNTER_MAX and start + _COUNTER_MAX <= len(data):
+            shift = 64 - 8 * width
+            value = read_i64_be(data, start) >> shift
             waiting = self._last if self._last < number else number - 1
             if waiting <= told:
-                self._width = width
-                self._shift = 64 - 8 * width
-                self._offset = (read_i64_be(data, start) >> self._shift) - number
-                self._first = self._last = number
-                return True
+                self._runs = _NO_RUNS
+            elif width != self._width or value <= self._last + self._offset or not self._end_run(number, told):
+                return self._take_stored(data[start:stop], number, told)
+            self._width = width
+            self._shift = shift
+            self._offset = value - number
+            self._first = self._last = number
+            return True
         return self._take_stored(data[start:stop], number, told)
+
+    def _end_run(self, number: i64, told: i64) -> bool:
+        """Keep the run before a number, if it has one; returns False if there are too many."""
+        if self._first == number:
+            return True  # The delivery before was not published.
+        if len(self._runs) >= TAGS_MAX:
+            self._trim(told)
+            if len(self._runs) >= TAGS_MAX:
+                return False
+        if self._runs is _NO_RUNS:
+            self._runs = []
+        self._runs.append(_Run(self._first, self._offset))
+        return True
+
+    def _trim(self, told: i64) -> None:
+        """Drop the runs of which no delivery waits."""
+        runs = self._runs
+        count: i64 = len(runs)
+        done: i64 = 0
+        while done < count:
+            following = self._first
+            if done + 1 < count:
+                following = runs[done + 1].first
+            if following > told + 1:
+                break
+            done += 1
+        if done == count:
+            self._runs = _NO_RUNS
+        elif done > 0:
+            del runs[:done]
 
     def _take_stored(self, tag: bytes, number: i64, told: i64) -> bool:
         self._store(number, told)
@@ -164,18 +216,36 @@ class DeliveryTags:
         if self._stored is not None:
             return
         stored: dict[int, bytes] = {}
-        for each in range(max(self._first, told + 1, number - TAGS_MAX), min(self._last + 1, number)):
+        for each in range(max(self._lowest(), told + 1, number - TAGS_MAX), min(self._last + 1, number)):
             if not self._total.has_room():
                 break
             stored[int(each)] = self._counted(each)
             self._total.count += 1
         self._stored = stored
         self._used = set(stored.values())
+        self._runs = _NO_RUNS
         self._last = 0
         self._width = NONE_TAKEN
 
+    def _lowest(self) -> i64:
+        """Return the first number whose tag is known."""
+        if self._runs:
+            return self._runs[0].first
+        return self._first
+
     def _counted(self, number: i64) -> bytes:
-        octets = int(number + self._offset).to_bytes(_COUNTER_MAX, "big", signed=True)
+        """Return the tag of a number, by its run."""
+        offset = self._offset
+        if number < self._first:
+            low, high = 0, len(self._runs)
+            while high - low > 1:
+                middle = (low + high) // 2
+                if self._runs[middle].first <= number:
+                    low = middle
+                else:
+                    high = middle
+            offset = self._runs[low].offset
+        octets = int(number + offset).to_bytes(_COUNTER_MAX, "big", signed=True)
         return octets[_COUNTER_MAX - self._width :]
 
     def _forget_oldest(self) -> None:
@@ -188,7 +258,7 @@ class DeliveryTags:
         """Return the tag of a published delivery that waits; None if it was forgotten."""
         if self._stored is not None:
             return self._stored.get(int(number))
-        return self._counted(number) if self._first <= number <= self._last else None
+        return self._counted(number) if self._lowest() <= number <= self._last else None
 
     def drop(self, number: i64, told: i64) -> None:
         """Forget one delivery: its outcome was sent before that of an earlier one."""
@@ -211,6 +281,8 @@ class DeliveryTags:
         """Forget the deliveries up to a number: their outcomes were sent."""
         stored = self._stored
         if stored is None:
+            if self._runs:
+                self._trim(told)
             return
         done = []
         for number in stored:
@@ -228,5 +300,6 @@ class DeliveryTags:
             self._total.remove(len(self._stored))
             self._stored = None
             self._used = _NOTHING
+        self._runs = _NO_RUNS
         self._last = 0
         self._width = NONE_TAKEN
