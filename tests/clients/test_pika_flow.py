@@ -262,7 +262,8 @@ def test_why_names_the_producer_the_depth_the_thresholds_and_since_when(
     for number in range(7):
         publishing.basic_publish("", name, str(number).encode())
     publishing.basic_qos(0)
-    first, second = broker.why(name).splitlines()
+    said = eventually(lambda: "closed for" in (said := broker.why(name)) and said, "the closed gate has an age")
+    first, second = said.splitlines()
     port = publisher._impl._transport._sock.getsockname()[1]
     assert re.fullmatch(
         rf"con:\d+\(guest@127\.0\.0\.1:{port}/\)/ch:1 is blocked \d+\.\d s by queue {name}: "
