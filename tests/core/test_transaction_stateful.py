@@ -233,13 +233,10 @@ class Transactions(RuleBasedStateMachine):
         self.look()
         for client in self.clients:
             place = client.producer.gate
-            if (
-                not more
-                and place is not None
-                and place.open
-                and place.first() is client.producer
-                and not place.returning
-            ):
+            if more or place is None or not place.open or place.returning:
+                continue
+            first = place.next_entry()
+            if first is not None and first[2] is client.producer:
                 assert client.producer.obstacle() is not None, "it waits though its road is open"
 
     @rule(seconds=st.sampled_from([0.5, 2.0, 6.0]))

@@ -207,6 +207,8 @@ class ProducerModel:
     waits_since: int = 0
     """When the publish that is now first in its line came to be first; 0 while none waits."""
     overtaken: dict[str, int] = field(default_factory=dict)
+    passed_before: int = 0
+    """Bytes that it passed without a turn, and that its position has counted since its last turn but one."""
 
     def publish(self, route: list[QueueModel], charge: int, now: float) -> Publish:
         """It publishes; the most impatient of the queues says how long the publish may wait."""

@@ -38,6 +38,9 @@ class Waiter:
         """Order among equal tickets: the earlier draw is first."""
         self.finish: i64 = 0
         """Position where its last turn ended; its next ticket is not before that."""
+        self.unturned_bytes: i64 = 0
+        """Bytes that it passed behind a closed gate, before it had to wait there; its position counts them at its turn.
+        """
         self.back_by: float = -NEVER
         """Time (monotonic seconds) until which its position is reserved after it has passed all its messages."""
         self.expected_at: Gate | None = None

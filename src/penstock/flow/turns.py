@@ -10,7 +10,7 @@ position of the clock. A waiter with more messages after its turn continues furt
 by its weight. So equal messages alternate, a large message counts as many small ones, and no memory of earlier rounds
 is needed. The clock advances with each message by the share of one waiter at that gate: however many newcomers come,
 those further on are reached. Among the waiters that could pass, none gets ahead of another by more than twice the
-largest message.
+largest message, and what the other has passed before without a turn.
 
 A producer with a small window of confirms has nothing left after its turn until the confirm arrives; it returns within
 a round trip. Meanwhile producers with more messages would take its share of the room. If its next ticket comes first,
@@ -273,7 +273,8 @@ class Turns:
         cost = waiter.take_turn(now) * SCALE
         if was_open and not gate.open:
             gate.closed_at_ticket = self._floor
-        waiter.finish = self._floor + cost // waiter.weight
+        waiter.finish = self._floor + (cost + waiter.unturned_bytes * SCALE) // waiter.weight
+        waiter.unturned_bytes = 0
         clock = self._clock + cost // others
         if clock > self._floor + cost:
             # Many gates with few waiters each would otherwise advance the clock past those that wait.

@@ -86,8 +86,6 @@ class WaitingPublisher(Waiter):
         self.sampled_messages: i64 = 0
         self.sampled_bytes: i64 = 0
         """The same at the last round of the flow log."""
-        self.unturned_bytes: i64 = 0
-        """Bytes that it passed behind a closed gate, before it had to wait there; they count with its next turn."""
         self.rest: Tally | None = None
         """Publishes that were taken and are in no queue; None before the first."""
 
@@ -142,8 +140,6 @@ class WaitingPublisher(Waiter):
         if self._withheld_by is not None:
             self.entry(self._withheld_by).take_passed()  # This turn counts it.
         self.after_release(now)
-        charge += self.unturned_bytes
-        self.unturned_bytes = 0
         return charge
 
     @override
