@@ -81,7 +81,7 @@ def test_nobody_is_waited_for_any_more_at_a_short_queue_without_turns(place: Pla
     assert not place.gate.returning
 
 
-def test_one_that_uses_credit_is_waited_for_on_and_its_messages_count_no_second_time(place: Place) -> None:
+def test_sender_that_uses_credit_is_waited_for_on_and_its_messages_count_no_second_time(place: Place) -> None:
     position = place.behind.finish
     place.turns.expect_more(place.behind, place.gate, RETURN_GRACE_S / 2)
     assert place.behind.finish == position
@@ -104,7 +104,7 @@ def test_each_is_listed_once_however_often_it_passes(place: Place) -> None:
     assert len(place.gate.returning) == 2
 
 
-def test_one_that_has_ended_is_not_waited_for_and_who_is_in_line_passes(place: Place) -> None:
+def test_sender_that_has_ended_is_not_waited_for_and_who_is_in_line_passes(place: Place) -> None:
     place.ahead.stand()
     assert place.turns.run(10, 0.0) == 0
     place.turns.forget(place.behind, 0.0)
@@ -120,7 +120,7 @@ def test_those_that_have_ended_leave_neither_a_timer_nor_a_slow_path(place: Plac
     assert place.queue.fast_path_max_messages > ENOUGH
 
 
-def test_one_that_goes_from_gate_to_gate_is_listed_at_one(place: Place) -> None:
+def test_sender_that_goes_from_gate_to_gate_is_listed_at_one(place: Place) -> None:
     place.house.queue("other", capacity_messages=CAPACITY)
     other = place.house.vhost.queues["other"].gate
     for step in range(1000):

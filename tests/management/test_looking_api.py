@@ -100,7 +100,7 @@ def test_histories_count_as_work_and_only_the_first_queues_have_them() -> None:
     assert ["history" in each for each in answers(driver)[0]["items"]] == [True] * HISTORIES_MOST + [False] * 400
 
 
-def test_who_asks_for_the_status_does_not_wait_for_a_change_of_thousands_of_queues() -> None:
+def test_status_does_not_wait_for_a_change_of_thousands_of_queues() -> None:
     driver = with_queues()
     for number in range(3 * MANY):
         driver.broker.vhosts["/"].declare_queue(f"more{number}", {}, False, False, None, None)
