@@ -185,6 +185,7 @@ def test_command_is_answered_in_words_and_as_json(make: Callable[..., Publisher]
         "from": "broker, set by command: hold-deadline=5",
         "name": "hold-deadline",
         "given": "5",
+        "unit": "s",
         "pattern": "",
         "by": "command",
     }

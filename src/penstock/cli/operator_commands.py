@@ -25,7 +25,6 @@ from penstock.cli.common import (
 from penstock.cli.completion import names_by_scope, names_of
 from penstock.cli.lists import LIST, Columns, Shown, print_list
 from penstock.cli.near_names import near_match
-from penstock.settings.table import SCOPES as SCOPES_OF_SETTINGS
 from penstock.texts import shown_bytes, shown_time
 
 if TYPE_CHECKING:
@@ -279,22 +278,21 @@ def show(scope: str, name: str, shown: Shown, url: str) -> None:
     rows: list[dict[str, Any]] = []
     for row in found:
         rows += [row, *({**each, "setting": row["setting"], "hidden": True} for each in row.get("hides", ()))]
-    columns = Columns(("setting", "value", "from"), of_items={"value": lambda row: _value(scope, row)})
+    columns = Columns(("setting", "value", "from"), of_items={"value": _value})
     with report_errors():
         print_list(found if shown.as_json else rows, columns, shown, whole="")
 
 
-def _value(scope: str, row: dict[str, Any]) -> str:
+def _value(row: dict[str, Any]) -> str:
     """Return a value with its unit; one that a stronger source hides is in parentheses."""
-    value, kind = row["value"], SCOPES_OF_SETTINGS[scope].get(row["setting"])
-    unit = "" if kind is None else kind.unit
+    value, unit = row["value"], row.get("unit", "")
     text = "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
         if unit == "ms":
             text = shown_time(value)
         elif unit == "s":
             text = shown_time(round(value * 1000, 3))
-        elif unit == "bytes" or row["setting"].endswith("-bytes"):
+        elif unit == "bytes":
             text = shown_bytes(value) if isinstance(value, int) else f"{value} bytes"
     return f"({text})" if row.get("hidden") else text
 

@@ -155,7 +155,7 @@ def show(node: Node, request: ControlRequest) -> dict[str, object]:
     _check_shown(request, scope, name)
     if scope == "queue":
         queue = request.vhost.queue(name, request.connection)
-        return {"scope": scope, "name": name, "settings": queue_settings(node.broker, queue)}
+        return {"scope": scope, "name": name, "settings": _with_units(scope, queue_settings(node.broker, queue))}
     if scope == "address":
         request.vhost.exchange(name if name in request.vhost.exchanges else name.partition("/")[0])
     elif scope == "vhost":
@@ -164,7 +164,16 @@ def show(node: Node, request: ControlRequest) -> dict[str, object]:
         name = ""
     else:
         check_user(node, name)
-    return {"scope": scope, "name": name, "settings": scope_settings(node.broker, scope, name)}
+    return {"scope": scope, "name": name, "settings": _with_units(scope, scope_settings(node.broker, scope, name))}
+
+
+def _with_units(scope: str, rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    """Add the unit of each value: ms, s or bytes, and nothing for others."""
+    for row in rows:
+        name = str(row["setting"])
+        kind = SCOPES[scope].get(name)
+        row["unit"] = kind.unit if kind is not None and kind.unit else "bytes" if name.endswith("-bytes") else ""
+    return rows
 
 
 def _target(node: Node, request: ControlRequest) -> tuple[str, str]:

@@ -113,6 +113,14 @@ def test_every_page_opens_and_shows_what_there_is(shown: tuple[BrokerProcess, Pa
             page.get_by_text(text).first.wait_for()
 
 
+def test_settings_in_effect_have_their_units(shown: tuple[BrokerProcess, Page]) -> None:
+    process, page = shown
+    page.goto(f"{process.http}/#/settings")
+    table = page.get_by_role("table", name="Settings in effect")
+    for setting, value in (("capacity-bytes", "100 MiB"), ("hold-deadline", "30 s"), ("consumer-timeout", "30 min")):
+        table.get_by_role("row", name=f"{setting} {value} ").wait_for()
+
+
 def test_limits_are_set_after_a_preview(shown: tuple[BrokerProcess, Page]) -> None:
     process, page = shown
     queue = some_name("limited")

@@ -63,3 +63,12 @@ export function plural(number, one, many = `${one}s`) {
 export function rateOf(object, name) {
   return object.message_stats?.[`${name}_details`]?.rate;
 }
+
+// The value of a setting in its unit: ms, s or bytes; others are as they are.
+export function valueOf(row) {
+  if (row.value === null) return "none";
+  if (typeof row.value !== "number") return String(row.value);
+  if (row.unit === "bytes") return bytes(row.value);
+  if (row.unit === "s" || row.unit === "ms") return seconds(row.unit === "s" ? row.value : row.value / 1000).replace(/ 0 (s|min|h)$/, "");
+  return count(row.value);
+}

@@ -2,6 +2,7 @@
 
 import { call, get, may } from "../api.js";
 import { attempt, button, confirm, field, h, input, replace, select } from "../dom.js";
+import { valueOf } from "../format.js";
 
 const SCOPES = ["broker", "vhost", "queue", "address", "user", "connection", "producer"];
 
@@ -36,7 +37,7 @@ export async function inEffect(scope, name, vhost = "/") {
 
 export function settingsTable(rows) {
   return h("div", { class: "scroll" }, h("table", { "aria-label": "Settings in effect" }, h("thead", {}, h("tr", {}, ["Setting", "Value", "From"].map((title) => h("th", { scope: "col" }, title)))),
-    h("tbody", {}, rows.length ? rows.map((row) => h("tr", {}, h("td", {}, row.setting ?? row.name), h("td", { class: "name" }, row.value === null ? "none" : String(row.value)), h("td", { class: "name" }, row.from))) : h("tr", {}, h("td", { colspan: 3 }, "Nothing is set here.")))));
+    h("tbody", {}, rows.length ? rows.map((row) => h("tr", {}, h("td", {}, row.setting ?? row.name), h("td", { class: "name" }, valueOf(row)), h("td", { class: "name" }, row.from))) : h("tr", {}, h("td", { colspan: 3 }, "Nothing is set here.")))));
 }
 
 function patternTable(list, load) {
