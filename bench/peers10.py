@@ -11,6 +11,7 @@ from pathlib import Path
 
 from bench import loadgen, processes
 from bench.brokers import COMPILED, INTERPRETED, RABBITMQ, Broker, BrokerUnavailable, RabbitmqNode, start_penstock
+from penstock.bench.experiments import KIB_64, MIB
 
 QPIDD, ARTEMIS, ARTEMIS_NIO = "qpidd", "artemis", "artemis-nio"
 ARTEMIS_HOME = "ARTEMIS_HOME"
@@ -92,9 +93,16 @@ def make_artemis(name: str, scratch: Path, limit: int | None) -> tuple[str, list
     return title, [str(folder / "bin" / "artemis"), "run"], port
 
 
+def _bound(capacity: int) -> str:
+    """Return the settings that bound the queues of `penstock bench flow` of this capacity."""
+    inside = f"<max-size-bytes>{capacity}</max-size-bytes><address-full-policy>BLOCK</address-full-policy>"
+    return f'<address-setting match="penstock-bench.{capacity}.#">{MORE_ADDRESS_SETTINGS}{inside}</address-setting>'
+
+
 def _settle(config: Path, limit: int | None) -> None:
     text = config.read_text()
     text = text.replace('<address-setting match="#">', f'<address-setting match="#">{MORE_ADDRESS_SETTINGS}')
+    text = text.replace("<address-settings>", "<address-settings>" + "".join(map(_bound, (KIB_64, MIB))))
     size = -1 if limit is None else limit
     text = text.replace("<max-size-bytes>-1</max-size-bytes>", f"<max-size-bytes>{size}</max-size-bytes>")
     if limit is not None:

@@ -1,5 +1,6 @@
 """Run `penstock bench flow` against a freshly started Penstock, and RabbitMQ beside it where it is installed.
 
+`--brokers artemis` runs it over AMQP 1.0 against Artemis. `--protocol amqp10` runs all over AMQP 1.0.
 With `--protocol amqp1` the C generator (bench/loadgen10.c) measures what links send against the places that there are.
 """
 
@@ -20,6 +21,8 @@ from penstock.bench.scorecard import EXPERIMENTS, Cell, figures, met, scorecard
 from penstock.bench.target import Target
 from penstock.cli.bench import show
 
+AMQP10 = "amqp10"
+"""The scorecard over AMQP 1.0."""
 OUTPUT = Path(__file__).resolve().parents[1] / "output" / "flow.jsonl"
 
 
@@ -36,7 +39,7 @@ def arguments() -> argparse.Namespace:
     keys = [experiment.key for experiment in EXPERIMENTS]
     parser.add_argument("--quick", action="store_true", help="shorter runs, fewer cells: about two minutes")
     parser.add_argument("--only", nargs="+", choices=keys, default=keys, metavar="EXPERIMENT", help=", ".join(keys))
-    parser.add_argument("--protocol", choices=[loadgen.AMQP091, loadgen.AMQP1], default=loadgen.AMQP091,
+    parser.add_argument("--protocol", choices=[loadgen.AMQP091, AMQP10, loadgen.AMQP1], default=loadgen.AMQP091,
                         help="amqp1: what links send, against the places (default %(default)s)")  # fmt: skip
     parser.add_argument("--brokers", nargs="+", choices=sorted({*STARTERS, *peers10.NAMES}), metavar="BROKER",
                         help="%(choices)s; by default the compiled form and the peers")  # fmt: skip
@@ -54,9 +57,13 @@ def main() -> int:
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-flow-")))
         for name in wanted.brokers or [COMPILED, RABBITMQ]:
-            broker = start(name, scratch, stack, say)
+            protocol = wanted.protocol if name in STARTERS else AMQP10
+            broker = (
+                start(name, scratch, stack, say) if name in STARTERS else peers10.start(name, scratch, stack, say, None)
+            )
             if broker is not None:
-                place = Place(Target.ask(f"amqp://guest:guest@127.0.0.1:{broker.port}/"), ("amqp091",))
+                url = f"amqp://guest:guest@127.0.0.1:{broker.port}/?protocol={protocol}"
+                place = Place(Target.ask(url), (protocol,))
                 seconds = 2.0 if wanted.quick else 5.0
                 card = Card(place, say, seconds, not wanted.quick, broker.process.pid)
                 found[name] = list(card.cells(set(wanted.only)))

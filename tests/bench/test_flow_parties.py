@@ -6,9 +6,11 @@ import asyncio
 
 import pytest
 
-from penstock.bench.experiments import KIB_64, staged
-from penstock.bench.flow_parties import CHARGE, Place
+from penstock import sync
+from penstock.bench.experiments import KIB_64, overshoot, staged
+from penstock.bench.flow_parties import CHARGE, SECTION_OCTETS, Place
 from penstock.bench.target import Target
+from tests.support.brokers import BrokerProcess
 
 
 def test_place_counts_messages_as_its_broker_does() -> None:
@@ -52,3 +54,15 @@ def test_publisher_whose_queue_refuses_tries_again(target: Target) -> None:
     confirmed, published = asyncio.run(play())
     assert confirmed == 3
     assert published >= 23
+
+
+def test_queue_that_comes_with_its_first_link_has_the_bound_of_its_name(broker: BrokerProcess) -> None:
+    """As at Artemis: our queues come into being so where a setting of their names says it."""
+    with sync.connect(broker.url) as connection:
+        settings = {"auto-create": True, "capacity-bytes": KIB_64}
+        connection.set("queue", f"penstock-bench.{KIB_64}.#", settings)
+    place = Place(Target(broker.url, {"product": "other"}, "amqp10"), ("amqp10",))
+    found = asyncio.run(overshoot(place, 2, 100, KIB_64))
+    assert place.makes_queues
+    assert 0 < found["depth"] <= KIB_64 // (CHARGE + SECTION_OCTETS)
+    assert (found["refused"], found["sessions_lost"]) == (0, 0)

@@ -7,7 +7,6 @@ flow control is what is measured.
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -63,9 +62,8 @@ class Stage:
 async def staged(place: Place, capacity: int | None, **settings: Any) -> AsyncIterator[Stage]:
     """Declare a queue for an experiment, and at its end delete it and let everybody go."""
     looking = await place.connect(-1)
-    queue = f"penstock-bench-{secrets.token_hex(4)}"
-    bound = {} if capacity is None else place.bounded(capacity)
-    await looking.declare_queue(queue, durable=False, **bound, **settings)
+    queue = place.queue_name(capacity)
+    await place.declare(looking, queue, capacity, **settings)
     stage = Stage(place, queue, looking)
     try:
         yield stage
@@ -74,7 +72,7 @@ async def staged(place: Place, capacity: int | None, **settings: Any) -> AsyncIt
             await party.stop()
         for connection in stage.connections:
             await connection.close(timeout=0)
-        await looking.delete_queue(queue)
+        await place.delete(looking, queue)
         await looking.close()
 
 
@@ -91,9 +89,11 @@ async def overshoot(place: Place, count: int, window: int, capacity: int) -> Fou
             if now != before:
                 before, quiet_since = now, time.monotonic()
         most = place.most(capacity)
-        depth = await stage.looking.purge_queue(stage.queue)
         lost = sum(bool(party.error) for party in parties)
         refused = sum(party.refused for party in parties)
+        for party in parties:
+            await party.stop()
+        depth = await place.purge(stage.looking, stage.queue)
     over = max(0, depth - most)
     return {"depth": depth, "capacity": most, "over": over, "refused": refused, "sessions_lost": lost}
 
@@ -226,7 +226,8 @@ async def standstill(place: Place, deadline_s: int, refusals: int) -> Found:
         blocked = party.publisher.blocked
         waits = blocked is not None and blocked.cause in (causes.CREDIT, causes.CHANNEL_FLOW)
         confirmed, refused = party.confirmed, party.refused
-        depth = await stage.looking.purge_queue(stage.queue)
+        await party.stop()
+        depth = await place.purge(stage.looking, stage.queue)
     heard = [begun, *party.confirmed_at[:confirmed]]
     late = sum(after - before > 0.8 * deadline_s for before, after in pairwise(heard))
     return {
@@ -248,8 +249,8 @@ async def isolation(place: Place, seconds: float) -> Found:
             free = await publisher(connection, stage.queue, 0, 50)
             stage.parties = [free]
             if is_blocked:
-                stage.parties.append(await publisher(connection, full.queue, 1, 200))
-                stage.parties[1].start()
+                full.parties.append(await publisher(connection, full.queue, 1, 200))
+                full.parties[0].start()
                 await asyncio.sleep(QUIET_S)
             consumer = Consumer(await connection.receiver(stage.queue, prefetch=200), 1e6)
             free.start()

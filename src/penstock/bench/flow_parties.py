@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections import Counter
 from typing import Any, Final
@@ -19,9 +20,13 @@ SECTION_OCTETS: Final = 8
 """Octets more of a body as a section of AMQP 1.0."""
 CHARGE: Final = BODY_OCTETS + 240
 """Charge of such a message at Penstock: body, no properties, overhead."""
+ARTEMIS_CHARGE: Final = 1456
+"""Octets that Artemis 2.44 counts for such a message."""
 RETRY_S: Final = 0.005
 """Seconds after a refusal until the next publish; they double with each, up to `RETRY_MOST_S`."""
 RETRY_MOST_S: Final = 0.08
+PURGE_S: Final = 0.5
+"""Seconds without a message after which a queue counts as empty."""
 PATIENCE_S: Final = 30.0
 """Seconds to wait for a message before an experiment fails."""
 
@@ -38,6 +43,43 @@ class Place:
         """Tell whether its queues have a capacity and a gate."""
         return self.target.is_penstock
 
+    @property
+    def makes_queues(self) -> bool:
+        """Tell whether queues come with the first link, and have the bound that the broker's settings give their names.
+
+        That is a broker that speaks AMQP 1.0 alone, such as Artemis; see `queue_name`.
+        """
+        return self.target.protocol == "amqp10" and not self.is_penstock
+
+    def queue_name(self, capacity: int | None) -> str:
+        """Return a new name, which says the capacity in bytes: Artemis' address settings match it by its words."""
+        return f"penstock-bench.{'free' if capacity is None else capacity}.{secrets.token_hex(4)}"
+
+    async def declare(self, looking: aio.Connection, queue: str, capacity: int | None, **settings: Any) -> None:
+        """Declare the queue of an experiment."""
+        if not self.makes_queues:
+            bound = {} if capacity is None else self.bounded(capacity)
+            await looking.declare_queue(queue, durable=False, **bound, **settings)
+
+    async def purge(self, looking: aio.Connection, queue: str) -> int:
+        """Remove all messages of a queue; return how many there were."""
+        if not self.makes_queues:
+            return await looking.purge_queue(queue)
+        receiver = await looking.receiver(queue, prefetch=1000)
+        found = 0
+        while (message := await receiver.receive(PURGE_S)) is not None:
+            message.accept()
+            found += 1
+        await receiver.close()
+        return found
+
+    async def delete(self, looking: aio.Connection, queue: str) -> None:
+        """Delete the queue of an experiment; one that its broker has made is emptied, and goes by itself."""
+        if self.makes_queues:
+            await self.purge(looking, queue)
+        else:
+            await looking.delete_queue(queue)
+
     async def connect(self, index: int) -> aio.Connection:
         """Connect by the protocol of the publisher with this number, -1 for the consumer."""
         options: dict[str, Any] = {"reconnect": "false", "flow_control_wait_failure": -1}
@@ -53,6 +95,8 @@ class Place:
 
     def most(self, capacity: int) -> int:
         """Return how many messages fit at most, in the broker's own reckoning."""
+        if self.makes_queues:
+            return capacity // ARTEMIS_CHARGE
         return capacity // (CHARGE if self.is_penstock else BODY_OCTETS)
 
 
