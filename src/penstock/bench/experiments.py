@@ -266,6 +266,19 @@ async def isolation(place: Place, seconds: float) -> Found:
     }
 
 
+async def _at_rest(cpu: Callable[[], float]) -> float:
+    """Wait until the broker has done what its clients have asked for so far; return its processor time."""
+    end, before = time.monotonic() + REST_S, cpu()
+    while True:
+        await asyncio.sleep(QUIET_S)
+        after = cpu()
+        if after - before < QUIET_S / 20 or time.monotonic() > end:
+            return after
+        before = after
+
+
+REST_S: Final = 60.0
+"""Seconds to wait for that at most."""
 CHANNELS: Final = 1000
 """Publishers of `crowd` on one connection."""
 
@@ -283,9 +296,8 @@ async def crowd(place: Place, count: int, resumes: int, cpu: Callable[[], float]
             party = await publisher(connection, stage.queue, index, 1)
             stage.parties.append(party)
             party.start()
-        await asyncio.sleep(2 * QUIET_S)
         consumer = await stage.consumer(RATE, 1)
-        begun, took = cpu(), 0
+        begun, took = await _at_rest(cpu), 0
         per_resume = place.most(KIB_64) * 3 // 10
         for _ in range(resumes * per_resume):
             (await consumer.take()).accept()
