@@ -19,6 +19,7 @@ from setuptools.errors import BaseError, CCompilerError, ExecError, PlatformErro
 
 PURE_PACKAGES = (
     *("access", "content", "flow", "core", "wire", "protocols", "persistence", "describe", "management", "driver"),
+    "operations",
     "client/engine",
 )
 BUILDING = {"bdist_wheel", "build", "build_ext", "install", "editable_wheel", "develop"}

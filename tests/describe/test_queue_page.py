@@ -13,7 +13,7 @@ from penstock.describe.queue import QUEUE
 from penstock.describe.table import Reading
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.work import LOOKING_SHARE, finish
-from penstock.management.vhost_admin import declare_vhost
+from penstock.operations.vhosts import declare_vhost
 from tests.support.driven_connection import Dialogue, make_driver, publish
 from tests.support.turn_costs import turn_costs
 

@@ -8,7 +8,7 @@ from penstock.describe import stats_sampler
 from penstock.describe.stats_sampler import DAY
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.series import SLOT_S
-from penstock.management.vhost_admin import declare_vhost, delete_vhost
+from penstock.operations.vhosts import declare_vhost, delete_vhost
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from penstock.wire.amqp10.spec import DETACH

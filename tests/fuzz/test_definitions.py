@@ -17,9 +17,9 @@ import pytest
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError
 from penstock.flow.work import finish
-from penstock.management.definitions_export import SECTIONS
-from penstock.management.definitions_import import ImportOptions, import_steps
-from penstock.management.definitions_parser import KINDS
+from penstock.operations.definitions_export import SECTIONS
+from penstock.operations.definitions_import import ImportOptions, import_steps
+from penstock.operations.definitions_parser import KINDS
 from tests.profiles import thorough
 from tests.support.driven_connection import make_driver
 from tests.support.exports import exported

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.access.permission import Permission, TopicPermission
 from penstock.driver.driver import BrokerDriver
-from penstock.management import access_admin
+from penstock.operations.users import drop_user
 from penstock.protocols.amqp091.content_frames import body_of
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, method_frame
@@ -17,6 +17,7 @@ from tests.support.access_of import access_of
 from tests.support.block_encoder import encode_published
 from tests.support.control_requests import known_to
 from tests.support.driven_connection import Dialogue, make_driver, methods, publish
+from tests.support.operation_calls import ask
 
 BATCH = {"query": "q", "batch": 0, "run": "r", "write": "w", "exchange": "", "routing_key": "q"}
 REFUSED = "write access to exchange 'amq.default' in vhost '/' refused for user 'app'"
@@ -138,9 +139,9 @@ def test_user_or_permission_that_is_deleted_ends_the_connection_with_its_block(w
     sink = AppSink(capacity_messages=3)
     sink.client.say(sink.block(8))
     if whole:
-        access_admin.delete_user(sink.driver, "app")
+        drop_user(sink.driver, "app")
     else:
-        access_admin.clear_permission(sink.driver, "app", "/")
+        ask(sink.driver, "permission.clear", {"user": "app", "vhost": "/"})
     (close,) = [each for each in methods(sink.client.listen()) if each.name == "connection.close"]
     assert close.args["reply_code"] == 320
     sink.take(3)

@@ -11,8 +11,8 @@ from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError, NotFound
 from penstock.flow.work import finish
-from penstock.management import vhost_admin
-from penstock.management.definitions_import import import_steps
+from penstock.operations import vhosts
+from penstock.operations.definitions_import import import_steps
 from penstock.persistence.metadata_records import (
     BINDING,
     BLOCK,
@@ -127,19 +127,19 @@ def test_exchange_takes_the_bindings_of_both_directions_with_it(vhost: VirtualHo
 def test_virtual_host_of_the_settings_file_is_not_kept_and_one_that_was_made_is(
     driver: BrokerDriver, store: Declared
 ) -> None:
-    assert vhost_admin.declare_vhost(driver, "/") is False
+    assert vhosts.declare_vhost(driver, "/") is False
     assert kinds(store) == []
-    vhost_admin.declare_vhost(driver, "made")
+    vhosts.declare_vhost(driver, "made")
     assert kinds(store) == [VHOST]
     again, _ = store.restored()
     assert list(again.broker.vhosts) == ["/", "made"]
     store.driver = again
-    vhost_admin.delete_vhost(again, "made")
+    vhosts.delete_vhost(again, "made")
     assert kinds(store) == []
 
 
 def test_virtual_host_takes_everything_with_it(driver: BrokerDriver, store: Declared) -> None:
-    vhost_admin.declare_vhost(driver, "made")
+    vhosts.declare_vhost(driver, "made")
     vhost = driver.broker.vhosts["made"]
     queue = queue_of(vhost, "q")
     exchange = vhost.declare_exchange("x", "topic", {}, True, False, False)
@@ -150,7 +150,7 @@ def test_virtual_host_takes_everything_with_it(driver: BrokerDriver, store: Decl
     ask(driver, vhost, "block", queue="q")
     ask(driver, vhost, "block", vhost="made")
     assert len(kinds(store)) == 9
-    vhost_admin.delete_vhost(driver, "made")
+    vhosts.delete_vhost(driver, "made")
     assert kinds(store) == []
     driver.run_turn()
     assert driver.broker.gates.operator_gates == {}
@@ -265,5 +265,5 @@ def test_policies_parameters_and_attributes_of_a_vhost_come_back(driver: BrokerD
     assert parameter is not None
     assert parameter.value == {"uri": ["a", None, 1.5]}
     assert [each.value for each in again.broker.table.parameters.global_ones()] == ["c"]
-    vhost_admin.delete_vhost(driver, "new")
+    vhosts.delete_vhost(driver, "new")
     assert kinds(store) == [PARAMETER]

@@ -8,7 +8,7 @@ from penstock.core.queue.queue_settings import Settings
 from penstock.core.routing.durability import number_of
 from penstock.core.settings import changes
 from penstock.driver.driver import BrokerDriver
-from penstock.management import vhost_admin
+from penstock.operations import vhosts
 from penstock.persistence.metadata_records import QUEUE
 from penstock.persistence.restore_metadata import restore
 from penstock.settings.read import read_settings
@@ -64,7 +64,7 @@ def test_queue_of_arguments_that_are_not_known_any_more_comes_back(driver: Broke
 
 
 def test_limits_that_contradict_the_settings_file_are_not_in_effect(driver: BrokerDriver) -> None:
-    vhost_admin.declare_vhost(driver, "v")
+    vhosts.declare_vhost(driver, "v")
     driver.broker.vhosts["/"].declare_exchange("x", "topic", {}, True, False, False)
     say(driver, "vhost", "v", stop_messages=50)
     say(driver, "address", "x", stop_messages=50)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.core.settings import changes
 from penstock.driver.driver import BrokerDriver
-from penstock.management import vhost_admin
+from penstock.operations import vhosts
 from penstock.persistence.metadata_codec import VERSION
 from penstock.persistence.metadata_records import BINDING, QUEUE
 from penstock.persistence.restore_metadata import restore
@@ -35,12 +35,12 @@ def test_virtual_host_that_left_the_settings_file_comes_back_for_what_is_in_it(d
         "delete it if that is not needed"
     ]
     assert sorted(again.broker.vhosts["old"].queues) == ["q", "r"]
-    vhost_admin.delete_vhost(again, "old")
+    vhosts.delete_vhost(again, "old")
     assert [thing for thing in kept(again) if thing.data is not None] == []
 
 
 def test_virtual_host_whose_limits_contradict_each_other_comes_back_without(driver: BrokerDriver) -> None:
-    vhost_admin.declare_vhost(driver, "v")
+    vhosts.declare_vhost(driver, "v")
     again = journaled()
     given: list[tuple[str, dict[str, object]]] = [("v.#", {"capacity-messages": 10}), ("v", {"stop-messages": 50})]
     changes.replace_file(again.broker, [("vhost", name, read_settings("vhost", name, said)) for name, said in given])

@@ -41,6 +41,7 @@ INTERFACES = {
     "core/routing/topology.py": "what gates use of a virtual host; tests/core/test_vhost.py tests it",
     "describe/described_node.py": "what the driver provides; tests/driver tests the driver",
     "management/node.py": "what the driver provides; tests/driver tests the driver",
+    "operations/spark.py": "rows; tests/operations/test_table.py goes through them",
     "protocols/common/callbacks.py": "listeners that only call a function",
     "protocols/amqp10/link_node.py": "an interface; test_dynamic_nodes.py, test_subscriptions.py test what fills it in",
     "protocols/common/engine.py": "the interface of a protocol; tests/line_protocol fills it in",

@@ -23,6 +23,7 @@ PURE_PACKAGES = (
     "persistence",
     "describe",
     "management",
+    "operations",
     "driver",
 )
 

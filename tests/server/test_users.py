@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.access.operations import CONTROL
 from penstock.client.errors import ControlError
+from penstock.operations.table import CONTROL
 from penstock.sync import connect
 from tests.support.brokers import BrokerProcess, penstock_command, serving, some_name
 from tests.support.http_client import Web
@@ -74,7 +74,7 @@ def test_control_operation_needs_its_tag(shared: BrokerProcess, operation: str, 
     ):
         control.request(operation, **arguments)
     assert refused.value.code == 403
-    tag = CONTROL[operation].tag
+    tag = CONTROL[operation].need.tag
     assert f"control operation '{operation}' needs the tag {tag}, which user 'bob'" in str(refused.value)
 
 

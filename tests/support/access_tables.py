@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from penstock.access.operations import AMQP_0_9_1, AMQP_1_0, CONTROL, HTTP, HttpNeed
+from penstock.access.operations import AMQP_0_9_1, AMQP_1_0
+from penstock.operations.table import CONTROL
+from penstock.server.http.app import TABLE
+from tests.support.http_reference import method_order
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "security.md"
 BEGIN, END = "<!-- table of {} -->", "<!-- end of table -->"
@@ -37,7 +40,8 @@ def _of_control() -> Iterator[str]:
     yield "| operation | tag | permissions |"
     yield "| --- | --- | --- |"
     by_need: dict[tuple[str, str], list[str]] = {}
-    for name, need in CONTROL.items():
+    for name, row in CONTROL.items():
+        need = row.need
         by_need.setdefault((need.tag or "-", ", ".join(need.permissions) or "-"), []).append(name)
     for (tag, permissions), names in by_need.items():
         yield f"| {', '.join(f'`{name}`' for name in names)} | {tag} | {permissions} |"
@@ -46,13 +50,14 @@ def _of_control() -> Iterator[str]:
 def _of_http() -> Iterator[str]:
     yield "| path | methods | tag | virtual host | permissions |"
     yield "| --- | --- | --- | --- | --- |"
-    for path, methods in HTTP.items():
-        by_need: dict[HttpNeed, list[str]] = {}
-        for method, need in methods.items():
-            by_need.setdefault(need, []).append(method)
-        for need, named in by_need.items():
+    for path, places in sorted(TABLE.items()):
+        by_need: dict[tuple[str, str, str], list[str]] = {}
+        for method, place in sorted(places.items(), key=method_order):
+            need = place.need
             permissions = ", ".join(need.permissions) or "-"
-            yield f"| `{path}` | {' '.join(named)} | {need.tag} | {need.vhost or '-'} | {permissions} |"
+            by_need.setdefault((need.tag, need.vhost or "-", permissions), []).append(method)
+        for (tag, vhost, permissions), named in by_need.items():
+            yield f"| `{path}` | {' '.join(named)} | {tag} | {vhost} | {permissions} |"
 
 
 def with_tables(page: str) -> str:

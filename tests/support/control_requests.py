@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.core.settings import changes
 from penstock.driver.driver import BrokerDriver
-from penstock.management.control_fields import FIELDS
+from penstock.operations.table import CONTROL
 from penstock.protocols.amqp091.content_frames import body_of
 from penstock.settings.read import read_settings
 from penstock.wire.amqp091.codec import Properties
@@ -37,7 +37,7 @@ def request(operation: str, **fields: object) -> bytes:
 
 def known_to(operation: str, **fields: object) -> dict[str, object]:
     """Return those of the fields that an operation has."""
-    return {name: value for name, value in fields.items() if name in FIELDS[operation]}
+    return {name: value for name, value in fields.items() if name in CONTROL[operation].fields}
 
 
 def answers(driver: BrokerDriver) -> list[Any]:

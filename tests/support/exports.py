@@ -6,7 +6,7 @@ from penstock.core.vhost import VirtualHost
 from penstock.describe.lists import Item
 from penstock.describe.table import Row
 from penstock.driver.driver import BrokerDriver
-from penstock.management import definitions_export
+from penstock.operations import definitions_export
 
 
 def items_of(driver: BrokerDriver, section: str, only: VirtualHost | None = None) -> list[Item]:

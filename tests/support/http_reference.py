@@ -10,7 +10,6 @@ import inspect
 from collections.abc import Iterator
 from pathlib import Path
 
-from penstock.access.operations import http_need
 from penstock.server.http.app import TABLE
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "http-paths.md"
@@ -22,14 +21,19 @@ def sentence(handler: object) -> str:
     return " ".join((inspect.getdoc(handler) or "").split("\n\n")[0].split())
 
 
+def method_order(item: tuple[str, object]) -> int:
+    """Return the place of a method in a row."""
+    return ("GET", "PUT", "POST", "DELETE").index(item[0])
+
+
 def rows() -> Iterator[tuple[str, str]]:
     """Yield the first part of each path and its rows, in the order of the paths."""
-    for path, handlers in sorted(TABLE.items()):
+    for path, places in sorted(TABLE.items()):
         by_purpose: dict[tuple[str, ...], list[str]] = {}
-        for method, handler in handlers.items():
-            need = http_need(path, method)
+        for method, place in sorted(places.items(), key=method_order):
+            need = place.need
             needs = "; ".join(filter(None, (need.vhost, ", ".join(need.permissions)))) or "-"
-            by_purpose.setdefault((sentence(handler), need.tag, needs), []).append(method)
+            by_purpose.setdefault((sentence(place.handler), need.tag, needs), []).append(method)
         for (purpose, tag, needs), methods in by_purpose.items():
             yield path.split("/")[1], f"| {' '.join(methods)} | `{path}` | {purpose} | {tag} | {needs} |"
 

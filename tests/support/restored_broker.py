@@ -10,8 +10,8 @@ from penstock.core.routing.exchange import Exchange
 from penstock.core.settings import changes
 from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
-from penstock.management import definitions_export
 from penstock.management.effective_settings import queue_settings, scope_settings
+from penstock.operations import definitions_export
 from penstock.persistence.metadata_records import NUMBERS, name_of
 from penstock.persistence.restore_metadata import restore
 from penstock.persistence.transaction_encoder import encode

@@ -15,7 +15,7 @@ from penstock.core.settings import changes
 from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError
-from penstock.management import vhost_admin
+from penstock.operations import vhosts
 from penstock.protocols.amqp091.content_frames import make_content
 from penstock.protocols.common.peer import Peer
 from penstock.settings.read import read_settings
@@ -126,8 +126,8 @@ readers = st.sampled_from(["größe", "b/q"])
 blocks = st.tuples(st.sampled_from(["queue", "address", "vhost", "user"]), names)
 
 virtual_hosts = st.one_of(
-    st.builds(lambda n: lambda driver: vhost_admin.declare_vhost(driver, n), hosts),
-    st.builds(lambda n: lambda driver: vhost_admin.delete_vhost(driver, n), hosts.filter(lambda name: name != "/")),
+    st.builds(lambda n: lambda driver: vhosts.declare_vhost(driver, n), hosts),
+    st.builds(lambda n: lambda driver: vhosts.delete_vhost(driver, n), hosts.filter(lambda name: name != "/")),
 )
 declarations = st.one_of(
     st.builds(
@@ -188,7 +188,7 @@ acts: st.SearchStrategy[Act] = st.one_of(
 def furnish(driver: BrokerDriver) -> None:
     """Declare something to begin with, so that few acts are about nothing."""
     for name in ("/", "a/b"):
-        vhost_admin.declare_vhost(driver, name)
+        vhosts.declare_vhost(driver, name)
         vhost = driver.broker.vhosts[name]
         for queue in ("a", "b/q"):
             vhost.declare_queue(queue, {}, True, False, None, None)

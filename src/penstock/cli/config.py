@@ -53,7 +53,7 @@ def _of_file(file: Path) -> dict[str, Any]:
     """Return the configuration of a broker that is not started. Raises ConfigError."""
     from penstock.config import load, with_environment
     from penstock.flow.work import finish
-    from penstock.management.settings_api import config_steps
+    from penstock.operations.settings import config_steps
     from penstock.server.broker import Broker
 
     return finish(config_steps(Broker(settings=with_environment(load(file), os.environ)).driver))

@@ -40,6 +40,7 @@ from penstock.management.hold_spans import HoldTracer
 from penstock.management.node import Node, StartSettings
 from penstock.management.refused_publishes import RefusedPublishes
 from penstock.management.refused_requests import RefusedRequests
+from penstock.operations.table import OPERATIONS
 from penstock.protocols import standard_protocols
 from penstock.protocols.common.audit_trail import AuditTrail
 from penstock.protocols.common.connection import Connection
@@ -80,7 +81,7 @@ class BrokerDriver(Node):
         self.broker = broker
         self.connection_limits = policy
         self.audit = AuditTrail(broker)
-        self.control = ControlApi(self, broker, version)
+        self.control = ControlApi(self, broker, version, OPERATIONS)
         self.connections: dict[int, Connection] = {}
         self.log_queue = LogQueue(broker)
         self.failures = Failures(self.log_queue)

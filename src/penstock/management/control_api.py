@@ -8,13 +8,11 @@ any AMQP client. A failed operation is answered with an error and its code; it c
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from penstock.access.operations import CONTROL, control_need
-from penstock.access.tags import MONITORING
 from penstock.content.properties import Properties
 from penstock.core.broker import Broker
 from penstock.core.large_content import large_content
@@ -27,37 +25,16 @@ from penstock.errors import (
     BrokerError,
     ContentTooLarge,
     NotFound,
-    ResourceLocked,
 )
 from penstock.flow.level import OVERHEAD
 from penstock.flow.work import Steps
 from penstock.log_ids import REPLY_DROPPED
-from penstock.management import (
-    access_admin,
-    access_api,
-    blocked_overview,
-    cursor_admin,
-    definitions_export,
-    looking_api,
-    operator_api,
-    parameters_api,
-    policies_api,
-    query_progress,
-    redaction,
-    settings_api,
-    vhost_admin,
-)
 from penstock.management.answer_text import OCTETS_A_UNIT, text_steps
 from penstock.management.block_body import BlockBody
-from penstock.management.certificates import answer_reload
-from penstock.management.control_fields import check_fields
-from penstock.management.control_request import IMPORT, PUBLISH_BLOCK, ControlRequest, octets_max
+from penstock.management.control_request import IMPORT, PUBLISH_BLOCK, ControlRequest, check_fields, octets_max
 from penstock.management.cursor_api import CursorApi
-from penstock.management.definitions_import import answer_import
-from penstock.management.flow_log_records import answer_watch
-from penstock.management.producer_api import OPERATIONS
+from penstock.management.operation import CHANGES, LOOKS, Answer, Operation
 from penstock.management.sink_api import SinkApi
-from penstock.management.time_lookup import TimeLookup
 from penstock.protocols.common.audit_trail import actor_of, audit_refusal
 from penstock.protocols.common.authorization import check_reply_queue, check_tag
 from penstock.protocols.common.log_line import LogLine
@@ -66,17 +43,6 @@ if TYPE_CHECKING:
     from penstock.management.node import Node
     from penstock.protocols.common.connection import Connection
 
-READING: Final = (
-    *("show", "why", "watch", "list", "status", "top", "settings.list", "config.show", "user.list", "limit.list"),
-    *("policy.list", "parameter.list"),
-)
-"""Operations of administrators that change nothing."""
-UNAUDITED: Final = frozenset({name for name, need in CONTROL.items() if not need.tag} | set(READING)) - {
-    "cursor.move",
-    "cursor.delete",
-    "cursor.release",
-}
-"""Operations that change nothing that an operator set up: they read, or are the work of a query."""
 LAZY_OCTETS: Final = 64 * 1024
 """Octets from which a block is written as its reader takes it."""
 REQUEST_VALUES: Final = 10_000
@@ -88,54 +54,13 @@ REQUEST_WORK: Final = 50
 class ControlApi:
     """Control operations by name, and their replies."""
 
-    def __init__(self, node: Node, broker: Broker, version: str) -> None:
+    def __init__(self, node: Node, broker: Broker, version: str, operations: Sequence[Operation]) -> None:
         self.node = node
         self.broker = broker
         self.version = version
         self.cursors = CursorApi(self)
         self.sinks = SinkApi(self)
-        self._operations: dict[str, Callable[[ControlRequest], dict[str, object] | None]] = {
-            "sink.begin": self.sinks.batches.begin,
-            "sink.commit": self.sinks.batches.commit,
-            "sink.abort": self.sinks.batches.abort,
-            "sink.assign": self.sinks.batches.assign,
-            "sink.waiting": self.sinks.batches.waiting,
-            "cursor.attach": self.cursors.attach,
-            "cursor.plan": self.cursors.plan,
-            "cursor.range": self.cursors.range,
-            "cursor.settle": self.cursors.settle,
-            "cursor.show": lambda request: cursor_admin.show(node, request),
-            "cursor.delete": self.cursors.delete,
-            "cursor.release": self.cursors.release,
-            "lease.open": self.cursors.leases.open,
-            "lease.close": self.cursors.leases.close,
-            "query.progress": lambda request: query_progress.answer(node, request),
-            "block": lambda request: operator_api.block(node, request),
-            "unblock": lambda request: operator_api.unblock(node, request),
-            "connection.close": lambda request: operator_api.close_connection(node, request),
-            "show": lambda request: settings_api.show(node, request),
-            "tls.reload": lambda request: answer_reload(node.certificates, request),
-            "vhost.declare": self._declare_vhost,
-            "why": self._why,
-            **(access_api.operations(node) | OPERATIONS),
-        }
-        self._in_steps: dict[str, Callable[[ControlRequest], Steps[dict[str, object]]]] = {
-            "settings.set": lambda request: settings_api.set_settings(node, request),
-            "policy.set": lambda request: policies_api.answer_set(node, request),
-            "policy.clear": lambda request: policies_api.answer_clear(node, request),
-            "settings.unset": lambda request: settings_api.unset_settings(node, request),
-            "cursor.move": lambda request: cursor_admin.move_steps(node, request),
-            "vhost.delete": self._delete_vhost,
-            IMPORT: lambda request: answer_import(node, request),
-        }
-        """Operations that change much, one after the other, over as many turns as needed."""
-        self._asking: dict[str, Callable[[ControlRequest], Steps[dict[str, object] | None]]] = {
-            "cursor.queues": self.cursors.queues,
-            "cursor.find": lambda request: TimeLookup(self, request).steps(),
-        }
-        """Operations that read much, over as many turns as needed, concurrently with changes."""
-        self._looking: dict[str, Callable[[ControlRequest], Steps[dict[str, object] | None]]] = _lists(node)
-        """The same for onlookers: they delay others less."""
+        self.operations = {row.name: row for row in operations if row.name}
         self.lists = PagedLists(broker.work)
         """Lists of which onlookers have seen the first pages."""
 
@@ -145,7 +70,7 @@ class ControlApi:
         try:
             message_format = self.broker.formats.of(content)
             properties = message_format.properties(content)
-            self._admit(connection, operation)
+            row = self._row(connection, operation)
             size = message_format.body_bytes(content)
             self.broker.work.done += REQUEST_WORK
             if operation != PUBLISH_BLOCK:  # Its rows are counted when they are taken.
@@ -163,25 +88,10 @@ class ControlApi:
             if operation == IMPORT:
                 request.unread = body
             else:
-                _read(request, operation, body)
-            in_steps = self._in_steps.get(operation)
-            if in_steps is not None:
-                self.node.start(self._answer_in_steps(request, self._audited(request, operation, in_steps)), connection)
-                return
-            asking = self._asking.get(operation)
-            if asking is not None:
-                self.node.start_asking(self._answer_in_steps(request, asking(request)), connection)
-                return
-            looking = self._looking.get(operation)
-            if looking is not None:
-                self.node.start_asking(
-                    self._answer_in_steps(request, self._audited(request, operation, looking)), connection, True
-                )
-                return
-            answer = self._operations[operation](request)
-            self._audit(request, operation, answer)
-            if answer is not None:
-                self.answer(request, answer)
+                _check_values(operation, body)
+                request.read(body)
+                check_fields(operation, row.fields, request.fields)
+            self._carry_out(row, request, connection)
         except BrokerError as error:
             audit_refusal(connection, operation, error)
             self._fail(vhost, connection, properties, error)
@@ -193,51 +103,63 @@ class ControlApi:
         """Reply with an error to a request that may not have been read."""
         self.fail(ControlRequest(vhost, connection, properties.reply_to, _correlation(properties), b"{}"), error)
 
-    def names(self) -> list[str]:
-        """Return the names of all operations."""
-        return sorted([*self._operations, *self._in_steps, *self._asking, *self._looking, PUBLISH_BLOCK])
+    def _row(self, connection: Connection, operation: str) -> Operation:
+        """Return an operation that a connection's user may request. Raises NotFound (404), AccessRefused (403)."""
+        row = self.operations.get(operation)
+        if row is None:
+            raise NotFound(f"no control operation '{operation}'; known are {', '.join(sorted(self.operations))}")
+        check_tag(connection.access, row.need.tag, f"control operation '{operation}'")
+        return row
 
-    def _admit(self, connection: Connection, operation: str) -> None:
-        """Check that a connection's user may request an operation. Raises NotFound (404), AccessRefused (403)."""
-        in_steps = operation in self._in_steps or operation in self._asking or operation in self._looking
-        if not in_steps and operation not in self._operations and operation != PUBLISH_BLOCK:
-            raise NotFound(f"no control operation '{operation}'; known are {', '.join(self.names())}")
-        check_tag(connection.access, control_need(operation).tag, f"control operation '{operation}'")
+    def _carry_out(self, row: Operation, request: ControlRequest, connection: Connection) -> None:
+        self._note_before(row, request)
+        found = row.run(self.node, request)
+        if found is None or isinstance(found, (dict, list)):
+            self._audit(row, request, found)
+            if found is not None:
+                self.answer(request, found)
+            return
+        steps = self._answer_in_steps(request, self._audited(row, request, found))
+        if row.how == CHANGES:
+            self.node.start(steps, connection)
+        else:
+            self.node.start_asking(steps, connection, row.how == LOOKS)
 
-    def _audited(
-        self,
-        request: ControlRequest,
-        operation: str,
-        in_steps: Callable[[ControlRequest], Steps[dict[str, object] | None]],
-    ) -> Steps[dict[str, object] | None]:
+    def _audited(self, row: Operation, request: ControlRequest, steps: Steps[Answer]) -> Steps[Answer]:
         """Carry out an operation in steps, and record it when it is made."""
-        answer = yield from in_steps(request)
-        self._audit(request, operation, answer)
+        self._note_before(row, request)  # Again: it waits for earlier changes.
+        answer = yield from steps
+        self._audit(row, request, answer)
         return answer
 
-    def _audit(self, request: ControlRequest, operation: str, answer: dict[str, object] | None) -> None:
-        """Record an operation in the audit trail, if it changes anything."""
-        if request.connection is None or operation in UNAUDITED:
-            return
-        after = answer if operation == IMPORT else request.fields
-        self.node.audit.change(actor_of(request.connection), operation, request.subject(), request.before, after)
+    def _note_before(self, row: Operation, request: ControlRequest) -> None:
+        if row.before is not None:
+            request.before = row.before(self.node, request)
 
-    def answer(self, request: ControlRequest, answer: dict[str, object]) -> None:
+    def _audit(self, row: Operation, request: ControlRequest, answer: Answer) -> None:
+        """Record an operation in the audit trail, if it changes anything."""
+        if request.connection is None or not row.audited:
+            return
+        after = answer if row.name == IMPORT else request.fields
+        self.node.audit.change(actor_of(request.connection), row.name, request.subject(), request.before, after)
+
+    def answer(self, request: ControlRequest, answer: Answer) -> None:
         """Reply with an object; encoding it is work as well."""
         body = json.dumps(answer).encode()
         self.broker.work.done += len(body) // OCTETS_A_UNIT
         self.reply(request, "application/json", body)
 
-    def answer_later(self, request: ControlRequest, steps: Steps[dict[str, object] | None]) -> None:
+    def answer_later(self, request: ControlRequest, steps: Steps[Answer]) -> None:
         """Carry out a reading operation over as many turns as needed, concurrently with changes."""
         self.node.start_asking(self._answer_in_steps(request, steps), request.connection)
 
-    def _answer_in_steps(self, request: ControlRequest, steps: Steps[dict[str, object] | None]) -> Steps[None]:
+    def _answer_in_steps(self, request: ControlRequest, steps: Steps[Answer]) -> Steps[None]:
         """Carry out an operation in steps, and reply unless it replies by itself (None)."""
         declared = self.broker.durable_changes.durable_declarations
         try:
             answer = yield from steps
             if answer is not None:
+                assert isinstance(answer, dict)
                 body = yield from text_steps(answer, self.broker.work)
                 self.reply(request, "application/json", body)
         except BrokerError as error:
@@ -246,30 +168,6 @@ class ControlApi:
             self.fail(request, self.node.failures.report("a control operation", unexpected))
         if request.connection is not None:
             request.connection.output.await_change(declared)
-
-    # Operations
-
-    def _declare_vhost(self, request: ControlRequest) -> dict[str, object]:
-        created = vhost_admin.declare_vhost(self.node, request.text("name"))
-        if created and request.connection is not None:
-            access_admin.permit_creator(self.node, request.connection.user, request.text("name"))
-        return {"created": created}
-
-    def _delete_vhost(self, request: ControlRequest) -> Steps[dict[str, object]]:
-        if request.text("name") == request.vhost.name:
-            raise ResourceLocked(
-                f"vhost '{request.vhost.name}' cannot be deleted from inside; connect to another vhost"
-            )
-        yield from vhost_admin.delete_vhost_steps(self.node, request.text("name"))
-        return {}
-
-    def _why(self, request: ControlRequest) -> dict[str, object] | None:
-        if blocked_overview.is_named(request):
-            return redaction.answer_why(request, self.node)
-        check_tag(request.access, MONITORING, "an overview of all that is blocked")
-        steps = blocked_overview.of_everything_steps(self.node, request.vhost.name)
-        self.node.start_asking(self._answer_in_steps(request, steps), request.connection, True)
-        return None
 
     # Replies
 
@@ -332,28 +230,6 @@ class ControlApi:
             return
         queue.enqueue(Envelope("", queue.name), content, charge, self.broker.now)
         self.broker.schedule_delivery(queue)
-
-
-def _lists(node: Node) -> dict[str, Callable[[ControlRequest], Steps[dict[str, object] | None]]]:
-    """Return the operations that list objects."""
-    return {
-        "definitions.export": lambda request: definitions_export.answer_export(node, request),
-        "list": lambda request: looking_api.answer_list(node, request),
-        "policy.list": lambda request: policies_api.answer_list(node, request),
-        "parameter.list": lambda request: parameters_api.answer_list(node, request),
-        "settings.list": lambda request: settings_api.list_settings(node, request),
-        "config.show": lambda request: settings_api.show_config(node, request),
-        "status": lambda request: looking_api.answer_status(node, request),
-        "top": lambda request: looking_api.answer_top(node, request),
-        "watch": lambda request: answer_watch(node, request),
-    }
-
-
-def _read(request: ControlRequest, operation: str, body: bytes) -> None:
-    """Take the fields of a body. Raises PreconditionFailed (406) for one that the operation does not have."""
-    _check_values(operation, body)
-    request.read(body)
-    check_fields(operation, request.fields)
 
 
 def _properties_for(request: ControlRequest, content_type: str) -> Properties:

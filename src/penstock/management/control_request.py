@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.access.connection_access import ConnectionAccess
 from penstock.core.vhost import VirtualHost
-from penstock.errors import PreconditionFailed
+from penstock.errors import NotFound, PreconditionFailed
 from penstock.protocols.common.authorization import NO_ACCESS
+from penstock.texts import nearest
 
 if TYPE_CHECKING:
     from penstock.protocols.common.connection import Connection
@@ -54,14 +55,14 @@ class ControlRequest:
 
     def __init__(
         self,
-        vhost: VirtualHost,
+        vhost: VirtualHost | None,
         connection: Connection | None,
         reply_to: str | None,
         correlation_id: str | None,
         body: bytes,
         access: ConnectionAccess | None = None,
     ) -> None:
-        self.vhost = vhost
+        self._vhost = vhost
         self.access = _access_of(connection) if access is None else access
         """Rules of the requester in the virtual host."""
         self.connection = connection
@@ -74,13 +75,20 @@ class ControlRequest:
         self.unread: bytes = b""
         """Body of a request that is parsed in steps."""
 
+    @property
+    def vhost(self) -> VirtualHost:
+        """The virtual host that it is in. Raises NotFound (404) if a path of HTTP names an absent one, or none."""
+        if self._vhost is None:
+            raise NotFound(f"no vhost '{self.fields.get('vhost')}'")
+        return self._vhost
+
     def read(self, body: bytes) -> None:
         """Take the fields of a body."""
         self.fields = _parse(body)
 
     def part(self, fields: dict[str, object]) -> ControlRequest:
         """Return a request with these fields, which are an object in it."""
-        found = ControlRequest(self.vhost, self.connection, self.reply_to, self.correlation_id, b"{}", self.access)
+        found = ControlRequest(self._vhost, self.connection, self.reply_to, self.correlation_id, b"{}", self.access)
         found.fields = fields
         return found
 
@@ -95,11 +103,11 @@ class ControlRequest:
             return self.connection.name()
         return f"{self.access.user} over HTTP" if self.access.user else "a request"
 
-    def text(self, name: str) -> str:
-        """Return a required string."""
-        value = self.fields.get(name)
+    def text(self, name: str, otherwise: str | None = None) -> str:
+        """Return a string: a required one, or `otherwise` if it is absent."""
+        value = self.fields.get(name, otherwise)
         if not isinstance(value, str):
-            raise PreconditionFailed(f"'{name}' must be a string, not {value!r}")
+            raise PreconditionFailed(f"'{name}' must be a string, not {json.dumps(value)}")
         return value
 
     def number(self, name: str) -> int:
@@ -115,8 +123,15 @@ class ControlRequest:
         """Return a boolean; False if it is absent or null."""
         value = self.fields.get(name)
         if value is not None and not isinstance(value, bool):
-            raise PreconditionFailed(f"'{name}' must be true or false, not {value!r}")
+            raise PreconditionFailed(f"'{name}' must be true or false, not {json.dumps(value)}")
         return value is True
+
+    def table(self, name: str) -> dict[str, object]:
+        """Return an object; {} if it is absent. An empty list counts as one: RabbitMQ's tools send it."""
+        value = self.fields.get(name, {})
+        if not isinstance(value, dict) and value != []:
+            raise PreconditionFailed(f"'{name}' must be an object, not {json.dumps(value)}")
+        return value if isinstance(value, dict) else {}
 
     def names(self, name: str, least: int = 1) -> list[str]:
         """Return a list of strings: at least `least` (0 or 1), without duplicates."""
@@ -152,6 +167,15 @@ class ControlRequest:
                 raise PreconditionFailed(f"'{name}' names queue '{queue}', which is not one of {', '.join(queues)}")
             found[queue] = str(start) if start in ("earliest", "latest") else _whole(f"{name}.{queue}", start)
         return found
+
+
+def check_fields(operation: str, known: tuple[str, ...], fields: dict[str, object]) -> None:
+    """Raise PreconditionFailed (406) for a field that an operation does not have."""
+    for name in fields:
+        if name not in known:
+            near = nearest(name, known)
+            hint = f"did you mean '{near}'?" if near else f"known are {', '.join(known) or 'none'}"
+            raise PreconditionFailed(f"'{operation}' has no field '{name:.100}'; {hint}")
 
 
 def _access_of(connection: Connection | None) -> ConnectionAccess:

@@ -8,8 +8,9 @@ from mypy_extensions import mypyc_attr
 from typing_extensions import override
 
 from penstock.core.queue.cursor import Cursor
+from penstock.core.vhost import VirtualHost
 from penstock.describe.described_node import DescribedNode
-from penstock.errors import InternalError
+from penstock.errors import InternalError, NotFound
 from penstock.flow.work import Steps
 from penstock.management.certificates import Certificates
 from penstock.management.refused_publishes import RefusedPublishes
@@ -20,6 +21,7 @@ from penstock.protocols.common.slowed_connections import SlowedConnections
 if TYPE_CHECKING:
     from penstock.management.control_api import ControlApi
     from penstock.management.flow_log_records import Recorder
+    from penstock.protocols.common.services import Services
 
 
 class StartSettings:
@@ -47,6 +49,7 @@ class Node(DescribedNode):
     refused: RefusedPublishes
     failures: FailureReports
     control: ControlApi
+    services: Services
     certificates: Certificates
     """Certificates of the listeners."""
     start_settings: StartSettings
@@ -65,6 +68,21 @@ class Node(DescribedNode):
     @override
     def version(self) -> str:
         return self.control.version
+
+    def vhost(self, name: str) -> VirtualHost:
+        """Return a virtual host. Raises NotFound (404)."""
+        vhost = self.broker.vhosts.get(name)
+        if vhost is None or vhost.deleting:
+            raise NotFound(f"no vhost '{name}'")
+        return vhost
+
+    def check_user(self, name: str) -> None:
+        """Check that there is a user: in the table, connected, or perhaps known to a token or a back end.
+
+        Raises NotFound (404).
+        """
+        if not self.has_users_elsewhere and all(each.user != name for each in self.connections.values()):
+            self.broker.access.user(name)
 
     def slowed(self) -> SlowedConnections:
         """Return the connections that are slowed by their own work."""

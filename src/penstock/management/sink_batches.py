@@ -31,7 +31,6 @@ from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import Steps
 from penstock.management.control_request import PUBLISH_BLOCK, ControlRequest
-from penstock.management.operator_api import check_user
 from penstock.protocols.common.audit_trail import audit_refusal
 from penstock.protocols.common.authorization import check_publish, check_write_exchange
 
@@ -259,7 +258,7 @@ class SinkBatches:
         query, user = request.text("query"), request.text("user")
         if not user:
             raise PreconditionFailed("'user' must not be empty")
-        check_user(self.control.node, user)
+        self.control.node.check_user(user)
         former = self.broker.sink_marks.assign(request.vhost.name, query, user)
         if not former:
             raise NotFound(f"no query '{query}' has published batches in vhost '{request.vhost.name}'")

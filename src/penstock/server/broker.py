@@ -31,6 +31,7 @@ from penstock.core.broker import Broker as Core
 from penstock.core.settings.changes import replace_file, replace_file_steps
 from penstock.core.settings.limits import Defaults
 from penstock.driver.driver import BrokerDriver
+from penstock.driver.services import DriverServices
 from penstock.errors import BrokerError, ConfigError, StartError, StoreError
 from penstock.file_tables import BackEndSettings
 from penstock.file_users import is_open_to_others
@@ -48,10 +49,10 @@ from penstock.log_ids import (
     STOPPING,
 )
 from penstock.logger import log
-from penstock.management.access_admin import replace_file_users
 from penstock.management.back_end_check import ServedUsers
 from penstock.management.flow_log_records import Recorder
 from penstock.management.hold_spans import HoldTracer
+from penstock.operations.users import replace_file_users
 from penstock.protocols.common.audit_trail import Actor
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.engine import Protocol
@@ -460,6 +461,7 @@ class Broker:
         driver = BrokerDriver(core, policy, secrets.token_urlsafe(12), VERSION, protocols)
         driver.has_users_elsewhere = settings.tokens is not None or settings.back_end is not None
         if settings.tokens is not None:
+            assert isinstance(driver.services, DriverServices)
             driver.services.tokens = settings.tokens.policy(_token_keys(settings.tokens.keys))
         if settings.back_end is not None:
             self._serve_users(driver, settings.back_end)
@@ -473,6 +475,7 @@ class Broker:
         self._back_end = HttpBackEnd(settings)
         secret = secrets.token_bytes(32)
         served = ServedUsers(driver.broker, self._back_end, secret, settings.permission, settings.cache_s)
+        assert isinstance(driver.services, DriverServices)
         driver.services.served = served
         driver.services.backoff.shares = SHARES
 

@@ -14,8 +14,7 @@ from penstock.config import Settings
 from penstock.core.broker import Broker as Core
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import StartError
-from penstock.management.access_admin import permit_creator
-from penstock.management.vhost_admin import declare_vhost, delete_vhost
+from penstock.operations.vhosts import declare_vhost, delete_vhost, permit_creator
 from penstock.settings.start import NO_HTTP
 from penstock.testing.expectations import WITHIN_S
 from penstock.testing.faulty_broker import FaultyBroker

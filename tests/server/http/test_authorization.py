@@ -8,10 +8,11 @@ from __future__ import annotations
 import pytest
 
 from penstock.access.access_table import AccessTable
-from penstock.access.operations import ENTERED, HTTP, SEEN
 from penstock.access.permission import Permission
 from penstock.access.rules import UserRules
 from penstock.access.tags import ADMINISTRATOR, MANAGEMENT, MONITORING, POLICYMAKER, grants
+from penstock.management.operation import ENTERED, SEEN
+from penstock.server.http.app import TABLE
 from penstock.server.http.authorization import NO_VHOST, REASONS, refusal_of
 from penstock.sync import connect
 from tests.support import access_matrix
@@ -19,6 +20,7 @@ from tests.support.brokers import BrokerProcess
 from tests.support.http_client import Answer, Web
 
 TAGS = ("", MANAGEMENT, POLICYMAKER, MONITORING, ADMINISTRATOR)
+HTTP = {path: {method: place.need for method, place in places.items()} for path, places in TABLE.items()}
 ROWS = [(path, method) for path, methods in HTTP.items() for method in methods]
 MEASURED = {
     ("/overview", "GET"): "-- mm pp oo aa",
@@ -64,7 +66,7 @@ def rules_of(tag: str, enters: bool) -> UserRules:
 
 def admitted(path: str, method: str, tag: str, enters: bool) -> bool:
     parts = {"vhost": "%2F"} if "{vhost}" in path else {}
-    refusal = refusal_of(rules_of(tag, enters), path, method, parts)
+    refusal = refusal_of(rules_of(tag, enters), HTTP[path][method], parts)
     assert refusal is None or refusal.status == 401
     return refusal is None
 
@@ -94,8 +96,8 @@ def test_refusals_have_rabbitmqs_words() -> None:
         ADMINISTRATOR: ("/users", "GET"),
     }.items():  # fmt: skip
         have = "" if tag == MANAGEMENT else MANAGEMENT
-        assert str(refusal_of(rules_of(have, True), path, method, {})) == REASONS[tag]
-    refusal = refusal_of(rules_of(MANAGEMENT, False), "/queues/{vhost}", "GET", {"vhost": "%2F"})
+        assert str(refusal_of(rules_of(have, True), HTTP[path][method], {})) == REASONS[tag]
+    refusal = refusal_of(rules_of(MANAGEMENT, False), HTTP["/queues/{vhost}"]["GET"], {"vhost": "%2F"})
     assert (str(refusal), refusal and refusal.headers) == (NO_VHOST, None)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 from urllib.parse import quote
 
 from penstock.flow.work import SHARE
-from penstock.management.definitions_kinds import ENTRY_WORK
-from penstock.management.definitions_parser import ENTRIES_MOST
+from penstock.operations.definitions_kinds import ENTRY_WORK
+from penstock.operations.definitions_parser import ENTRIES_MOST
 from penstock.sync import connect
 from tests.support.brokers import BrokerProcess, in_process
 from tests.support.http_client import Web

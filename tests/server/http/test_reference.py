@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from penstock.access.operations import http_need
 from penstock.server.http.app import TABLE
 from tests.support.http_reference import PAGE, sentence, with_table
 
@@ -18,10 +17,15 @@ def test_reference_has_every_method_of_every_path_with_its_tag() -> None:
     found = re.findall(r"^\| ([A-Z ]+) \| `(/[^`]*)` \| [^|]+ \| (\w+) \|", PAGE.read_text(), re.MULTILINE)
     listed = {(path, method): tag for methods, path, tag in found for method in methods.split()}
     assert listed == {
-        (path, method): http_need(path, method).tag for path, handlers in TABLE.items() for method in handlers
+        (path, method): place.need.tag for path, places in TABLE.items() for method, place in places.items()
     }
 
 
 def test_every_handler_says_what_it_does() -> None:
-    silent = [f"{method} {path}" for path, all_ in TABLE.items() for method, each in all_.items() if not sentence(each)]
+    silent = [
+        f"{method} {path}"
+        for path, all_ in TABLE.items()
+        for method, each in all_.items()
+        if not sentence(each.handler)
+    ]
     assert silent == []

@@ -1,7 +1,7 @@
 """Authorization of what clients ask for, as RabbitMQ 4 does it (its guides "Access control" and "Topic authorisation").
 
 Each function checks one operation, for all protocols and for HTTP. All raise AccessRefused (403), unless said
-otherwise. The whole table is in penstock/access/operations.py.
+otherwise. The tables are in penstock/access/operations.py and penstock/operations.
 """
 
 from __future__ import annotations

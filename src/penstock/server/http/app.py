@@ -11,7 +11,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from penstock.access.tags import ADMINISTRATOR, MANAGEMENT, MONITORING
 from penstock.errors import BrokerError
+from penstock.management.operation import ANYWHERE, Need, need_at
+from penstock.operations.table import OPERATIONS
 from penstock.server.http import (
     clients,
     get_messages,
@@ -20,9 +23,6 @@ from penstock.server.http import (
     messages,
     metrics,
     node,
-    operator,
-    permissions,
-    policies,
     topology,
     users,
     vhosts,
@@ -30,6 +30,7 @@ from penstock.server.http import (
 from penstock.server.http.authorization import refusal_of
 from penstock.server.http.console import pages, stream
 from penstock.server.http.login import login
+from penstock.server.http.operations import handler
 from penstock.server.http.request import (
     DEFAULT_EXCHANGE,
     ApiRequest,
@@ -68,171 +69,138 @@ NO_RABBITMQADMIN: Final = (
     "rabbitmqadmin is RabbitMQ's and not served here; it works with this API: take it from "
     "https://github.com/rabbitmq/rabbitmq-server (version 3: deps/rabbitmq_management/bin/rabbitmqadmin)"
 )
-CHANGES: Final = ("PUT", "POST", "DELETE")
+BIND: Final = ("write queue", "read exchange", "read topic")
 
 
-def _fixed(get: Handler, refusal: Handler) -> dict[str, Handler]:
-    return {"GET": get, **dict.fromkeys(CHANGES, refusal)}
+class Own:
+    """Paths whose handler is written for HTTP: it answers with objects of lists, or with what is of HTTP alone."""
+
+    def __init__(
+        self, where: str, tag: str, handler: Handler, *permissions: str, vhost: str | None = None, audited: bool = True
+    ) -> None:
+        method, *paths = where.split()
+        self.method = method
+        self.paths = paths
+        self.handler = handler
+        self.audited = audited and method != "GET"
+        self.needs = [need_at(path, tag, permissions, vhost) for path in paths]
 
 
-def _policies(path: str, operator: bool) -> dict[str, dict[str, Handler]]:
-    """Return the rows of policies, or of operator policies."""
-    of_all = {"GET": policies.listing(operator)}
-    of_one = {
-        "GET": policies.showing(operator),
-        "PUT": policies.setting(operator),
-        "DELETE": policies.clearing(operator),
-    }
-    return {path: of_all, f"{path}/{{vhost}}": of_all, f"{path}/{{vhost}}/{{name}}": of_one}
-
-
-PARAMETER: Final[dict[str, Handler]] = {
-    "GET": policies.parameter,
-    "PUT": policies.set_parameter,
-    "DELETE": policies.clear_parameter,
-}
 BINDING: Final = "/bindings/{vhost}/e/{source}/{kind}/{destination}"
-
-TABLE: Final[dict[str, dict[str, Handler]]] = {
-    "/overview": {"GET": node.overview},
-    "/cluster-name": _fixed(node.cluster_name, CLUSTER),
-    "/nodes": {"GET": node.nodes},
-    "/nodes/{name}": {"GET": node.node},
-    "/extensions": {"GET": node.empty},
-    "/feature-flags": {"GET": node.empty},
-    "/deprecated-features": {"GET": node.empty},
-    "/deprecated-features/used": {"GET": node.empty},
-    "/auth": {"GET": node.auth},
-    "/version": {"GET": node.version},
-    "/whoami": {"GET": users.whoami},
-    "/users": {"GET": users.users},
-    "/users/bulk-delete": {"POST": users.delete_users},
-    "/users/without-permissions": {"GET": users.users_without_permissions},
-    "/users/{user}": {"GET": users.user, "PUT": users.put_user, "DELETE": users.delete_user},
-    "/users/{user}/permissions": {"GET": permissions.permissions},
-    "/users/{user}/topic-permissions": {"GET": permissions.topic_permissions},
-    "/auth/hash_password/{password}": {"GET": users.password_hash},
-    "/permissions": {"GET": permissions.permissions},
-    "/permissions/{vhost}/{user}": {
-        "GET": permissions.permission,
-        "PUT": permissions.put_permission,
-        "DELETE": permissions.delete_permission,
-    },
-    "/topic-permissions": {"GET": permissions.topic_permissions},
-    "/topic-permissions/{vhost}/{user}": {
-        "GET": permissions.topic_permissions,
-        "PUT": permissions.put_topic_permission,
-        "DELETE": permissions.delete_topic_permissions,
-    },
-    "/user-limits": {"GET": permissions.user_limits},
-    "/user-limits/{user}": {"GET": permissions.user_limits},
-    "/user-limits/{user}/{name}": {"PUT": permissions.put_user_limit, "DELETE": permissions.delete_user_limit},
-    "/vhosts": {"GET": vhosts.vhosts},
-    "/vhosts/{vhost}": {"GET": vhosts.vhost, "PUT": vhosts.declare_vhost, "DELETE": vhosts.delete_vhost},
-    "/vhosts/{vhost}/permissions": {"GET": permissions.permissions},
-    "/vhosts/{vhost}/topic-permissions": {"GET": permissions.topic_permissions},
-    "/vhosts/{vhost}/connections": {"GET": listing.of_kind("connections")},
-    "/vhosts/{vhost}/channels": {"GET": listing.of_kind("channels")},
-    "/definitions": {"GET": vhosts.export, "POST": vhosts.import_},
-    "/definitions/{vhost}": {"GET": vhosts.export, "POST": vhosts.import_},
-    "/connections": {"GET": listing.of_kind("connections")},
-    "/connections/{name}": {"GET": clients.connection, "DELETE": clients.close_connection},
-    "/connections/{name}/channels": {"GET": clients.channels_of_connection},
-    "/connections/username/{user}": {
-        "GET": clients.connections_of_user,
-        "DELETE": clients.close_connections_of_user,
-    },
-    "/channels": {"GET": listing.of_kind("channels")},
-    "/channels/{name}": {"GET": clients.channel},
-    "/consumers": {"GET": listing.of_kind("consumers")},
-    "/consumers/{vhost}": {"GET": listing.of_kind("consumers")},
-    "/queues": {"GET": topology.queues},
-    "/queues/detailed": {"GET": topology.queues},
-    "/queues/{vhost}": {"GET": topology.queues},
-    "/queues/{vhost}/{name}": {
-        "GET": topology.queue,
-        "PUT": topology.declare_queue,
-        "DELETE": topology.delete_queue,
-    },
-    "/queues/{vhost}/{name}/bindings": {"GET": topology.bindings_of_queue},
-    "/queues/{vhost}/{name}/contents": {"DELETE": messages.purge},
-    "/queues/{vhost}/{name}/get": {"POST": get_messages.get},
-    "/queues/{vhost}/{name}/actions": {"POST": ACTIONS},
-    "/exchanges": {"GET": listing.of_kind("exchanges")},
-    "/exchanges/{vhost}": {"GET": listing.of_kind("exchanges")},
-    "/exchanges/{vhost}/{name}": {
-        "GET": topology.exchange,
-        "PUT": topology.declare_exchange,
-        "DELETE": topology.delete_exchange,
-    },
-    "/exchanges/{vhost}/{name}/bindings/source": {"GET": topology.bindings_from_exchange},
-    "/exchanges/{vhost}/{name}/bindings/destination": {"GET": topology.bindings_to_exchange},
-    "/exchanges/{vhost}/{name}/publish": {"POST": messages.publish},
-    "/bindings": {"GET": listing.of_kind("bindings")},
-    "/bindings/{vhost}": {"GET": listing.of_kind("bindings")},
-    BINDING: {"GET": topology.bindings_between, "POST": topology.bind},
-    BINDING + "/{key}": {"GET": topology.binding, "DELETE": topology.unbind},
-    **_policies("/policies", False),
-    **_policies("/operator-policies", True),
-    "/parameters": {"GET": policies.parameters},
-    "/parameters/{component}": {"GET": policies.parameters},
-    "/parameters/{component}/{vhost}": {"GET": policies.parameters},
-    "/parameters/{component}/{vhost}/{name}": PARAMETER,
-    "/global-parameters": {"GET": policies.global_parameters},
-    "/global-parameters/{name}": PARAMETER,
-    "/vhost-limits": {"GET": permissions.vhost_limits},
-    "/vhost-limits/{vhost}": {"GET": permissions.vhost_limits},
-    "/vhost-limits/{vhost}/{name}": {"PUT": permissions.put_vhost_limit, "DELETE": permissions.delete_vhost_limit},
-    "/aliveness-test/{vhost}": {"GET": health.aliveness},
-    "/healthchecks/node": {"GET": health.alarms},
-    "/health/checks/alarms": {"GET": health.alarms},
-    "/health/checks/local-alarms": {"GET": health.alarms},
-    "/health/checks/certificate-expiration/{within}/{unit}": {"GET": health.certificates},
-    "/health/checks/port-listener/{port}": {"GET": health.port_listener},
-    "/health/checks/protocol-listener/{protocol}": {"GET": health.protocol_listener},
-    "/health/checks/virtual-hosts": {"GET": health.virtual_hosts},
-    "/health/checks/ready": {"GET": health.ready},
-    "/health/checks/ready-to-serve-clients": {"GET": health.ready},
-    "/health/checks/is-in-service": {"GET": health.ready},
-    "/health/checks/below-node-connection-limit": {"GET": health.connections},
-    "/health/checks/node-is-quorum-critical": {"GET": health.alone},
-    "/health/checks/node-is-mirror-sync-critical": {"GET": health.alone},
-    "/penstock/why": {"GET": clients.why},
-    "/penstock/events": {"GET": stream.events},
-    "/penstock/history": {"GET": node.of_node},
-    "/penstock/history/{vhost}": {"GET": node.of_vhost},
-    "/penstock/history/{vhost}/{name}": {"GET": node.of_queue},
-    "/penstock/block": {"POST": operator.block},
-    "/penstock/unblock": {"POST": operator.unblock},
-    "/penstock/settings": {
-        "GET": operator.settings,
-        "PUT": operator.set_settings,
-        "DELETE": operator.unset_settings,
-    },
-    "/penstock/settings/preview": {"POST": operator.preview},
-    "/penstock/cursors": {"GET": listing.of_kind("cursors")},
-    "/penstock/cursors/{vhost}": {"GET": listing.of_kind("cursors")},
-    "/penstock/cursors/{vhost}/{name}": {"GET": topology.cursor, "DELETE": topology.delete_cursor},
-    "/penstock/cursors/{vhost}/{name}/move": {"POST": topology.move_cursor},
-}
-"""Routes below /api: RabbitMQ's paths and methods, and our own at the end."""
+CURSOR: Final = "/penstock/cursors/{vhost}/{name}"
+OF_CONNECTION: Final = "own connection, or the tag monitoring"
+OF_CLOSING: Final = "own connection, or the tag administrator"
+OWN: Final = (
+    Own("GET /overview", MANAGEMENT, node.overview),
+    Own("GET /cluster-name", MANAGEMENT, node.cluster_name),
+    Own("PUT /cluster-name", ADMINISTRATOR, CLUSTER),
+    Own("POST /cluster-name", ADMINISTRATOR, CLUSTER),
+    Own("DELETE /cluster-name", ADMINISTRATOR, CLUSTER),
+    Own("GET /nodes", MONITORING, node.nodes),
+    Own("GET /nodes/{name}", MONITORING, node.node),
+    Own("GET /extensions", MANAGEMENT, node.empty),
+    Own("GET /feature-flags", ADMINISTRATOR, node.empty),
+    Own("GET /deprecated-features /deprecated-features/used", MONITORING, node.empty),
+    Own("GET /auth", MANAGEMENT, node.auth),
+    Own("GET /version", MANAGEMENT, node.version),
+    Own("GET /whoami", MANAGEMENT, users.whoami),
+    Own("GET /users/{user}", ADMINISTRATOR, users.user),
+    Own("GET /auth/hash_password/{password}", ADMINISTRATOR, users.password_hash),
+    Own("GET /vhosts", MANAGEMENT, vhosts.vhosts),
+    Own("GET /vhosts/{vhost}", ADMINISTRATOR, vhosts.vhost),
+    Own("GET /definitions /definitions/{vhost}", ADMINISTRATOR, vhosts.export),
+    Own("POST /definitions /definitions/{vhost}", ADMINISTRATOR, vhosts.import_),
+    Own("GET /connections /vhosts/{vhost}/connections", MANAGEMENT, listing.of_kind("connections")),
+    Own("GET /connections/{name}", MANAGEMENT, clients.connection, OF_CONNECTION),
+    Own("DELETE /connections/{name}", MANAGEMENT, clients.close_connection, OF_CLOSING),
+    Own("GET /connections/{name}/channels", MANAGEMENT, clients.channels_of_connection, OF_CONNECTION),
+    Own("GET /connections/username/{user}", MANAGEMENT, clients.connections_of_user, OF_CONNECTION),
+    Own("DELETE /connections/username/{user}", MANAGEMENT, clients.close_connections_of_user, OF_CLOSING),
+    Own("GET /channels /vhosts/{vhost}/channels", MANAGEMENT, listing.of_kind("channels")),
+    Own("GET /channels/{name}", MANAGEMENT, clients.channel, OF_CONNECTION),
+    Own("GET /consumers /consumers/{vhost}", MANAGEMENT, listing.of_kind("consumers"), vhost=ANYWHERE),
+    Own("GET /queues /queues/detailed /queues/{vhost}", MANAGEMENT, topology.queues),
+    Own("GET /queues/{vhost}/{name}", MANAGEMENT, topology.queue),
+    Own("PUT /queues/{vhost}/{name}", MANAGEMENT, topology.declare_queue, "configure queue"),
+    Own("DELETE /queues/{vhost}/{name}", MANAGEMENT, topology.delete_queue, "configure queue"),
+    Own("GET /queues/{vhost}/{name}/bindings", MANAGEMENT, topology.bindings_of_queue),
+    Own("DELETE /queues/{vhost}/{name}/contents", MANAGEMENT, messages.purge, "read queue"),
+    Own("POST /queues/{vhost}/{name}/get", MANAGEMENT, get_messages.get, "read queue", audited=False),
+    Own("POST /queues/{vhost}/{name}/actions", ADMINISTRATOR, ACTIONS),
+    Own("GET /exchanges /exchanges/{vhost}", MANAGEMENT, listing.of_kind("exchanges")),
+    Own("GET /exchanges/{vhost}/{name}", MANAGEMENT, topology.exchange),
+    Own("PUT /exchanges/{vhost}/{name}", MANAGEMENT, topology.declare_exchange, "configure exchange"),
+    Own("DELETE /exchanges/{vhost}/{name}", MANAGEMENT, topology.delete_exchange, "configure exchange"),
+    Own("GET /exchanges/{vhost}/{name}/bindings/source", MANAGEMENT, topology.bindings_from_exchange),
+    Own("GET /exchanges/{vhost}/{name}/bindings/destination", MANAGEMENT, topology.bindings_to_exchange),
+    Own("POST /exchanges/{vhost}/{name}/publish", MANAGEMENT, messages.publish, "write exchange", "write topic",
+        audited=False),
+    Own("GET /bindings /bindings/{vhost}", MANAGEMENT, listing.of_kind("bindings")),
+    Own(f"GET {BINDING}", MANAGEMENT, topology.bindings_between),
+    Own(f"POST {BINDING}", MANAGEMENT, topology.bind, *BIND),
+    Own(f"GET {BINDING}/{{key}}", MANAGEMENT, topology.binding),
+    Own(f"DELETE {BINDING}/{{key}}", MANAGEMENT, topology.unbind, *BIND),
+    Own("GET /aliveness-test/{vhost}", MANAGEMENT, health.aliveness),
+    Own("GET /healthchecks/node /health/checks/alarms /health/checks/local-alarms", MANAGEMENT, health.alarms),
+    Own("GET /health/checks/certificate-expiration/{within}/{unit}", MANAGEMENT, health.certificates),
+    Own("GET /health/checks/port-listener/{port}", MANAGEMENT, health.port_listener),
+    Own("GET /health/checks/protocol-listener/{protocol}", MANAGEMENT, health.protocol_listener),
+    Own("GET /health/checks/virtual-hosts", MANAGEMENT, health.virtual_hosts),
+    Own("GET /health/checks/ready /health/checks/ready-to-serve-clients /health/checks/is-in-service", MANAGEMENT,
+        health.ready),
+    Own("GET /health/checks/below-node-connection-limit", MANAGEMENT, health.connections),
+    Own("GET /health/checks/node-is-quorum-critical /health/checks/node-is-mirror-sync-critical", MANAGEMENT,
+        health.alone),
+    Own("GET /penstock/events", MONITORING, stream.events),
+    Own("GET /penstock/history", MONITORING, node.of_node),
+    Own("GET /penstock/history/{vhost}", MANAGEMENT, node.of_vhost),
+    Own("GET /penstock/history/{vhost}/{name}", MANAGEMENT, node.of_queue),
+    Own("GET /penstock/cursors /penstock/cursors/{vhost}", MANAGEMENT, listing.of_kind("cursors")),
+    Own(f"GET {CURSOR}", MANAGEMENT, topology.cursor, "read queue"),
+    Own(f"DELETE {CURSOR}", MANAGEMENT, topology.delete_cursor, "read queue"),
+    Own(f"POST {CURSOR}/move", MANAGEMENT, topology.move_cursor, "read queue"),
+)  # fmt: skip
 
 
-UNAUDITED: Final = frozenset(
-    ("/queues/{vhost}/{name}/get", "/exchanges/{vhost}/{name}/publish", "/penstock/settings/preview")
-)
-"""Paths whose requests change nothing that an operator set up."""
+class Place:
+    """Handler of a method at a path, and what it needs."""
+
+    def __init__(self, handler: Handler, need: Need, audited: bool) -> None:
+        self.handler = handler
+        self.need = need
+        self.audited = audited
+
+
+def _table() -> dict[str, dict[str, Place]]:
+    found: dict[str, dict[str, Place]] = {}
+    for row in OWN:
+        for path, need in zip(row.paths, row.needs, strict=True):
+            found.setdefault(path, {})[row.method] = Place(row.handler, need, row.audited)
+    for operation in OPERATIONS:
+        for route in operation.routes:
+            derived = handler(operation, route, PREPARED.get(operation.name))
+            for path in route.paths:
+                tag = operation.need.tag if route.tag is None else route.tag
+                need = need_at(path, tag, operation.need.permissions, route.vhost)
+                found.setdefault(path, {})[route.method] = Place(derived, need, operation.audited)
+    return found
+
+
+PREPARED: Final = {"user.declare": users.hash_given}
+"""Functions that read what only the server can read, by operation."""
+TABLE: Final = _table()
+"""Routes below /api: RabbitMQ's paths and methods, and our own, which begin with /penstock."""
 
 
 def make_app(service: Service, scraped: metrics.MetricsService) -> ASGIApp:
     """Return the application: the routes of the API and of metrics, behind a login, and the pages of the console."""
     routes = [
-        Route(f"/api{path}", _endpoint(service, path, handlers), methods=[*handlers])
-        for path, handlers in sorted(TABLE.items(), key=_fixed_parts_first)
+        Route(f"/api{path}", _endpoint(service, path, places), methods=[*places])
+        for path, places in sorted(TABLE.items(), key=_fixed_parts_first)
     ]
     routes += [
-        Route(path, _endpoint(service, path, handlers), methods=[*handlers])
-        for path, handlers in scraped.routes().items()
+        Route(path, _endpoint(service, path, {"GET": Place(answer, Need(MONITORING), False)}), methods=["GET"])
+        for path, answer in scraped.routes().items()
     ]
     none = {404: _after_login(service, _unknown), 405: _after_login(service, _wrong_method)}
     routes.append(Route("/cli/rabbitmqadmin", _no_rabbitmqadmin, methods=["GET"]))
@@ -241,11 +209,11 @@ def make_app(service: Service, scraped: metrics.MetricsService) -> ASGIApp:
     return _Undecoded(app, service)
 
 
-def _fixed_parts_first(row: tuple[str, Mapping[str, Handler]]) -> int:
+def _fixed_parts_first(row: tuple[str, Mapping[str, Place]]) -> int:
     return row[0].count("{")  # Puts /connections/username/x before /connections/x/channels.
 
 
-def _endpoint(service: Service, path: str, handlers: Mapping[str, Handler]) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(service: Service, path: str, places: Mapping[str, Place]) -> Callable[[Request], Awaitable[Response]]:
     event_loop = service.event_loop
     health = path.startswith(HEALTH_CHECKS)
 
@@ -258,7 +226,7 @@ def _endpoint(service: Service, path: str, handlers: Mapping[str, Handler]) -> C
             http_request.state.payer = identity.user
             if not health:
                 await service.debts.rest(identity.user)
-            refusal = refusal_of(identity.rules, path, method, http_request.path_params)
+            refusal = refusal_of(identity.rules, places[method].need, http_request.path_params)
             if refusal is not None:
                 actor = http_actor(http_request, identity.user)
                 event_loop.driver.audit.refused(actor, f"{method} {path}", str(refusal))
@@ -270,8 +238,8 @@ def _endpoint(service: Service, path: str, handlers: Mapping[str, Handler]) -> C
             promises = event_loop.driver.broker.durable_changes
             declared = promises.durable_declarations
             try:
-                answer = await handlers[method](request)
-                if method != "GET" and path not in UNAUDITED:
+                answer = await places[method].handler(request)
+                if places[method].audited:
                     request.audit(f"{method} {path}")
             finally:
                 request.end()
@@ -282,7 +250,7 @@ def _endpoint(service: Service, path: str, handlers: Mapping[str, Handler]) -> C
             return answer
         except HttpError as error:
             if error.status == 405:
-                error.headers = {"Allow": ", ".join(name for name in handlers if name == "GET")}
+                error.headers = {"Allow": ", ".join(name for name in places if name == "GET")}
             return error.answer()
         except BrokerError as error:
             return refused(error).answer()

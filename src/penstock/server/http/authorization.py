@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import unquote
 
-from penstock.access.operations import ENTERED, SEEN, http_need
 from penstock.access.rules import Rules
 from penstock.access.tags import ADMINISTRATOR, MANAGEMENT, MONITORING, POLICYMAKER
+from penstock.management.operation import ENTERED, SEEN, Need
 from penstock.server.http.request import ApiRequest, HttpError, not_found
 
 REASONS: Final = {
@@ -30,12 +30,11 @@ def not_authorised(reason: str) -> HttpError:
     return HttpError(401, "not_authorised", reason)
 
 
-def refusal_of(rules: Rules, path: str, method: str, parts: Mapping[str, str]) -> HttpError | None:
+def refusal_of(rules: Rules, need: Need, parts: Mapping[str, str]) -> HttpError | None:
     """Return why a request is refused by its tag or its virtual host; None if it is not.
 
     `parts` are the parts of the path as they were sent.
     """
-    need = http_need(path, method)
     for tag in (MANAGEMENT, need.tag):
         if not rules.has_tag(tag):
             return not_authorised(REASONS[tag])

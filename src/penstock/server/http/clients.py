@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from penstock.access.tags import MONITORING
 from penstock.core.consume.session import Session
 from penstock.describe.connection import CONNECTION
 from penstock.describe.lists import Item
 from penstock.describe.session import session_in_full
-from penstock.describe.table import Row
 from penstock.errors import ConnectionForced
-from penstock.management.blocked_overview import is_named, of_everything_steps
-from penstock.management.redaction import answer_why
-from penstock.management.why import SUBJECTS
-from penstock.protocols.common.authorization import check_tag
 from penstock.protocols.common.connection import Connection
 from penstock.server.http.authorization import check_closed, check_seen, found_or_hidden
 from penstock.server.http.listing import collected, listed, one, reading_of
-from penstock.server.http.request import ApiRequest, json_response, no_content
+from penstock.server.http.request import ApiRequest, no_content
 
 REASON = "Closed via management plugin"
 """Default of X-Reason: RabbitMQ's text, which programs know."""
@@ -71,16 +65,6 @@ async def channel(request: ApiRequest) -> Response:
         if item.name == request.part("name") and isinstance(item.subject, Session):
             return one(request, session_in_full(item.subject, reading_of(request)))
     raise found_or_hidden(request)
-
-
-async def why(request: ApiRequest) -> Response:
-    """Explain why nothing moves, as `penstock why --json`: for a queue, connection, channel or user, or for all."""
-    subjects: Row = {name: request.query[name] for name in SUBJECTS if name in request.query}
-    control_request = request.control(subjects)
-    if is_named(control_request):
-        return json_response(answer_why(control_request, request.driver))
-    check_tag(control_request.access, MONITORING, "an overview of all that is blocked")
-    return json_response(await request.in_turn(of_everything_steps(request.driver, control_request.vhost.name)))
 
 
 def _of(item: Item) -> Connection:

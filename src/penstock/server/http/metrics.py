@@ -48,9 +48,9 @@ class MetricsService:
         self._objects_max = objects_max
         self._scrapes: int = 0
 
-    def routes(self) -> dict[str, dict[str, Callable[[ApiRequest], Awaitable[Response]]]]:
+    def routes(self) -> dict[str, Callable[[ApiRequest], Awaitable[Response]]]:
         """Return the handlers of `PATHS` for users of the HTTP API. They are not below /api: scrapers look there."""
-        return {path: {"GET": self._handler(path)} for path in PATHS}
+        return {path: self._handler(path) for path in PATHS}
 
     def _handler(self, path: str) -> Callable[[ApiRequest], Awaitable[Response]]:
         async def answer(request: ApiRequest) -> Response:

@@ -23,7 +23,7 @@ from penstock.errors import AccessRefused
 from penstock.flow.work import Steps
 from penstock.management.control_request import ControlRequest as Control
 from penstock.management.json_reader import JsonError, JsonReader
-from penstock.management.vhost_admin import find_vhost
+from penstock.management.operation import Route
 from penstock.protocols.common.audit_trail import Actor
 from penstock.server.http.console.hub import Hub
 from penstock.server.http.debts import HttpDebts
@@ -193,7 +193,7 @@ class ApiRequest:
 
     def vhost(self) -> VirtualHost:
         """Return the virtual host named in the path. Raises HttpError (404)."""
-        return find_vhost(self.driver, self.part("vhost"))
+        return self.driver.vhost(self.part("vhost"))
 
     def vhost_or_all(self) -> VirtualHost | None:
         """Return the virtual host named in the path, None without one. Raises HttpError (404)."""
@@ -245,11 +245,29 @@ class ApiRequest:
         """
         name = self.query.get("vhost", "/")
         self._check_entered(name)
-        return self.control_in(find_vhost(self.driver, name), fields)
+        return self.control_in(self.driver.vhost(name), fields)
 
     def control_in(self, vhost: VirtualHost, fields: Row) -> Control:
         """Return a control request in a virtual host."""
         return Control(vhost, None, None, None, json.dumps(fields).encode(), self.access(vhost))
+
+    def asked(self, route: Route, checked: bool) -> Control:
+        """Return the request of an operation, without fields; it has the virtual host of the path or of the query.
+
+        With `checked` the user must be able to enter it. Raises AccessRefused (401) if not, HttpError (404) for a look
+        into one that is not there.
+        """
+        if route.queried:
+            return self.control({})
+        name = self.part("vhost") if "vhost" in self.http_request.path_params else ""
+        vhost = self.driver.broker.vhosts.get(name)
+        if vhost is None or vhost.deleting:
+            vhost = None
+            if name and route.method == "GET":
+                raise not_found()
+        elif checked:
+            self._check_entered(name)
+        return Control(vhost, None, None, None, b"{}", ConnectionAccess(self.rules, self.user, name))
 
     # The body
 

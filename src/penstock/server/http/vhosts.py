@@ -10,10 +10,9 @@ from starlette.responses import Response
 from penstock.core.vhost import VirtualHost
 from penstock.describe.lists import Item
 from penstock.describe.vhost import VHOST
-from penstock.management import access_admin, definitions_export, vhost_admin
-from penstock.management.definitions_import import ImportOptions, import_steps
-from penstock.management.definitions_parser import BYTES_MOST
-from penstock.management.definitions_topology import attributes_of
+from penstock.operations import definitions_export
+from penstock.operations.definitions_import import ImportOptions, import_steps
+from penstock.operations.definitions_parser import BYTES_MOST
 from penstock.server.http.listing import collected, listed, one, reading_of
 from penstock.server.http.request import (
     ApiRequest,
@@ -22,7 +21,6 @@ from penstock.server.http.request import (
     json_octets,
     json_response,
     no_content,
-    not_found,
 )
 
 EXPORTED_AT_ONCE: Final = 100
@@ -42,28 +40,6 @@ async def vhost(request: ApiRequest) -> Response:
     found = request.vhost_or_all()
     assert found is not None
     return one(request, VHOST.row(found, reading_of(request)))
-
-
-async def declare_vhost(request: ApiRequest) -> Response:
-    """Create a virtual host: 201 if it is new, 204 if it exists. Description, tags and the like are kept."""
-    attributes = attributes_of(await request.fields())
-    name = request.part("vhost")
-    is_new = vhost_admin.declare_vhost(request.driver, name)
-    if attributes:
-        vhost = request.driver.broker.vhosts[name]
-        vhost_admin.set_attributes(request.driver, vhost, {**vhost.metadata, **attributes})
-    if is_new:
-        access_admin.permit_creator(request.driver, request.user, name)
-    return no_content(201 if is_new else 204)
-
-
-async def delete_vhost(request: ApiRequest) -> Response:
-    """Delete a virtual host with all its objects; its connections are closed."""
-    request.begin()
-    if request.part("vhost") not in request.driver.broker.vhosts:
-        raise not_found()
-    await request.in_turn(vhost_admin.delete_vhost_steps(request.driver, request.part("vhost")))
-    return no_content()
 
 
 async def export(request: ApiRequest) -> Response:

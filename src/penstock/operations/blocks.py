@@ -1,0 +1,85 @@
+"""Blocks: closing and opening the gate of a queue, address, virtual host, user or connection."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.access.tags import ADMINISTRATOR, POLICYMAKER
+from penstock.core.gates.operator import ADDRESS, CONNECTION, QUEUE, SCOPES, VHOST
+from penstock.describe.table import Row
+from penstock.errors import NotFound, PreconditionFailed
+from penstock.management.control_request import ControlRequest
+from penstock.management.operation import Operation, Route
+from penstock.protocols.common.authorization import check_tag
+
+if TYPE_CHECKING:
+    from penstock.management.node import Node
+
+
+def block(node: Node, request: ControlRequest) -> Row:
+    """Hold every publish to, or of, an object until `unblock`, or until its hold deadline. Raises NotFound (404)."""
+    scope, vhost, name = _what(node, request, True)
+    reason = request.fields.get("reason")
+    gate = node.broker.gates.block(scope, vhost, name, reason if isinstance(reason, str) else "")
+    return {"blocked": gate.gate.name, "reason": gate.reason}
+
+
+def unblock(node: Node, request: ControlRequest) -> Row:
+    """Release the held publishes in turn; the object itself may be gone.
+
+    Raises NotFound (404) for an object that the operator has not blocked.
+    """
+    scope, vhost, name = _what(node, request, False)
+    gate = node.broker.gates.unblock(scope, vhost, name)
+    return {"unblocked": gate.gate.name}
+
+
+def _what(node: Node, request: ControlRequest, there: bool) -> tuple[str, str, str]:
+    """Return scope, virtual host and name of a request's object; with `there` it must exist."""
+    given = [scope for scope in SCOPES if scope in request.fields]
+    if len(given) != 1:
+        raise PreconditionFailed(f"name exactly one of {', '.join(SCOPES)}; given are {', '.join(given) or 'none'}")
+    scope = given[0]
+    name = request.text(scope)
+    _check_scope(request, scope, name)
+    if scope == QUEUE:
+        if there or name in request.vhost.queues:
+            request.vhost.queue(name, request.connection)
+        return scope, request.vhost.name, name
+    if scope == ADDRESS:
+        if there:
+            request.vhost.exchange(name)
+        return scope, request.vhost.name, name
+    if scope == VHOST:
+        return scope, node.vhost(name).name, name
+    if scope == CONNECTION:
+        return scope, "", _connection(node, name)
+    if there:
+        node.check_user(name)
+    return scope, "", name
+
+
+def _check_scope(request: ControlRequest, scope: str, name: str) -> None:
+    """Check that a policymaker stays in the virtual hosts that it may enter; others are for administrators."""
+    rules = request.access.rules
+    if scope in (QUEUE, ADDRESS) or (scope == VHOST and rules.enters(name)):
+        return
+    check_tag(request.access, ADMINISTRATOR, f"an operator's command on {scope} '{name}'")
+
+
+def _connection(node: Node, name: str) -> str:
+    """Return a connection's number, from the number or the full name: con:2(guest@127.0.0.1:40312/)."""
+    for connection in node.connections.values():
+        if name in (str(connection.number), f"con:{connection.number}", connection.name()):
+            return str(connection.number)
+    raise NotFound(f"no connection '{name}'; `penstock status` lists those there are")
+
+
+OPERATIONS: Final = (
+    Operation("block", block, (*SCOPES, "reason"), tag=POLICYMAKER, routes=(
+        Route("POST /penstock/block", "Close the operator's gate of a queue, address, virtual host, user or "
+              "connection, as `penstock block`.", queried=True),
+    )),
+    Operation("unblock", unblock, SCOPES, tag=POLICYMAKER,
+              routes=(Route("POST /penstock/unblock", "Open it.", queried=True),)),
+)  # fmt: skip

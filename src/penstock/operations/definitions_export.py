@@ -1,0 +1,208 @@
+"""Definitions export in RabbitMQ's format, in steps; `definitions_import` is the inverse."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.access.access_records import PermissionRecord, TopicPermissionRecord, VhostLimits
+from penstock.access.user import User
+from penstock.core.queue.queue import Queue
+from penstock.core.routing.binding import Binding
+from penstock.core.routing.exchange import Exchange
+from penstock.core.routing.route_lookup import CONTROL_EXCHANGE
+from penstock.core.settings.parameters import Parameter
+from penstock.core.settings.policies import OVERFLOWS, Policy
+from penstock.core.settings.table import SettingsEntry as Said
+from penstock.core.vhost import VirtualHost
+from penstock.describe.lists import ITEM_WORK, PAGE_MOST, QUEUES_AT_ONCE, Groups, Item, binding_groups
+from penstock.describe.queue import QUEUE
+from penstock.describe.routing import BINDING, EXCHANGE
+from penstock.describe.table import API_VERSION, Field, Reading, Row, Table, plain
+from penstock.describe.user import parameter_row, permission_row, policy_row, topic_row
+from penstock.errors import PreconditionFailed
+from penstock.flow.work import Steps
+from penstock.management.control_request import ControlRequest
+from penstock.operations.definitions_access import (
+    exported_user,
+    items_of_user,
+)
+from penstock.settings.value import SettingValue
+
+if TYPE_CHECKING:
+    from penstock.management.node import Node
+
+USERS: Final = ("users", "permissions", "topic_permissions")
+SECTIONS: Final = (
+    *("vhosts", *USERS, "parameters", "global_parameters", "policies", "settings"),
+    *("queues", "exchanges", "bindings"),
+)
+X_OVERFLOW: Final = "x-overflow"
+"""Argument of a queue that RabbitMQ refuses with a value that it does not know; it ignores arguments of ours."""
+FOR_ALL: Final = ("vhosts", *USERS, "global_parameters", "settings")
+"""Sections of an export of all virtual hosts only."""
+COMMON: Final = ("vhost", "name", "durable", "auto_delete", "arguments")
+DECLARED: Final[tuple[tuple[type, Table[Any], list[Field[Any]]], ...]] = (
+    (Queue, QUEUE, QUEUE.select(COMMON)),
+    (Exchange, EXCHANGE, EXCHANGE.select([*COMMON, "type", "internal"])),
+    (Binding, BINDING, BINDING.select(
+        ["vhost", "source", "destination", "destination_type", "routing_key", "arguments"])),
+)  # fmt: skip
+"""Fields of what clients declare."""
+EXPORTED_AT_ONCE: Final = 10
+"""Items that are made plain data per step."""
+
+
+def head(node: Node, everywhere: bool) -> Row:
+    """Return the head of an export, of all virtual hosts or of one."""
+    about: Row = {
+        "rabbit_version": API_VERSION,
+        "product_name": "Penstock",
+        "product_version": node.version,
+    }
+    if not everywhere:
+        return about
+    return {
+        **about,
+        "rabbitmq_version": API_VERSION,
+    }
+
+
+def groups(node: Node, section: str, only: VirtualHost | None) -> Groups:
+    """Yield the items of a section some at a time; some may not be exported. Things may change between two groups."""
+    table = node.broker.table
+    if section in FOR_ALL and section != "vhosts":
+        if only is None:
+            first = next(iter(node.broker.vhosts.values()))
+            if section not in USERS:
+                yield first, _of_all(node, section)
+                return
+            for user in node.broker.access.stored():
+                yield first, items_of_user(user, section, list(node.broker.vhosts))
+        return
+    for vhost in list(node.broker.vhosts.values()) if only is None else [only]:
+        if section == "vhosts":
+            yield vhost, [vhost]
+        elif section == "queues":
+            for queues in vhost.roll.parts(QUEUES_AT_ONCE):
+                yield vhost, queues
+        elif section == "policies":
+            yield vhost, table.policies.of(vhost.name, False)
+        elif section == "parameters":
+            operators = table.policies.of(vhost.name, True)
+            limits = node.broker.access.vhost_limits.get(vhost.name)
+            limited = [] if limits is None else [VhostLimits(vhost.name, limits)]
+            yield vhost, [*limited, *operators, *table.parameters.of(None, vhost.name)]
+        elif section == "exchanges":
+            yield vhost, vhost.exchanges.values()
+        else:
+            yield from binding_groups(vhost, False)
+
+
+def _of_all(node: Node, section: str) -> list[object]:
+    """Return the items of a section that belongs to no virtual host."""
+    table = node.broker.table
+    if section == "global_parameters":
+        return list(table.parameters.global_ones())
+    return [entry for entry in table.entries() if entry.command]
+
+
+def exported(items: list[Item], named: bool, for_rabbitmq: bool = False) -> list[Row]:
+    """Return the exported items of a window as plain data.
+
+    `named` adds their virtual host. `for_rabbitmq` leaves out what RabbitMQ refuses.
+    """
+    found: list[Row] = []
+    for item in items:
+        subject: object = item.subject
+        if for_rabbitmq and isinstance(subject, Policy):
+            subject = subject.for_rabbitmq()
+        if item.vhost is None or subject is None or not _is_exported(subject):
+            continue
+        shape = plainly(item.vhost, subject, named)
+        if for_rabbitmq and isinstance(subject, Queue) and subject.arguments.get(X_OVERFLOW) not in OVERFLOWS:
+            shape["arguments"] = plain({key: value for key, value in subject.arguments.items() if key != X_OVERFLOW})
+        found.append(shape)
+    return found
+
+
+def _is_exported(subject: object) -> bool:
+    """Tell whether an item is exported: not what is exclusive, predeclared, or was deleted meanwhile."""
+    if isinstance(subject, Queue):
+        return subject.owner is None and not subject.deleted
+    if isinstance(subject, Exchange):
+        return subject.name not in ("", CONTROL_EXCHANGE) and not subject.name.startswith("amq.")
+    return not isinstance(subject, Binding) or _lasts(subject)
+
+
+def _lasts(binding: Binding) -> bool:
+    """Tell whether a binding leads from and to what is there, and not only for its connection."""
+    if binding.source.deleted:
+        return False
+    return binding.queue is None or (binding.queue.owner is None and not binding.queue.deleted)
+
+
+def plainly(vhost: VirtualHost, subject: object, named: bool) -> Row:
+    """Return one item of an export; `named` leaves its virtual host in."""
+    row = _row(vhost, subject)
+    if not named:
+        row.pop("vhost", None)
+    return row
+
+
+def _row(vhost: VirtualHost, subject: object) -> Row:
+    for kind, table, fields in DECLARED:
+        if isinstance(subject, kind):
+            return table.row(subject, Reading(0.0), fields)
+    if isinstance(subject, Policy):
+        if not subject.operator:
+            return policy_row(subject)
+        operator = {"vhost": subject.vhost, "component": "operator_policy", "name": subject.name}
+        return {**operator, "value": subject.fields()}
+    if isinstance(subject, Parameter):
+        return parameter_row(subject)
+    if isinstance(subject, User):
+        return exported_user(subject)
+    if isinstance(subject, PermissionRecord):
+        return {"user": subject.user, "vhost": subject.vhost, **permission_row(subject.permission)}
+    if isinstance(subject, TopicPermissionRecord):
+        about = {"user": subject.user, "vhost": subject.vhost, "exchange": subject.exchange}
+        return {**about, **topic_row(subject.permission)}
+    if isinstance(subject, VhostLimits):
+        limits = dict(subject.limits)
+        return {"component": "vhost-limits", "vhost": subject.vhost, "name": "limits", "value": limits}
+    if isinstance(subject, Said):
+        found: Row = {"scope": subject.scope, "pattern": subject.pattern}
+        overrides = definition(subject.commands(True))
+        found["settings"] = definition(subject.commands(False))
+        return {**found, "override": overrides} if overrides else found
+    return {"name": vhost.name, **vhost.metadata}
+
+
+def definition(words: dict[str, SettingValue]) -> Row:
+    """Return settings under the names by which they were given."""
+    return {word.alias: plain(word.raw) for word in words.values()}
+
+
+def answer_export(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:
+    """Answer definitions.export: the head without a section, else a page of it.
+
+    Its fields are {section, after, everywhere, for_rabbitmq}.
+    """
+    only = None if request.fields.get("everywhere") is True else request.vhost
+    if request.fields.get("section") is None:
+        return {**head(node, only is None), "sections": list(SECTIONS)}
+    section = request.text("section")
+    if section not in SECTIONS:
+        raise PreconditionFailed(f"'section' must be one of {', '.join(SECTIONS)}, not '{section}'")
+    for_rabbitmq = request.flag("for_rabbitmq")
+    found = groups(node, section, only)
+    page, following = yield from node.control.lists.page_steps(
+        request.connection, request.amount("after", 0), f"definitions.export {section} {only is None}", found, PAGE_MOST
+    )
+    items: list[Row] = []
+    for start in range(0, len(page), EXPORTED_AT_ONCE):
+        items += exported(page[start : start + EXPORTED_AT_ONCE], True, for_rabbitmq)
+        node.broker.work.done += EXPORTED_AT_ONCE * ITEM_WORK
+        if node.broker.work.used_up():
+            yield
+    return {"items": items, "next": following}

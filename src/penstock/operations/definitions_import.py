@@ -1,0 +1,432 @@
+"""Definitions import: all or nothing, in steps of some entries; or only what it would do.
+
+Each entry is declared as a client would, and is visible at once. Policies and settings are changed together. An error
+undoes the entries before it in reverse order. Entries that others have begun to use stay, and the error names them.
+Where it is asked for, refused entries are skipped, with what cannot be made without them; the answer lists them.
+Imports and changes of settings run one after the other (`Scheduler.start`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.core.settings.changes import copied_steps
+from penstock.describe.table import Row
+from penstock.errors import BrokerError, NotFound, PreconditionFailed, ResourceError
+from penstock.flow.work import Steps
+from penstock.log_ids import CHANGED
+from penstock.management.control_request import IMPORT, ControlRequest, check_fields
+from penstock.management.json_reader import JsonError, JsonReader
+from penstock.management.operation import LOOKS, Operation
+from penstock.operations.definitions_access import (
+    PermissionKind,
+    TopicPermissionKind,
+    UserKind,
+    VhostLimitsKind,
+)
+from penstock.operations.definitions_export import answer_export
+from penstock.operations.definitions_kinds import (
+    ENTRY_WORK,
+    REFUSED,
+    SKIPPED,
+    UNCHANGED,
+    DefinitionKind,
+    Difference,
+    Made,
+    Planned,
+)
+from penstock.operations.definitions_parser import (
+    NOTHING_IMPORTED,
+    PARSE_WORK,
+    Entry,
+    InvalidEntry,
+    ParsedDefinitions,
+    name_of,
+    place_of,
+    refusal,
+)
+from penstock.operations.definitions_policies import ParameterKind, PolicyKind, SettingsKind
+from penstock.operations.definitions_topology import BindingKind, ExchangeKind, QueueKind, VhostKind, WrongArguments
+from penstock.protocols.common.log_line import LogLine
+from penstock.texts import joined
+
+if TYPE_CHECKING:
+    from penstock.management.node import Node
+
+FIELDS: Final = ("definitions", "everywhere", "dry_run", "skip", "skip_refused", "streams_as_queues")
+LEFT_TOLD: Final = 5
+"""Most remaining items that an error names."""
+NOTES_TOLD: Final = 100
+"""Most sentences about what has no effect in an answer."""
+SHAPE_WORK: Final = 10
+"""Units of work to write down an outcome."""
+LOOK_WORK: Final = 5
+"""Units of work to look at what an entry names."""
+LOST: Final = {
+    "x-dead-letter-exchange": "dead letters are lost",
+    "dead-letter-exchange": "dead letters are lost",
+    "alternate-exchange": "what reaches no queue is lost",
+}
+"""Keys that name an exchange which an entry can be made without, and what is lost then."""
+
+
+class Unwanted(PreconditionFailed):
+    """Error for an entry that the import was asked to skip."""
+
+
+def kinds_of(node: Node, streams_as_queues: bool) -> list[DefinitionKind]:
+    """Return the kinds of definitions in the order in which they are made."""
+    return [
+        VhostKind(node),
+        UserKind(node),
+        PermissionKind(node),
+        TopicPermissionKind(node),
+        ParameterKind(node, False),
+        ParameterKind(node, True),
+        SettingsKind(node),
+        PolicyKind(node, False),
+        PolicyKind(node, True),
+        ExchangeKind(node),
+        QueueKind(node, streams_as_queues),
+        BindingKind(node),
+        VhostLimitsKind(node),  # Last: a limit that was lowered has left more queues than it permits.
+    ]
+
+
+class ImportOptions:
+    """Options of an import: what it leaves out, and what it makes of streams."""
+
+    def __init__(self, skip: list[str], skip_refused: bool = False, streams_as_queues: bool = False) -> None:
+        self.skip = skip
+        """Kinds, and KIND:NAME for single entries."""
+        self.skip_refused = skip_refused
+        """True if refused entries are left out, instead of the whole file."""
+        self.streams_as_queues = streams_as_queues
+
+
+def import_steps(
+    node: Node, data: bytes, vhost: str | None, options: ImportOptions | None = None, dry_run: bool = False
+) -> Steps[Row]:
+    """Import a file in steps; `vhost` is the default virtual host of entries, None if they must name theirs.
+
+    Return the numbers of new and of changed items, and what was skipped; with `dry_run` what would differ, and nothing
+    is changed. Raises PreconditionFailed (406) with line and key, after undoing everything; ResourceError (506) as well
+    for a limit of the broker, which no entry is skipped for.
+    """
+    work = Import(node, data, vhost, options or ImportOptions([]), dry_run)
+    if dry_run:
+        return (yield from work.compare())
+    try:
+        yield from work.run()
+    except BrokerError as error:
+        yield from work.take_back()
+        raise work.failure(error) from None
+    return work.result()
+
+
+def answer_import(node: Node, request: ControlRequest) -> Steps[Row]:
+    """Answer definitions.import {definitions, everywhere, dry_run}, and the fields of `ImportOptions`.
+
+    `definitions` is the text of a file; see `import_steps`.
+    """
+    reader = JsonReader(request.unread or b"{}")
+    try:
+        while not reader.step():
+            node.broker.work.done += PARSE_WORK
+            yield
+    except JsonError as error:
+        raise PreconditionFailed(f"the body of a control request must be a JSON object: {error}") from None
+    request.fields = reader.found
+    check_fields(IMPORT, FIELDS, request.fields)
+    text = request.fields.pop("definitions", None)
+    if not isinstance(text, str):
+        raise PreconditionFailed("'definitions' must be a string: the text of a file")
+    if reader.has_halves:
+        raise refusal("a string contains a lone surrogate (half a character)")
+    vhost = None if request.fields.get("everywhere") is True else request.vhost.name
+    skip = [] if request.fields.get("skip") is None else request.names("skip", 0)
+    options = ImportOptions(skip, request.flag("skip_refused"), request.flag("streams_as_queues"))
+    return (yield from import_steps(node, text.encode(), vhost, options, request.flag("dry_run")))
+
+
+class Import:
+    """One import, with its undo actions."""
+
+    def __init__(self, node: Node, data: bytes, vhost: str | None, options: ImportOptions, dry_run: bool) -> None:
+        self.node = node
+        self.defined = ParsedDefinitions(data, vhost, options.skip, options.skip_refused or dry_run)
+        self.made = Made()
+        self._skip_refused = options.skip_refused
+        self._kinds = kinds_of(node, options.streams_as_queues)
+        self._left: list[str] = []
+        self._skipped: list[Row] = []
+        self._missing: set[str] = set()
+        """Subjects of the skipped entries."""
+        self._outcomes: dict[str, Difference] = {}
+        """Outcomes of entries that a rehearsal refused, by subject."""
+
+    def run(self) -> Steps[None]:
+        """Run the import. Raises PreconditionFailed (406) with line and key."""
+        work = self.node.broker.work
+        yield from self._parse()
+        for invalid in self.defined.invalid:
+            self._skip_invalid(invalid)
+            work.done += ENTRY_WORK
+            yield
+        for kind in self._kinds:
+            for entry in self.defined.entries[kind.name]:
+                try:
+                    self._check_wanted(kind, entry)
+                    kind.make(entry, self.made)
+                except BrokerError as error:
+                    self._refuse(kind, entry, error)
+                work.done += ENTRY_WORK
+                yield
+            yield from self._finish(kind, None)
+        yield from self._note_dangling()
+        self._log_result()
+
+    def _finish(self, kind: DefinitionKind, planned: Planned | None) -> Steps[None]:
+        """Make what a kind gathered, or plan it; where all refused entries are told, by halves to find those."""
+        parts = [kind.gathered] if kind.gathered else []
+        while parts:
+            part = parts.pop()
+            try:
+                if planned is None:
+                    yield from kind.finish(part, self.made)
+                else:
+                    yield from kind.rehearse(part, planned)
+            except BrokerError as error:
+                to_the_end = planned is not None or (self._skip_refused and not isinstance(error, ResourceError))
+                if len(part) > 1 and to_the_end:
+                    half = len(part) // 2
+                    parts += [part[half:], part[:half]]
+                    continue
+                entry = part[0] if len(part) == 1 else _named_in(part, str(error))
+                if planned is not None and entry is not None:
+                    self._outcomes[kind.subject(entry)] = self._refused(kind, entry, error)
+                elif entry is None:
+                    raise refusal(f"{kind.name}: {error}") from None
+                else:
+                    self._refuse(kind, entry, error)
+
+    def _check_wanted(self, kind: DefinitionKind, entry: Entry) -> None:
+        """Raise Unwanted for an entry that is to be skipped."""
+        if (kind.name, name_of(kind.name, entry)) in self.defined.named:
+            raise Unwanted("as asked")
+
+    def _refuse(self, kind: DefinitionKind, entry: Entry, error: BrokerError) -> None:
+        """Skip a refused entry. Raises the error with line and key if it is not to be skipped."""
+        found = self._skipped_as(kind, entry, error)
+        if found is None:
+            raise self._error(entry, error) from None
+
+    def _skipped_as(self, kind: DefinitionKind, entry: Entry, error: BrokerError) -> Difference | None:
+        """Note that an entry is skipped, because of the error or of what it needs; None if it is not to be skipped."""
+        reason = str(error)
+        if isinstance(error, NotFound):
+            reason = next((f"{need} is skipped" for need in needs(entry) if need in self._missing), reason)
+        elif isinstance(error, ResourceError):
+            return None
+        if not (self._skip_refused or reason != str(error) or isinstance(error, Unwanted)):
+            return None
+        found = kind.difference(entry, SKIPPED)
+        found.reason = reason
+        self._missing.add(found.subject)
+        self._skipped.append(_shape(kind.name, found, self.defined.line(entry)))
+        return found
+
+    def _skip_invalid(self, invalid: InvalidEntry) -> Row:
+        found = Difference(place_of(invalid.path), SKIPPED if self._skip_refused else REFUSED)
+        found.reason = str(invalid)
+        shape = _shape(str(invalid.path[0]), found, self.defined.line_of(invalid.path))
+        self._skipped.append(shape)
+        return shape
+
+    def compare(self) -> Steps[Row]:
+        """Return what the import would do, entry by entry; unchanged ones are counted only."""
+        work = self.node.broker.work
+        yield from self._parse()
+        table = yield from copied_steps(self.node.broker)
+        planned = Planned(table)
+        differences: list[Row] = []
+        for invalid in self.defined.invalid:
+            differences.append(self._skip_invalid(invalid))
+            work.done += ENTRY_WORK
+            yield
+        unchanged: dict[str, int] = {}
+        for kind in self._kinds:
+            compared: list[tuple[Entry, Difference]] = []
+            for entry in self.defined.entries[kind.name]:
+                compared.append((entry, self._compared(kind, entry, planned)))
+                work.done += ENTRY_WORK
+                yield
+            yield from self._finish(kind, planned)
+            for entry, found in compared:
+                if found.change == UNCHANGED:
+                    unchanged[kind.name] = unchanged.get(kind.name, 0) + 1
+                else:
+                    work.done += SHAPE_WORK
+                    yield
+                    differences.append(
+                        _shape(kind.name, self._outcomes.get(found.subject, found), self.defined.line(entry))
+                    )
+        yield from self._note_dangling()
+        return {
+            "differences": differences,
+            "unchanged": unchanged,
+            "not_imported": dict(self.defined.read_over),
+            "notes": self._notes(),
+        }
+
+    def _compared(self, kind: DefinitionKind, entry: Entry, planned: Planned) -> Difference:
+        try:
+            self._check_wanted(kind, entry)
+            return kind.compare(entry, planned)
+        except BrokerError as error:
+            return self._refused(kind, entry, error)
+
+    def _refused(self, kind: DefinitionKind, entry: Entry, error: BrokerError) -> Difference:
+        """Return the outcome of an entry that the import would refuse or skip."""
+        found = self._skipped_as(kind, entry, error)
+        if found is None:
+            found = kind.difference(entry, REFUSED)
+            found.reason = str(error)
+        return found
+
+    def _note_dangling(self) -> Steps[None]:
+        """Note what names a skipped exchange that does not exist, and so loses messages."""
+        if not any(shape["kind"] == "exchanges" for shape in self._skipped):
+            return
+        for kind in self._kinds:
+            for entry in self.defined.entries[kind.name]:
+                for key, name in named_exchanges(entry):
+                    vhost = self.node.broker.vhosts.get(entry.text("vhost"))
+                    is_there = vhost is not None and name in vhost.exchanges
+                    subject = kind.subject(entry)
+                    if not is_there and exchange_subject(name, entry) in self._missing and subject not in self._missing:
+                        self.made.notes.append(f"{subject}: {key}={name} is skipped; {LOST[key]} until it exists")
+                self.node.broker.work.done += LOOK_WORK
+                yield
+
+    def _parse(self) -> Steps[None]:
+        while not self.defined.complete:
+            self.node.broker.work.count(self.defined.read())
+            yield
+        self.defined.check_skipped()
+
+    def take_back(self) -> Steps[None]:
+        """Undo everything in reverse order; policies and settings last."""
+        made = self.made
+        while made.undo:
+            left = made.undo.pop()()
+            if left:
+                self._left.append(left)
+            self.node.broker.work.done += ENTRY_WORK
+            yield
+        while made.undo_steps:
+            yield from made.undo_steps.pop()()
+
+    def failure(self, error: BrokerError) -> BrokerError:
+        """Return the error of an import that was undone; it names what stays."""
+        if not self._left:
+            return error
+        named = ", ".join(self._left[:LEFT_TOLD])
+        more = f" and {len(self._left) - LEFT_TOLD} more" if len(self._left) > LEFT_TOLD else ""
+        text = str(error).removesuffix(f"; {NOTHING_IMPORTED}").removesuffix(f" {NOTHING_IMPORTED.capitalize()}")
+        return PreconditionFailed(joined(text, f"undone, except for items in use: {named}{more}"))
+
+    def result(self) -> Row:
+        """Return the numbers of new and changed items, and sentences about what has no effect."""
+        made = self.made
+        return {
+            "made": dict(made.created),
+            "changed": dict(made.changed),
+            "not_imported": dict(self.defined.read_over),
+            "skipped": list(self._skipped),
+            "notes": self._notes(),
+        }
+
+    def _notes(self) -> list[str]:
+        notes = self.made.notes[:NOTES_TOLD]
+        if len(self.made.notes) > NOTES_TOLD:
+            notes.append(f"and {len(self.made.notes) - NOTES_TOLD:,} more without effect")
+        return notes
+
+    def _error(self, entry: Entry, error: BrokerError) -> PreconditionFailed:
+        path: list[str | int] = [entry.section, entry.index]
+        if isinstance(error, WrongArguments):
+            path.append("arguments")
+        return self.defined.error(path, str(error))
+
+    def _log_result(self) -> None:
+        node = self.node
+        summary = ", ".join(f"{count} {name}" for name, count in self.made.created.items())
+        changed = ", ".join(f"{count} {name} changed" for name, count in self.made.changed.items())
+        node.log(
+            LogLine(
+                f"definitions imported: {'; '.join(each for each in (summary, changed) if each) or 'nothing new'}",
+                {"id": CHANGED},
+            )
+        )
+        if any(self.defined.read_over.values()):
+            listed = ", ".join(f"{count} {name}" for name, count in self.defined.read_over.items())
+            node.log(LogLine(f"definitions: not imported were {listed}", {"id": CHANGED}))
+        if self._skipped:
+            node.log(LogLine(f"definitions: skipped were {len(self._skipped)} entries", {"id": CHANGED}))
+        if self.made.notes:
+            node.log(
+                LogLine(
+                    f"definitions: {len(self.made.notes)} items have no effect here, or not all of their keys",
+                    {"id": CHANGED},
+                )
+            )
+
+
+def needs(entry: Entry) -> list[str]:
+    """Return the subjects of what an entry cannot be made without."""
+    vhost = entry.text("vhost")
+    found = [f"vhost '{vhost}'"]
+    if "user" in entry.fields:
+        found.append(f"user '{entry.text('user')}'")
+    if entry.section == "bindings":
+        found.append(exchange_subject(entry.text("source"), entry))
+        found.append(f"{entry.text('destination_type')} '{entry.text('destination')}' in vhost '{vhost}'")
+    return found
+
+
+def exchange_subject(name: str, entry: Entry) -> str:
+    """Return the subject of an exchange of the same virtual host as an entry."""
+    return f"exchange '{name}' in vhost '{entry.text('vhost')}'"
+
+
+def named_exchanges(entry: Entry) -> list[tuple[str, str]]:
+    """Return the exchanges that messages leave to by an entry, with the key of each."""
+    found: list[tuple[str, str]] = []
+    for table in (entry.table("arguments"), entry.table("definition")):
+        found += [(key, str(table[key])) for key in LOST if key in table]
+    return found
+
+
+def _shape(kind: str, found: Difference, line: int) -> Row:
+    shape: Row = {"line": line, "kind": kind, "subject": found.subject, "change": found.change}
+    if found.details:
+        shape["details"] = [{"key": key, "from": before, "to": after} for key, before, after in found.details]
+    if found.reason:
+        shape["reason"] = found.reason.removeprefix(f"{found.subject}: ")
+    if found.note:
+        shape["note"] = found.note
+    return shape
+
+
+def _named_in(entries: list[Entry], text: str) -> Entry | None:
+    """Return the entry whose name an error quotes; None if no one, or more than one does."""
+    found = [entry for entry in entries if f"'{entry.text('name')}'" in text]
+    return found[0] if len(found) == 1 else None
+
+
+PAGE_FIELDS: Final = ("section", "after", "count", "everywhere", "for_rabbitmq")
+OPERATIONS: Final = (
+    Operation("definitions.export", answer_export, PAGE_FIELDS, how=LOOKS),
+    Operation(IMPORT, answer_import, FIELDS),
+)

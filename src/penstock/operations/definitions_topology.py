@@ -1,0 +1,356 @@
+"""Definitions of virtual hosts, exchanges, queues and bindings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from typing_extensions import override
+
+from penstock.content.field_table import InvalidTable, check_table
+from penstock.content.names import check_name
+from penstock.core.queue.paging_setup import check
+from penstock.core.queue.queue import Queue
+from penstock.core.routing.binding import Binding, selector_in
+from penstock.core.routing.equivalence import check_exchange, check_queue
+from penstock.core.routing.exchange import Exchange, alternate_of, make_exchange
+from penstock.core.routing.route_lookup import CONTROL_EXCHANGE
+from penstock.core.settings.policies import kind_of
+from penstock.core.vhost import PREDECLARED, RESERVED, VirtualHost
+from penstock.errors import AccessRefused, BrokerError, NotFound, PreconditionFailed
+from penstock.operations import vhosts
+from penstock.operations.definitions_kinds import (
+    CHANGED,
+    CREATED,
+    UNCHANGED,
+    DefinitionKind,
+    Difference,
+    Made,
+    Planned,
+    details_of,
+)
+from penstock.operations.definitions_parser import Entry
+from penstock.settings.features import check_flags, read_features
+from penstock.settings.read import read_arguments
+
+if TYPE_CHECKING:
+    from penstock.management.node import Node
+
+PREDECLARED_KINDS: Final = dict(PREDECLARED)
+STREAM: Final = "stream"
+STREAM_ARGUMENTS: Final = (
+    "x-max-age",
+    "x-stream-max-segment-size-bytes",
+    "x-stream-filter-size-bytes",
+    "x-initial-cluster-size",
+    "x-queue-leader-locator",
+)
+"""Arguments of streams that mean nothing for a queue."""
+AS_QUEUE: Final = (
+    "a stream, imported as a durable queue: an acknowledged message is gone, offsets are not kept, and a client that "
+    "declares it as a stream is refused; a cursor reads a queue again and again (docs/spark.md)"
+)
+
+
+class VhostKind(DefinitionKind):
+    """Virtual hosts; their attributes are kept."""
+
+    name = "vhosts"
+
+    @override
+    def subject(self, entry: Entry) -> str:
+        return f"vhost '{entry.text('name')}'"
+
+    @override
+    def compare(self, entry: Entry, planned: Planned) -> Difference:
+        self.check_once(entry)
+        name = entry.text("name")
+        vhost = self.node.broker.vhosts.get(name)
+        attributes = vhosts.attributes_of(entry.fields)
+        if vhost is None or vhost.deleting:
+            vhosts.check_new_vhost(self.node, name)
+            planned.vhosts.add(name)
+            return _with_note(self.difference(entry, CREATED), attributes)
+        if not attributes or attributes == vhost.metadata:
+            return self.difference(entry, UNCHANGED)
+        found = self.difference(entry, CHANGED)
+        found.details = details_of(vhost.metadata, attributes)
+        return _with_note(found, attributes)
+
+    @override
+    def make(self, entry: Entry, made: Made) -> None:
+        self.check_once(entry)
+        node, name = self.node, entry.text("name")
+        attributes = vhosts.attributes_of(entry.fields)
+        is_new = vhosts.declare_vhost(node, name)
+        vhost = node.broker.vhosts[name]
+        before = vhost.metadata
+        changed = bool(attributes) and vhosts.set_attributes(node, vhost, attributes)
+        if is_new:
+            made.add(self.name, CREATED, lambda: self._drop(vhost))
+        elif changed:
+            made.add(self.name, CHANGED, lambda: self._put_back(vhost, before))
+        note = _with_note(self.difference(entry, CHANGED), attributes).note
+        if note:
+            made.notes.append(f"{self.subject(entry)}: {note}")
+
+    def _drop(self, vhost: VirtualHost) -> str:
+        node = self.node
+        if node.broker.vhosts.get(vhost.name) is not vhost:
+            return ""
+        if vhost.queues or any(connection.vhost is vhost for connection in node.connections.values()):
+            return f"vhost '{vhost.name}'"
+        vhosts.delete_vhost(node, vhost.name)
+        return ""
+
+    def _put_back(self, vhost: VirtualHost, before: dict[str, object]) -> str:
+        if self.node.broker.vhosts.get(vhost.name) is vhost:
+            vhosts.set_attributes(self.node, vhost, before)
+        return ""
+
+
+def _with_note(found: Difference, attributes: dict[str, object]) -> Difference:
+    kind = attributes.get("default_queue_type")
+    if kind not in (None, "classic"):
+        found.note = "default_queue_type has no effect here; kept, and exported again"
+    return found
+
+
+class ExchangeKind(DefinitionKind):
+    """Exchanges, except the predeclared ones."""
+
+    name = "exchanges"
+
+    @override
+    def subject(self, entry: Entry) -> str:
+        return f"exchange '{entry.text('name')}' in vhost '{entry.text('vhost')}'"
+
+    @override
+    def compare(self, entry: Entry, planned: Planned) -> Difference:
+        host, name, kind = self.check_vhost(entry, planned), entry.text("name"), entry.text("type")
+        self.check_once(entry)
+        arguments = table_of(entry)
+        check_name("exchange name", name)
+        make_exchange(kind, host, name)
+        VirtualHost.check_not_default(name)
+        if (host, name) in planned.exchanges:
+            return self.difference(entry, UNCHANGED)
+        vhost = self.node.broker.vhosts.get(host)
+        exchange = None if vhost is None else vhost.exchanges.get(name)
+        if exchange is not None:
+            flags = (entry.flag("durable"), entry.flag("auto_delete"), entry.flag("internal"))
+            check_exchange(exchange, host, kind, arguments, *flags)
+            return self.difference(entry, UNCHANGED)
+        if name.startswith(RESERVED):
+            raise AccessRefused(f"exchange name '{name}' contains reserved prefix '{RESERVED}*'")
+        alternate_of(name, host, arguments)
+        planned.table.limits("address", name)
+        planned.exchanges[(host, name)] = kind
+        return self.difference(entry, CREATED)
+
+    @override
+    def make(self, entry: Entry, made: Made) -> None:
+        vhost = self.node.vhost(entry.text("vhost"))
+        self.check_once(entry)
+        name = entry.text("name")
+        there = name in vhost.exchanges
+        vhost.declare_exchange(
+            name,
+            entry.text("type"),
+            table_of(entry),
+            entry.flag("durable"),
+            entry.flag("auto_delete"),
+            entry.flag("internal"),
+        )
+        exchange = vhost.exchanges.get(name)
+        if not there and exchange is not None:
+            made.add(self.name, CREATED, lambda: self._drop(vhost, exchange))
+
+    def _drop(self, vhost: VirtualHost, exchange: Exchange) -> str:
+        if vhost.exchanges.get(exchange.name) is not exchange:
+            return ""
+        try:
+            vhost.delete_exchange(exchange.name, True)
+        except BrokerError:
+            return f"exchange '{exchange.name}'"
+        return ""
+
+
+class QueueKind(DefinitionKind):
+    """Queues that are not exclusive; streams are refused, or become durable queues."""
+
+    name = "queues"
+
+    def __init__(self, node: Node, streams_as_queues: bool) -> None:
+        super().__init__(node)
+        self._streams_as_queues = streams_as_queues
+
+    @override
+    def subject(self, entry: Entry) -> str:
+        return f"queue '{entry.text('name')}' in vhost '{entry.text('vhost')}'"
+
+    @override
+    def compare(self, entry: Entry, planned: Planned) -> Difference:
+        broker = self.node.broker
+        host, name = self.check_vhost(entry, planned), entry.text("name")
+        self.check_once(entry)
+        arguments, durable, note = self._declaration(entry)
+        auto_delete = entry.flag("auto_delete")
+        vhost = broker.vhosts.get(host)
+        if vhost is not None and name in vhost.queues:
+            check_queue(vhost.queue(name), arguments, durable, auto_delete)
+            return self.difference(entry, UNCHANGED)
+        if (host, name) in planned.queues:
+            return self.difference(entry, UNCHANGED)
+        check_name("queue name", name)
+        features = read_features(name, arguments)
+        check_flags(name, features, durable, auto_delete, False)
+        broker.work.done += planned.table.policies.work(host, name)
+        settings = planned.table.queue(host, name, read_arguments(name, arguments), kind_of(features))
+        check(name, settings, features, broker.journal)
+        planned.queues.add((host, name))
+        found = self.difference(entry, CREATED)
+        found.note = note
+        return found
+
+    @override
+    def make(self, entry: Entry, made: Made) -> None:
+        vhost = self.node.vhost(entry.text("vhost"))
+        self.check_once(entry)
+        name = entry.text("name")
+        there = name in vhost.queues
+        arguments, durable, note = self._declaration(entry)
+        queue = vhost.declare_queue(name, arguments, durable, entry.flag("auto_delete"), None, None)
+        self.node.broker.touch_queue(queue)
+        if not there:
+            made.add(self.name, CREATED, lambda: self._drop(queue))
+            if note:
+                made.notes.append(f"{self.subject(entry)}: {note}")
+
+    def _declaration(self, entry: Entry) -> tuple[dict[str, object], bool, str]:
+        """Return arguments and durability of a queue, and what a stream loses as a queue. Raises as `table_of`."""
+        arguments, durable = arguments_of(entry), entry.flag("durable")
+        if not self._streams_as_queues or arguments.get("x-queue-type") != STREAM:
+            return arguments, durable, ""
+        lost = ", ".join(f"{key}={arguments[key]}" for key in STREAM_ARGUMENTS if key in arguments)
+        kept = {key: value for key, value in arguments.items() if key != "x-queue-type" and key not in STREAM_ARGUMENTS}
+        return kept, True, AS_QUEUE + (f"; left out: {lost}" if lost else "")
+
+    def _drop(self, queue: Queue) -> str:
+        if queue.deleted:
+            return ""
+        if queue.consumers or queue.cursors or queue.depth_messages() or queue.gate.in_line():
+            return f"queue '{queue.name}'"
+        self.node.broker.delete_queue(queue)
+        return ""
+
+
+class BindingKind(DefinitionKind):
+    """Bindings of queues and exchanges."""
+
+    name = "bindings"
+
+    @override
+    def subject(self, entry: Entry) -> str:
+        to = f"{entry.text('destination_type')} '{entry.text('destination')}'"
+        key = entry.text("routing_key")
+        return f"binding from exchange '{entry.text('source')}' to {to} by '{key}' in vhost '{entry.text('vhost')}'"
+
+    @override
+    def compare(self, entry: Entry, planned: Planned) -> Difference:
+        host = self.check_vhost(entry, planned)
+        source = self._exchange(host, entry.text("source"), planned)
+        arguments = table_of(entry)
+        kind, name = entry.text("destination_type"), entry.text("destination")
+        if kind == "exchange":
+            self._exchange(host, name, planned)
+        elif kind != "queue":
+            raise _wrong_type(kind)
+        elif (host, name) not in planned.queues and host in planned.vhosts:
+            raise NotFound(f"no queue '{name}' in vhost '{host}'")
+        elif (host, name) not in planned.queues:
+            self._vhost(host).queue(name)
+        if source.name in ("", CONTROL_EXCHANGE):
+            self._any_vhost(host).source(source.name)  # It refuses both.
+        selector_in(arguments)
+        check_name("routing key", entry.text("routing_key"))
+        source.check_binding(arguments)
+        this = f"{self.subject(entry)} {sorted(arguments.items(), key=str)}"
+        if this in planned.bindings:
+            return self.difference(entry, UNCHANGED)
+        planned.bindings.add(this)
+        vhost = self.node.broker.vhosts.get(host)
+        if vhost is not None and source.name in vhost.exchanges:
+            queue = vhost.queues.get(name) if kind == "queue" else None
+            target = vhost.exchanges.get(name) if kind == "exchange" else None
+            if queue is not None or target is not None:
+                there = source.find(queue, target, entry.text("routing_key"), arguments) is not None
+                return self.difference(entry, UNCHANGED if there else CREATED)
+        return self.difference(entry, CREATED)
+
+    def _any_vhost(self, host: str) -> VirtualHost:
+        """Return a virtual host, or any other one if it is planned."""
+        vhosts = self.node.broker.vhosts
+        return vhosts[host] if host in vhosts else next(iter(vhosts.values()))
+
+    def _vhost(self, host: str) -> VirtualHost:
+        return self.node.vhost(host)
+
+    def _exchange(self, host: str, name: str, planned: Planned) -> Exchange:
+        """Return an exchange that exists, or one like that which would be made. Raises NotFound (404)."""
+        kind = planned.exchanges.get((host, name))
+        if kind is None and host in planned.vhosts:
+            kind = PREDECLARED_KINDS.get(name)
+            if kind is None:
+                raise NotFound(f"no exchange '{name}' in vhost '{host}'")
+        return self._vhost(host).exchange(name) if kind is None else make_exchange(kind, host, name)
+
+    @override
+    def make(self, entry: Entry, made: Made) -> None:
+        vhost = self._vhost(entry.text("vhost"))
+        source = vhost.exchange(entry.text("source"))
+        key, arguments, name = entry.text("routing_key"), table_of(entry), entry.text("destination")
+        queue: Queue | None = None
+        target: Exchange | None = None
+        kind = entry.text("destination_type")
+        if kind == "queue":
+            queue = vhost.queue(name)
+        elif kind == "exchange":
+            target = vhost.exchange(name)
+        else:
+            raise _wrong_type(kind)
+        if source.find(queue, target, key, arguments) is None:
+            binding = vhost.bind(source.name, queue, target, key, arguments)
+            made.add(self.name, CREATED, lambda: self._drop(vhost, binding))
+
+    def _drop(self, vhost: VirtualHost, binding: Binding) -> str:
+        found = binding.source.find(binding.queue, binding.exchange, binding.key, binding.arguments)
+        if found is binding and vhost.exchanges.get(binding.source.name) is binding.source:
+            vhost.remove_binding(binding)
+        return ""
+
+
+class WrongArguments(PreconditionFailed):
+    """Error for arguments that are no field table."""
+
+
+def table_of(entry: Entry) -> dict[str, object]:
+    """Return the arguments of an entry. Raises WrongArguments if they are no field table."""
+    arguments = entry.table("arguments")
+    try:
+        check_table(arguments)
+    except InvalidTable as error:
+        raise WrongArguments(str(error)) from None
+    return arguments
+
+
+def arguments_of(entry: Entry) -> dict[str, object]:
+    """Return the arguments of a queue, with its type. Raises as `table_of`."""
+    arguments = table_of(entry)
+    kind = entry.text("type", "classic")
+    if kind != "classic" and "x-queue-type" not in arguments:
+        return {**arguments, "x-queue-type": kind}
+    return arguments
+
+
+def _wrong_type(kind: str) -> PreconditionFailed:
+    return PreconditionFailed(f"destination_type must be queue or exchange, not '{kind}'")

@@ -1,0 +1,119 @@
+"""Limits of users and of virtual hosts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.access.tags import MANAGEMENT, MONITORING
+from penstock.access.user import MAX_CHANNELS, MAX_CONNECTIONS, MAX_QUEUES, User
+from penstock.describe.table import Row
+from penstock.errors import PreconditionFailed
+from penstock.flow.work import Steps
+from penstock.management.control_request import ControlRequest
+from penstock.management.operation import SEEN, Operation, Route, looking
+from penstock.operations.listing import lists_steps, rows_steps
+from penstock.operations.users import USERS_A_UNIT, asked_users
+
+if TYPE_CHECKING:
+    from penstock.management.node import Node
+
+
+def set_limits(node: Node, request: ControlRequest) -> Row:
+    """Set limits of a user or of a virtual host; a negative value removes one."""
+    given = request.fields.get("limits")
+    if not isinstance(given, dict) or not all(_is_number(value) for value in given.values()):
+        raise PreconditionFailed("'limits' must be an object of names and numbers")
+    if ("user" in request.fields) == ("vhost" in request.fields):
+        raise PreconditionFailed("name either a user or a vhost")
+    if "user" in request.fields:
+        node.broker.access.set_user_limits(request.text("user"), given)
+    else:
+        node.broker.access.set_vhost_limits(request.text("vhost"), given)
+    return {}
+
+
+def list_limits(node: Node, request: ControlRequest) -> Row:
+    """Answer all limits of users and virtual hosts."""
+    table = node.broker.access
+    users = table.users()
+    node.broker.work.done += len(users) // USERS_A_UNIT
+    return {
+        "users": {user.name: dict(user.limits) for user in users if user.limits},
+        "vhosts": {vhost: dict(limits) for vhost, limits in table.vhost_limits.items()},
+    }
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _before(node: Node, request: ControlRequest) -> dict[str, int]:
+    if "user" in request.fields:
+        return dict(node.broker.access.user(request.text("user")).limits)
+    return dict(node.broker.access.vhost_limits.get(str(request.fields.get("vhost")), {}))
+
+
+def _one(fields: Row) -> Row:
+    """Return the fields for the one limit that a path names; without a value it is removed."""
+    value = fields.pop("value", -1)
+    if not _is_number(value):
+        raise PreconditionFailed("'value' must be a whole number; a negative one removes the limit")
+    return {**fields, "limits": {str(fields.pop("name")): value}}
+
+
+def _user_rows(node: Node, request: ControlRequest) -> Steps[list[Row]]:
+    """Return the limits of all users, or of one, with what is used of them."""
+    seen = request.access.user if not request.access.rules.has_tag(MONITORING) else None
+    opened = node.services.open_connections
+    counts = {MAX_CONNECTIONS: opened.connections_of, MAX_CHANNELS: opened.channels_of}
+
+    def rows(user: User) -> list[Row]:
+        row: Row = {"user": user.name, "value": dict(user.limits)}
+        if seen is None or user.name == seen:
+            row["penstock"] = {"used": {limit: counts[limit](user.name) for limit in user.limits}}
+        return [row] if user.limits else []
+
+    return lists_steps(node, asked_users(node, request), rows)
+
+
+def _vhost_rows(node: Node, request: ControlRequest) -> Steps[list[Row]]:
+    """Return the limits of all virtual hosts, or of one, with what is used of them."""
+    broker, rules = node.broker, request.access.rules
+    all_seen = rules.has_tag(MONITORING)
+    limits = broker.access.vhost_limits
+
+    def row(name: str) -> Row:
+        its: Row = {"vhost": name, "value": dict(limits[name])}
+        if all_seen:
+            vhost = broker.vhosts.get(name)
+            queues = 0 if vhost is None else vhost.limited_queues()
+            counts = {MAX_CONNECTIONS: node.services.open_connections.connections_to(name), MAX_QUEUES: queues}
+            its["penstock"] = {"used": {limit: counts[limit] for limit in limits[name]}}
+        return its
+
+    if "vhost" in request.fields:
+        names = [name for name in (request.text("vhost"),) if name in limits]
+    else:
+        names = [name for name in limits if all_seen or rules.enters(name)]
+    return rows_steps(node, names, row)
+
+
+SET: Final = "Set a limit of a {}; a negative value removes it."
+CLEAR: Final = "Remove a limit of a {}."
+LISTED: Final = "List the limits of all {}, or of one, with what is used of them."
+OPERATIONS: Final = (
+    Operation("limit.set", set_limits, ("user", "vhost", "limits"), before=_before, routes=(
+        Route("PUT /user-limits/{user}/{name}", SET.format("user"), needed=("value",), read=_one, silent=True),
+        Route("DELETE /user-limits/{user}/{name}", CLEAR.format("user"), read=_one, silent=True),
+        Route("PUT /vhost-limits/{vhost}/{name}", SET.format("virtual host"), needed=("value",), read=_one,
+              silent=True),
+        Route("DELETE /vhost-limits/{vhost}/{name}", CLEAR.format("virtual host"), read=_one, silent=True),
+    )),
+    looking("limit.list", list_limits),
+    looking("", _user_rows, tag=MANAGEMENT, routes=(
+        Route("GET /user-limits /user-limits/{user}", LISTED.format("users")),
+    )),
+    looking("", _vhost_rows, tag=MANAGEMENT, routes=(
+        Route("GET /vhost-limits /vhost-limits/{vhost}", LISTED.format("virtual hosts"), vhost=SEEN),
+    )),
+)  # fmt: skip

@@ -1,0 +1,44 @@
+"""Lists of rows in steps, and the virtual hosts of which a requester sees what is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from penstock.access.tags import ADMINISTRATOR
+from penstock.describe.table import Row
+from penstock.flow.work import Steps
+
+if TYPE_CHECKING:
+    from penstock.management.control_request import ControlRequest
+    from penstock.management.node import Node
+
+T = TypeVar("T")
+ROW_WORK: Final = 5
+"""Units of work per listed row."""
+
+
+def rows_steps(node: Node, subjects: Iterable[T], row: Callable[[T], Row]) -> Steps[list[Row]]:
+    """Return the rows of subjects in steps."""
+    return lists_steps(node, subjects, lambda subject: [row(subject)])
+
+
+def lists_steps(node: Node, subjects: Iterable[T], rows: Callable[[T], list[Row]]) -> Steps[list[Row]]:
+    """Return the rows of subjects that have several, or none, in steps."""
+    found: list[Row] = []
+    for subject in subjects:
+        its = rows(subject)
+        node.broker.work.done += ROW_WORK * max(len(its), 1)
+        if node.broker.work.used_up():
+            yield
+        found += its
+    return found
+
+
+def entered(node: Node, request: ControlRequest) -> list[str]:
+    """Return the virtual host that the path names, or else all that the user may enter; all for an administrator."""
+    if "vhost" in request.fields:
+        return [request.vhost.name]
+    rules = request.access.rules
+    everywhere = rules.has_tag(ADMINISTRATOR)
+    return [name for name in node.broker.vhosts if everywhere or rules.enters(name)]

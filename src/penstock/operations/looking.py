@@ -1,0 +1,39 @@
+"""Operations that look at what there is, and `tls.reload`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.access.tags import MANAGEMENT, MONITORING
+from penstock.flow.work import Steps
+from penstock.management import blocked_overview, looking_api, why
+from penstock.management.certificates import answer_reload
+from penstock.management.control_request import ControlRequest
+from penstock.management.flow_log_records import answer_watch
+from penstock.management.operation import Answer, Operation, Route, looking
+from penstock.management.redaction import answer_why
+from penstock.protocols.common.authorization import check_tag
+
+if TYPE_CHECKING:
+    from penstock.management.node import Node
+
+
+def _why(node: Node, request: ControlRequest) -> Answer | Steps[Answer]:
+    if blocked_overview.is_named(request):
+        return answer_why(request, node)
+    check_tag(request.access, MONITORING, "an overview of all that is blocked")
+    return blocked_overview.of_everything_steps(node, request.vhost.name)
+
+
+OPERATIONS: Final = (
+    looking("list", looking_api.answer_list, ("kind", "after", "count", "everywhere"), tag=MANAGEMENT),
+    looking("why", _why, why.SUBJECTS, tag=MANAGEMENT, routes=(
+        Route("GET /penstock/why", "Explain why nothing moves, as `penstock why --json`: for a queue, connection, "
+              "channel or user, or for all.", query=why.SUBJECTS, queried=True),
+    )),
+    looking("watch", answer_watch, ("after", "queue"), tag=MONITORING),
+    looking("status", looking_api.answer_status, tag=MONITORING),
+    looking("top", looking_api.answer_top, ("order", "count", "prefix", "queue", "everywhere", "history"),
+            tag=MONITORING),
+    Operation("tls.reload", lambda node, request: answer_reload(node.certificates, request)),
+)  # fmt: skip

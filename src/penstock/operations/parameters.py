@@ -1,0 +1,113 @@
+"""Runtime parameters and global parameters, which are kept without effect."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.access.tags import POLICYMAKER
+from penstock.core.settings.parameters import Parameter
+from penstock.describe.table import Row
+from penstock.describe.user import parameter_row
+from penstock.errors import NotFound, PreconditionFailed
+from penstock.flow.work import Steps
+from penstock.management.control_request import ControlRequest
+from penstock.management.operation import Operation, Route, looking
+from penstock.operations.listing import entered, rows_steps
+
+if TYPE_CHECKING:
+    from penstock.management.node import Node
+
+LISTED_APART: Final = ("vhost-limits", "policy", "operator_policy")
+"""Components of RabbitMQ that have paths of their own."""
+
+
+def put_parameter(node: Node, parameter: Parameter) -> Parameter | None:
+    """Set a parameter; return the former one.
+
+    Raises NotFound (404) for the virtual host, PreconditionFailed (406) for a parameter that is too large,
+    ResourceError (506) at a limit.
+    """
+    if parameter.component:
+        node.vhost(parameter.vhost)
+    journal = node.broker.journal
+    if journal is not None:
+        journal.check_writable()
+    before = node.broker.table.parameters.put(parameter)
+    if journal is not None:
+        journal.change(parameter)
+    return before
+
+
+def drop_parameter(node: Node, key: tuple[str, str, str]) -> None:
+    """Remove a parameter by component, virtual host and name. Raises NotFound (404)."""
+    found = node.broker.table.parameters.drop(*key)
+    if found is None:
+        raise NotFound(f"no {Parameter(*key, None).title()}")
+    if node.broker.journal is not None:
+        node.broker.journal.forget(found)
+
+
+def set_parameter(node: Node, request: ControlRequest) -> Row:
+    """Set a parameter, or a global one: without a component."""
+    component, vhost, name = _key(request)
+    if component in LISTED_APART:
+        raise PreconditionFailed(f"the component {component} has paths of its own: use those")
+    before = put_parameter(node, Parameter(component, vhost, name, request.fields.get("value")))
+    return {"created": before is None}
+
+
+def clear_parameter(node: Node, request: ControlRequest) -> Row:
+    """Remove a parameter, or a global one. Raises NotFound (404)."""
+    drop_parameter(node, _key(request))
+    return {}
+
+
+def list_parameters(node: Node, request: ControlRequest) -> Steps[Row]:
+    """List the parameters of the virtual host, or with `everywhere` of all, and the global ones."""
+    vhost = None if request.flag("everywhere") else request.vhost.name
+    table, everything, rules = node.broker.table.parameters, request.connection is None, request.access.rules
+    found = [each for each in table.of(None, vhost) if everything or rules.enters(each.vhost)]
+    rows = yield from rows_steps(node, [*found, *table.global_ones()], parameter_row)
+    return {"parameters": rows}
+
+
+def _key(request: ControlRequest) -> tuple[str, str, str]:
+    """Return the component, virtual host and name; the first two are empty for a global parameter."""
+    component = request.text("component", "")
+    return component, request.vhost.name if component else "", request.text("name")
+
+
+def _row(node: Node, request: ControlRequest) -> Row | None:
+    found = node.broker.table.parameters.get(*_key(request))
+    return None if found is None else parameter_row(found)
+
+
+def _rows(node: Node, request: ControlRequest) -> Steps[list[Row]]:
+    component = request.text("component") if "component" in request.fields else None
+    hosts = {*entered(node, request)}
+    found = [each for each in node.broker.table.parameters.of(component) if each.vhost in hosts]
+    return rows_steps(node, found, parameter_row)
+
+
+def _global_rows(node: Node, request: ControlRequest) -> Steps[list[Row]]:
+    return rows_steps(node, node.broker.table.parameters.global_ones(), parameter_row)
+
+
+ONE: Final = "/parameters/{component}/{vhost}/{name} /global-parameters/{name}"
+OPERATIONS: Final = (
+    looking("parameter.list", list_parameters, ("everywhere",), tag=POLICYMAKER),
+    Operation("", set_parameter, ("value",), tag=POLICYMAKER, routes=(
+        Route(f"PUT {ONE}", "Set a parameter, which is kept without effect: 201 if it is new, 204 if it is changed.",
+              needed=("value",), silent=True),
+    )),
+    Operation("", clear_parameter, tag=POLICYMAKER,
+              routes=(Route(f"DELETE {ONE}", "Remove a parameter.", silent=True),)),
+    looking("", _row, tag=POLICYMAKER, routes=(Route(f"GET {ONE}", "Show a parameter, or a global one."),)),
+    looking("", _rows, tag=POLICYMAKER, routes=(
+        Route("GET /parameters /parameters/{component} /parameters/{component}/{vhost}",
+              "List parameters: all, those of a component, or those of a component in a virtual host."),
+    )),
+    looking("", _global_rows, tag=POLICYMAKER, routes=(
+        Route("GET /global-parameters", "List global parameters."),
+    )),
+)  # fmt: skip

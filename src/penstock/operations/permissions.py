@@ -1,0 +1,139 @@
+"""Permissions and topic permissions of users."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.access.permission import Permission, TopicPermission
+from penstock.access.user import User
+from penstock.describe.table import Row
+from penstock.describe.user import permission_row, topic_row, topics_of
+from penstock.flow.work import Steps
+from penstock.log_ids import CHANGED
+from penstock.management.control_request import ControlRequest
+from penstock.management.operation import Operation, Route, looking
+from penstock.operations.listing import lists_steps
+from penstock.operations.users import asked_users, close_connections
+from penstock.protocols.common.log_line import LogLine
+
+if TYPE_CHECKING:
+    from penstock.management.node import Node
+
+
+def set_permission(node: Node, request: ControlRequest) -> Row:
+    """Set the permission of a user in a virtual host."""
+    user, vhost = _named(node, request)
+    given = Permission(request.text("configure"), request.text("write"), request.text("read"))
+    node.broker.access.set_permission(user.name, vhost, given)
+    return {}
+
+
+def clear_permission(node: Node, request: ControlRequest) -> Row:
+    """Remove the permission of a user in a virtual host, and close its connections there (320)."""
+    user, vhost = _named(node, request)
+    cleared = node.broker.access.clear_permission(user.name, vhost)
+    if cleared:
+        close_connections(node, user.name, vhost, f"permission of user '{user.name}' in vhost '{vhost}' was deleted")
+        node.log(LogLine(f"[user({user.name})] permission in vhost '{vhost}' deleted", {"id": CHANGED}))
+    return {"cleared": cleared}
+
+
+def set_topic_permission(node: Node, request: ControlRequest) -> Row:
+    """Set the topic permission of a user for an exchange."""
+    (user, vhost), exchange = _named(node, request), request.text("exchange")
+    given = TopicPermission(request.text("write"), request.text("read"))
+    node.broker.access.set_topic_permission(user.name, vhost, exchange, given)
+    return {}
+
+
+def clear_topic_permission(node: Node, request: ControlRequest) -> Row:
+    """Remove the topic permission of a user for an exchange, or all in a virtual host."""
+    user, vhost = _named(node, request)
+    return {"cleared": node.broker.access.clear_topic_permissions(user.name, vhost, _exchange(request))}
+
+
+def _named(node: Node, request: ControlRequest) -> tuple[User, str]:
+    """Return the user and the name of the virtual host of a request. Raises NotFound (404) for the user."""
+    name, vhost = request.text("user"), request.text("vhost")
+    return node.broker.access.user(name), vhost
+
+
+def _exchange(request: ControlRequest) -> str | None:
+    return request.text("exchange") if "exchange" in request.fields else None
+
+
+def _permission_before(node: Node, request: ControlRequest) -> Row | None:
+    user, vhost = _named(node, request)
+    found = user.permission(vhost)
+    return None if found is None else permission_row(found)
+
+
+def _topics_before(node: Node, request: ControlRequest) -> Row | None:
+    (user, vhost), exchange = _named(node, request), _exchange(request)
+    topics = user.topic_permissions.get(vhost, {})
+    return {name: topic_row(each) for name, each in topics.items() if exchange is None or name == exchange} or None
+
+
+def _row(node: Node, request: ControlRequest) -> Row | None:
+    return _row_of(*_named(node, request))
+
+
+def _row_of(user: User, vhost: str) -> Row | None:
+    found = user.permission(vhost)
+    return None if found is None else {"user": user.name, "vhost": vhost, **permission_row(found)}
+
+
+def _rows(node: Node, request: ControlRequest) -> Steps[list[Row]]:
+    only = _vhost(request)
+
+    def rows(user: User) -> list[Row]:
+        names = list(node.broker.vhosts) if user.everywhere else list(user.permissions)
+        found = [_row_of(user, name) for name in (names if only is None else [only])]
+        return [row for row in found if row is not None]
+
+    return lists_steps(node, asked_users(node, request), rows)
+
+
+def _topic_rows(node: Node, request: ControlRequest) -> Steps[list[Row]]:
+    only = _vhost(request)
+    return lists_steps(
+        node,
+        asked_users(node, request),
+        lambda user: [{"user": user.name, **topic} for topic in topics_of(user, only)],
+    )
+
+
+def _vhost(request: ControlRequest) -> str | None:
+    return request.text("vhost") if "vhost" in request.fields else None
+
+
+ONE: Final = "permissions/{vhost}/{user}"
+FIELDS: Final = ("user", "vhost")
+OPERATIONS: Final = (
+    Operation("permission.set", set_permission, (*FIELDS, "configure", "write", "read"), before=_permission_before,
+              routes=(Route(f"PUT /{ONE}", "Set the permission of a user in a virtual host: 201 if it is new, 204 if "
+                            "it was there.", needed=("configure", "write", "read"), silent=True),)),
+    Operation("permission.clear", clear_permission, FIELDS, before=_permission_before, routes=(
+        Route(f"DELETE /{ONE}", "Remove the permission of a user in a virtual host, and close its connections there.",
+              silent=True),
+    )),
+    Operation("topic-permission.set", set_topic_permission, (*FIELDS, "exchange", "write", "read"),
+              before=_topics_before, routes=(
+        Route(f"PUT /topic-{ONE}", "Set the topic permission of a user for an exchange: 201 if it is new, 204 if it "
+              "was there.", needed=("exchange", "write", "read"), silent=True),
+    )),
+    Operation("topic-permission.clear", clear_topic_permission, (*FIELDS, "exchange"), before=_topics_before, routes=(
+        Route(f"DELETE /topic-{ONE}", "Remove all topic permissions of a user in a virtual host, or that for the "
+              "`exchange` of the query.", query=("exchange",), silent=True),
+    )),
+    looking("", _row, routes=(Route(f"GET /{ONE}", "Show the permission of a user in a virtual host."),)),
+    looking("", _rows, routes=(
+        Route("GET /permissions /users/{user}/permissions /vhosts/{vhost}/permissions",
+              "List permissions: all, or those of a virtual host or of a user."),
+    )),
+    looking("", _topic_rows, routes=(
+        Route(f"GET /topic-permissions /users/{{user}}/topic-permissions /vhosts/{{vhost}}/topic-permissions "
+              f"/topic-{ONE}",
+              "List topic permissions: all, or those of a virtual host, of a user, or of a user in a virtual host."),
+    )),
+)  # fmt: skip

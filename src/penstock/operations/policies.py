@@ -1,0 +1,142 @@
+"""Policies and operator policies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.access.connection_access import DEFAULT_EXCHANGE
+from penstock.access.tags import ADMINISTRATOR, MANAGEMENT, POLICYMAKER
+from penstock.core.settings.changes import change_policies_steps, clear_policy_steps, setting
+from penstock.core.settings.policies import Policy, read_policy, reading_work
+from penstock.describe.table import Row
+from penstock.describe.user import policy_row
+from penstock.flow.work import Steps
+from penstock.management.control_request import ControlRequest
+from penstock.management.effective_settings import hidden_steps, some
+from penstock.management.operation import Operation, Route, looking
+from penstock.operations.listing import entered, rows_steps
+from penstock.protocols.common.authorization import check_tag
+
+if TYPE_CHECKING:
+    from penstock.management.node import Node
+
+FIELDS: Final = ("pattern", "definition", "priority", "apply-to")
+
+
+def set_policy(node: Node, request: ControlRequest) -> Steps[Row]:
+    """Set a policy; it is in effect with the answer, which says what it concerns.
+
+    Raises NotFound (404) for the virtual host, PreconditionFailed (406) for an invalid policy, or one that contradicts
+    the arguments of a queue, ResourceError (506) at a limit.
+    """
+    operator, host = _operator(request), node.vhost(request.vhost.name).name
+    fields = {name: request.fields[name] for name in FIELDS if request.fields.get(name) is not None}
+    node.broker.work.done += reading_work(fields)
+    policy = read_policy(host, request.text("name"), fields, operator)
+    created = _find(node, request) is None
+    plan = yield from change_policies_steps(node.broker, [setting(policy)])
+    node.record_setting(policy.title(), f"set by {request.asker()}: '{policy.pattern.text}', {policy.definition}")
+    both = [(queue, queue.settings.policies) for queue, _ in plan.queues]
+    queues = [queue for queue, pair in both if policy in (pair.policy, pair.operator)]
+    hidden = yield from hidden_steps(node.broker, queues, policy.words)
+    exchanges = [exchange.name or DEFAULT_EXCHANGE for _, exchange, _ in plan.exchanges if exchange.policy is policy]
+    return {
+        **policy_row(policy),
+        "created": created,
+        "queues": len(queues),
+        "exchanges": len(exchanges),
+        "sentences": _sentences(policy, [queue.name for queue in queues], exchanges) + hidden,
+    }
+
+
+def clear_policy(node: Node, request: ControlRequest) -> Steps[Row]:
+    """Remove a policy. Raises NotFound (404), PreconditionFailed (406) if a queue is invalid without it."""
+    name, operator, host = request.text("name"), _operator(request), node.vhost(request.vhost.name).name
+    before = _find(node, request)
+    plan = yield from clear_policy_steps(node.broker, host, name, operator)
+    assert before is not None
+    node.record_setting(before.title(), f"cleared by {request.asker()}")
+    return {"name": name, "operator": operator, "queues": len(plan.queues), "exchanges": len(plan.exchanges)}
+
+
+def list_policies(node: Node, request: ControlRequest) -> Steps[Row]:
+    """List the policies of the virtual host, or with `everywhere` of all; `without_effect` has the keys that idle."""
+    hosts = [request.vhost.name]
+    if request.flag("everywhere"):
+        hosts = [host for host in node.broker.vhosts if request.connection is None or request.access.rules.enters(host)]
+    rows = yield from rows_steps(node, _of(node, request, hosts), _row_with_idle)
+    return {"policies": rows}
+
+
+def _rows(node: Node, request: ControlRequest) -> Steps[list[Row]]:
+    return rows_steps(node, _of(node, request, entered(node, request)), policy_row)
+
+
+def _row(node: Node, request: ControlRequest) -> Row | None:
+    found = _find(node, request)
+    return None if found is None else policy_row(found)
+
+
+def _find(node: Node, request: ControlRequest) -> Policy | None:
+    return node.broker.table.policies.get(request.vhost.name, request.text("name"), request.flag("operator"))
+
+
+def _of(node: Node, request: ControlRequest, hosts: list[str]) -> list[Policy]:
+    operator = request.flag("operator")
+    return [policy for host in hosts for policy in node.broker.table.policies.of(host, operator)]
+
+
+def _row_with_idle(policy: Policy) -> Row:
+    return {**policy_row(policy), "without_effect": policy.idle}
+
+
+def _operator(request: ControlRequest) -> bool:
+    """Return whether operator policies are meant, which only administrators change. Raises AccessRefused (403)."""
+    operator = request.flag("operator")
+    if operator and request.connection is not None:
+        check_tag(request.access, ADMINISTRATOR, "a change of operator policies")
+    return operator
+
+
+def idle_sentence(policy: Policy) -> str:
+    """Return a sentence about keys without effect, and types of queues left out; "" if there are none."""
+    parts = [f"it does not apply to {kind.replace('_', ' ')} because of {key}" for kind, key in policy.excluded.items()]
+    if policy.idle:
+        have = "has" if len(policy.idle) == 1 else "have"
+        parts.insert(0, f"{', '.join(policy.idle)} {have} no effect here; kept, and exported again")
+    return "; ".join(parts)
+
+
+def _sentences(policy: Policy, queues: list[str], exchanges: list[str]) -> list[str]:
+    named = (("queue", queues), ("exchange", exchanges))
+    found = [f"it applies to {kind} {some(names)}" for kind, names in named if names]
+    idle = idle_sentence(policy)
+    return (found or ["it applies to nothing yet; it will count for what comes"]) + ([idle] if idle else [])
+
+
+def _routes(method: str, purpose: str, needed: tuple[str, ...] = ()) -> tuple[Route, ...]:
+    """Return the routes of one policy, and of one operator policy, which are for administrators."""
+    silent = method != "GET"
+    tag, path = ADMINISTRATOR if silent else MANAGEMENT, "/operator-policies/{vhost}/{name}"
+    return (
+        Route(f"{method} /policies/{{vhost}}/{{name}}", purpose, needed=needed, fixed=OF_USERS, silent=silent),
+        Route(f"{method} {path}", purpose, tag=tag, needed=needed, fixed=OF_OPERATORS, silent=silent),
+    )
+
+
+OF_USERS: Final[Row] = {"operator": False}
+OF_OPERATORS: Final[Row] = {"operator": True}
+LIST: Final = "List policies, all or of a virtual host."
+PUT: Final = "Set a policy: 201 if it is new, 204 if it is changed."
+OPERATIONS: Final = (
+    Operation("policy.set", set_policy, ("name", *FIELDS, "operator"), tag=POLICYMAKER, before=_row,
+              routes=_routes("PUT", PUT, ("pattern", "definition"))),
+    Operation("policy.clear", clear_policy, ("name", "operator"), tag=POLICYMAKER, before=_row,
+              routes=_routes("DELETE", "Remove a policy.")),
+    looking("policy.list", list_policies, ("operator", "everywhere"), tag=MANAGEMENT),
+    looking("", _rows, tag=MANAGEMENT, routes=(
+        Route("GET /policies /policies/{vhost}", LIST),
+        Route("GET /operator-policies /operator-policies/{vhost}", LIST, fixed=OF_OPERATORS),
+    )),
+    looking("", _row, tag=POLICYMAKER, routes=_routes("GET", "Show a policy.")),
+)  # fmt: skip

@@ -1,0 +1,405 @@
+"""Settings operations: set, unset, list and show settings at run time, preview a change, and show the configuration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.access.rules import Rules
+from penstock.access.tags import ADMINISTRATOR, MANAGEMENT, MONITORING, POLICYMAKER
+from penstock.core.queue.paging_setup import check
+from penstock.core.queue.queue import Queue
+from penstock.core.queue.queue_settings import Settings
+from penstock.core.settings import changes
+from penstock.core.settings.changes import matching_steps
+from penstock.core.settings.policies import kind_of
+from penstock.core.settings.table import COMMAND, FILE, SettingsEntry
+from penstock.describe.table import Row
+from penstock.errors import PreconditionFailed
+from penstock.flow.level import Thresholds
+from penstock.flow.measure import amount
+from penstock.flow.work import Steps
+from penstock.management.control_request import ControlRequest
+from penstock.management.effective_settings import (
+    hidden,
+    hidden_sentence,
+    hidden_steps,
+    queue_settings,
+    scope_settings,
+    some,
+    source_of,
+)
+from penstock.management.operation import Answer, Operation, Route, looking
+from penstock.protocols.common.authorization import check_tag
+from penstock.settings.read import check_scope, read_pattern, read_settings, setting_named
+from penstock.settings.table import FOREIGN_BYTES, SCOPES, WITHOUT_BURST
+from penstock.settings.value import DEFAULT, SettingValue, shown
+
+if TYPE_CHECKING:
+    from penstock.core.broker import Broker
+    from penstock.management.node import Node
+
+USERS: Final = ("user", "connection", "producer")
+"""Scopes whose patterns match names of users."""
+ENTRY_WORK: Final = 3
+"""Units of work per listed pattern, besides one for each of its settings."""
+RUN_TIME: Final = "run-time change"
+"""Source of a setting by `penstock set`, an import of definitions, or the HTTP API."""
+
+
+def set_settings(node: Node, request: ControlRequest) -> Steps[Row]:
+    """Answer settings.set {scope, pattern, settings, override}: all of them or none, in effect with the answer.
+
+    `warnings` are those of its `sentences` that name a stronger source. Raises PreconditionFailed (406) for invalid
+    values, ResourceError (506) at the bound of patterns.
+    """
+    scope, pattern = _target(node, request)
+    words = given_settings(request, scope, pattern)
+    plan = yield from changes.set_settings_steps(node.broker, scope, pattern, words)
+    matched = yield from matching_steps(node.broker, scope, pattern)
+    warnings: list[str] = []
+    if scope == "queue":
+        warnings = yield from hidden_steps(node.broker, [queue for queue, _ in plan.queues], words)
+    sentences = _whereto(scope, pattern, matched) + warnings
+    for unit in ("messages", "bytes"):
+        if f"burst-{unit}" in words and not _has_rate(node.broker, scope, unit):
+            sentences.append(f"burst-{unit} has no effect without rate-{unit}: set that as well")
+    rate = node.broker.table.resolve(scope, pattern).get("rate-messages") if "burst-messages" in words else None
+    if rate is not None and rate.alias in WITHOUT_BURST:
+        sentences.append(f"burst-messages has no effect beside {rate.alias}: set rate-messages instead")
+    if scope == "address" and "/" in pattern and not {"rate-messages", "rate-bytes"}.isdisjoint(words):
+        sentences.append("a rate is one of a whole exchange: it has no effect on its routing keys")
+    for name in node.broker.table.entries_of(scope, pattern, FILE):
+        if name in words:
+            sentences.append(
+                f"{name} takes precedence over the settings file for {_subject(scope, pattern)}, until it is unset"
+            )
+    how = "set as an override" if request.flag("override") else "set"
+    node.record_setting(_subject(scope, pattern), f"{how} by {request.asker()}: {_listed(words)}")
+    return {
+        **_answer(node.broker, scope, pattern, matched),
+        "queues": len(plan.queues),
+        "sentences": sentences,
+        "warnings": warnings,
+    }
+
+
+def given_settings(request: ControlRequest, scope: str, pattern: str) -> dict[str, SettingValue]:
+    """Return the settings of a request. Raises PreconditionFailed (406); AccessRefused (403) for an override."""
+    given, override = request.fields.get("settings"), request.flag("override")
+    if not isinstance(given, dict) or not given:
+        raise PreconditionFailed(f"'settings' must be an object of at least one setting and its value, not {given!r}")
+    if override:  # It is stronger than operator policies, which are for administrators too.
+        check_tag(request.access, ADMINISTRATOR, f"an override of the settings of {_subject(scope, pattern)}")
+    return read_settings(scope, pattern, given, override)
+
+
+def unset_settings(node: Node, request: ControlRequest) -> Steps[Row]:
+    """Answer settings.unset {scope, pattern, names}: remove what was set by command; names null removes all.
+
+    Raises NotFound (404) if nothing was set by command, PreconditionFailed (406) if the rest is invalid.
+    """
+    scope, pattern = _target(node, request)
+    names: list[str] = []
+    if request.fields.get("names") is not None:
+        names = [setting_named(scope, name) for name in request.names("names")]
+    plan = yield from changes.remove_steps(node.broker, scope, pattern, names)
+    matched = yield from matching_steps(node.broker, scope, pattern)
+    sentences = _whereto(scope, pattern, matched)
+    for name, word in node.broker.table.entries_of(scope, pattern, FILE).items():
+        if not names or name in names:
+            sentences.append(f"{name}: the settings file's {shown(word.raw)} is in effect again")
+    node.record_setting(_subject(scope, pattern), f"unset by {request.asker()}: {', '.join(names) or 'all'}")
+    return {**_answer(node.broker, scope, pattern, matched), "queues": len(plan.queues), "sentences": sentences}
+
+
+def _before(node: Node, request: ControlRequest) -> Row:
+    """Return what is set by command for the pattern of a request."""
+    words = node.broker.table.entries_of(*_target(node, request), COMMAND)
+    return {name: word.raw for name, word in words.items()}
+
+
+def list_settings(node: Node, request: ControlRequest) -> Steps[Row]:
+    """Answer settings.list: settings, pattern by pattern; bounded by the number of patterns.
+
+    Without the tag monitoring those of other users and of virtual hosts that the requester may not enter are left out.
+    """
+    found: list[Row] = []
+    work = node.broker.work
+    for entry in node.broker.table.entries():
+        work.done += ENTRY_WORK + len(entry.command) + len(entry.file)
+        if work.used_up():
+            yield
+        if not _may_see(request.access.rules, request.access.user, entry.scope, entry.pattern):
+            continue
+        found.append(
+            {
+                "scope": entry.scope,
+                "pattern": entry.pattern,
+                "command": _by_name(entry.commands(False)),
+                "file": _by_name(entry.file),
+            }
+        )
+        overrides = entry.commands(True)
+        if overrides:
+            found[-1]["override"] = _by_name(overrides)
+    return {"settings": found}
+
+
+def show(node: Node, request: ControlRequest) -> Row:
+    """Answer show {queue} or {another scope}: the effective values with their sources."""
+    given = [scope for scope in SCOPES if scope in request.fields]
+    if len(given) != 1:
+        raise PreconditionFailed(f"name exactly one of {', '.join(SCOPES)}; given are {', '.join(given) or 'none'}")
+    scope = given[0]
+    name = request.text(scope)
+    _check_shown(request, scope, name)
+    if scope == "queue":
+        queue = request.vhost.queue(name, request.connection)
+        return {"scope": scope, "name": name, "settings": _with_units(scope, queue_settings(node.broker, queue))}
+    if scope == "address":
+        request.vhost.exchange(name if name in request.vhost.exchanges else name.partition("/")[0])
+    elif scope == "vhost":
+        node.vhost(name)
+    elif scope == "broker":
+        name = ""
+    else:
+        node.check_user(name)
+    return {"scope": scope, "name": name, "settings": _with_units(scope, scope_settings(node.broker, scope, name))}
+
+
+def _with_units(scope: str, rows: list[Row]) -> list[Row]:
+    """Add the unit of each value: ms, s or bytes, and nothing for others."""
+    for row in rows:
+        name = str(row["setting"])
+        kind = SCOPES[scope].get(name)
+        row["unit"] = kind.unit if kind is not None and kind.unit else "bytes" if name.endswith("-bytes") else ""
+    return rows
+
+
+def _target(node: Node, request: ControlRequest) -> tuple[str, str]:
+    scope = request.text("scope")
+    check_scope(scope)
+    _check_scope(node, request, scope)
+    pattern = request.fields.get("pattern")
+    return scope, read_pattern(scope, "" if pattern is None else request.text("pattern"))
+
+
+def _check_scope(node: Node, request: ControlRequest, scope: str) -> None:
+    """Check who may change the settings of a scope.
+
+    Patterns of queues and addresses count in all virtual hosts: a policymaker must be able to enter each of them.
+    Everything else is for administrators.
+    """
+    rules = request.access.rules
+    if scope in ("queue", "address") and [name for name in node.broker.vhosts if not rules.enters(name)] == []:
+        return
+    check_tag(request.access, ADMINISTRATOR, f"a change of the settings of scope {scope}")
+
+
+def _check_shown(request: ControlRequest, scope: str, name: str) -> None:
+    """Check who may see the settings of an object that is in no virtual host of the requester."""
+    if scope == "broker" or not _may_see(request.access.rules, request.access.user, scope, name):
+        check_tag(request.access, MONITORING, f"a look at the settings of {scope} '{name}'")
+
+
+def _may_see(rules: Rules, user: str, scope: str, name: str) -> bool:
+    """Tell whether a user may see what is set for a name: a virtual host's, a user's, or that of all."""
+    if rules.has_tag(MONITORING) or scope in ("queue", "address", "broker"):
+        return True
+    return rules.enters(name) if scope == "vhost" else name == user
+
+
+def _subject(scope: str, pattern: str) -> str:
+    return f"{scope} '{pattern}'" if pattern else scope
+
+
+def _answer(broker: Broker, scope: str, pattern: str, matched: list[str]) -> Row:
+    words = broker.table.entries_of(scope, pattern, COMMAND)
+    return {
+        "scope": scope,
+        "pattern": pattern,
+        "settings": _by_name(words),
+        "matches": len(matched),
+    }
+
+
+def _whereto(scope: str, pattern: str, matched: list[str]) -> list[str]:
+    if not matched:
+        return [f"{_subject(scope, pattern)} matches nothing yet; it will count for what comes"]
+    return [f"{_subject(scope, pattern)} matches {some(matched)}"] if pattern else []
+
+
+def _has_rate(broker: Broker, scope: str, unit: str) -> bool:
+    for entry in broker.table.entries():
+        if entry.scope == scope and (f"rate-{unit}" in entry.command or f"rate-{unit}" in entry.file):
+            return True
+    return False
+
+
+def _listed(words: dict[str, SettingValue]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in _by_name(words).items())
+
+
+def _by_name(words: dict[str, SettingValue]) -> dict[str, str]:
+    """Return settings as texts, by the broker's own names; limits that count otherwise by the names that were used."""
+    return {word.alias if word.alias in FOREIGN_BYTES else name: shown(word.raw) for name, word in words.items()}
+
+
+def preview_steps(node: Node, request: ControlRequest) -> Steps[Row]:
+    """Answer settings.preview {queue, settings}: its limits before and after `settings.set`, with sentences.
+
+    Nothing is changed. Raises NotFound (404), and PreconditionFailed (406) where the change would be refused.
+    """
+    name = request.text("queue")
+    queue = request.vhost.queue(name, request.connection)
+    pattern = read_pattern("queue", name)
+    words = given_settings(request, "queue", pattern)
+    matched = yield from matching_steps(node.broker, "queue", pattern)
+    after, without_effect = resolved(node.broker, queue, pattern, words)
+    sentences = consequences(queue, after.thresholds)
+    if after.overflow.name != queue.overflow.name:
+        sentences.append(f"its overflow policy becomes {after.overflow.name}, now it is {queue.overflow.name}")
+    others = len(matched) - 1
+    if others > 0:
+        noun = "queue" if others == 1 else "queues"
+        sentences.append(f"the pattern '{pattern}' matches {others:,} more {noun}, which would change as well")
+    sentences += without_effect
+    return {"before": limits_of(queue.thresholds), "after": limits_of(after.thresholds), "sentences": sentences}
+
+
+def resolved(broker: Broker, queue: Queue, pattern: str, words: dict[str, SettingValue]) -> tuple[Settings, list[str]]:
+    """Return the settings that a queue would have with more words set by command, and sentences on what has no effect.
+
+    The table is as before then.
+    """
+    table = broker.table
+    before = table.entries_of("queue", pattern, COMMAND)
+    table.set("queue", pattern, COMMAND, {**before, **words})
+    try:
+        found = table.queue(queue.vhost, queue.name, queue.settings.given, kind_of(queue.features))
+        check(queue.name, found, queue.features, broker.journal)
+        without_effect = [
+            hidden_sentence(words[setting], source_of(other), [queue.name])
+            for setting, other in hidden(broker, queue, found, words)
+        ]
+    finally:
+        table.set("queue", pattern, COMMAND, before)
+    return found, without_effect
+
+
+def limits_of(thresholds: Thresholds) -> Row:
+    """Return thresholds as plain data; None is no limit."""
+    return {
+        "capacity": thresholds.capacity.as_dict(),
+        "stop": thresholds.stop.as_dict(),
+        "resume": thresholds.resume.as_dict(),
+    }
+
+
+def consequences(queue: Queue, after: Thresholds) -> list[str]:
+    """Describe what new thresholds would do to the gate of a queue, and to those who wait there."""
+    messages, size = queue.depth_messages(), queue.depth_bytes()
+    now, gate, counted = queue.thresholds, queue.gate, after.capacity.counted(messages, size)
+    if limits_of(now) == limits_of(after):
+        return ["its limits stay as they are"]
+    depth = f"{amount(messages)} messages, {amount(counted)} bytes"
+    blocked = len(gate.blocked)
+    sentences: list[str] = []
+    if gate.open and after.overfull(messages, size):
+        sentences.append(f"its gate closes at once: the depth is {depth}, above stop {after.stop.describe()}")
+        sentences.append(f"it opens again when the depth is at most resume {after.resume.describe()}")
+    elif gate.open:
+        sentences.append(f"its gate stays open: the depth is {depth}, and stop is {after.stop.describe()}")
+    elif after.underfull(messages, size):
+        noun = "producer continues" if blocked == 1 else "producers continue"
+        sentences.append(f"its gate opens at once: the depth is {depth}, and {blocked:,} {noun}")
+    else:
+        sentences.append(
+            f"its gate stays closed until the depth, now {depth}, is at most resume {after.resume.describe()}"
+        )
+    if not after.capacity.covers(messages, size):
+        sentences.append(
+            f"the depth is above the new capacity of {after.capacity.describe()}: publishes are held until it has room"
+        )
+    return sentences
+
+
+def config_steps(node: Node) -> Steps[Row]:
+    """Return the configuration: `start` and `broker` have all settings, `patterns` those that are set."""
+    file = node.start_settings.file
+    patterns: list[Row] = []
+    work = node.broker.work
+    of_broker: SettingsEntry | None = None
+    for entry in node.broker.table.entries():
+        work.done += ENTRY_WORK * (1 + len(entry.command) + len(entry.file))
+        if work.used_up():
+            yield
+        if entry.scope == "broker":
+            of_broker = entry
+            continue
+        for name, word in entry.file.items():
+            if name not in entry.command:
+                patterns.append(_config_row(entry, name, word, _position_in(file, word)))
+        for name, word in entry.command.items():
+            patterns.append(_config_row(entry, name, word, RUN_TIME))
+    return {
+        "file": file or None,
+        "start": node.start_settings.rows,
+        "broker": _of_broker(node, of_broker),
+        "patterns": patterns,
+    }
+
+
+def _of_broker(node: Node, entry: SettingsEntry | None) -> list[Row]:
+    rows: list[Row] = []
+    for row in scope_settings(node.broker, "broker", ""):
+        name, source = str(row["setting"]), str(row["from"])
+        if entry is not None and name in entry.command:
+            source = RUN_TIME
+        elif entry is not None and name in entry.file:
+            source = _position_in(node.start_settings.file, entry.file[name])
+        elif row["origin"] == DEFAULT:
+            source = DEFAULT
+        rows.append({"setting": name, "value": row["value"], "from": source})
+    return rows
+
+
+def _config_row(entry: SettingsEntry, name: str, word: SettingValue, source: str) -> Row:
+    return {"scope": entry.scope, "pattern": entry.pattern, "setting": name, "value": word.raw, "from": source}
+
+
+def _position_in(file: str, word: SettingValue) -> str:
+    """Return the position of a setting in the settings file: FILE:LINE."""
+    return f"{file}:{word.place.removeprefix(' line ')}" if word.place else file
+
+
+def _listed_or_shown(node: Node, request: ControlRequest) -> Answer | Steps[Answer]:
+    scope = request.fields.get("scope")
+    if scope is None:
+        return list_settings(node, request)
+    return show(node, request.part({str(scope): request.text("name", "")}))
+
+
+OPERATIONS: Final = (
+    looking("show", show, tuple(SCOPES), tag=MANAGEMENT),
+    looking("settings.list", list_settings, tag=MANAGEMENT),
+    looking("", _listed_or_shown, ("scope", "name"), tag=MANAGEMENT, routes=(
+        Route("GET /penstock/settings", "List the settings of all patterns; with `scope` and `name`, those in effect "
+              "there, with their sources.", query=("scope", "name"), queried=True),
+    )),
+    Operation("settings.set", set_settings, ("scope", "pattern", "settings", "override"), tag=POLICYMAKER,
+              before=_before, routes=(
+        Route("PUT /penstock/settings", "Set settings of a pattern: `scope`, `pattern`, `settings`, `override`, as "
+              "`penstock set`.", queried=True),
+    )),
+    Operation("settings.unset", unset_settings, ("scope", "pattern", "names"), tag=POLICYMAKER, before=_before,
+              routes=(
+        Route("DELETE /penstock/settings", "Remove settings of a pattern: `scope`, `pattern`, `names`, as `penstock "
+              "unset`.", queried=True, body=True),
+    )),
+    looking("", preview_steps, ("queue", "settings", "override"), tag=POLICYMAKER, routes=(
+        Route("POST /penstock/settings/preview", "Tell what settings would do to a queue: `queue`, `settings`, "
+              "`override`. Nothing is changed.", queried=True),
+    )),
+    looking("config.show", lambda node, request: config_steps(node)),
+)  # fmt: skip

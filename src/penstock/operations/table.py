@@ -1,0 +1,44 @@
+"""The table of all operations, and what each of them needs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.management.operation import NEEDS_MOST, Need, Operation
+from penstock.operations import (
+    blocks,
+    connections,
+    definitions_import,
+    limits,
+    looking,
+    parameters,
+    permissions,
+    policies,
+    settings,
+    spark,
+    users,
+    vhosts,
+)
+
+OPERATIONS: Final[tuple[Operation, ...]] = (
+    *spark.OPERATIONS,
+    *looking.OPERATIONS,
+    *settings.OPERATIONS,
+    *blocks.OPERATIONS,
+    *connections.OPERATIONS,
+    *policies.OPERATIONS,
+    *parameters.OPERATIONS,
+    *users.OPERATIONS,
+    *permissions.OPERATIONS,
+    *limits.OPERATIONS,
+    *vhosts.OPERATIONS,
+    *definitions_import.OPERATIONS,
+)
+CONTROL: Final[dict[str, Operation]] = {row.name: row for row in OPERATIONS if row.name}
+"""Operations of the control exchange, by name."""
+
+
+def control_need(operation: str) -> Need:
+    """Return the need of a control operation: the tag administrator, if it is unknown."""
+    row = CONTROL.get(operation)
+    return NEEDS_MOST if row is None else row.need

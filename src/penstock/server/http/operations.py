@@ -1,0 +1,66 @@
+"""Paths of HTTP that are derived from operations: fields from path, query and body; status and body of the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from starlette.responses import Response
+
+from penstock.describe.table import Row
+from penstock.management.control_request import ControlRequest
+from penstock.management.operation import CHANGES, Answer, Operation, Route
+from penstock.server.http.request import ApiRequest, json_response, no_content, not_found
+
+Prepare = Callable[[Row], Awaitable[None]]
+"""Function that replaces fields of a body that only the server can read."""
+Handler = Callable[[ApiRequest], Awaitable[Response]]
+
+
+def handler(operation: Operation, route: Route, prepare: Prepare | None = None) -> Handler:
+    """Return the handler of an operation at a route."""
+
+    async def carry_out(request: ApiRequest) -> Response:
+        asked = await _asked(request, operation, route, prepare)
+        if operation.before is not None:
+            request.before = asked.before = operation.before(request.driver, asked)
+            if request.before is None and route.method == "DELETE":
+                raise not_found()
+        answer = await _answer(request, operation, asked)
+        request.before = asked.before
+        if answer is None:
+            raise not_found()
+        if not route.silent:
+            return json_response(answer)
+        assert isinstance(answer, dict)
+        is_new = operation.before is not None and request.before is None
+        return no_content(201 if route.method == "PUT" and answer.get("created", is_new) else 204)
+
+    carry_out.__doc__ = route.purpose
+    return carry_out
+
+
+async def _answer(request: ApiRequest, operation: Operation, asked: ControlRequest) -> Answer:
+    found = operation.run(request.driver, asked)
+    if found is None or isinstance(found, dict | list):
+        return found
+    return await (request.in_turn(found) if operation.how == CHANGES else request.in_steps(found))
+
+
+async def _asked(request: ApiRequest, operation: Operation, route: Route, prepare: Prepare | None) -> ControlRequest:
+    """Return the request of an operation, whose fields are parts of the path, of the query and of the body."""
+    body = await request.fields(*route.needed) if route.body else {}
+    if prepare is not None:
+        body = dict(body)
+        await prepare(body)
+    if route.method != "GET":
+        request.begin()
+    parts = {name: request.part(name) for name in request.http_request.path_params}
+    query = {name: request.query[name] for name in route.query if name in request.query}
+    fields: Row = {**body, **query, **parts, **route.fixed}
+    asked = request.asked(route, bool(operation.need.permissions))
+    if route.read is not None:
+        asked.fields = route.read(fields)
+    else:
+        known = {*operation.fields, *query, *parts, *route.fixed}
+        asked.fields = {name: value for name, value in fields.items() if name in known}
+    return asked

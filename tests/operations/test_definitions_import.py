@@ -1,0 +1,95 @@
+"""An import: all of it, or nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from penstock.driver.driver import BrokerDriver
+from penstock.errors import PreconditionFailed
+from penstock.flow.level import UNLIMITED
+from penstock.flow.work import finish
+from penstock.operations.definitions_import import ImportOptions, import_steps
+from tests.support.driven_connection import make_driver
+
+QUEUE: dict[str, object] = {"name": "a", "durable": False, "auto_delete": False, "arguments": {}}
+EXCHANGE: dict[str, object] = {
+    "name": "e", "type": "topic", "durable": False, "auto_delete": False, "internal": False, "arguments": {},
+}  # fmt: skip
+BINDING: dict[str, object] = {
+    "source": "e", "destination": "a", "destination_type": "queue", "routing_key": "k", "arguments": {},
+}  # fmt: skip
+
+
+def imported(driver: BrokerDriver, **definitions: object) -> dict[str, object]:
+    return finish(import_steps(driver, json.dumps(definitions).encode(), "/"))
+
+
+def test_definitions_import_makes_everything_and_counts_what_is_new() -> None:
+    driver = make_driver()
+    vhost = driver.broker.vhost("/")
+    definitions = {"queues": [QUEUE], "exchanges": [EXCHANGE], "bindings": [BINDING]}
+    assert imported(driver, **definitions)["made"] == {"queues": 1, "exchanges": 1, "bindings": 1}
+    assert vhost.exchange("e").find(vhost.queue("a"), None, "k", {}) is not None
+    assert not any(dict(imported(driver, **definitions)["made"]).values())  # type: ignore[call-overload]
+
+
+def test_definitions_import_that_fails_takes_back_what_it_made() -> None:
+    driver = make_driver()
+    vhost = driver.broker.vhost("/")
+    with pytest.raises(PreconditionFailed):
+        imported(driver, queues=[QUEUE, {**QUEUE, "name": "b", "arguments": {"capacity-bites": 1}}])
+    assert not vhost.queues
+    vhost.declare_queue("a", {"capacity-messages": 5}, False, False, None, None)
+    with pytest.raises(PreconditionFailed):
+        imported(driver, exchanges=[EXCHANGE], queues=[QUEUE])
+    assert vhost.queues.keys() == {"a"}
+    assert "e" not in vhost.exchanges
+
+
+def gathered(section: str, bad: str) -> dict[str, object]:
+    """Return ten policies, or settings of patterns; of those of `bad` a broker without a disk refuses what pages."""
+    entries: list[dict[str, object]] = []
+    for name in "abcdefghij":
+        words = {"overflow": "page"} if name in bad else {"max-length": 5}
+        if section == "policies":
+            entries.append({"name": name, "pattern": f"^{name}$", "definition": words})
+        else:
+            entries.append({"scope": "queue", "pattern": name, "settings": words})
+    return {section: entries}
+
+
+@pytest.mark.parametrize("section", ["policies", "settings"])
+@pytest.mark.parametrize("bad", ["", "a", "j", "cd", "afj", "abcdefghij"])
+def test_definitions_import_finds_those_that_existing_queues_refuse(section: str, bad: str) -> None:
+    driver = make_driver()
+    vhost = driver.broker.vhost("/")
+    for name in "abcdefghij":
+        vhost.declare_queue(name, {}, False, False, None, None)
+    text, options = json.dumps(gathered(section, bad)).encode(), ImportOptions([], skip_refused=True)
+    told: Any = finish(import_steps(driver, text, "/", options, dry_run=True))
+    answer: Any = finish(import_steps(driver, text, "/", options))
+    for skipped in (answer["skipped"], [each for each in told["differences"] if each["change"] == "skipped"]):
+        assert [each["subject"].split("'")[1] for each in skipped] == list(bad)
+        assert all("needs a data directory" in each["reason"] for each in skipped)
+    assert answer["made"] == ({section: 10 - len(bad)} if len(bad) < 10 else {})
+    for name in "abcdefghij":
+        assert vhost.queue(name).settings.length.messages == (UNLIMITED if name in bad else 5)
+
+
+@pytest.mark.parametrize("section", ["policies", "settings"])
+def test_definitions_import_tries_policies_and_settings_on_queues_of_the_same_file(section: str) -> None:
+    driver = make_driver()
+    queue = {**QUEUE, "arguments": {"stop-messages": 3}}
+    text = json.dumps({**gathered(section, "a"), "queues": [queue]}).encode()
+    for options in (ImportOptions([]), ImportOptions([], skip_refused=True)):
+        told: Any = finish(import_steps(driver, text, "/", options, dry_run=True))
+        try:
+            answer: Any = finish(import_steps(driver, text, "/", options))
+            assert [each["subject"] for each in answer["skipped"]] == [
+                each["subject"] for each in told["differences"] if each["change"] == "skipped"
+            ] != []  # fmt: skip
+        except PreconditionFailed:
+            assert [each["change"] for each in told["differences"]].count("refused") > 0

@@ -1,0 +1,61 @@
+"""Definitions of a file: read in steps, or refused with line and key."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from penstock.errors import PreconditionFailed
+from penstock.operations.definitions_parser import LOOKED_AT_ONCE, ParsedDefinitions
+
+
+def parsed(definitions: object, vhost: str | None = "/") -> ParsedDefinitions:
+    found = ParsedDefinitions(json.dumps(definitions, indent=1).encode(), vhost)
+    while not found.complete:
+        assert found.read() > 0
+    return found
+
+
+def test_definitions_parser_gives_entries_the_virtual_host_of_the_request() -> None:
+    (entry,) = parsed({"queues": [{"name": "a", "durable": True, "auto_delete": False, "arguments": []}]}).entries[
+        "queues"
+    ]
+    assert (entry.text("name"), entry.text("vhost"), entry.flag("durable")) == ("a", "/", True)
+    assert entry.table("arguments") == {}, "RabbitMQ writes an empty table as a list at times"
+
+
+def test_definitions_parser_shows_nothing_of_a_user_that_is_wrong() -> None:
+    for user in ({"name": "anna", "password": ["hush"]}, "hush", {"password": "hush"}):
+        with pytest.raises(PreconditionFailed, match=r"users\[0\]") as refused:
+            parsed({"users": [user]})
+        assert "hush" not in str(refused.value)
+
+
+def test_definitions_parser_checks_many_entries_in_steps() -> None:
+    entry = {"durable": True, "auto_delete": False, "arguments": {}}
+    data = {"queues": [{"name": f"q{number}", **entry} for number in range(3 * LOOKED_AT_ONCE)]}
+    found = ParsedDefinitions(json.dumps(data).encode(), "/")
+    steps = 0
+    while not found.complete:
+        found.read()
+        steps += 1
+    assert steps >= 4
+    assert len(found.entries["queues"]) == 3 * LOOKED_AT_ONCE
+
+
+@pytest.mark.parametrize(
+    ("queue", "said"),
+    [
+        ({"durable": "yes"}, 'queues[0].durable: must be true or false, not "yes"'),
+        ({"durabel": True}, "queues[0].durabel: unknown key; did you mean durable?"),
+        ({}, "queues[0]: lacks 'name'"),
+        ({"a\nb": 1}, r"queues[0].a\nb: unknown key"),
+    ],
+)
+def test_definitions_parser_names_line_and_key_of_what_is_wrong(queue: dict[str, object], said: str) -> None:
+    with pytest.raises(PreconditionFailed) as refused:
+        parsed({"queues": [queue]})
+    assert str(refused.value).startswith("line ")
+    assert said in str(refused.value)
+    assert str(refused.value).endswith("? Nothing was imported" if "?" in said else "; nothing was imported")

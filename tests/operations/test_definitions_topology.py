@@ -1,0 +1,98 @@
+"""A dry run over virtual hosts, exchanges, queues and bindings says what the import then does."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from penstock.driver.driver import BrokerDriver
+from penstock.errors import BrokerError
+from penstock.flow.work import finish
+from penstock.operations.definitions_import import import_steps
+from penstock.operations.vhosts import ATTRIBUTES_MOST
+from tests.support.driven_connection import make_driver
+
+
+def compared(driver: BrokerDriver, **definitions: object) -> list[tuple[str, str]]:
+    """Return subject and change of each difference, with the reason of a refusal."""
+    found: Any = finish(import_steps(driver, json.dumps(definitions).encode(), "/", None, True))
+    return [
+        (each["subject"], each["change"] + (f": {each['reason']}" if "reason" in each else ""))
+        for each in found["differences"]
+    ]
+
+
+def test_dry_run_knows_what_entries_before_would_make() -> None:
+    driver = make_driver()
+    definitions: dict[str, object] = {
+        "vhosts": [{"name": "eu"}],
+        "exchanges": [{"name": "e", "vhost": "eu", "type": "headers"}],
+        "queues": [{"name": "q", "vhost": "eu"}],
+        "bindings": [
+            {"source": "e", "vhost": "eu", "destination": "q", "destination_type": "queue"},
+            {"source": "amq.fanout", "vhost": "eu", "destination": "e", "destination_type": "exchange"},
+        ],
+    }
+    assert [change for _, change in compared(driver, **definitions)] == ["created"] * 5
+    assert "eu" not in driver.broker.vhosts
+    finish(import_steps(driver, json.dumps(definitions).encode(), None))
+    assert compared(driver, **definitions) == []
+
+
+@pytest.mark.parametrize(
+    ("section", "entry", "reason"),
+    [
+        ("vhosts", {"name": ""}, "a virtual host's name has 1 to 255 octets"),
+        ("exchanges", {"name": "e", "type": "x-odd"}, "unknown exchange type 'x-odd'"),
+        ("exchanges", {"name": "amq.mine", "type": "topic"}, "contains reserved prefix 'amq.*'"),
+        ("exchanges", {"name": "there", "type": "fanout"}, "inequivalent arg 'type'"),
+        ("exchanges", {"name": "e", "vhost": "nowhere", "type": "topic"}, "no vhost 'nowhere'"),
+        ("queues", {"name": "there", "durable": True}, "inequivalent arg 'durable'"),
+        ("queues", {"name": "q", "arguments": {"capacity-bites": 1}}, "unknown argument capacity-bites=1"),
+        ("queues", {"name": "q", "arguments": {"k": 1 << 70}}, ""),
+        ("queues", {"name": "q", "arguments": {"x-queue-type": "quorum"}}, "non-durable"),
+        ("queues", {"name": "q", "arguments": {"x-overflow": "page"}}, "needs a data directory"),
+        ("bindings", {"source": "none", "destination": "there", "destination_type": "queue"}, "no exchange 'none'"),
+        ("bindings", {"source": "there", "destination": "none", "destination_type": "queue"}, "no queue 'none'"),
+        ("bindings", {"source": "there", "destination": "there", "destination_type": "q"}, "must be queue or exchange"),
+        ("bindings", {"source": "amq.headers", "destination": "there", "destination_type": "queue",
+                      "arguments": {"x-match": "some"}}, "x-match"),
+    ],
+)  # fmt: skip
+def test_dry_run_refuses_what_the_import_refuses(section: str, entry: dict[str, object], reason: str) -> None:
+    driver = make_driver()
+    vhost = driver.broker.vhosts["/"]
+    vhost.declare_queue("there", {}, False, False, None, None)
+    vhost.declare_exchange("there", "topic", {}, False, False, False)
+    ((_, change),) = compared(driver, **{section: [entry]})
+    assert change.startswith("refused: ")
+    assert reason in change
+    with pytest.raises(BrokerError) as caught:
+        finish(import_steps(driver, json.dumps({section: [entry]}).encode(), "/"))
+    assert change.removeprefix("refused: ") in str(caught.value)
+
+
+def test_attributes_of_a_vhost_are_kept_and_told() -> None:
+    driver = make_driver()
+    vhosts = [{"name": "/", "description": "main", "default_queue_type": "quorum", "limits": []}]
+    found: Any = finish(import_steps(driver, json.dumps({"vhosts": vhosts}).encode(), None, None, True))
+    (told,) = found["differences"]
+    assert (told["change"], told["note"]) == (
+        "changed", "default_queue_type has no effect here; kept, and exported again",
+    )  # fmt: skip
+    finish(import_steps(driver, json.dumps({"vhosts": vhosts}).encode(), None))
+    assert driver.broker.vhosts["/"].metadata == {"description": "main", "default_queue_type": "quorum"}
+    broken = {"vhosts": [{"name": "/", "description": "x"}], "queues": [{"name": "q", "vhost": "none"}]}
+    with pytest.raises(BrokerError):
+        finish(import_steps(driver, json.dumps(broken).encode(), None))
+    assert driver.broker.vhosts["/"].metadata["description"] == "main"
+
+
+def test_vhost_whose_attributes_are_refused_is_not_created() -> None:
+    driver = make_driver()
+    refused = {"vhosts": [{"name": "new", "description": "x" * (ATTRIBUTES_MOST + 1)}]}
+    with pytest.raises(BrokerError, match="the attributes of a virtual host"):
+        finish(import_steps(driver, json.dumps(refused).encode(), None))
+    assert "new" not in driver.broker.vhosts

@@ -1,0 +1,60 @@
+"""Permissions and topic permissions that are set and cleared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.driver.driver import BrokerDriver
+from penstock.errors import NotFound, PreconditionFailed
+from tests.support.driven_connection import make_driver
+from tests.support.operation_calls import ask
+
+ALL = {"configure": ".*", "write": ".*", "read": ".*"}
+
+
+@pytest.fixture
+def driver() -> BrokerDriver:
+    return make_driver()
+
+
+def asked(driver: BrokerDriver, operation: str, **fields: object) -> Any:
+    return ask(driver, operation, fields)
+
+
+def test_permissions_are_set_and_cleared(driver: BrokerDriver) -> None:
+    asked(driver, "user.declare", name="anna")
+    asked(driver, "permission.set", user="anna", vhost="/", **ALL)
+    asked(driver, "topic-permission.set", user="anna", vhost="/", exchange="amq.topic", write="a", read="b")
+    assert driver.broker.access.permits("anna", "write", "/", "q")
+    assert driver.broker.access.topic_permission("anna", "/", "amq.topic") is not None
+    assert asked(driver, "topic-permission.clear", user="anna", vhost="/") == {"cleared": 1}
+    assert asked(driver, "permission.clear", user="anna", vhost="/") == {"cleared": True}
+    assert asked(driver, "permission.clear", user="anna", vhost="/") == {"cleared": False}
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"user": "anna", "vhost": "/none", **ALL}, "no vhost '/none'"),
+        ({"user": "otto", "vhost": "/", **ALL}, "no user 'otto'"),
+        ({"user": "anna", "vhost": "/", **ALL, "read": "(?=x)"}, "read permission of user 'anna' in vhost '/': RE2 re"),
+        ({"user": "anna", "vhost": "/", "configure": "", "write": ""}, "'read' must be a string"),
+    ],
+)
+def test_a_bad_permission_is_refused_in_one_sentence(
+    driver: BrokerDriver, fields: dict[str, object], said: str
+) -> None:
+    asked(driver, "user.declare", name="anna")
+    with pytest.raises((NotFound, PreconditionFailed), match=said):
+        asked(driver, "permission.set", **fields)
+
+
+def test_permission_listing_has_the_virtual_hosts_of_each_user(driver: BrokerDriver) -> None:
+    asked(driver, "user.declare", name="anna")
+    asked(driver, "permission.set", user="anna", vhost="/", **ALL)
+    own = {"user": "anna", "vhost": "/", **ALL}
+    assert asked(driver, "GET /permissions") == [{"user": "guest", "vhost": "/", **ALL}, own]
+    assert asked(driver, "GET /permissions", user="anna") == [own]
+    assert asked(driver, "GET /permissions", user="anna", vhost="/other") == []

@@ -1,0 +1,80 @@
+"""Users that are declared, changed, listed and deleted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.access.password_hash import rabbitmq_hash
+from penstock.access.scram import derive_scram_keys, scram_text
+from penstock.driver.driver import BrokerDriver
+from penstock.errors import NotFound, PreconditionFailed
+from penstock.flow.work import finish
+from penstock.management.control_request import ControlRequest
+from tests.support.driven_connection import make_driver
+from tests.support.operation_calls import ask, at_path
+
+HASH = rabbitmq_hash("secret", b"salt").text()
+
+
+@pytest.fixture
+def driver() -> BrokerDriver:
+    return make_driver()
+
+
+def asked(driver: BrokerDriver, operation: str, **fields: object) -> Any:
+    return ask(driver, operation, fields)
+
+
+def test_a_user_is_declared_changed_listed_and_deleted(driver: BrokerDriver) -> None:
+    keys = derive_scram_keys("secret", b"0123456789abcdef")
+    assert keys is not None
+    declared = {"name": "anna", "tags": ["monitoring"], "password_hash": HASH, "scram_secret": scram_text(keys)}
+    assert ask(driver, "user.declare", declared) == {"created": True}
+    user = driver.broker.access.user("anna")
+    assert user.scram == keys
+    assert user.password_hash is not None
+    assert user.password_hash.verify("secret")
+    assert asked(driver, "user.declare", name="anna") == {"created": False}
+    assert user.tags == ["monitoring"], "what is not given stays"
+    assert user.password_hash.verify("secret")
+    asked(driver, "user.tags", name="anna", tags=[])
+    asked(driver, "user.password", name="anna")
+    (shown,) = asked(driver, "user.list", user="anna")["users"]
+    assert shown == {
+        "name": "anna", "tags": [], "source": "store", "password": False, "everywhere": False,
+        "limits": {}, "permissions": [], "topic_permissions": [],
+    }  # fmt: skip
+    asked(driver, "user.delete", name="anna")
+    with pytest.raises(NotFound, match="no user 'anna'"):
+        asked(driver, "user.list", user="anna")
+
+
+def test_a_new_user_must_not_be_there(driver: BrokerDriver) -> None:
+    with pytest.raises(PreconditionFailed, match="user 'guest' is there already"):
+        asked(driver, "user.declare", name="guest", new=True)
+
+
+def test_users_are_listed_in_pages(driver: BrokerDriver) -> None:
+    for number in range(5):
+        asked(driver, "user.declare", name=f"user{number}")
+    found: list[str] = []
+    more: object = True
+    while more:
+        answer = asked(driver, "user.list", count=2, after=found[-1] if found else None)
+        found += [each["name"] for each in answer["users"]]
+        more = answer["more"]
+    assert found == ["guest", "user0", "user1", "user2", "user3", "user4"]
+
+
+def test_users_that_are_deleted_together_are_told_as_they_were(driver: BrokerDriver) -> None:
+    asked(driver, "user.declare", name="anna", tags=["monitoring"])
+    row = at_path("POST /users/bulk-delete")
+    request = ControlRequest(None, None, None, None, b'{"users": ["nobody", "anna"]}')
+    steps: Any = row.run(driver, request)
+    assert finish(steps) == {}
+    (before,) = request.before  # type: ignore[misc]
+    assert (before["name"], before["tags"]) == ("anna", ["monitoring"])
+    with pytest.raises(PreconditionFailed, match=r"'guest' is the last administrator.*; 0 others are deleted"):
+        asked(driver, "POST /users/bulk-delete", users=["guest"])
