@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.access.access_records import PermissionRecord, TopicPermissionRecord, VhostLimits
@@ -17,15 +18,12 @@ from penstock.core.vhost import VirtualHost
 from penstock.describe.lists import ITEM_WORK, PAGE_MOST, QUEUES_AT_ONCE, Groups, Item, binding_groups
 from penstock.describe.queue import QUEUE
 from penstock.describe.routing import BINDING, EXCHANGE
-from penstock.describe.table import API_VERSION, Field, Reading, Row, Table, plain
+from penstock.describe.table import API_VERSION, Reading, Row, Table, plain
 from penstock.describe.user import parameter_row, permission_row, policy_row, topic_row
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.control_request import ControlRequest
-from penstock.operations.definitions_access import (
-    exported_user,
-    items_of_user,
-)
+from penstock.operations.users import exported_user
 from penstock.settings.value import SettingValue
 
 if TYPE_CHECKING:
@@ -40,14 +38,6 @@ X_OVERFLOW: Final = "x-overflow"
 """Argument of a queue that RabbitMQ refuses with a value that it does not know; it ignores arguments of ours."""
 FOR_ALL: Final = ("vhosts", *USERS, "global_parameters", "settings")
 """Sections of an export of all virtual hosts only."""
-COMMON: Final = ("vhost", "name", "durable", "auto_delete", "arguments")
-DECLARED: Final[tuple[tuple[type, Table[Any], list[Field[Any]]], ...]] = (
-    (Queue, QUEUE, QUEUE.select(COMMON)),
-    (Exchange, EXCHANGE, EXCHANGE.select([*COMMON, "type", "internal"])),
-    (Binding, BINDING, BINDING.select(
-        ["vhost", "source", "destination", "destination_type", "routing_key", "arguments"])),
-)  # fmt: skip
-"""Fields of what clients declare."""
 EXPORTED_AT_ONCE: Final = 10
 """Items that are made plain data per step."""
 
@@ -98,6 +88,22 @@ def groups(node: Node, section: str, only: VirtualHost | None) -> Groups:
             yield from binding_groups(vhost, False)
 
 
+def items_of_user(user: User, section: str, vhosts: list[str]) -> list[object]:
+    """Return the items of one user in a section."""
+    if section == "users":
+        return [user]
+    found: list[object] = []
+    if section == "permissions":
+        for vhost in vhosts if user.everywhere else user.permissions:
+            permission = user.permission(vhost)
+            if permission is not None:
+                found.append(PermissionRecord(user.name, vhost, permission))
+        return found
+    for vhost, topics in user.topic_permissions.items():
+        found += [TopicPermissionRecord(user.name, vhost, name, each) for name, each in topics.items()]
+    return found
+
+
 def _of_all(node: Node, section: str) -> list[object]:
     """Return the items of a section that belongs to no virtual host."""
     table = node.broker.table
@@ -118,7 +124,7 @@ def exported(items: list[Item], named: bool, for_rabbitmq: bool = False) -> list
             subject = subject.for_rabbitmq()
         if item.vhost is None or subject is None or not _is_exported(subject):
             continue
-        shape = plainly(item.vhost, subject, named)
+        shape = plainly(subject, named)
         if for_rabbitmq and isinstance(subject, Queue) and subject.arguments.get(X_OVERFLOW) not in OVERFLOWS:
             shape["arguments"] = plain({key: value for key, value in subject.arguments.items() if key != X_OVERFLOW})
         found.append(shape)
@@ -141,46 +147,65 @@ def _lasts(binding: Binding) -> bool:
     return binding.queue is None or (binding.queue.owner is None and not binding.queue.deleted)
 
 
-def plainly(vhost: VirtualHost, subject: object, named: bool) -> Row:
+def plainly(subject: object, named: bool) -> Row:
     """Return one item of an export; `named` leaves its virtual host in."""
-    row = _row(vhost, subject)
+    (row,) = [row for kind, row in ROWS if isinstance(subject, kind)]
+    found = row(subject)
     if not named:
-        row.pop("vhost", None)
-    return row
+        found.pop("vhost", None)
+    return found
 
 
-def _row(vhost: VirtualHost, subject: object) -> Row:
-    for kind, table, fields in DECLARED:
-        if isinstance(subject, kind):
-            return table.row(subject, Reading(0.0), fields)
-    if isinstance(subject, Policy):
-        if not subject.operator:
-            return policy_row(subject)
-        operator = {"vhost": subject.vhost, "component": "operator_policy", "name": subject.name}
-        return {**operator, "value": subject.fields()}
-    if isinstance(subject, Parameter):
-        return parameter_row(subject)
-    if isinstance(subject, User):
-        return exported_user(subject)
-    if isinstance(subject, PermissionRecord):
-        return {"user": subject.user, "vhost": subject.vhost, **permission_row(subject.permission)}
-    if isinstance(subject, TopicPermissionRecord):
-        about = {"user": subject.user, "vhost": subject.vhost, "exchange": subject.exchange}
-        return {**about, **topic_row(subject.permission)}
-    if isinstance(subject, VhostLimits):
-        limits = dict(subject.limits)
-        return {"component": "vhost-limits", "vhost": subject.vhost, "name": "limits", "value": limits}
-    if isinstance(subject, Said):
-        found: Row = {"scope": subject.scope, "pattern": subject.pattern}
-        overrides = definition(subject.commands(True))
-        found["settings"] = definition(subject.commands(False))
-        return {**found, "override": overrides} if overrides else found
-    return {"name": vhost.name, **vhost.metadata}
+def _policy_row(policy: Policy) -> Row:
+    if not policy.operator:
+        return policy_row(policy)
+    operator: Row = {"vhost": policy.vhost, "component": "operator_policy", "name": policy.name}
+    return {**operator, "value": policy.fields()}
+
+
+def _topic_row(record: TopicPermissionRecord) -> Row:
+    about: Row = {"user": record.user, "vhost": record.vhost, "exchange": record.exchange}
+    return {**about, **topic_row(record.permission)}
+
+
+def _limits_row(limits: VhostLimits) -> Row:
+    return {"component": "vhost-limits", "vhost": limits.vhost, "name": "limits", "value": dict(limits.limits)}
+
+
+def _settings_row(entry: Said) -> Row:
+    found: Row = {"scope": entry.scope, "pattern": entry.pattern, "settings": definition(entry.commands(False))}
+    overrides = definition(entry.commands(True))
+    return {**found, "override": overrides} if overrides else found
 
 
 def definition(words: dict[str, SettingValue]) -> Row:
     """Return settings under the names by which they were given."""
     return {word.alias: plain(word.raw) for word in words.values()}
+
+
+COMMON: Final = ("vhost", "name", "durable", "auto_delete", "arguments")
+BOUND: Final = ("vhost", "source", "destination", "destination_type", "routing_key", "arguments")
+
+
+def _declared(table: Table[Any], paths: Iterable[str]) -> Callable[[Any], Row]:
+    """Return the function that makes a row of what clients declare."""
+    fields = table.select(paths)
+    return lambda subject: table.row(subject, Reading(0.0), fields)
+
+
+ROWS: Final[tuple[tuple[type, Callable[[Any], Row]], ...]] = (
+    (Queue, _declared(QUEUE, COMMON)),
+    (Exchange, _declared(EXCHANGE, [*COMMON, "type", "internal"])),
+    (Binding, _declared(BINDING, BOUND)),
+    (Policy, _policy_row),
+    (Parameter, parameter_row),
+    (User, exported_user),
+    (PermissionRecord, lambda each: {"user": each.user, "vhost": each.vhost, **permission_row(each.permission)}),
+    (TopicPermissionRecord, _topic_row),
+    (VhostLimits, _limits_row),
+    (Said, _settings_row),
+    (VirtualHost, lambda vhost: {"name": vhost.name, **vhost.metadata}),
+)
 
 
 def answer_export(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:

@@ -18,12 +18,7 @@ from penstock.log_ids import CHANGED
 from penstock.management.control_request import IMPORT, ControlRequest, check_fields
 from penstock.management.json_reader import JsonError, JsonReader
 from penstock.management.operation import LOOKS, Operation
-from penstock.operations.definitions_access import (
-    PermissionKind,
-    TopicPermissionKind,
-    UserKind,
-    VhostLimitsKind,
-)
+from penstock.operations import limits, parameters, permissions, users, vhosts
 from penstock.operations.definitions_export import answer_export
 from penstock.operations.definitions_kinds import (
     ENTRY_WORK,
@@ -34,6 +29,7 @@ from penstock.operations.definitions_kinds import (
     Difference,
     Made,
     Planned,
+    ValueKind,
 )
 from penstock.operations.definitions_parser import (
     NOTHING_IMPORTED,
@@ -45,8 +41,9 @@ from penstock.operations.definitions_parser import (
     place_of,
     refusal,
 )
-from penstock.operations.definitions_policies import ParameterKind, PolicyKind, SettingsKind
-from penstock.operations.definitions_topology import BindingKind, ExchangeKind, QueueKind, VhostKind, WrongArguments
+from penstock.operations.definitions_topology import BindingKind, ExchangeKind, QueueKind, WrongArguments
+from penstock.operations.policies import PolicyKind
+from penstock.operations.settings import SettingsKind
 from penstock.protocols.common.log_line import LogLine
 from penstock.texts import joined
 
@@ -77,19 +74,19 @@ class Unwanted(PreconditionFailed):
 def kinds_of(node: Node, streams_as_queues: bool) -> list[DefinitionKind]:
     """Return the kinds of definitions in the order in which they are made."""
     return [
-        VhostKind(node),
-        UserKind(node),
-        PermissionKind(node),
-        TopicPermissionKind(node),
-        ParameterKind(node, False),
-        ParameterKind(node, True),
+        ValueKind(node, vhosts.DEFINITIONS),
+        ValueKind(node, users.DEFINITIONS),
+        ValueKind(node, permissions.PERMISSIONS),
+        ValueKind(node, permissions.TOPICS),
+        ValueKind(node, parameters.DEFINITIONS),
+        ValueKind(node, parameters.GLOBAL_DEFINITIONS),
         SettingsKind(node),
         PolicyKind(node, False),
         PolicyKind(node, True),
         ExchangeKind(node),
         QueueKind(node, streams_as_queues),
         BindingKind(node),
-        VhostLimitsKind(node),  # Last: a limit that was lowered has left more queues than it permits.
+        ValueKind(node, limits.DEFINITIONS),  # Last: a limit that was lowered has left more queues than it permits.
     ]
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from penstock.errors import NotFound, PreconditionFailed
+from typing_extensions import override
+
+from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.operations.definitions_parser import Entry
 
@@ -25,6 +27,7 @@ SHOWN: Final = 200
 ENTRY_WORK: Final = 80
 """Units of work per entry, compared, made or undone; a policy counts what it examines as well."""
 
+T = TypeVar("T")
 Undo = Callable[[], str]
 """Undo action; returns the name of an item that stays because it is in use, else ""."""
 
@@ -127,13 +130,113 @@ class DefinitionKind:
         """Return a difference of an entry."""
         return Difference(self.subject(entry), change)
 
-    def check_vhost(self, entry: Entry, planned: Planned) -> str:
-        """Return the virtual host of an entry. Raises NotFound (404) if it neither exists nor is planned."""
-        name = entry.text("vhost")
-        vhost = self.node.broker.vhosts.get(name)
-        if name not in planned.vhosts and (vhost is None or vhost.deleting):
-            raise NotFound(f"no vhost '{name}'")
-        return name
+
+class Definitions(Generic[T]):
+    """Definitions of a noun whose entries are values that are put alone, as functions of the node and an entry."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        subject: Callable[[Entry], str],
+        read: Callable[[Entry], T],
+        row: Callable[[T], dict[str, object]],
+        find: Callable[[Node, Entry], T | None],
+        put: Callable[[Node, Entry, T], None],
+        put_back: Callable[[Node, Entry, T, T | None], str],
+        check: Callable[[Node, Entry, T, Planned], object] | None = None,
+        plan: Callable[[Node, T, Planned], None] | None = None,
+        same: Callable[[Node, Entry, T | None, T], bool] | None = None,
+        left_out: Callable[[Node, Entry], str] | None = None,
+        secret: Callable[[Entry, T], str] | None = None,
+        note: Callable[[T], str] | None = None,
+    ) -> None:
+        self.name = name
+        self.subject = subject
+        self.read = read
+        self.row = row
+        """Fields that are compared and told."""
+        self.find = find
+        """It returns a copy of the value in the place of an entry; None for nothing."""
+        self.put = put
+        self.put_back = put_back
+        """It undoes `put`, and returns the name of an item that stays because it is in use, else ""."""
+        self.check = check
+        """It checks what `put` needs, where entries before this one may be planned only."""
+        self.plan = plan
+        """It checks and notes what an entry would make or change."""
+        self.same = same
+        """It tells whether an entry changes nothing; by default that is so for equal values."""
+        self.left_out = left_out
+        """It returns why an entry does not count, though nothing is wrong with it; "" if it counts."""
+        self.secret = secret
+        """It returns the key of a secret that differs; "" for none."""
+        self.note = note
+        """It returns a sentence about what has no effect; "" for none."""
+
+
+class ValueKind(DefinitionKind, Generic[T]):
+    """Kind of definitions whose entries are values."""
+
+    def __init__(self, node: Node, row: Definitions[T]) -> None:
+        super().__init__(node)
+        self.name = row.name
+        self._row = row
+        self._planned: set[str] = set()
+        """Subjects that entries before would make or change."""
+
+    @override
+    def subject(self, entry: Entry) -> str:
+        return self._row.subject(entry)
+
+    @override
+    def compare(self, entry: Entry, planned: Planned) -> Difference:
+        self.check_once(entry)
+        row, node, value = self._row, self.node, self._row.read(entry)
+        if row.check is not None:
+            row.check(node, entry, value, planned)
+        found = self.difference(entry, UNCHANGED)
+        found.note = self._left_out(entry)
+        before = row.find(node, entry)
+        if found.subject in self._planned or found.note or self._is_same(entry, before, value):
+            return found
+        found.change = CREATED if before is None else CHANGED
+        if before is not None:
+            found.details = details_of(row.row(before), row.row(value))
+            secret = "" if row.secret is None else row.secret(entry, before)
+            found.details += [(secret, "", "")] if secret else []
+        found.note = "" if row.note is None else row.note(value)
+        if row.plan is not None:
+            row.plan(node, value, planned)
+        self._planned.add(found.subject)
+        return found
+
+    @override
+    def make(self, entry: Entry, made: Made) -> None:
+        self.check_once(entry)
+        row, node, value = self._row, self.node, self._row.read(entry)
+        note, before = self._left_out(entry), row.find(node, entry)
+        if not note:
+            if self._is_same(entry, before, value):
+                return
+            row.put(node, entry, value)
+            change = CREATED if before is None else CHANGED
+            made.add(self.name, change, lambda: row.put_back(node, entry, value, before))
+            note = "" if row.note is None else row.note(value)
+        if note:
+            made.notes.append(f"{self.subject(entry)}: {note}")
+
+    def _left_out(self, entry: Entry) -> str:
+        return "" if self._row.left_out is None else self._row.left_out(self.node, entry)
+
+    def _is_same(self, entry: Entry, before: T | None, value: T) -> bool:
+        same = self._row.same
+        return before == value if same is None else same(self.node, entry, before, value)
+
+
+def check_vhost(node: Node, name: str, planned: Planned) -> str:
+    """Return the name of a virtual host. Raises NotFound (404) if it neither exists nor is planned."""
+    return name if name in planned.vhosts else node.vhost(name).name
 
 
 def _nothing() -> Steps[None]:

@@ -34,80 +34,53 @@ ANY: Final = "anything"
 OWN_HASH: Final = "penstock_password_hash"
 """Key of a user with a hash that RabbitMQ does not know."""
 
-SECTIONS: Final[dict[str, dict[str, str]]] = {
-    "vhosts": {
-        "name": TEXT,
-        "description": ANY,
-        "tags": ANY,
-        "metadata": ANY,
-        "default_queue_type": ANY,
-        "limits": ANY,
-        "tracing": ANY,
-        "protected_from_deletion": ANY,
-    },
-    "exchanges": {
-        "name": TEXT,
-        "vhost": TEXT,
-        "type": TEXT,
-        "durable": FLAG,
-        "auto_delete": FLAG,
-        "internal": FLAG,
-        "arguments": OBJECT,
-    },
-    "queues": {
-        "name": TEXT,
-        "vhost": TEXT,
-        "type": TEXT,
-        "durable": FLAG,
-        "auto_delete": FLAG,
-        "arguments": OBJECT,
-    },
-    "bindings": {
-        "source": TEXT,
-        "vhost": TEXT,
-        "destination": TEXT,
-        "destination_type": TEXT,
-        "routing_key": TEXT,
-        "arguments": OBJECT,
-        "properties_key": ANY,
-    },
-    "policies": {
-        "name": TEXT,
-        "vhost": TEXT,
-        "pattern": TEXT,
-        "apply-to": TEXT,
-        "definition": OBJECT,
-        "priority": NUMBER,
-    },
-    "parameters": {"component": TEXT, "vhost": TEXT, "name": TEXT, "value": ANY},
-    "global_parameters": {"name": TEXT, "value": ANY},
-    "settings": {"scope": TEXT, "pattern": TEXT, "settings": OBJECT, "override": OBJECT},
-    "users": {
-        "name": TEXT,
-        "password": TEXT,
-        "password_hash": TEXT,
-        "hashing_algorithm": TEXT,
-        OWN_HASH: TEXT,
-        "tags": ANY,
-        "limits": OBJECT,
-    },
-    "permissions": {"user": TEXT, "vhost": TEXT, "configure": TEXT, "write": TEXT, "read": TEXT},
-    "topic_permissions": {"user": TEXT, "vhost": TEXT, "exchange": TEXT, "write": TEXT, "read": TEXT},
+
+class Section:
+    """Keys of the entries of a section, by the types of their values; several keys are in one text."""
+
+    def __init__(
+        self, needed: str, *, texts: str = "", flags: str = "", objects: str = "", numbers: str = "", anything: str = ""
+    ) -> None:
+        self.needed = needed.split()
+        self.keys: dict[str, str] = {}
+        for keys, kind in ((texts, TEXT), (flags, FLAG), (objects, OBJECT), (numbers, NUMBER), (anything, ANY)):
+            self.keys.update(dict.fromkeys(keys.split(), kind))
+        if "vhost" in self.keys:
+            self.needed.append("vhost")
+
+
+SECTIONS: Final[dict[str, Section]] = {
+    "vhosts": Section(
+        "name",
+        texts="name",
+        anything="description tags metadata default_queue_type limits tracing protected_from_deletion",
+    ),
+    "exchanges": Section(
+        "name type", texts="name vhost type", flags="durable auto_delete internal", objects="arguments"
+    ),
+    "queues": Section("name", texts="name vhost type", flags="durable auto_delete", objects="arguments"),
+    "bindings": Section(
+        "source destination destination_type",
+        texts="source vhost destination destination_type routing_key",
+        objects="arguments",
+        anything="properties_key",
+    ),
+    "policies": Section(
+        "name pattern definition", texts="name vhost pattern apply-to", objects="definition", numbers="priority"
+    ),
+    "parameters": Section("component name value", texts="component vhost name", anything="value"),
+    "global_parameters": Section("name value", texts="name", anything="value"),
+    "settings": Section("scope settings", texts="scope pattern", objects="settings override"),
+    "users": Section(
+        "name",
+        texts=f"name password password_hash hashing_algorithm {OWN_HASH}",
+        objects="limits",
+        anything="tags",
+    ),
+    "permissions": Section("user configure write read", texts="user vhost configure write read"),
+    "topic_permissions": Section("user exchange write read", texts="user vhost exchange write read"),
 }
-"""Imported sections in their order, with the keys and types of their entries."""
-NEEDED: Final = {
-    "vhosts": ("name",),
-    "exchanges": ("name", "type"),
-    "queues": ("name",),
-    "bindings": ("source", "destination", "destination_type"),
-    "policies": ("name", "pattern", "definition"),
-    "parameters": ("component", "name", "value"),
-    "global_parameters": ("name", "value"),
-    "settings": ("scope", "settings"),
-    "users": ("name",),
-    "permissions": ("user", "configure", "write", "read"),
-    "topic_permissions": ("user", "exchange", "write", "read"),
-}
+"""Imported sections in their order."""
 COMPONENTS: Final = {"operator_policy": "operator_policies", "vhost-limits": "limits"}
 """Kinds that RabbitMQ exports as parameters, by component."""
 KINDS: Final = (*SECTIONS, *COMPONENTS.values())
@@ -340,7 +313,7 @@ def one_of(kind: str) -> str:
 
 def _entry(section: str, index: int, fields: object, vhost: str | None) -> Entry:
     """Return a checked entry. Raises InvalidEntry."""
-    known = SECTIONS[section]
+    known, needed = SECTIONS[section].keys, SECTIONS[section].needed
     place: list[str | int] = [section, index]
     if not isinstance(fields, dict):
         other = "" if section in SECRET else f", not {_shown(fields)}"
@@ -356,7 +329,7 @@ def _entry(section: str, index: int, fields: object, vhost: str | None) -> Entry
             raise InvalidEntry(f"must be {kind}{but}", [*place, name])
     if "vhost" in known and "vhost" not in fields and vhost is not None:
         fields["vhost"] = vhost
-    for name in (*NEEDED[section], "vhost") if "vhost" in known else NEEDED[section]:
+    for name in needed:
         if name not in fields:
             raise InvalidEntry(f"lacks '{name}'", place)
     return Entry(section, index, fields)

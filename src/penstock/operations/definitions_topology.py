@@ -1,4 +1,4 @@
-"""Definitions of virtual hosts, exchanges, queues and bindings."""
+"""Definitions of exchanges, queues and bindings."""
 
 from __future__ import annotations
 
@@ -17,16 +17,14 @@ from penstock.core.routing.route_lookup import CONTROL_EXCHANGE
 from penstock.core.settings.policies import kind_of
 from penstock.core.vhost import PREDECLARED, RESERVED, VirtualHost
 from penstock.errors import AccessRefused, BrokerError, NotFound, PreconditionFailed
-from penstock.operations import vhosts
 from penstock.operations.definitions_kinds import (
-    CHANGED,
     CREATED,
     UNCHANGED,
     DefinitionKind,
     Difference,
     Made,
     Planned,
-    details_of,
+    check_vhost,
 )
 from penstock.operations.definitions_parser import Entry
 from penstock.settings.features import check_flags, read_features
@@ -51,70 +49,6 @@ AS_QUEUE: Final = (
 )
 
 
-class VhostKind(DefinitionKind):
-    """Virtual hosts; their attributes are kept."""
-
-    name = "vhosts"
-
-    @override
-    def subject(self, entry: Entry) -> str:
-        return f"vhost '{entry.text('name')}'"
-
-    @override
-    def compare(self, entry: Entry, planned: Planned) -> Difference:
-        self.check_once(entry)
-        name = entry.text("name")
-        vhost = self.node.broker.vhosts.get(name)
-        attributes = vhosts.attributes_of(entry.fields)
-        if vhost is None or vhost.deleting:
-            vhosts.check_new_vhost(self.node, name)
-            planned.vhosts.add(name)
-            return _with_note(self.difference(entry, CREATED), attributes)
-        if not attributes or attributes == vhost.metadata:
-            return self.difference(entry, UNCHANGED)
-        found = self.difference(entry, CHANGED)
-        found.details = details_of(vhost.metadata, attributes)
-        return _with_note(found, attributes)
-
-    @override
-    def make(self, entry: Entry, made: Made) -> None:
-        self.check_once(entry)
-        node, name = self.node, entry.text("name")
-        attributes = vhosts.attributes_of(entry.fields)
-        is_new = vhosts.declare_vhost(node, name)
-        vhost = node.broker.vhosts[name]
-        before = vhost.metadata
-        changed = bool(attributes) and vhosts.set_attributes(node, vhost, attributes)
-        if is_new:
-            made.add(self.name, CREATED, lambda: self._drop(vhost))
-        elif changed:
-            made.add(self.name, CHANGED, lambda: self._put_back(vhost, before))
-        note = _with_note(self.difference(entry, CHANGED), attributes).note
-        if note:
-            made.notes.append(f"{self.subject(entry)}: {note}")
-
-    def _drop(self, vhost: VirtualHost) -> str:
-        node = self.node
-        if node.broker.vhosts.get(vhost.name) is not vhost:
-            return ""
-        if vhost.queues or any(connection.vhost is vhost for connection in node.connections.values()):
-            return f"vhost '{vhost.name}'"
-        vhosts.delete_vhost(node, vhost.name)
-        return ""
-
-    def _put_back(self, vhost: VirtualHost, before: dict[str, object]) -> str:
-        if self.node.broker.vhosts.get(vhost.name) is vhost:
-            vhosts.set_attributes(self.node, vhost, before)
-        return ""
-
-
-def _with_note(found: Difference, attributes: dict[str, object]) -> Difference:
-    kind = attributes.get("default_queue_type")
-    if kind not in (None, "classic"):
-        found.note = "default_queue_type has no effect here; kept, and exported again"
-    return found
-
-
 class ExchangeKind(DefinitionKind):
     """Exchanges, except the predeclared ones."""
 
@@ -126,7 +60,7 @@ class ExchangeKind(DefinitionKind):
 
     @override
     def compare(self, entry: Entry, planned: Planned) -> Difference:
-        host, name, kind = self.check_vhost(entry, planned), entry.text("name"), entry.text("type")
+        host, name, kind = check_vhost(self.node, entry.text("vhost"), planned), entry.text("name"), entry.text("type")
         self.check_once(entry)
         arguments = table_of(entry)
         check_name("exchange name", name)
@@ -191,7 +125,7 @@ class QueueKind(DefinitionKind):
     @override
     def compare(self, entry: Entry, planned: Planned) -> Difference:
         broker = self.node.broker
-        host, name = self.check_vhost(entry, planned), entry.text("name")
+        host, name = check_vhost(self.node, entry.text("vhost"), planned), entry.text("name")
         self.check_once(entry)
         arguments, durable, note = self._declaration(entry)
         auto_delete = entry.flag("auto_delete")
@@ -257,7 +191,7 @@ class BindingKind(DefinitionKind):
 
     @override
     def compare(self, entry: Entry, planned: Planned) -> Difference:
-        host = self.check_vhost(entry, planned)
+        host = check_vhost(self.node, entry.text("vhost"), planned)
         source = self._exchange(host, entry.text("source"), planned)
         arguments = table_of(entry)
         kind, name = entry.text("destination_type"), entry.text("destination")

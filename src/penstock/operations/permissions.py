@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.access.permission import Permission, TopicPermission
-from penstock.access.user import User
+from penstock.access.user import EVERYTHING, User
 from penstock.describe.table import Row
 from penstock.describe.user import permission_row, topic_row, topics_of
 from penstock.flow.work import Steps
 from penstock.log_ids import CHANGED
 from penstock.management.control_request import ControlRequest
 from penstock.management.operation import Operation, Route, looking
+from penstock.operations.definitions_kinds import Definitions, Planned, check_vhost
+from penstock.operations.definitions_parser import Entry
 from penstock.operations.listing import lists_steps
-from penstock.operations.users import asked_users, close_connections
+from penstock.operations.users import asked_users, close_connections, in_file
 from penstock.protocols.common.log_line import LogLine
 
 if TYPE_CHECKING:
@@ -107,6 +109,73 @@ def _vhost(request: ControlRequest) -> str | None:
     return request.text("vhost") if "vhost" in request.fields else None
 
 
+def _own(node: Node, entry: Entry) -> User:
+    """Return the user of an entry, or one without permissions if it is not there yet."""
+    return node.broker.access.find(entry.text("user")) or User("")
+
+
+def _place(node: Node, entry: Entry) -> tuple[str, str]:
+    """Return the names of user and virtual host. Raises NotFound (404) for the second."""
+    return entry.text("user"), node.vhost(entry.text("vhost")).name
+
+
+def _planned(node: Node, entry: Entry, planned: Planned) -> tuple[str, str]:
+    """Return the same where they may be planned only. Raises NotFound (404)."""
+    name, vhost = entry.text("user"), check_vhost(node, entry.text("vhost"), planned)
+    return name if name in planned.users else node.broker.access.user(name).name, vhost
+
+
+def _put_back(node: Node, entry: Entry, value: Permission, before: Permission | None) -> str:
+    table, name, vhost = node.broker.access, entry.text("user"), entry.text("vhost")
+    user = table.find(name)
+    if user is not None and vhost in node.broker.vhosts:
+        if before is None and not user.everywhere:
+            table.clear_permission(name, vhost)
+        else:  # Without one of its own it had all.
+            table.set_permission(name, vhost, before or EVERYTHING)
+    return ""
+
+
+def _put_topic_back(node: Node, entry: Entry, value: TopicPermission, before: TopicPermission | None) -> str:
+    table, name, vhost, exchange = node.broker.access, entry.text("user"), entry.text("vhost"), entry.text("exchange")
+    if table.find(name) is not None and vhost in node.broker.vhosts:
+        if before is None:
+            table.clear_topic_permissions(name, vhost, exchange)
+        else:
+            table.set_topic_permission(name, vhost, exchange, before)
+    return ""
+
+
+PERMISSIONS: Final[Definitions[Permission]] = Definitions(
+    "permissions",
+    subject=lambda entry: f"permission of user '{entry.text('user')}' in vhost '{entry.text('vhost')}'",
+    read=lambda entry: Permission(entry.text("configure"), entry.text("write"), entry.text("read")),
+    row=permission_row,
+    find=lambda node, entry: _own(node, entry).permissions.get(entry.text("vhost")),
+    put=lambda node, entry, value: node.broker.access.set_permission(*_place(node, entry), value),
+    put_back=_put_back,
+    check=lambda node, entry, value, planned: value.check(*_planned(node, entry, planned)),
+    same=lambda node, entry, before, value: _own(node, entry).permission(entry.text("vhost")) == value,
+    left_out=lambda node, entry: in_file(node, entry.text("user")),
+)
+TOPICS: Final[Definitions[TopicPermission]] = Definitions(
+    "topic_permissions",
+    subject=lambda entry: (
+        f"topic permission of user '{entry.text('user')}' for exchange '{entry.text('exchange')}' in "
+        f"vhost '{entry.text('vhost')}'"
+    ),
+    read=lambda entry: TopicPermission(entry.text("write"), entry.text("read")),
+    row=topic_row,
+    find=lambda node, entry: (
+        _own(node, entry).topic_permissions.get(entry.text("vhost"), {}).get(entry.text("exchange"))
+    ),
+    put=lambda node, entry, value: node.broker.access.set_topic_permission(
+        *_place(node, entry), entry.text("exchange"), value
+    ),
+    put_back=_put_topic_back,
+    check=lambda node, entry, value, planned: value.check(*_planned(node, entry, planned), entry.text("exchange")),
+    left_out=lambda node, entry: in_file(node, entry.text("user")),
+)
 ONE: Final = "permissions/{vhost}/{user}"
 FIELDS: Final = ("user", "vhost")
 OPERATIONS: Final = (

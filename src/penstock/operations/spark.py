@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.access.tags import POLICYMAKER
+from penstock.access.tags import MANAGEMENT, POLICYMAKER
 from penstock.describe.table import Row
 from penstock.management import cursor_admin, producer_api, query_progress
 from penstock.management.control_request import PUBLISH_BLOCK, ControlRequest
-from penstock.management.operation import ASKS, Operation, Run
+from penstock.management.operation import ASKS, Operation, Route, Run
 from penstock.management.time_lookup import TimeLookup
 
 if TYPE_CHECKING:
@@ -20,9 +20,20 @@ _READ: Final = ("read queue",)
 _PUBLISH: Final = ("write exchange", "write topic")
 
 
-def _work(name: str, run: Run, fields: tuple[str, ...], permissions: tuple[str, ...] = ()) -> Operation:
+def _work(
+    name: str, run: Run, fields: tuple[str, ...], permissions: tuple[str, ...] = (), routes: tuple[Route, ...] = ()
+) -> Operation:
     """Return an operation of clients' own work, which is not audited."""
-    return Operation(name, run, fields, tag="", permissions=permissions, how=ASKS, audited=False)
+    return Operation(name, run, fields, tag="", permissions=permissions, how=ASKS, audited=False, routes=routes)
+
+
+def _route(where: str, purpose: str, needed: tuple[str, ...] = (), silent: bool = False) -> Route:
+    """Return a route of one cursor."""
+    return Route(where, purpose, tag=MANAGEMENT, needed=needed, read=_by_path, silent=silent)
+
+
+def _by_path(fields: Row) -> Row:
+    return {**fields, "cursor": fields["name"]}
 
 
 def _range(node: Node, request: ControlRequest) -> None:
@@ -33,6 +44,7 @@ def _never(node: Node, request: ControlRequest) -> Row:
     raise AssertionError("the body of a block is no object")
 
 
+CURSOR: Final = "/penstock/cursors/{vhost}/{name}"
 OPERATIONS: Final = (
     _work("cursor.attach", lambda node, request: node.control.cursors.attach(request), (
         *_HOLDER, "queues", "starting", "partial", "holder", "create", "dry_run", "release", "identity", "takeover",
@@ -42,11 +54,16 @@ OPERATIONS: Final = (
     ), _READ),
     _work("cursor.range", _range, (*_HOLDER, "lease", "queue", "lo", "hi", "rows", "bytes", "columns", "query"), _READ),
     _work("cursor.settle", lambda node, request: node.control.cursors.settle(request), (*_HOLDER, "end"), _READ),
-    _work("cursor.show", cursor_admin.show, ("cursor",), _READ),
+    _work("cursor.show", cursor_admin.show, ("cursor",), _READ, (_route(f"GET {CURSOR}", "Show a cursor."),)),
     Operation("cursor.move", cursor_admin.move_steps, ("cursor", "queues", "to", "dry_run", "force"), tag="",
-              permissions=_READ),
+              permissions=_READ, routes=(
+        _route(f"POST {CURSOR}/move", "Move a cursor as `cursor.move` does: `to`, and `queues`, `dry_run` and `force` "
+               "if they are given.", needed=("to",)),
+    )),
     Operation("cursor.delete", lambda node, request: node.control.cursors.delete(request), ("cursor",), tag="",
-              permissions=_READ),
+              permissions=_READ, routes=(
+        _route(f"DELETE {CURSOR}", "Delete a cursor; its reader gets an error at its next request.", silent=True),
+    )),
     Operation("cursor.release", lambda node, request: node.control.cursors.release(request), ("cursor", "queues"),
               tag="", permissions=_READ),
     _work("cursor.find", lambda node, request: TimeLookup(node.control, request).steps(), ("queues", "timestamp"),

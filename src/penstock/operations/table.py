@@ -7,7 +7,6 @@ from typing import Final
 from penstock.management.operation import NEEDS_MOST, Need, Operation
 from penstock.operations import (
     blocks,
-    connections,
     definitions_import,
     limits,
     looking,
@@ -25,7 +24,6 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *looking.OPERATIONS,
     *settings.OPERATIONS,
     *blocks.OPERATIONS,
-    *connections.OPERATIONS,
     *policies.OPERATIONS,
     *parameters.OPERATIONS,
     *users.OPERATIONS,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from penstock.access.password_hash import SHA256, PasswordHash, read_hash
+from penstock.access.access_table import check_last, check_tags, check_user_name
+from penstock.access.password_hash import PLAIN, RABBITMQ_SALT, SCRYPT, SHA256, PasswordHash, rabbitmq_hash, read_hash
 from penstock.access.scram import ScramKeys, read_scram_keys
 from penstock.access.tags import ADMINISTRATOR
-from penstock.access.user import User
+from penstock.access.user import FILE, USER_LIMITS, User
 from penstock.describe.table import Row, reading
 from penstock.describe.user import USER, user_row
 from penstock.errors import BrokerError, ConnectionForced, PreconditionFailed
@@ -16,12 +18,15 @@ from penstock.flow.work import Steps
 from penstock.log_ids import CHANGED
 from penstock.management.control_request import ControlRequest
 from penstock.management.operation import Operation, Route, looking
+from penstock.operations.definitions_kinds import Definitions, Planned
+from penstock.operations.definitions_parser import OWN_HASH, Entry
 from penstock.operations.listing import rows_steps
 from penstock.protocols.common.log_line import LogLine
 
 if TYPE_CHECKING:
     from penstock.management.node import Node
 
+IN_FILE: Final = "it is in the settings file, [users], which counts; this entry is left out"
 PAGE: Final = 1000
 """Most users of an answer."""
 USERS_A_UNIT: Final = 10
@@ -176,19 +181,181 @@ def _scram(request: ControlRequest) -> ScramKeys | None:
     return read_scram_keys(request.text("scram_secret")) if "scram_secret" in request.fields else None
 
 
+def _user_of(entry: Entry) -> User:
+    """Read a user. Raises PreconditionFailed; no error shows a password or a hash."""
+    name, clear = entry.text("name"), entry.text("password")
+    hashed: PasswordHash | None = rabbitmq_hash(clear, _salt(name)) if clear else _given_hash(entry)
+    user = User(name, hashed, [tag for tag in read_tags(entry.fields.get("tags", [])) if tag])
+    user.limits = read_limits(entry.table("limits"), USER_LIMITS)
+    return user
+
+
+def _there(node: Node, entry: Entry) -> User | None:
+    there = node.broker.access.find(entry.text("name"))
+    if there is None:
+        return None
+    found = User(there.name, there.password_hash, there.tags, there.source, there.scram)
+    found.former, found.limits = there.former, dict(there.limits)
+    return found
+
+
+def _plan(node: Node, value: User, planned: Planned) -> None:
+    check_tags(value.tags)
+    if planned.administrators is None:
+        planned.administrators = {user.name for user in node.broker.access.users() if user.is_administrator()}
+    if value.is_administrator():
+        planned.administrators.add(value.name)
+    else:
+        check_last(value.name, planned.administrators)
+        planned.administrators.discard(value.name)
+    planned.users.add(value.name)
+
+
+def _put(node: Node, entry: Entry, value: User) -> None:
+    table, there = node.broker.access, node.broker.access.find(value.name)
+    if there is None:
+        table.put_user(value.name, value.password_hash, value.tags)
+    else:
+        same = _same_password(there, entry)
+        table.set_tags(value.name, value.tags)
+        if not same:
+            table.set_password(value.name, value.password_hash)
+    _limit(node, value)
+
+
+def _put_back(node: Node, entry: Entry, value: User, before: User | None) -> str:
+    table, name = node.broker.access, value.name
+    if before is None and any(connection.user == name for connection in node.connections.values()):
+        return f"user '{name}'"
+    if table.find(name) is None:
+        return ""
+    if before is None:
+        table.delete_user(name)
+    else:
+        table.set_password(name, before.password_hash, before.scram)
+        table.set_tags(name, before.tags)
+        _limit(node, before)
+    return ""
+
+
+def _limit(node: Node, user: User) -> None:
+    if node.broker.access.user(user.name).limits != user.limits:
+        node.broker.access.set_user_limits(user.name, {**dict.fromkeys(USER_LIMITS, -1), **user.limits})
+
+
+def _check(node: Node, entry: Entry, value: User, planned: Planned) -> None:
+    if node.broker.access.find(value.name) is None:
+        check_user_name(value.name)
+
+
+def _same(node: Node, entry: Entry, before: User | None, value: User) -> bool:
+    return before is not None and _same_password(before, entry) and _compared(before) == _compared(value)
+
+
+def in_file(node: Node, name: str) -> str:
+    """Return why definitions of a user are left out: the settings file has it; "" if they count."""
+    user = node.broker.access.find(name)
+    return IN_FILE if user is not None and user.source == FILE else ""
+
+
+def read_tags(given: object) -> list[str]:
+    """Read tags: a list, or a text with commas as RabbitMQ's tools send it. Raises PreconditionFailed (406)."""
+    tags = [tag.strip() for tag in given.split(",")] if isinstance(given, str) else given
+    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+        raise PreconditionFailed("'tags' must be a list of strings, or a string with commas")
+    return tags
+
+
+def read_limits(given: dict[str, object], known: tuple[str, ...]) -> dict[str, int]:
+    """Read limits; a negative one is none. Raises PreconditionFailed for an unknown name and for what is no number."""
+    found: dict[str, int] = {}
+    for name, value in given.items():
+        if name not in known:
+            raise PreconditionFailed(f"unknown limit '{name}'; known are {', '.join(known)}")
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise PreconditionFailed(f"limit {name} must be a whole number")
+        if value >= 0:
+            found[name] = value
+    return found
+
+
+def exported_user(user: User) -> Row:
+    """Return a user as RabbitMQ's definitions have it.
+
+    RabbitMQ refuses a whole file for one hash that is not in base64. So ours has a key of its own, which RabbitMQ
+    ignores, and there the user has no password.
+    """
+    hashed = user.password_hash
+    if hashed is not None and hashed.algorithm == PLAIN:  # Guest, whom nobody has changed.
+        hashed = rabbitmq_hash(hashed.digest.decode(), _salt(user.name))
+    found: Row = {
+        "name": user.name,
+        "password_hash": "",
+        "hashing_algorithm": SHA256,
+        "tags": list(user.tags),
+        "limits": dict(user.limits),
+    }
+    if hashed is not None and hashed.algorithm == SCRYPT:
+        found[OWN_HASH] = hashed.text()
+    elif hashed is not None:
+        found["password_hash"], found["hashing_algorithm"] = hashed.text(), hashed.algorithm
+    return found
+
+
+def _given_hash(entry: Entry) -> PasswordHash | None:
+    """Read the hash of a user: ours, or else RabbitMQ's. Raises PreconditionFailed."""
+    own = entry.text(OWN_HASH)
+    if own:
+        return read_hash(own, SCRYPT)
+    return read_hash(entry.text("password_hash"), entry.text("hashing_algorithm", SHA256))
+
+
+def _salt(name: str) -> bytes:
+    """Return the salt of a password that was given in clear: another one for each name, replaced at the login."""
+    return hashlib.blake2b(name.encode(errors="surrogatepass"), digest_size=RABBITMQ_SALT).digest()
+
+
+def _same_password(user: User, entry: Entry) -> bool:
+    hashed = user.password_hash
+    if entry.text("password"):
+        return hashed is not None and not hashed.is_slow() and hashed.verify(entry.text("password"))
+    given = _given_hash(entry)
+    if hashed is not None and hashed.algorithm == PLAIN and given is not None:  # Guest, exported with a hash.
+        return not given.is_slow() and given.verify(hashed.digest.decode())
+    return hashed == given or (given is not None and given.fingerprint() == user.former)
+
+
+def _compared(user: User) -> Row:
+    """Return what is compared of two users, besides their passwords."""
+    return {"tags": user.tags, "limits": dict(user.limits)}
+
+
 def _by_path(fields: Row) -> Row:
     """Return the fields of a request whose path names the user: tags are a list, or a text with commas."""
     found: Row = {**fields, "name": fields.pop("user")}
-    tags = fields.get("tags")
-    if isinstance(tags, str):
-        found["tags"] = [tag for tag in (each.strip() for each in tags.split(",")) if tag]
-    elif "tags" in fields and not (isinstance(tags, list) and all(isinstance(tag, str) for tag in tags)):
-        raise PreconditionFailed("'tags' must be a list of strings, or a string with commas")
+    if isinstance(fields.get("tags"), str):
+        found["tags"] = [tag for tag in read_tags(fields["tags"]) if tag]
+    elif "tags" in fields:
+        read_tags(fields["tags"])
     if found.setdefault("password_hash", "") is None:
         raise PreconditionFailed("'password_hash' must be a string, not null")
     return found
 
 
+DEFINITIONS: Final[Definitions[User]] = Definitions(
+    "users",
+    subject=lambda entry: f"user '{entry.text('name')}'",
+    read=_user_of,
+    row=_compared,
+    find=_there,
+    put=_put,
+    put_back=_put_back,
+    check=_check,
+    plan=_plan,
+    same=_same,
+    left_out=lambda node, entry: in_file(node, entry.text("name")),
+    secret=lambda entry, before: "" if _same_password(before, entry) else "password_hash",
+)
 _PASSWORD: Final = ("name", "password_hash", "hashing_algorithm", "scram_secret")
 OPERATIONS: Final = (
     Operation("user.declare", declare_user, (*_PASSWORD, "tags", "new"), before=_before, routes=(

@@ -13,6 +13,8 @@ from penstock.flow.work import Steps, finish
 from penstock.log_ids import CHANGED
 from penstock.management.control_request import ControlRequest
 from penstock.management.operation import Operation, Route
+from penstock.operations.definitions_kinds import Definitions, Planned
+from penstock.operations.definitions_parser import Entry
 from penstock.protocols.common.log_line import LogLine
 
 if TYPE_CHECKING:
@@ -156,10 +158,57 @@ def _before(node: Node, request: ControlRequest) -> Row | None:
     return None if vhost is None else dict(vhost.metadata)
 
 
+def _there(node: Node, entry: Entry) -> Row | None:
+    vhost = node.broker.vhosts.get(entry.text("name"))
+    return None if vhost is None or vhost.deleting else vhost.metadata
+
+
+def _check(node: Node, entry: Entry, value: Row, planned: Planned) -> None:
+    if _there(node, entry) is None:
+        check_new_vhost(node, entry.text("name"))
+        planned.vhosts.add(entry.text("name"))
+
+
+def _put(node: Node, entry: Entry, value: Row) -> None:
+    declare_vhost(node, entry.text("name"))
+    if value:
+        set_attributes(node, node.vhost(entry.text("name")), value)
+
+
+def _put_back(node: Node, entry: Entry, value: Row, before: Row | None) -> str:
+    vhost = node.broker.vhosts.get(entry.text("name"))
+    if vhost is None:
+        return ""
+    if before is not None:
+        set_attributes(node, vhost, before)
+        return ""
+    if vhost.queues or any(connection.vhost is vhost for connection in node.connections.values()):
+        return f"vhost '{vhost.name}'"
+    delete_vhost(node, vhost.name)
+    return ""
+
+
+def _note(value: Row) -> str:
+    idle = value.get("default_queue_type") not in (None, "classic")
+    return "default_queue_type has no effect here; kept, and exported again" if idle else ""
+
+
 def _by_path(fields: Row) -> Row:
     return {**fields, "name": fields["vhost"]}
 
 
+DEFINITIONS: Final[Definitions[Row]] = Definitions(
+    "vhosts",
+    subject=lambda entry: f"vhost '{entry.text('name')}'",
+    read=lambda entry: attributes_of(entry.fields),
+    row=lambda attributes: attributes,
+    find=_there,
+    put=_put,
+    put_back=_put_back,
+    check=_check,
+    same=lambda node, entry, before, value: before is not None and (not value or value == before),
+    note=_note,
+)
 OPERATIONS: Final = (
     Operation("vhost.declare", _declare, ("name",), before=_before, routes=(
         Route("PUT /vhosts/{vhost}", "Create a virtual host: 201 if it is new, 204 if it exists. Description, tags and "

@@ -87,7 +87,6 @@ class Own:
 
 
 BINDING: Final = "/bindings/{vhost}/e/{source}/{kind}/{destination}"
-CURSOR: Final = "/penstock/cursors/{vhost}/{name}"
 OF_CONNECTION: Final = "own connection, or the tag monitoring"
 OF_CLOSING: Final = "own connection, or the tag administrator"
 OWN: Final = (
@@ -156,9 +155,6 @@ OWN: Final = (
     Own("GET /penstock/history/{vhost}", MANAGEMENT, node.of_vhost),
     Own("GET /penstock/history/{vhost}/{name}", MANAGEMENT, node.of_queue),
     Own("GET /penstock/cursors /penstock/cursors/{vhost}", MANAGEMENT, listing.of_kind("cursors")),
-    Own(f"GET {CURSOR}", MANAGEMENT, topology.cursor, "read queue"),
-    Own(f"DELETE {CURSOR}", MANAGEMENT, topology.delete_cursor, "read queue"),
-    Own(f"POST {CURSOR}/move", MANAGEMENT, topology.move_cursor, "read queue"),
 )  # fmt: skip
 
 

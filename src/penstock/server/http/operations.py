@@ -9,6 +9,7 @@ from starlette.responses import Response
 from penstock.describe.table import Row
 from penstock.management.control_request import ControlRequest
 from penstock.management.operation import CHANGES, Answer, Operation, Route
+from penstock.server.http.listing import one
 from penstock.server.http.request import ApiRequest, json_response, no_content, not_found
 
 Prepare = Callable[[Row], Awaitable[None]]
@@ -30,7 +31,7 @@ def handler(operation: Operation, route: Route, prepare: Prepare | None = None) 
         if answer is None:
             raise not_found()
         if not route.silent:
-            return json_response(answer)
+            return one(request, answer) if isinstance(answer, dict) else json_response(answer)
         assert isinstance(answer, dict)
         is_new = operation.before is not None and request.before is None
         return no_content(201 if route.method == "PUT" and answer.get("created", is_new) else 204)

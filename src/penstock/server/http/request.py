@@ -238,28 +238,17 @@ class ApiRequest:
         """Return a boolean of the query."""
         return self.query.get(name) == "true"
 
-    def control(self, fields: Row) -> Control:
-        """Return a control request in the virtual host that the query names, else in /.
-
-        Raises AccessRefused (401) for one that the user may not enter, whether it exists or not.
-        """
-        name = self.query.get("vhost", "/")
-        self._check_entered(name)
-        return self.control_in(self.driver.vhost(name), fields)
-
-    def control_in(self, vhost: VirtualHost, fields: Row) -> Control:
-        """Return a control request in a virtual host."""
-        return Control(vhost, None, None, None, json.dumps(fields).encode(), self.access(vhost))
-
     def asked(self, route: Route, checked: bool) -> Control:
         """Return the request of an operation, without fields; it has the virtual host of the path or of the query.
 
         With `checked` the user must be able to enter it. Raises AccessRefused (401) if not, HttpError (404) for a look
         into one that is not there.
         """
+        name = self.query.get("vhost", "/") if route.queried else self.http_request.path_params.get("vhost", "")
         if route.queried:
-            return self.control({})
-        name = self.part("vhost") if "vhost" in self.http_request.path_params else ""
+            self._check_entered(name)
+            return self._request(self.driver.vhost(name), name)
+        name = unquote(name)
         vhost = self.driver.broker.vhosts.get(name)
         if vhost is None or vhost.deleting:
             vhost = None
@@ -267,6 +256,9 @@ class ApiRequest:
                 raise not_found()
         elif checked:
             self._check_entered(name)
+        return self._request(vhost, name)
+
+    def _request(self, vhost: VirtualHost | None, name: str) -> Control:
         return Control(vhost, None, None, None, b"{}", ConnectionAccess(self.rules, self.user, name))
 
     # The body

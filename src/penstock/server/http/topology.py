@@ -18,8 +18,6 @@ from penstock.describe.routing import EXCHANGE as EXCHANGE_TABLE
 from penstock.describe.routing import properties_key
 from penstock.describe.table import Row
 from penstock.errors import AccessRefused, ResourceLocked
-from penstock.flow.work import Steps
-from penstock.management.cursor_admin import move_steps, show
 from penstock.protocols.common import authorization
 from penstock.server.http.listing import listed, listed_queues, one, reading_of
 from penstock.server.http.request import (
@@ -27,7 +25,6 @@ from penstock.server.http.request import (
     ApiRequest,
     bad_request,
     flag,
-    json_response,
     no_content,
     not_found,
     short,
@@ -222,34 +219,3 @@ def _named(request: ApiRequest) -> Item:
     if found is None:
         raise not_found()
     return Item(source.name, vhost, found)
-
-
-# Cursors
-
-
-async def cursor(request: ApiRequest) -> Response:
-    """Show a cursor."""
-    control = request.control_in(request.vhost(), {"cursor": request.part("name")})
-    return one(request, show(request.driver, control))
-
-
-async def move_cursor(request: ApiRequest) -> Response:
-    """Move a cursor as `cursor.move` does: `to`, and `queues`, `dry_run` and `force` if they are given."""
-    fields = await request.fields("to")
-    control = request.control_in(request.vhost(), {**fields, "cursor": request.part("name")})
-    answers: list[Row] = []
-    await request.in_turn(_collect(move_steps(request.driver, control), answers))
-    return json_response(answers[0])
-
-
-def _collect(steps: Steps[Row], answers: list[Row]) -> Steps[None]:
-    """Run steps, and put their result into a list."""
-    answers.append((yield from steps))
-
-
-async def delete_cursor(request: ApiRequest) -> Response:
-    """Delete a cursor; its reader gets an error at its next request."""
-    request.begin()
-    control = request.control_in(request.vhost(), {"cursor": request.part("name")})
-    request.driver.control.cursors.delete(control)
-    return no_content()
