@@ -17,7 +17,6 @@ from tests.management.test_refused_attach import Desk, Fields
 
 READ = re.compile(r'request\.(?:text|number|amount|flag|names|offsets|starting|fields\.get)\(\s*"([^"]+)"')
 OF_BLOCKS = {"row"}
-PATH_PARTS = ("component",)
 
 
 def test_fields_that_handlers_read_are_in_the_table() -> None:
@@ -25,7 +24,10 @@ def test_fields_that_handlers_read_are_in_the_table() -> None:
     sources = [*root.glob("management/*.py"), *root.glob("operations/*.py")]
     read = {name for path in sources for name in READ.findall(path.read_text())}
     assert len(read) > 50
-    assert read - OF_BLOCKS <= {name for row in OPERATIONS for name in (*row.fields, *PATH_PARTS)}
+    routes = [route for row in OPERATIONS for route in row.routes]
+    parts = {part for route in routes for path in route.paths for part in re.findall(r"{(\w+)}", path)}
+    queries = {name for route in routes for name in route.query}
+    assert read - OF_BLOCKS <= {name for row in OPERATIONS for name in row.fields} | parts | queries
 
 
 @pytest.mark.parametrize("operation", sorted(CONTROL.keys() - {PUBLISH_BLOCK}))

@@ -75,6 +75,7 @@ class Route:
         vhost: str | None = None,
         queried: bool = False,
         body: bool = False,
+        flags: tuple[str, ...] = (),
         silent: bool = False,
     ) -> None:
         method, *paths = where.split()
@@ -97,6 +98,8 @@ class Route:
         """True if the query names the virtual host (default /), which the user must be able to enter."""
         self.body = body or method in ("PUT", "POST")
         """True if a body is read."""
+        self.flags = flags
+        """Fields that may be the texts true and false, as in the query and as rabbitmqadmin sends them."""
         self.silent = silent
         """True if the answer has no body: 201 where something was created, else 204."""
 

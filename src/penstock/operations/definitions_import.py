@@ -41,9 +41,9 @@ from penstock.operations.definitions_parser import (
     place_of,
     refusal,
 )
-from penstock.operations.definitions_topology import BindingKind, ExchangeKind, QueueKind, WrongArguments
 from penstock.operations.policies import PolicyKind
 from penstock.operations.settings import SettingsKind
+from penstock.operations.topology import BindingKind, ExchangeKind, QueueKind, WrongArguments
 from penstock.protocols.common.log_line import LogLine
 from penstock.texts import joined
 

@@ -15,6 +15,7 @@ from penstock.operations import (
     policies,
     settings,
     spark,
+    topology,
     users,
     vhosts,
 )
@@ -30,6 +31,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *permissions.OPERATIONS,
     *limits.OPERATIONS,
     *vhosts.OPERATIONS,
+    *topology.OPERATIONS,
     *definitions_import.OPERATIONS,
 )
 CONTROL: Final[dict[str, Operation]] = {row.name: row for row in OPERATIONS if row.name}

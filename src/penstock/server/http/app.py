@@ -69,7 +69,6 @@ NO_RABBITMQADMIN: Final = (
     "rabbitmqadmin is RabbitMQ's and not served here; it works with this API: take it from "
     "https://github.com/rabbitmq/rabbitmq-server (version 3: deps/rabbitmq_management/bin/rabbitmqadmin)"
 )
-BIND: Final = ("write queue", "read exchange", "read topic")
 
 
 class Own:
@@ -86,7 +85,6 @@ class Own:
         self.needs = [need_at(path, tag, permissions, vhost) for path in paths]
 
 
-BINDING: Final = "/bindings/{vhost}/e/{source}/{kind}/{destination}"
 OF_CONNECTION: Final = "own connection, or the tag monitoring"
 OF_CLOSING: Final = "own connection, or the tag administrator"
 OWN: Final = (
@@ -120,25 +118,18 @@ OWN: Final = (
     Own("GET /consumers /consumers/{vhost}", MANAGEMENT, listing.of_kind("consumers"), vhost=ANYWHERE),
     Own("GET /queues /queues/detailed /queues/{vhost}", MANAGEMENT, topology.queues),
     Own("GET /queues/{vhost}/{name}", MANAGEMENT, topology.queue),
-    Own("PUT /queues/{vhost}/{name}", MANAGEMENT, topology.declare_queue, "configure queue"),
-    Own("DELETE /queues/{vhost}/{name}", MANAGEMENT, topology.delete_queue, "configure queue"),
     Own("GET /queues/{vhost}/{name}/bindings", MANAGEMENT, topology.bindings_of_queue),
     Own("DELETE /queues/{vhost}/{name}/contents", MANAGEMENT, messages.purge, "read queue"),
     Own("POST /queues/{vhost}/{name}/get", MANAGEMENT, get_messages.get, "read queue", audited=False),
     Own("POST /queues/{vhost}/{name}/actions", ADMINISTRATOR, ACTIONS),
     Own("GET /exchanges /exchanges/{vhost}", MANAGEMENT, listing.of_kind("exchanges")),
     Own("GET /exchanges/{vhost}/{name}", MANAGEMENT, topology.exchange),
-    Own("PUT /exchanges/{vhost}/{name}", MANAGEMENT, topology.declare_exchange, "configure exchange"),
-    Own("DELETE /exchanges/{vhost}/{name}", MANAGEMENT, topology.delete_exchange, "configure exchange"),
     Own("GET /exchanges/{vhost}/{name}/bindings/source", MANAGEMENT, topology.bindings_from_exchange),
     Own("GET /exchanges/{vhost}/{name}/bindings/destination", MANAGEMENT, topology.bindings_to_exchange),
     Own("POST /exchanges/{vhost}/{name}/publish", MANAGEMENT, messages.publish, "write exchange", "write topic",
         audited=False),
     Own("GET /bindings /bindings/{vhost}", MANAGEMENT, listing.of_kind("bindings")),
-    Own(f"GET {BINDING}", MANAGEMENT, topology.bindings_between),
-    Own(f"POST {BINDING}", MANAGEMENT, topology.bind, *BIND),
-    Own(f"GET {BINDING}/{{key}}", MANAGEMENT, topology.binding),
-    Own(f"DELETE {BINDING}/{{key}}", MANAGEMENT, topology.unbind, *BIND),
+    Own("GET /bindings/{vhost}/e/{source}/{kind}/{destination}", MANAGEMENT, topology.bindings_between),
     Own("GET /aliveness-test/{vhost}", MANAGEMENT, health.aliveness),
     Own("GET /healthchecks/node /health/checks/alarms /health/checks/local-alarms", MANAGEMENT, health.alarms),
     Own("GET /health/checks/certificate-expiration/{within}/{unit}", MANAGEMENT, health.certificates),

@@ -34,7 +34,8 @@ def handler(operation: Operation, route: Route, prepare: Prepare | None = None) 
             return one(request, answer) if isinstance(answer, dict) else json_response(answer)
         assert isinstance(answer, dict)
         is_new = operation.before is not None and request.before is None
-        return no_content(201 if route.method == "PUT" and answer.get("created", is_new) else 204)
+        headers = {"Location": str(answer["location"])} if "location" in answer else None
+        return no_content(201 if answer.get("created", is_new and route.method == "PUT") else 204, headers)
 
     carry_out.__doc__ = route.purpose
     return carry_out
@@ -57,7 +58,9 @@ async def _asked(request: ApiRequest, operation: Operation, route: Route, prepar
         request.begin()
     parts = {name: request.part(name) for name in request.http_request.path_params}
     query = {name: request.query[name] for name in route.query if name in request.query}
-    fields: Row = {**body, **query, **parts, **route.fixed}
+    flags = {name: body[name] == "true" for name in route.flags if body.get(name) in ("true", "false")}
+    flags |= {name: query[name] == "true" for name in route.flags if name in query}
+    fields: Row = {**body, **query, **flags, **parts, **route.fixed}
     asked = request.asked(route, bool(operation.need.permissions))
     if route.read is not None:
         asked.fields = route.read(fields)

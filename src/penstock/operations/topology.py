@@ -1,22 +1,30 @@
-"""Definitions of exchanges, queues and bindings."""
+"""Exchanges, queues and bindings: declared and removed over HTTP, and their definitions."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, unquote_plus
 
 from typing_extensions import override
 
+from penstock.access.connection_access import DEFAULT_EXCHANGE, EXCHANGE, QUEUE
+from penstock.access.tags import MANAGEMENT
 from penstock.content.field_table import InvalidTable, check_table
 from penstock.content.names import check_name
 from penstock.core.queue.paging_setup import check
 from penstock.core.queue.queue import Queue
-from penstock.core.routing.binding import Binding, selector_in
+from penstock.core.routing.binding import Binding, arguments_digest, selector_in
 from penstock.core.routing.equivalence import check_exchange, check_queue
 from penstock.core.routing.exchange import Exchange, alternate_of, make_exchange
 from penstock.core.routing.route_lookup import CONTROL_EXCHANGE
 from penstock.core.settings.policies import kind_of
 from penstock.core.vhost import PREDECLARED, RESERVED, VirtualHost
-from penstock.errors import AccessRefused, BrokerError, NotFound, PreconditionFailed
+from penstock.describe.lists import Rows
+from penstock.describe.routing import properties_key
+from penstock.describe.table import Row
+from penstock.errors import AccessRefused, BrokerError, NotFound, PreconditionFailed, ResourceLocked
+from penstock.management.control_request import ControlRequest
+from penstock.management.operation import Operation, Route, looking
 from penstock.operations.definitions_kinds import (
     CREATED,
     UNCHANGED,
@@ -27,6 +35,7 @@ from penstock.operations.definitions_kinds import (
     check_vhost,
 )
 from penstock.operations.definitions_parser import Entry
+from penstock.protocols.common import authorization
 from penstock.settings.features import check_flags, read_features
 from penstock.settings.read import read_arguments
 
@@ -288,3 +297,173 @@ def arguments_of(entry: Entry) -> dict[str, object]:
 
 def _wrong_type(kind: str) -> PreconditionFailed:
     return PreconditionFailed(f"destination_type must be queue or exchange, not '{kind}'")
+
+
+# Operations
+
+
+def put_queue(node: Node, request: ControlRequest) -> Row:
+    """Declare a queue, or check that the one that is there is equal."""
+    vhost, name = request.vhost, _short(request.text("name"), "a queue's name")
+    there = name in vhost.queues
+    if name.startswith("amq.") and not there:
+        raise AccessRefused(f"queue name '{name}' contains the reserved prefix amq.*")
+    arguments = _arguments(request)
+    authorization.check_declare_queue(request.access, vhost, name, arguments)
+    queue = vhost.declare_queue(name, arguments, request.flag("durable"), request.flag("auto_delete"), None, None)
+    node.broker.touch_queue(queue)
+    return {"created": not there}
+
+
+def delete_queue(node: Node, request: ControlRequest) -> Row | None:
+    """Delete a queue; `if-empty` and `if-unused` are conditions."""
+    name = request.text("name")
+    authorization.check_delete_queue(request.access, name)
+    queue = request.vhost.queues.get(name)
+    if queue is None:
+        return None
+    if queue.owner is not None:
+        raise ResourceLocked(f"queue '{name}' is exclusive: it belongs to the connection that declared it")
+    node.broker.delete_queue(queue, request.flag("if-unused"), request.flag("if-empty"))
+    return {}
+
+
+def put_exchange(node: Node, request: ControlRequest) -> Row:
+    """Declare an exchange, or check that the one that is there is equal."""
+    vhost, name = request.vhost, _short(_exchange_name(request, "name"), "an exchange's name")
+    there = name in vhost.exchanges
+    if name == "":
+        raise AccessRefused("the default exchange cannot be declared")
+    arguments, kind = _arguments(request), request.text("type", "direct")
+    authorization.check_declare_exchange(request.access, vhost, name, arguments)
+    flags = (request.flag("durable"), request.flag("auto_delete"), request.flag("internal"))
+    vhost.declare_exchange(name, kind, arguments, *flags)
+    return {"created": not there}
+
+
+def delete_exchange(node: Node, request: ControlRequest) -> Row | None:
+    """Delete an exchange; `if-unused` is a condition."""
+    vhost, name = request.vhost, _exchange_name(request, "name")
+    authorization.check_delete_exchange(request.access, vhost, name)
+    if name not in vhost.exchanges:
+        return None
+    vhost.delete_exchange(name, request.flag("if-unused"))
+    return {}
+
+
+def bind(node: Node, request: ControlRequest) -> Row:
+    """Bind a queue or an exchange to an exchange; answer with the binding's path."""
+    vhost, source, name = request.vhost, _exchange_name(request, "source"), request.text("destination")
+    key, arguments = _short(request.text("routing_key", ""), "a routing key"), _arguments(request)
+    _check_binding(request, key)
+    queue, target = destination(vhost, request.text("kind"), name)
+    made = vhost.bind(source, queue, target, key, arguments)
+    where = quote(properties_key(key, arguments_digest(made)), safe="")
+    return {"created": True, "location": f"{quote(name, safe='')}/{where}"}
+
+
+def unbind(node: Node, request: ControlRequest) -> Row | None:
+    """Remove a binding, by its key."""
+    found = _named(request)
+    if found is None:
+        return None
+    if not isinstance(found, Binding):
+        raise AccessRefused("operation not permitted on the default exchange")
+    _check_binding(request, found.key)
+    request.vhost.unbind(found.source.name, found.queue, found.exchange, found.key, found.arguments)
+    return {}
+
+
+def _binding_row(node: Node, request: ControlRequest) -> Row | None:
+    found = _named(request)
+    return None if found is None else Rows(node, as_bindings=True).of(found)
+
+
+def destination(vhost: VirtualHost, kind: str, name: str) -> tuple[Queue | None, Exchange | None]:
+    """Return the queue (kind q) or the exchange (e) that a path names. Raises NotFound (404)."""
+    if kind == "q":
+        return vhost.queue(name), None
+    if kind == "e":
+        return None, vhost.exchange("" if name == DEFAULT_EXCHANGE else name)
+    raise NotFound(f"no kind '{kind}' of destinations; there are q (queues) and e (exchanges)")
+
+
+def _named(request: ControlRequest) -> Binding | Queue | None:
+    """Return the binding in the path, whose routing key may have a `~` too; a queue for its default binding."""
+    vhost, wanted = request.vhost, request.text("key")
+    source = vhost.exchanges.get(_exchange_name(request, "source"))
+    if source is None:
+        return None
+    queue, exchange = destination(vhost, request.text("kind"), request.text("destination"))
+    if source.name == "":
+        return queue if queue is not None and properties_key(queue.name, "") == wanted else None
+    what, name = (QUEUE, request.text("destination")) if exchange is None else (EXCHANGE, exchange.name)
+    key, _, digest = wanted.rpartition("~")
+    found = source.find_named(what, name, unquote_plus(wanted), "")
+    return source.find_named(what, name, unquote_plus(key), digest) if found is None else found
+
+
+def _check_binding(request: ControlRequest, key: str) -> None:
+    """Check that the binding in the path, with a routing key, may be made or removed. Raises AccessRefused."""
+    what = EXCHANGE if request.text("kind") == "e" else QUEUE
+    name = _exchange_name(request, "destination") if what == EXCHANGE else request.text("destination")
+    source = _exchange_name(request, "source")
+    authorization.check_binding(request.access, request.vhost, source, what, name, key)
+
+
+def _exchange_name(request: ControlRequest, field: str) -> str:
+    name = request.text(field)
+    return "" if name == DEFAULT_EXCHANGE else name
+
+
+def _arguments(request: ControlRequest) -> dict[str, object]:
+    """Return the arguments of a declaration. Raises PreconditionFailed for values that no client can be sent."""
+    arguments = request.table("arguments")
+    try:
+        check_table(arguments)
+    except InvalidTable as error:
+        raise PreconditionFailed(f"arguments: {error}") from None
+    return arguments
+
+
+def _short(value: str, what: str) -> str:
+    """Return a short string (AMQP 0-9-1 section 4.2.5.3). Raises PreconditionFailed."""
+    octets = len(value.encode(errors="replace"))
+    if octets > SHORT_MOST:
+        raise PreconditionFailed(f"{what} has {SHORT_MOST} octets at most, not {octets}")
+    return value
+
+
+SHORT_MOST: Final = 255
+QUEUES: Final = "/queues/{vhost}/{name}"
+EXCHANGES: Final = "/exchanges/{vhost}/{name}"
+BINDINGS: Final = "/bindings/{vhost}/e/{source}/{kind}/{destination}"
+DECLARED: Final = "201 if it is new, 204 if an equal one exists."
+FLAGS: Final = ("durable", "auto_delete", "internal", "if-unused", "if-empty")
+_BIND: Final = ("write queue", "read exchange", "read topic")
+OPERATIONS: Final = (
+    Operation("", put_queue, ("durable", "auto_delete", "arguments"), tag=MANAGEMENT, permissions=("configure queue",),
+              routes=(Route(f"PUT {QUEUES}", f"Declare a queue: {DECLARED}", flags=FLAGS, silent=True),)),
+    Operation("", delete_queue, tag=MANAGEMENT, permissions=("configure queue",), routes=(
+        Route(f"DELETE {QUEUES}", "Delete a queue; if-empty=true and if-unused=true are conditions.",
+              query=("if-unused", "if-empty"), flags=FLAGS, silent=True),
+    )),
+    Operation("", put_exchange, ("type", "durable", "auto_delete", "internal", "arguments"), tag=MANAGEMENT,
+              permissions=("configure exchange",), routes=(
+        Route(f"PUT {EXCHANGES}", f"Declare an exchange: {DECLARED}", flags=FLAGS, silent=True),
+    )),
+    Operation("", delete_exchange, tag=MANAGEMENT, permissions=("configure exchange",), routes=(
+        Route(f"DELETE {EXCHANGES}", "Delete an exchange; if-unused=true is a condition.", query=("if-unused",),
+              flags=FLAGS, silent=True),
+    )),
+    Operation("", bind, ("routing_key", "arguments"), tag=MANAGEMENT, permissions=_BIND, routes=(
+        Route(f"POST {BINDINGS}", "Bind a queue or an exchange to an exchange; the header Location has the binding's "
+              "path.", silent=True),
+    )),
+    Operation("", unbind, tag=MANAGEMENT, permissions=_BIND, routes=(
+        Route(f"DELETE {BINDINGS}/{{key}}", "Remove a binding, by its key.", silent=True),
+    )),
+    looking("", _binding_row, tag=MANAGEMENT, routes=(
+        Route(f"GET {BINDINGS}/{{key}}", "Show a binding, by its key."),
+    )),
+)  # fmt: skip
