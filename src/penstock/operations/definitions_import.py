@@ -8,7 +8,7 @@ Imports and changes of settings run one after the other (`Scheduler.start`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.settings.changes import copied_steps
 from penstock.describe.table import Row
@@ -18,7 +18,7 @@ from penstock.log_ids import CHANGED
 from penstock.management.control_request import IMPORT, ControlRequest, check_fields
 from penstock.management.json_reader import JsonError, JsonReader
 from penstock.management.operation import LOOKS, Operation
-from penstock.operations import limits, parameters, permissions, users, vhosts
+from penstock.operations import limits, parameters, permissions, policies, settings, topology, users, vhosts
 from penstock.operations.definitions_export import answer_export
 from penstock.operations.definitions_kinds import (
     ENTRY_WORK,
@@ -26,10 +26,10 @@ from penstock.operations.definitions_kinds import (
     SKIPPED,
     UNCHANGED,
     DefinitionKind,
+    Definitions,
     Difference,
     Made,
     Planned,
-    ValueKind,
 )
 from penstock.operations.definitions_parser import (
     NOTHING_IMPORTED,
@@ -41,9 +41,7 @@ from penstock.operations.definitions_parser import (
     place_of,
     refusal,
 )
-from penstock.operations.policies import PolicyKind
-from penstock.operations.settings import SettingsKind
-from penstock.operations.topology import BindingKind, ExchangeKind, QueueKind, WrongArguments
+from penstock.operations.topology import WrongArguments
 from penstock.protocols.common.log_line import LogLine
 from penstock.texts import joined
 
@@ -71,23 +69,24 @@ class Unwanted(PreconditionFailed):
     """Error for an entry that the import was asked to skip."""
 
 
-def kinds_of(node: Node, streams_as_queues: bool) -> list[DefinitionKind]:
+def kinds_of(node: Node, streams_as_queues: bool) -> list[DefinitionKind[Any]]:
     """Return the kinds of definitions in the order in which they are made."""
-    return [
-        ValueKind(node, vhosts.DEFINITIONS),
-        ValueKind(node, users.DEFINITIONS),
-        ValueKind(node, permissions.PERMISSIONS),
-        ValueKind(node, permissions.TOPICS),
-        ValueKind(node, parameters.DEFINITIONS),
-        ValueKind(node, parameters.GLOBAL_DEFINITIONS),
-        SettingsKind(node),
-        PolicyKind(node, False),
-        PolicyKind(node, True),
-        ExchangeKind(node),
-        QueueKind(node, streams_as_queues),
-        BindingKind(node),
-        ValueKind(node, limits.DEFINITIONS),  # Last: a limit that was lowered has left more queues than it permits.
+    rows: list[Definitions[Any]] = [
+        vhosts.DEFINITIONS,
+        users.DEFINITIONS,
+        permissions.PERMISSIONS,
+        permissions.TOPICS,
+        parameters.DEFINITIONS,
+        parameters.GLOBAL_DEFINITIONS,
+        settings.DEFINITIONS,
+        policies.DEFINITIONS,
+        policies.OPERATOR_DEFINITIONS,
+        topology.EXCHANGES_DEFINED,
+        topology.queue_definitions(streams_as_queues),
+        topology.BINDINGS_DEFINED,
+        limits.DEFINITIONS,  # Last: a limit that was lowered has left more queues than it permits.
     ]
+    return [DefinitionKind(node, row) for row in rows]
 
 
 class ImportOptions:
@@ -183,7 +182,7 @@ class Import:
         yield from self._note_dangling()
         self._log_result()
 
-    def _finish(self, kind: DefinitionKind, planned: Planned | None) -> Steps[None]:
+    def _finish(self, kind: DefinitionKind[Any], planned: Planned | None) -> Steps[None]:
         """Make what a kind gathered, or plan it; where all refused entries are told, by halves to find those."""
         parts = [kind.gathered] if kind.gathered else []
         while parts:
@@ -207,18 +206,18 @@ class Import:
                 else:
                     self._refuse(kind, entry, error)
 
-    def _check_wanted(self, kind: DefinitionKind, entry: Entry) -> None:
+    def _check_wanted(self, kind: DefinitionKind[Any], entry: Entry) -> None:
         """Raise Unwanted for an entry that is to be skipped."""
         if (kind.name, name_of(kind.name, entry)) in self.defined.named:
             raise Unwanted("as asked")
 
-    def _refuse(self, kind: DefinitionKind, entry: Entry, error: BrokerError) -> None:
+    def _refuse(self, kind: DefinitionKind[Any], entry: Entry, error: BrokerError) -> None:
         """Skip a refused entry. Raises the error with line and key if it is not to be skipped."""
         found = self._skipped_as(kind, entry, error)
         if found is None:
             raise self._error(entry, error) from None
 
-    def _skipped_as(self, kind: DefinitionKind, entry: Entry, error: BrokerError) -> Difference | None:
+    def _skipped_as(self, kind: DefinitionKind[Any], entry: Entry, error: BrokerError) -> Difference | None:
         """Note that an entry is skipped, because of the error or of what it needs; None if it is not to be skipped."""
         reason = str(error)
         if isinstance(error, NotFound):
@@ -276,14 +275,14 @@ class Import:
             "notes": self._notes(),
         }
 
-    def _compared(self, kind: DefinitionKind, entry: Entry, planned: Planned) -> Difference:
+    def _compared(self, kind: DefinitionKind[Any], entry: Entry, planned: Planned) -> Difference:
         try:
             self._check_wanted(kind, entry)
             return kind.compare(entry, planned)
         except BrokerError as error:
             return self._refused(kind, entry, error)
 
-    def _refused(self, kind: DefinitionKind, entry: Entry, error: BrokerError) -> Difference:
+    def _refused(self, kind: DefinitionKind[Any], entry: Entry, error: BrokerError) -> Difference:
         """Return the outcome of an entry that the import would refuse or skip."""
         found = self._skipped_as(kind, entry, error)
         if found is None:

@@ -1,12 +1,10 @@
-"""Kinds of definitions: how an entry of a file is compared with what there is, made and undone."""
+"""Definitions of nouns: how an entry of a file is compared with what there is, made and undone."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
-
-from typing_extensions import override
 
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
@@ -60,7 +58,6 @@ class Planned:
         self.users: set[str] = set()
         self.administrators: set[str] | None = None
         """Users with that tag, with those there are; None before the first user of the file."""
-        self.bindings: set[str] = set()
 
 
 class Made:
@@ -85,84 +82,64 @@ class Made:
             self.undo.append(undo)
 
 
-class DefinitionKind:
-    """One kind of definitions. All methods raise BrokerError for an entry that cannot be made."""
+class Together(Generic[T]):
+    """Values of which all of a file take effect at once, in steps, after the other entries of their kind."""
 
-    name: str = ""
-    """Its name, for `--skip` and for numbers."""
-
-    def __init__(self, node: Node) -> None:
-        self.node = node
-        self.gathered: list[Entry] = []
-        """Entries that `finish` makes."""
-        self._seen: dict[str, Entry] = {}
-
-    def check_once(self, entry: Entry) -> None:
-        """Refuse an entry that the file defines twice, with different values. Raises PreconditionFailed (406)."""
-        first = self._seen.setdefault(self.subject(entry), entry)
-        if first.fields != entry.fields:
-            raise PreconditionFailed(f"{self.subject(entry)} is defined twice in the file, with different values")
-
-    def subject(self, entry: Entry) -> str:
-        """Return kind and name of an entry, for sentences."""
-        raise NotImplementedError
-
-    def compare(self, entry: Entry, planned: Planned) -> Difference:
-        """Return what an import would do with an entry, and note what it would make."""
-        raise NotImplementedError
-
-    def make(self, entry: Entry, made: Made) -> None:
-        """Make an entry, or change what there is."""
-        raise NotImplementedError
-
-    def finish(self, entries: list[Entry], made: Made) -> Steps[None]:
-        """Make gathered entries of this kind together, in steps.
-
-        It is no generator itself: mypyc would expect that very generator of every kind.
-        """
-        return _nothing()
-
-    def rehearse(self, entries: list[Entry], planned: Planned) -> Steps[None]:
-        """Make what was gathered by `compare` in the planned table, as `finish` makes it in the broker's."""
-        return _nothing()
-
-    def difference(self, entry: Entry, change: str) -> Difference:
-        """Return a difference of an entry."""
-        return Difference(self.subject(entry), change)
+    def __init__(
+        self,
+        put: Callable[[Node, list[T]], Steps[object]],
+        rehearse: Callable[[Node, SettingsTable, list[T]], Steps[object]],
+        put_back: Callable[[Node, list[tuple[T, T | None]]], Steps[object]],
+        record: Callable[[T], tuple[str, str]],
+    ) -> None:
+        self.put = put
+        self.rehearse = rehearse
+        """It puts values into a planned table, as `put` does into the broker's."""
+        self.put_back = put_back
+        """It undoes `put`, with the values that were there before."""
+        self.record = record
+        """It returns subject and text of the record of a change of settings."""
 
 
 class Definitions(Generic[T]):
-    """Definitions of a noun whose entries are values that are put alone, as functions of the node and an entry."""
+    """Definitions of a noun: functions of an entry, the value that it defines, and that which is there (None: none).
+
+    All raise BrokerError for an entry that cannot be made.
+    """
 
     def __init__(
         self,
         name: str,
         *,
         subject: Callable[[Entry], str],
-        read: Callable[[Entry], T],
-        row: Callable[[T], dict[str, object]],
+        read: Callable[[Node, Entry], T],
         find: Callable[[Node, Entry], T | None],
-        put: Callable[[Node, Entry, T], None],
-        put_back: Callable[[Node, Entry, T, T | None], str],
-        check: Callable[[Node, Entry, T, Planned], object] | None = None,
-        plan: Callable[[Node, T, Planned], None] | None = None,
+        check: Callable[[Node, Entry, T, Planned | None], object],
+        put: Callable[[Node, Entry, T, T | None], Undo | None] | None = None,
+        together: Together[T] | None = None,
+        row: Callable[[T], dict[str, object]] | None = None,
+        plan: Callable[[Node, Entry, T, Planned], object] | None = None,
         same: Callable[[Node, Entry, T | None, T], bool] | None = None,
         left_out: Callable[[Node, Entry], str] | None = None,
         secret: Callable[[Entry, T], str] | None = None,
         note: Callable[[T], str] | None = None,
+        key: Callable[[Entry], str] | None = None,
     ) -> None:
         self.name = name
+        """Its name, for `--skip` and for numbers."""
         self.subject = subject
+        """It returns kind and name of an entry, for sentences."""
         self.read = read
-        self.row = row
-        """Fields that are compared and told."""
         self.find = find
-        """It returns a copy of the value in the place of an entry; None for nothing."""
-        self.put = put
-        self.put_back = put_back
-        """It undoes `put`, and returns the name of an item that stays because it is in use, else ""."""
+        """It returns a value that does not change any more."""
         self.check = check
-        """It checks what `put` needs, where entries before this one may be planned only."""
+        """It checks what an entry needs; with None in its place, nothing is planned."""
+        self.put = put
+        """It makes an entry, or changes what is there, and returns how to undo that."""
+        self.together = together
+        """Steps in the place of `put`."""
+        self.row = row
+        """It returns the fields that are compared and told; None: values of this noun do not change."""
         self.plan = plan
         """It checks and notes what an entry would make or change."""
         self.same = same
@@ -173,74 +150,129 @@ class Definitions(Generic[T]):
         """It returns the key of a secret that differs; "" for none."""
         self.note = note
         """It returns a sentence about what has no effect; "" for none."""
+        self.key = key
+        """It returns the identity of entries that may have the same subject."""
 
 
-class ValueKind(DefinitionKind, Generic[T]):
-    """Kind of definitions whose entries are values."""
+class DefinitionKind(Generic[T]):
+    """Entries of one noun in one import: how they are compared with what there is, made and undone."""
 
     def __init__(self, node: Node, row: Definitions[T]) -> None:
-        super().__init__(node)
-        self.name = row.name
-        self._row = row
+        self.node = node
+        self.row = row
+        self.name: str = row.name
+        self.gathered: list[Entry] = []
+        """Entries that `finish` makes."""
+        self._seen: dict[str, Entry] = {}
         self._planned: set[str] = set()
-        """Subjects that entries before would make or change."""
+        """Entries that would be made or changed."""
+        self._values: dict[str, tuple[T, T | None]] = {}
+        """Values of gathered entries by subject, and those before."""
 
-    @override
     def subject(self, entry: Entry) -> str:
-        return self._row.subject(entry)
+        """Return kind and name of an entry, for sentences."""
+        return self.row.subject(entry)
 
-    @override
+    def difference(self, entry: Entry, change: str) -> Difference:
+        """Return a difference of an entry."""
+        return Difference(self.subject(entry), change)
+
     def compare(self, entry: Entry, planned: Planned) -> Difference:
-        self.check_once(entry)
-        row, node, value = self._row, self.node, self._row.read(entry)
-        if row.check is not None:
-            row.check(node, entry, value, planned)
+        """Return what an import would do with an entry, and note what it would make."""
+        row, node = self.row, self.node
+        value = self._read(entry, planned)
         found = self.difference(entry, UNCHANGED)
         found.note = self._left_out(entry)
         before = row.find(node, entry)
-        if found.subject in self._planned or found.note or self._is_same(entry, before, value):
+        if self._key(entry) in self._planned or found.note or self._is_same(entry, before, value):
             return found
         found.change = CREATED if before is None else CHANGED
-        if before is not None:
+        if before is not None and row.row is not None:
             found.details = details_of(row.row(before), row.row(value))
             secret = "" if row.secret is None else row.secret(entry, before)
             found.details += [(secret, "", "")] if secret else []
-        found.note = "" if row.note is None else row.note(value)
+        found.note = self._note(value)
         if row.plan is not None:
-            row.plan(node, value, planned)
-        self._planned.add(found.subject)
+            row.plan(node, entry, value, planned)
+        self._planned.add(self._key(entry))
+        if row.together is not None:
+            self._gather(entry, value, before)
         return found
 
-    @override
     def make(self, entry: Entry, made: Made) -> None:
-        self.check_once(entry)
-        row, node, value = self._row, self.node, self._row.read(entry)
-        note, before = self._left_out(entry), row.find(node, entry)
-        if not note:
-            if self._is_same(entry, before, value):
-                return
-            row.put(node, entry, value)
-            change = CREATED if before is None else CHANGED
-            made.add(self.name, change, lambda: row.put_back(node, entry, value, before))
-            note = "" if row.note is None else row.note(value)
+        """Make an entry, or change what there is."""
+        row, node = self.row, self.node
+        value = self._read(entry, None)
+        left_out, before = self._left_out(entry), row.find(node, entry)
+        if left_out:
+            made.notes.append(f"{self.subject(entry)}: {left_out}")
+        elif not self._is_same(entry, before, value):
+            if row.put is None:
+                self._gather(entry, value, before)
+            else:
+                self._count(made, entry, value, before, row.put(node, entry, value, before))
+
+    def finish(self, entries: list[Entry], made: Made) -> Steps[None]:
+        """Make gathered entries of this kind together, in steps."""
+        together = self.row.together
+        assert together is not None
+        values = [self._values[self.subject(entry)] for entry in entries]
+        yield from together.put(self.node, [value for value, _ in values])
+        made.undo_steps.append(lambda: _steps(together.put_back(self.node, values)))
+        for entry, (value, before) in zip(entries, values, strict=True):
+            self._count(made, entry, value, before, None)
+            self.node.record_setting(*together.record(value))
+
+    def rehearse(self, entries: list[Entry], planned: Planned) -> Steps[None]:
+        """Make what was gathered by `compare` in the planned table, as `finish` makes it in the broker's."""
+        together = self.row.together
+        assert together is not None
+        yield from together.rehearse(
+            self.node, planned.table, [self._values[self.subject(each)][0] for each in entries]
+        )
+
+    def _read(self, entry: Entry, planned: Planned | None) -> T:
+        """Return the value of an entry. Raises PreconditionFailed (406) where another entry defines it otherwise."""
+        first = self._seen.setdefault(self._key(entry), entry)
+        if first.fields != entry.fields and self.row.key is None:
+            raise PreconditionFailed(f"{self.subject(entry)} is defined twice in the file, with different values")
+        value = self.row.read(self.node, entry)
+        self.row.check(self.node, entry, value, planned)
+        return value
+
+    def _gather(self, entry: Entry, value: T, before: T | None) -> None:
+        if self.subject(entry) not in self._values:
+            self._values[self.subject(entry)] = (value, before)
+            self.gathered.append(entry)
+
+    def _count(self, made: Made, entry: Entry, value: T, before: T | None, undo: Undo | None) -> None:
+        made.add(self.name, CREATED if before is None else CHANGED, undo)
+        note = self._note(value)
         if note:
             made.notes.append(f"{self.subject(entry)}: {note}")
 
+    def _key(self, entry: Entry) -> str:
+        return self.subject(entry) if self.row.key is None else self.row.key(entry)
+
     def _left_out(self, entry: Entry) -> str:
-        return "" if self._row.left_out is None else self._row.left_out(self.node, entry)
+        return "" if self.row.left_out is None else self.row.left_out(self.node, entry)
+
+    def _note(self, value: T) -> str:
+        return "" if self.row.note is None else self.row.note(value)
 
     def _is_same(self, entry: Entry, before: T | None, value: T) -> bool:
-        same = self._row.same
+        same = self.row.same
         return before == value if same is None else same(self.node, entry, before, value)
 
 
-def check_vhost(node: Node, name: str, planned: Planned) -> str:
-    """Return the name of a virtual host. Raises NotFound (404) if it neither exists nor is planned."""
-    return name if name in planned.vhosts else node.vhost(name).name
+def _steps(steps: Steps[object]) -> Steps[None]:
+    yield from steps
 
 
-def _nothing() -> Steps[None]:
-    yield from ()
+def check_vhost(node: Node, entry: Entry, planned: Planned | None) -> str:
+    """Return the virtual host of an entry. Raises NotFound (404) if it neither exists nor is planned."""
+    name = entry.text("vhost")
+    return name if planned is not None and name in planned.vhosts else node.vhost(name).name
 
 
 def shown(value: object) -> str:

@@ -11,7 +11,7 @@ from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.control_request import ControlRequest
 from penstock.management.operation import SEEN, Operation, Route, looking
-from penstock.operations.definitions_kinds import Definitions, check_vhost
+from penstock.operations.definitions_kinds import Definitions, Undo, check_vhost
 from penstock.operations.definitions_parser import Entry
 from penstock.operations.listing import lists_steps, rows_steps
 from penstock.operations.users import USERS_A_UNIT, asked_users, read_limits
@@ -100,26 +100,26 @@ def _vhost_rows(node: Node, request: ControlRequest) -> Steps[list[Row]]:
     return rows_steps(node, names, row)
 
 
-def _put(node: Node, entry: Entry, limits: dict[str, int]) -> None:
-    vhost = node.vhost(entry.text("vhost")).name
-    node.broker.access.set_vhost_limits(vhost, {**dict.fromkeys(VHOST_LIMITS, -1), **limits})
+def _put(node: Node, entry: Entry, value: dict[str, int], before: dict[str, int] | None) -> Undo:
+    vhost, none = entry.text("vhost"), dict.fromkeys(VHOST_LIMITS, -1)
+    node.broker.access.set_vhost_limits(vhost, {**none, **value})
 
+    def undo() -> str:
+        if vhost in node.broker.vhosts:
+            node.broker.access.set_vhost_limits(vhost, {**none, **(before or {})})
+        return ""
 
-def _put_back(node: Node, entry: Entry, value: dict[str, int], before: dict[str, int] | None) -> str:
-    if entry.text("vhost") in node.broker.vhosts:
-        _put(node, entry, before or {})
-    return ""
+    return undo
 
 
 DEFINITIONS: Final[Definitions[dict[str, int]]] = Definitions(
     "limits",  # RabbitMQ exports them as parameters.
     subject=lambda entry: f"limits of vhost '{entry.text('vhost')}'",
-    read=lambda entry: read_limits(entry.table("value"), VHOST_LIMITS),
+    read=lambda node, entry: read_limits(entry.table("value"), VHOST_LIMITS),
     row=lambda limits: {**limits},
     find=lambda node, entry: dict(node.broker.access.vhost_limits.get(entry.text("vhost"), {})) or None,
     put=_put,
-    put_back=_put_back,
-    check=lambda node, entry, value, planned: check_vhost(node, entry.text("vhost"), planned),
+    check=lambda node, entry, value, planned: check_vhost(node, entry, planned),
     same=lambda node, entry, before, value: (before or {}) == value,
 )
 SET: Final = "Set a limit of a {}; a negative value removes it."

@@ -13,7 +13,7 @@ from penstock.errors import NotFound, PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.control_request import ControlRequest
 from penstock.management.operation import Operation, Route, looking
-from penstock.operations.definitions_kinds import Definitions, Planned, check_vhost
+from penstock.operations.definitions_kinds import Definitions, Planned, Undo, check_vhost
 from penstock.operations.definitions_parser import Entry
 from penstock.operations.listing import entered, rows_steps
 
@@ -97,51 +97,45 @@ def _global_rows(node: Node, request: ControlRequest) -> Steps[list[Row]]:
     return rows_steps(node, node.broker.table.parameters.global_ones(), parameter_row)
 
 
-def _of_component(entry: Entry) -> Parameter:
+def _of_component(node: Node, entry: Entry) -> Parameter:
     return Parameter(entry.text("component"), entry.text("vhost"), entry.text("name"), entry.fields.get("value"))
 
 
-def _global(entry: Entry) -> Parameter:
+def _global(node: Node, entry: Entry) -> Parameter:
     return Parameter("", "", entry.text("name"), entry.fields.get("value"))
 
 
-def _read(entry: Entry) -> Parameter:
-    if not entry.text("component"):
-        raise PreconditionFailed("the component of a parameter must not be empty")
-    return _of_component(entry)
-
-
-def _check(node: Node, entry: Entry, value: Parameter, planned: Planned) -> None:
-    if value.component:
-        check_vhost(node, value.vhost, planned)
+def _check(node: Node, entry: Entry, value: Parameter, planned: Planned | None) -> None:
+    if "component" in entry.fields:
+        if not value.component:
+            raise PreconditionFailed("the component of a parameter must not be empty")
+        check_vhost(node, entry, planned)
     node.broker.table.parameters.check(value)
 
 
-def _put(node: Node, entry: Entry, value: Parameter) -> None:
+def _put(node: Node, entry: Entry, value: Parameter, before: Parameter | None) -> Undo:
     put_parameter(node, value)
 
+    def undo() -> str:
+        if node.broker.table.parameters.get(*value.key()) is value:
+            if before is None:
+                drop_parameter(node, value.key())
+            else:
+                put_parameter(node, before)
+        return ""
 
-def _put_back(node: Node, entry: Entry, value: Parameter, before: Parameter | None) -> str:
-    if node.broker.table.parameters.get(*value.key()) is value:
-        if before is None:
-            drop_parameter(node, value.key())
-        else:
-            put_parameter(node, before)
-    return ""
+    return undo
 
 
-def _definitions(
-    name: str, identified: Callable[[Entry], Parameter], read: Callable[[Entry], Parameter]
-) -> Definitions[Parameter]:
+def _definitions(name: str, subject: str, read: Callable[[Node, Entry], Parameter]) -> Definitions[Parameter]:
     """Return definitions of parameters. Values are secret: they hold passwords."""
     return Definitions(
         name,
-        subject=lambda entry: identified(entry).title(),
+        subject=lambda entry: subject.format_map(entry.fields),
         read=read,
         row=lambda parameter: {},
-        find=lambda node, entry: node.broker.table.parameters.get(*identified(entry).key()),
+        find=lambda node, entry: node.broker.table.parameters.get(*read(node, entry).key()),
         put=_put,
-        put_back=_put_back,
         check=_check,
         same=lambda node, entry, before, value: before is not None and before.value == value.value,
         secret=lambda entry, before: "value",
@@ -149,8 +143,9 @@ def _definitions(
     )
 
 
-DEFINITIONS: Final = _definitions("parameters", _of_component, _read)
-GLOBAL_DEFINITIONS: Final = _definitions("global_parameters", _global, _global)
+OF_COMPONENT: Final = "parameter '{name}' of component '{component}' in vhost '{vhost}'"
+DEFINITIONS: Final = _definitions("parameters", OF_COMPONENT, _of_component)
+GLOBAL_DEFINITIONS: Final = _definitions("global_parameters", "global parameter '{name}'", _global)
 ONE: Final = "/parameters/{component}/{vhost}/{name} /global-parameters/{name}"
 OPERATIONS: Final = (
     looking("parameter.list", list_parameters, ("everywhere",), tag=POLICYMAKER),

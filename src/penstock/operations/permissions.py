@@ -12,7 +12,7 @@ from penstock.flow.work import Steps
 from penstock.log_ids import CHANGED
 from penstock.management.control_request import ControlRequest
 from penstock.management.operation import Operation, Route, looking
-from penstock.operations.definitions_kinds import Definitions, Planned, check_vhost
+from penstock.operations.definitions_kinds import Definitions, Planned, Undo, check_vhost
 from penstock.operations.definitions_parser import Entry
 from penstock.operations.listing import lists_steps
 from penstock.operations.users import asked_users, close_connections, in_file
@@ -114,47 +114,51 @@ def _own(node: Node, entry: Entry) -> User:
     return node.broker.access.find(entry.text("user")) or User("")
 
 
-def _place(node: Node, entry: Entry) -> tuple[str, str]:
-    """Return the names of user and virtual host. Raises NotFound (404) for the second."""
-    return entry.text("user"), node.vhost(entry.text("vhost")).name
+def _check_user(node: Node, entry: Entry, planned: Planned | None) -> tuple[str, str]:
+    """Return the names of user and virtual host. Raises NotFound (404) if one neither exists nor is planned."""
+    name, vhost = entry.text("user"), check_vhost(node, entry, planned)
+    return name if planned is not None and name in planned.users else node.broker.access.user(name).name, vhost
 
 
-def _planned(node: Node, entry: Entry, planned: Planned) -> tuple[str, str]:
-    """Return the same where they may be planned only. Raises NotFound (404)."""
-    name, vhost = entry.text("user"), check_vhost(node, entry.text("vhost"), planned)
-    return name if name in planned.users else node.broker.access.user(name).name, vhost
-
-
-def _put_back(node: Node, entry: Entry, value: Permission, before: Permission | None) -> str:
+def _put(node: Node, entry: Entry, value: Permission, before: Permission | None) -> Undo:
     table, name, vhost = node.broker.access, entry.text("user"), entry.text("vhost")
-    user = table.find(name)
-    if user is not None and vhost in node.broker.vhosts:
-        if before is None and not user.everywhere:
-            table.clear_permission(name, vhost)
-        else:  # Without one of its own it had all.
-            table.set_permission(name, vhost, before or EVERYTHING)
-    return ""
+    table.set_permission(name, vhost, value)
+
+    def undo() -> str:
+        user = table.find(name)
+        if user is not None and vhost in node.broker.vhosts:
+            if before is None and not user.everywhere:
+                table.clear_permission(name, vhost)
+            else:  # Without one of its own it had all.
+                table.set_permission(name, vhost, before or EVERYTHING)
+        return ""
+
+    return undo
 
 
-def _put_topic_back(node: Node, entry: Entry, value: TopicPermission, before: TopicPermission | None) -> str:
+def _put_topic(node: Node, entry: Entry, value: TopicPermission, before: TopicPermission | None) -> Undo:
     table, name, vhost, exchange = node.broker.access, entry.text("user"), entry.text("vhost"), entry.text("exchange")
-    if table.find(name) is not None and vhost in node.broker.vhosts:
-        if before is None:
-            table.clear_topic_permissions(name, vhost, exchange)
-        else:
-            table.set_topic_permission(name, vhost, exchange, before)
-    return ""
+    table.set_topic_permission(name, vhost, exchange, value)
+
+    def undo() -> str:
+        if table.find(name) is not None and vhost in node.broker.vhosts:
+            if before is None:
+                table.clear_topic_permissions(name, vhost, exchange)
+            else:
+                table.set_topic_permission(name, vhost, exchange, before)
+        return ""
+
+    return undo
 
 
 PERMISSIONS: Final[Definitions[Permission]] = Definitions(
     "permissions",
     subject=lambda entry: f"permission of user '{entry.text('user')}' in vhost '{entry.text('vhost')}'",
-    read=lambda entry: Permission(entry.text("configure"), entry.text("write"), entry.text("read")),
+    read=lambda node, entry: Permission(entry.text("configure"), entry.text("write"), entry.text("read")),
     row=permission_row,
     find=lambda node, entry: _own(node, entry).permissions.get(entry.text("vhost")),
-    put=lambda node, entry, value: node.broker.access.set_permission(*_place(node, entry), value),
-    put_back=_put_back,
-    check=lambda node, entry, value, planned: value.check(*_planned(node, entry, planned)),
+    put=_put,
+    check=lambda node, entry, value, planned: value.check(*_check_user(node, entry, planned)),
     same=lambda node, entry, before, value: _own(node, entry).permission(entry.text("vhost")) == value,
     left_out=lambda node, entry: in_file(node, entry.text("user")),
 )
@@ -164,16 +168,13 @@ TOPICS: Final[Definitions[TopicPermission]] = Definitions(
         f"topic permission of user '{entry.text('user')}' for exchange '{entry.text('exchange')}' in "
         f"vhost '{entry.text('vhost')}'"
     ),
-    read=lambda entry: TopicPermission(entry.text("write"), entry.text("read")),
+    read=lambda node, entry: TopicPermission(entry.text("write"), entry.text("read")),
     row=topic_row,
     find=lambda node, entry: (
         _own(node, entry).topic_permissions.get(entry.text("vhost"), {}).get(entry.text("exchange"))
     ),
-    put=lambda node, entry, value: node.broker.access.set_topic_permission(
-        *_place(node, entry), entry.text("exchange"), value
-    ),
-    put_back=_put_topic_back,
-    check=lambda node, entry, value, planned: value.check(*_planned(node, entry, planned), entry.text("exchange")),
+    put=_put_topic,
+    check=lambda node, entry, value, planned: value.check(*_check_user(node, entry, planned), entry.text("exchange")),
     left_out=lambda node, entry: in_file(node, entry.text("user")),
 )
 ONE: Final = "permissions/{vhost}/{user}"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from typing_extensions import override
-
 from penstock.access.connection_access import DEFAULT_EXCHANGE
 from penstock.access.tags import ADMINISTRATOR, MANAGEMENT, POLICYMAKER
 from penstock.core.settings.changes import (
@@ -22,17 +20,7 @@ from penstock.flow.work import Steps
 from penstock.management.control_request import ControlRequest
 from penstock.management.effective_settings import hidden_steps, some
 from penstock.management.operation import Operation, Route, looking
-from penstock.operations.definitions_kinds import (
-    CHANGED,
-    CREATED,
-    UNCHANGED,
-    DefinitionKind,
-    Difference,
-    Made,
-    Planned,
-    check_vhost,
-    details_of,
-)
+from penstock.operations.definitions_kinds import Definitions, Together, check_vhost
 from penstock.operations.definitions_parser import Entry
 from penstock.operations.listing import entered, rows_steps
 from penstock.protocols.common.authorization import check_tag
@@ -134,90 +122,43 @@ def _sentences(policy: Policy, queues: list[str], exchanges: list[str]) -> list[
     return (found or ["it applies to nothing yet; it will count for what comes"]) + ([idle] if idle else [])
 
 
-class PolicyKind(DefinitionKind):
-    """Definitions of policies, or of operator policies, which are parameters; all are set at once, at the end."""
+def _put_back(node: Node, values: list[tuple[Policy, Policy | None]]) -> Steps[object]:
+    there = [(policy, before) for policy, before in values if policy.vhost in node.broker.vhosts]
+    return change_policies_steps(node.broker, [PolicyChange(setting(policy).key, before) for policy, before in there])
 
-    def __init__(self, node: Node, operator: bool) -> None:
-        super().__init__(node)
-        self.name = "operator_policies" if operator else "policies"
-        self._operator = operator
-        self._changes: dict[str, PolicyChange] = {}
-        """Changes of the gathered entries by subject."""
 
-    @override
-    def subject(self, entry: Entry) -> str:
-        kind = "operator policy" if self._operator else "policy"
-        return f"{kind} '{entry.text('name')}' of vhost '{entry.text('vhost')}'"
+def _definitions(operator: bool) -> Definitions[Policy]:
+    """Return definitions of policies, or of operator policies, which are parameters."""
+    kind = "operator policy" if operator else "policy"
 
-    @override
-    def compare(self, entry: Entry, planned: Planned) -> Difference:
-        self.check_once(entry)
-        host = check_vhost(self.node, entry.text("vhost"), planned)
-        policy = self._read(host, entry)
-        before = self.node.broker.table.policies.get(host, policy.name, self._operator)
-        if before is None:
-            found = self.difference(entry, CREATED)
-        elif before.equals(policy):
-            return self.difference(entry, UNCHANGED)
-        else:
-            found = self.difference(entry, CHANGED)
-            found.details = details_of(before.fields(), policy.fields())
-        if not self._gather(entry, policy):
-            return self.difference(entry, UNCHANGED)
-        found.note = idle_sentence(policy)
-        return found
+    def read(node: Node, entry: Entry) -> Policy:
+        fields = entry.table("value") if operator else entry.fields
+        node.broker.work.done += reading_work(fields)
+        return read_policy(entry.text("vhost"), entry.text("name"), fields, operator)
 
-    @override
-    def make(self, entry: Entry, made: Made) -> None:
-        self.check_once(entry)
-        host = self.node.vhost(entry.text("vhost")).name
-        policy = self._read(host, entry)
-        before = self.node.broker.table.policies.get(host, policy.name, self._operator)
-        if before is None or not before.equals(policy):
-            self._gather(entry, policy)
+    return Definitions(
+        "operator_policies" if operator else "policies",
+        subject=lambda entry: f"{kind} '{entry.text('name')}' of vhost '{entry.text('vhost')}'",
+        read=read,
+        row=lambda policy: policy.fields(),
+        find=lambda node, entry: node.broker.table.policies.get(entry.text("vhost"), entry.text("name"), operator),
+        together=TOGETHER,
+        check=lambda node, entry, policy, planned: check_vhost(node, entry, planned),
+        same=lambda node, entry, before, policy: before is not None and before.equals(policy),
+        note=idle_sentence,
+    )
 
-    def _gather(self, entry: Entry, policy: Policy) -> bool:
-        """Note an entry for `finish`; return whether it is the first of its name."""
-        is_first = self.subject(entry) not in self._changes
-        if is_first:
-            self._changes[self.subject(entry)] = setting(policy)
-            self.gathered.append(entry)
-        return is_first
 
-    @override
-    def rehearse(self, entries: list[Entry], planned: Planned) -> Steps[None]:
-        gathered = [self._changes[self.subject(entry)] for entry in entries]
-        yield from try_policies_steps(self.node.broker, planned.table, gathered)
-
-    @override
-    def finish(self, entries: list[Entry], made: Made) -> Steps[None]:
-        gathered = [self._changes[self.subject(entry)] for entry in entries]
-        yield from change_policies_steps(self.node.broker, gathered)
-        made.undo_steps.append(lambda: self._put_back(gathered))
-        for change in gathered:
-            policy = change.policy
-            if policy is not None:
-                made.add(self.name, CREATED if change.before is None else CHANGED, None)
-                idle = idle_sentence(policy)
-                if idle:
-                    made.notes.append(f"{policy.title()}: {idle}")
-                self.node.record_setting(policy.title(), f"set by an import: {policy.definition}")
-
-    def _put_back(self, gathered: list[PolicyChange]) -> Steps[None]:
-        back = [
-            PolicyChange(change.key, change.before)
-            for change in gathered
-            if change.key.vhost in self.node.broker.vhosts
-        ]
-        yield from change_policies_steps(self.node.broker, back)
-
-    def _read(self, host: str, entry: Entry) -> Policy:
-        fields = self._fields(entry)
-        self.node.broker.work.done += reading_work(fields)
-        return read_policy(host, entry.text("name"), fields, self._operator)
-
-    def _fields(self, entry: Entry) -> dict[str, object]:
-        return entry.table("value") if self._operator else entry.fields
+TOGETHER: Final[Together[Policy]] = Together(
+    put=lambda node, policies: change_policies_steps(node.broker, [setting(policy) for policy in policies]),
+    rehearse=lambda node, table, policies: try_policies_steps(
+        node.broker, table, [setting(policy) for policy in policies]
+    ),
+    put_back=_put_back,
+    record=lambda policy: (policy.title(), f"set by an import: {policy.definition}"),
+)
+DEFINITIONS: Final = _definitions(False)
+OPERATOR_DEFINITIONS: Final = _definitions(True)
 
 
 def _routes(method: str, purpose: str, needed: tuple[str, ...] = ()) -> tuple[Route, ...]:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from typing_extensions import override
-
 from penstock.access.rules import Rules
 from penstock.access.tags import ADMINISTRATOR, MANAGEMENT, MONITORING, POLICYMAKER
 from penstock.core.queue.paging_setup import check
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import Settings
 from penstock.core.settings import changes
-from penstock.core.settings.changes import matching_steps
+from penstock.core.settings.changes import EntryBefore, matching_steps
 from penstock.core.settings.policies import kind_of
 from penstock.core.settings.table import COMMAND, FILE, SettingsEntry
 from penstock.describe.table import Row
@@ -31,16 +29,7 @@ from penstock.management.effective_settings import (
     source_of,
 )
 from penstock.management.operation import Answer, Operation, Route, looking
-from penstock.operations.definitions_kinds import (
-    CHANGED,
-    CREATED,
-    UNCHANGED,
-    DefinitionKind,
-    Difference,
-    Made,
-    Planned,
-    details_of,
-)
+from penstock.operations.definitions_kinds import Definitions, Together
 from penstock.operations.definitions_parser import Entry
 from penstock.protocols.common.authorization import check_tag
 from penstock.settings.read import check_scope, read_pattern, read_settings, setting_named
@@ -386,86 +375,46 @@ def _position_in(file: str, word: SettingValue) -> str:
     return f"{file}:{word.place.removeprefix(' line ')}" if word.place else file
 
 
-class SettingsKind(DefinitionKind):
-    """Definitions of settings by pattern that were set by command; only Penstock exports them."""
+def _read(node: Node, entry: Entry) -> EntryBefore:
+    """Return scope, pattern and settings: those of an entry, and those that are set besides."""
+    scope = entry.text("scope")
+    check_scope(scope)
+    pattern, overrides = read_pattern(scope, entry.text("pattern")), entry.table("override")
+    words = read_settings(scope, pattern, entry.table("settings"))
+    more = read_settings(scope, pattern, overrides, True) if overrides else {}
+    return scope, pattern, {**node.broker.table.entries_of(scope, pattern, COMMAND), **words, **more}
 
-    name = "settings"
 
-    def __init__(self, node: Node) -> None:
-        super().__init__(node)
-        self._words: dict[str, changes.EntryBefore] = {}
-        """Scope, pattern and settings of the gathered entries by subject."""
+def _there(node: Node, entry: Entry) -> EntryBefore | None:
+    scope, pattern, _ = _read(node, entry)
+    words = dict(node.broker.table.entries_of(scope, pattern, COMMAND))
+    return (scope, pattern, words) if words else None
 
-    @override
-    def subject(self, entry: Entry) -> str:
-        scope, pattern = entry.text("scope"), entry.text("pattern")
-        return f"settings of {scope} '{pattern}'" if pattern else f"settings of {scope}"
 
-    def _read(self, entry: Entry) -> tuple[str, str, dict[str, SettingValue]]:
-        scope = entry.text("scope")
-        check_scope(scope)
-        pattern = read_pattern(scope, entry.text("pattern"))
-        words = read_settings(scope, pattern, entry.table("settings"))
-        overrides = entry.table("override")
-        return scope, pattern, {**words, **(read_settings(scope, pattern, overrides, True) if overrides else {})}
+def _put_back(node: Node, values: list[tuple[EntryBefore, EntryBefore | None]]) -> Steps[object]:
+    return changes.set_all_steps(node.broker, [before or (value[0], value[1], {}) for value, before in values])
 
-    @override
-    def compare(self, entry: Entry, planned: Planned) -> Difference:
-        self.check_once(entry)
-        scope, pattern, words = self._read(entry)
-        said = self.node.broker.table.entries_of(scope, pattern, COMMAND)
-        before, after = plain(said), plain({**said, **words})
-        if before == after:
-            return self.difference(entry, UNCHANGED)
-        if not self._gather(entry, (scope, pattern, words)):
-            return self.difference(entry, UNCHANGED)
-        found = self.difference(entry, CHANGED if before else CREATED)
-        found.details = details_of(before, after) if before else []
-        return found
 
-    @override
-    def make(self, entry: Entry, made: Made) -> None:
-        self.check_once(entry)
-        scope, pattern, words = self._read(entry)
-        before = self.node.broker.table.entries_of(scope, pattern, COMMAND)
-        if plain(before) != plain({**before, **words}):
-            self._gather(entry, (scope, pattern, words))
+def _record(value: EntryBefore) -> tuple[str, str]:
+    listed = ", ".join(f"{name}={shown(each)}" for name, each in plain(value[2]).items())
+    return _subject(value[0], value[1]), f"set by an import: {listed}"
 
-    def _gather(self, entry: Entry, read: changes.EntryBefore) -> bool:
-        """Note an entry for `finish`; return whether it is the first of its pattern."""
-        is_first = self.subject(entry) not in self._words
-        if is_first:
-            self._words[self.subject(entry)] = read
-            self.gathered.append(entry)
-        return is_first
 
-    def _before_and_after(self, entries: list[Entry]) -> tuple[list[changes.EntryBefore], list[changes.EntryBefore]]:
-        before: list[changes.EntryBefore] = []
-        after: list[changes.EntryBefore] = []
-        for entry in entries:
-            scope, pattern, words = self._words[self.subject(entry)]
-            old = dict(self.node.broker.table.entries_of(scope, pattern, COMMAND))
-            before.append((scope, pattern, old))
-            after.append((scope, pattern, {**old, **words}))
-        return before, after
-
-    @override
-    def rehearse(self, entries: list[Entry], planned: Planned) -> Steps[None]:
-        _, after = self._before_and_after(entries)
-        yield from changes.try_all_steps(self.node.broker, planned.table, after)
-
-    @override
-    def finish(self, entries: list[Entry], made: Made) -> Steps[None]:
-        before, after = self._before_and_after(entries)
-        yield from changes.set_all_steps(self.node.broker, after)
-        made.undo_steps.append(lambda: self._put_back(before))
-        for (scope, pattern, words), (_, _, old) in zip(after, before, strict=True):
-            made.add(self.name, CHANGED if old else CREATED, None)
-            listed = ", ".join(f"{name}={shown(value)}" for name, value in plain(words).items())
-            self.node.record_setting(f"{scope} '{pattern}'" if pattern else scope, f"set by an import: {listed}")
-
-    def _put_back(self, before: list[changes.EntryBefore]) -> Steps[None]:
-        yield from changes.set_all_steps(self.node.broker, before)
+DEFINITIONS: Final[Definitions[EntryBefore]] = Definitions(
+    "settings",  # Set by command; only Penstock exports them.
+    subject=lambda entry: f"settings of {_subject(entry.text('scope'), entry.text('pattern'))}",
+    read=_read,
+    row=lambda value: plain(value[2]),
+    find=_there,
+    together=Together(
+        put=lambda node, values: changes.set_all_steps(node.broker, values),
+        rehearse=lambda node, table, values: changes.try_all_steps(node.broker, table, values),
+        put_back=_put_back,
+        record=_record,
+    ),
+    check=lambda node, entry, value, planned: None,
+    same=lambda node, entry, before, value: plain({} if before is None else before[2]) == plain(value[2]),
+)
 
 
 def plain(words: dict[str, SettingValue]) -> dict[str, object]:

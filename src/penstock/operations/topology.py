@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote_plus
 
-from typing_extensions import override
-
 from penstock.access.connection_access import DEFAULT_EXCHANGE, EXCHANGE, QUEUE
 from penstock.access.tags import MANAGEMENT
 from penstock.content.field_table import InvalidTable, check_table
@@ -25,15 +23,7 @@ from penstock.describe.table import Row
 from penstock.errors import AccessRefused, BrokerError, NotFound, PreconditionFailed, ResourceLocked
 from penstock.management.control_request import ControlRequest
 from penstock.management.operation import Operation, Route, looking
-from penstock.operations.definitions_kinds import (
-    CREATED,
-    UNCHANGED,
-    DefinitionKind,
-    Difference,
-    Made,
-    Planned,
-    check_vhost,
-)
+from penstock.operations.definitions_kinds import Definitions, Planned, Undo, check_vhost
 from penstock.operations.definitions_parser import Entry
 from penstock.protocols.common import authorization
 from penstock.settings.features import check_flags, read_features
@@ -58,218 +48,205 @@ AS_QUEUE: Final = (
 )
 
 
-class ExchangeKind(DefinitionKind):
-    """Exchanges, except the predeclared ones."""
+def _flags(entry: Entry) -> tuple[bool, bool, bool]:
+    return entry.flag("durable"), entry.flag("auto_delete"), entry.flag("internal")
 
-    name = "exchanges"
 
-    @override
-    def subject(self, entry: Entry) -> str:
-        return f"exchange '{entry.text('name')}' in vhost '{entry.text('vhost')}'"
+def _exchange(node: Node, entry: Entry) -> Exchange | None:
+    vhost = node.broker.vhosts.get(entry.text("vhost"))
+    return None if vhost is None else vhost.exchanges.get(entry.text("name"))
 
-    @override
-    def compare(self, entry: Entry, planned: Planned) -> Difference:
-        host, name, kind = check_vhost(self.node, entry.text("vhost"), planned), entry.text("name"), entry.text("type")
-        self.check_once(entry)
-        arguments = table_of(entry)
-        check_name("exchange name", name)
-        make_exchange(kind, host, name)
-        VirtualHost.check_not_default(name)
-        if (host, name) in planned.exchanges:
-            return self.difference(entry, UNCHANGED)
-        vhost = self.node.broker.vhosts.get(host)
-        exchange = None if vhost is None else vhost.exchanges.get(name)
-        if exchange is not None:
-            flags = (entry.flag("durable"), entry.flag("auto_delete"), entry.flag("internal"))
-            check_exchange(exchange, host, kind, arguments, *flags)
-            return self.difference(entry, UNCHANGED)
-        if name.startswith(RESERVED):
-            raise AccessRefused(f"exchange name '{name}' contains reserved prefix '{RESERVED}*'")
-        alternate_of(name, host, arguments)
-        planned.table.limits("address", name)
-        planned.exchanges[(host, name)] = kind
-        return self.difference(entry, CREATED)
 
-    @override
-    def make(self, entry: Entry, made: Made) -> None:
-        vhost = self.node.vhost(entry.text("vhost"))
-        self.check_once(entry)
-        name = entry.text("name")
-        there = name in vhost.exchanges
-        vhost.declare_exchange(
-            name,
-            entry.text("type"),
-            table_of(entry),
-            entry.flag("durable"),
-            entry.flag("auto_delete"),
-            entry.flag("internal"),
-        )
-        exchange = vhost.exchanges.get(name)
-        if not there and exchange is not None:
-            made.add(self.name, CREATED, lambda: self._drop(vhost, exchange))
+def _check_exchange(node: Node, entry: Entry, arguments: Row, planned: Planned | None) -> None:
+    host, name = check_vhost(node, entry, planned), entry.text("name")
+    check_name("exchange name", name)
+    make_exchange(entry.text("type"), host, name)
+    VirtualHost.check_not_default(name)
 
-    def _drop(self, vhost: VirtualHost, exchange: Exchange) -> str:
-        if vhost.exchanges.get(exchange.name) is not exchange:
-            return ""
-        try:
-            vhost.delete_exchange(exchange.name, True)
-        except BrokerError:
-            return f"exchange '{exchange.name}'"
+
+def _same_exchange(node: Node, entry: Entry, before: Row | None, arguments: Row) -> bool:
+    there = _exchange(node, entry)
+    if there is not None:
+        check_exchange(there, entry.text("vhost"), entry.text("type"), arguments, *_flags(entry))
+    return there is not None
+
+
+def _plan_exchange(node: Node, entry: Entry, arguments: Row, planned: Planned) -> None:
+    host, name = entry.text("vhost"), entry.text("name")
+    if name.startswith(RESERVED):
+        raise AccessRefused(f"exchange name '{name}' contains reserved prefix '{RESERVED}*'")
+    alternate_of(name, host, arguments)
+    planned.table.limits("address", name)
+    planned.exchanges[(host, name)] = entry.text("type")
+
+
+def _make_exchange(node: Node, entry: Entry, arguments: Row, before: Row | None) -> Undo:
+    vhost = node.vhost(entry.text("vhost"))
+    exchange = vhost.declare_exchange(entry.text("name"), entry.text("type"), arguments, *_flags(entry))
+
+    def undo() -> str:
+        if vhost.exchanges.get(exchange.name) is exchange:
+            try:
+                vhost.delete_exchange(exchange.name, True)
+            except BrokerError:
+                return f"exchange '{exchange.name}'"
         return ""
 
+    return undo
 
-class QueueKind(DefinitionKind):
-    """Queues that are not exclusive; streams are refused, or become durable queues."""
 
-    name = "queues"
+EXCHANGES_DEFINED: Final[Definitions[Row]] = Definitions(
+    "exchanges",  # Without the predeclared ones.
+    subject=lambda entry: f"exchange '{entry.text('name')}' in vhost '{entry.text('vhost')}'",
+    read=lambda node, entry: table_of(entry),
+    find=lambda node, entry: None,
+    put=_make_exchange,
+    check=_check_exchange,
+    plan=_plan_exchange,
+    same=_same_exchange,
+)
 
-    def __init__(self, node: Node, streams_as_queues: bool) -> None:
-        super().__init__(node)
-        self._streams_as_queues = streams_as_queues
+Declared = tuple[Row, bool, str]
+"""Arguments and durability of a queue, and what a stream loses as a queue."""
 
-    @override
-    def subject(self, entry: Entry) -> str:
-        return f"queue '{entry.text('name')}' in vhost '{entry.text('vhost')}'"
 
-    @override
-    def compare(self, entry: Entry, planned: Planned) -> Difference:
-        broker = self.node.broker
-        host, name = check_vhost(self.node, entry.text("vhost"), planned), entry.text("name")
-        self.check_once(entry)
-        arguments, durable, note = self._declaration(entry)
-        auto_delete = entry.flag("auto_delete")
-        vhost = broker.vhosts.get(host)
-        if vhost is not None and name in vhost.queues:
-            check_queue(vhost.queue(name), arguments, durable, auto_delete)
-            return self.difference(entry, UNCHANGED)
-        if (host, name) in planned.queues:
-            return self.difference(entry, UNCHANGED)
-        check_name("queue name", name)
-        features = read_features(name, arguments)
-        check_flags(name, features, durable, auto_delete, False)
-        broker.work.done += planned.table.policies.work(host, name)
-        settings = planned.table.queue(host, name, read_arguments(name, arguments), kind_of(features))
-        check(name, settings, features, broker.journal)
-        planned.queues.add((host, name))
-        found = self.difference(entry, CREATED)
-        found.note = note
-        return found
+def _declaration(entry: Entry, streams_as_queues: bool) -> Declared:
+    """Return what an entry declares. Raises as `table_of`."""
+    arguments, durable = arguments_of(entry), entry.flag("durable")
+    if not streams_as_queues or arguments.get("x-queue-type") != STREAM:
+        return arguments, durable, ""
+    lost = ", ".join(f"{key}={arguments[key]}" for key in STREAM_ARGUMENTS if key in arguments)
+    kept = {key: value for key, value in arguments.items() if key != "x-queue-type" and key not in STREAM_ARGUMENTS}
+    return kept, True, AS_QUEUE + (f"; left out: {lost}" if lost else "")
 
-    @override
-    def make(self, entry: Entry, made: Made) -> None:
-        vhost = self.node.vhost(entry.text("vhost"))
-        self.check_once(entry)
-        name = entry.text("name")
-        there = name in vhost.queues
-        arguments, durable, note = self._declaration(entry)
-        queue = vhost.declare_queue(name, arguments, durable, entry.flag("auto_delete"), None, None)
-        self.node.broker.touch_queue(queue)
-        if not there:
-            made.add(self.name, CREATED, lambda: self._drop(queue))
-            if note:
-                made.notes.append(f"{self.subject(entry)}: {note}")
 
-    def _declaration(self, entry: Entry) -> tuple[dict[str, object], bool, str]:
-        """Return arguments and durability of a queue, and what a stream loses as a queue. Raises as `table_of`."""
-        arguments, durable = arguments_of(entry), entry.flag("durable")
-        if not self._streams_as_queues or arguments.get("x-queue-type") != STREAM:
-            return arguments, durable, ""
-        lost = ", ".join(f"{key}={arguments[key]}" for key in STREAM_ARGUMENTS if key in arguments)
-        kept = {key: value for key, value in arguments.items() if key != "x-queue-type" and key not in STREAM_ARGUMENTS}
-        return kept, True, AS_QUEUE + (f"; left out: {lost}" if lost else "")
+def _same_queue(node: Node, entry: Entry, before: Declared | None, value: Declared) -> bool:
+    vhost, name = node.broker.vhosts.get(entry.text("vhost")), entry.text("name")
+    there = vhost is not None and name in vhost.queues
+    if vhost is not None and there:
+        check_queue(vhost.queue(name), value[0], value[1], entry.flag("auto_delete"))
+    return there
 
-    def _drop(self, queue: Queue) -> str:
+
+def _plan_queue(node: Node, entry: Entry, value: Declared, planned: Planned) -> None:
+    (arguments, durable, _), host, name = value, entry.text("vhost"), entry.text("name")
+    check_name("queue name", name)
+    features = read_features(name, arguments)
+    check_flags(name, features, durable, entry.flag("auto_delete"), False)
+    node.broker.work.done += planned.table.policies.work(host, name)
+    settings = planned.table.queue(host, name, read_arguments(name, arguments), kind_of(features))
+    check(name, settings, features, node.broker.journal)
+    planned.queues.add((host, name))
+
+
+def _make_queue(node: Node, entry: Entry, value: Declared, before: Declared | None) -> Undo:
+    vhost = node.vhost(entry.text("vhost"))
+    queue = vhost.declare_queue(entry.text("name"), value[0], value[1], entry.flag("auto_delete"), None, None)
+    node.broker.touch_queue(queue)
+
+    def undo() -> str:
         if queue.deleted:
             return ""
         if queue.consumers or queue.cursors or queue.depth_messages() or queue.gate.in_line():
             return f"queue '{queue.name}'"
-        self.node.broker.delete_queue(queue)
+        node.broker.delete_queue(queue)
         return ""
 
+    return undo
 
-class BindingKind(DefinitionKind):
-    """Bindings of queues and exchanges."""
 
-    name = "bindings"
+def queue_definitions(streams_as_queues: bool) -> Definitions[Declared]:
+    """Return definitions of queues that are not exclusive; streams are refused, or become durable queues."""
+    return Definitions(
+        "queues",
+        subject=lambda entry: f"queue '{entry.text('name')}' in vhost '{entry.text('vhost')}'",
+        read=lambda node, entry: _declaration(entry, streams_as_queues),
+        find=lambda node, entry: None,
+        put=_make_queue,
+        check=lambda node, entry, value, planned: check_vhost(node, entry, planned),
+        plan=_plan_queue,
+        same=_same_queue,
+        note=lambda value: value[2],
+    )
 
-    @override
-    def subject(self, entry: Entry) -> str:
-        to = f"{entry.text('destination_type')} '{entry.text('destination')}'"
-        key = entry.text("routing_key")
-        return f"binding from exchange '{entry.text('source')}' to {to} by '{key}' in vhost '{entry.text('vhost')}'"
 
-    @override
-    def compare(self, entry: Entry, planned: Planned) -> Difference:
-        host = check_vhost(self.node, entry.text("vhost"), planned)
-        source = self._exchange(host, entry.text("source"), planned)
-        arguments = table_of(entry)
-        kind, name = entry.text("destination_type"), entry.text("destination")
-        if kind == "exchange":
-            self._exchange(host, name, planned)
-        elif kind != "queue":
-            raise _wrong_type(kind)
-        elif (host, name) not in planned.queues and host in planned.vhosts:
+def _bound(entry: Entry) -> str:
+    to = f"{entry.text('destination_type')} '{entry.text('destination')}'"
+    key = entry.text("routing_key")
+    return f"binding from exchange '{entry.text('source')}' to {to} by '{key}' in vhost '{entry.text('vhost')}'"
+
+
+def _check_bound(node: Node, entry: Entry, arguments: Row, planned: Planned | None) -> None:
+    host = check_vhost(node, entry, planned)
+    kind, name = entry.text("destination_type"), entry.text("destination")
+    if kind not in ("queue", "exchange"):
+        raise PreconditionFailed(f"destination_type must be queue or exchange, not '{kind}'")
+    if planned is None:
+        return
+    source = _source(node, host, entry.text("source"), planned)
+    if kind == "exchange":
+        _source(node, host, name, planned)
+    elif (host, name) not in planned.queues:
+        if host in planned.vhosts:
             raise NotFound(f"no queue '{name}' in vhost '{host}'")
-        elif (host, name) not in planned.queues:
-            self._vhost(host).queue(name)
-        if source.name in ("", CONTROL_EXCHANGE):
-            self._any_vhost(host).source(source.name)  # It refuses both.
-        selector_in(arguments)
-        check_name("routing key", entry.text("routing_key"))
-        source.check_binding(arguments)
-        this = f"{self.subject(entry)} {sorted(arguments.items(), key=str)}"
-        if this in planned.bindings:
-            return self.difference(entry, UNCHANGED)
-        planned.bindings.add(this)
-        vhost = self.node.broker.vhosts.get(host)
-        if vhost is not None and source.name in vhost.exchanges:
-            queue = vhost.queues.get(name) if kind == "queue" else None
-            target = vhost.exchanges.get(name) if kind == "exchange" else None
-            if queue is not None or target is not None:
-                there = source.find(queue, target, entry.text("routing_key"), arguments) is not None
-                return self.difference(entry, UNCHANGED if there else CREATED)
-        return self.difference(entry, CREATED)
+        node.vhost(host).queue(name)
+    if source.name in ("", CONTROL_EXCHANGE):
+        vhosts = node.broker.vhosts
+        vhosts.get(host, next(iter(vhosts.values()))).source(source.name)  # Any one refuses both.
+    selector_in(arguments)
+    check_name("routing key", entry.text("routing_key"))
+    source.check_binding(arguments)
 
-    def _any_vhost(self, host: str) -> VirtualHost:
-        """Return a virtual host, or any other one if it is planned."""
-        vhosts = self.node.broker.vhosts
-        return vhosts[host] if host in vhosts else next(iter(vhosts.values()))
 
-    def _vhost(self, host: str) -> VirtualHost:
-        return self.node.vhost(host)
+def _source(node: Node, host: str, name: str, planned: Planned) -> Exchange:
+    """Return an exchange that exists, or one like that which would be made. Raises NotFound (404)."""
+    kind = planned.exchanges.get((host, name))
+    if kind is None and host in planned.vhosts:
+        kind = PREDECLARED_KINDS.get(name)
+        if kind is None:
+            raise NotFound(f"no exchange '{name}' in vhost '{host}'")
+    return node.vhost(host).exchange(name) if kind is None else make_exchange(kind, host, name)
 
-    def _exchange(self, host: str, name: str, planned: Planned) -> Exchange:
-        """Return an exchange that exists, or one like that which would be made. Raises NotFound (404)."""
-        kind = planned.exchanges.get((host, name))
-        if kind is None and host in planned.vhosts:
-            kind = PREDECLARED_KINDS.get(name)
-            if kind is None:
-                raise NotFound(f"no exchange '{name}' in vhost '{host}'")
-        return self._vhost(host).exchange(name) if kind is None else make_exchange(kind, host, name)
 
-    @override
-    def make(self, entry: Entry, made: Made) -> None:
-        vhost = self._vhost(entry.text("vhost"))
-        source = vhost.exchange(entry.text("source"))
-        key, arguments, name = entry.text("routing_key"), table_of(entry), entry.text("destination")
-        queue: Queue | None = None
-        target: Exchange | None = None
-        kind = entry.text("destination_type")
-        if kind == "queue":
-            queue = vhost.queue(name)
-        elif kind == "exchange":
-            target = vhost.exchange(name)
-        else:
-            raise _wrong_type(kind)
-        if source.find(queue, target, key, arguments) is None:
-            binding = vhost.bind(source.name, queue, target, key, arguments)
-            made.add(self.name, CREATED, lambda: self._drop(vhost, binding))
+def _is_bound(node: Node, entry: Entry, before: Row | None, arguments: Row) -> bool:
+    vhost = node.broker.vhosts.get(entry.text("vhost"))
+    source = None if vhost is None else vhost.exchanges.get(entry.text("source"))
+    if vhost is None or source is None:
+        return False
+    name, to_queue = entry.text("destination"), entry.text("destination_type") == "queue"
+    queue = vhost.queues.get(name) if to_queue else None
+    target = None if to_queue else vhost.exchanges.get(name)
+    if queue is None and target is None:
+        return False
+    return source.find(queue, target, entry.text("routing_key"), arguments) is not None
 
-    def _drop(self, vhost: VirtualHost, binding: Binding) -> str:
+
+def _make_binding(node: Node, entry: Entry, arguments: Row, before: Row | None) -> Undo:
+    vhost, name = node.vhost(entry.text("vhost")), entry.text("destination")
+    source, to_queue = vhost.exchange(entry.text("source")), entry.text("destination_type") == "queue"
+    queue = vhost.queue(name) if to_queue else None
+    target = None if to_queue else vhost.exchange(name)
+    binding = vhost.bind(source.name, queue, target, entry.text("routing_key"), arguments)
+
+    def undo() -> str:
         found = binding.source.find(binding.queue, binding.exchange, binding.key, binding.arguments)
         if found is binding and vhost.exchanges.get(binding.source.name) is binding.source:
             vhost.remove_binding(binding)
         return ""
+
+    return undo
+
+
+BINDINGS_DEFINED: Final[Definitions[Row]] = Definitions(
+    "bindings",
+    subject=_bound,
+    read=lambda node, entry: table_of(entry),
+    find=lambda node, entry: None,
+    put=_make_binding,
+    check=_check_bound,
+    same=_is_bound,
+    key=lambda entry: f"{_bound(entry)} {sorted(entry.table('arguments').items(), key=str)}",
+)
 
 
 class WrongArguments(PreconditionFailed):
@@ -293,10 +270,6 @@ def arguments_of(entry: Entry) -> dict[str, object]:
     if kind != "classic" and "x-queue-type" not in arguments:
         return {**arguments, "x-queue-type": kind}
     return arguments
-
-
-def _wrong_type(kind: str) -> PreconditionFailed:
-    return PreconditionFailed(f"destination_type must be queue or exchange, not '{kind}'")
 
 
 # Operations

@@ -18,7 +18,7 @@ from penstock.flow.work import Steps
 from penstock.log_ids import CHANGED
 from penstock.management.control_request import ControlRequest
 from penstock.management.operation import Operation, Route, looking
-from penstock.operations.definitions_kinds import Definitions, Planned
+from penstock.operations.definitions_kinds import Definitions, Planned, Undo
 from penstock.operations.definitions_parser import OWN_HASH, Entry
 from penstock.operations.listing import rows_steps
 from penstock.protocols.common.log_line import LogLine
@@ -181,7 +181,7 @@ def _scram(request: ControlRequest) -> ScramKeys | None:
     return read_scram_keys(request.text("scram_secret")) if "scram_secret" in request.fields else None
 
 
-def _user_of(entry: Entry) -> User:
+def _read(node: Node, entry: Entry) -> User:
     """Read a user. Raises PreconditionFailed; no error shows a password or a hash."""
     name, clear = entry.text("name"), entry.text("password")
     hashed: PasswordHash | None = rabbitmq_hash(clear, _salt(name)) if clear else _given_hash(entry)
@@ -199,7 +199,7 @@ def _there(node: Node, entry: Entry) -> User | None:
     return found
 
 
-def _plan(node: Node, value: User, planned: Planned) -> None:
+def _plan(node: Node, entry: Entry, value: User, planned: Planned) -> None:
     check_tags(value.tags)
     if planned.administrators is None:
         planned.administrators = {user.name for user in node.broker.access.users() if user.is_administrator()}
@@ -211,20 +211,20 @@ def _plan(node: Node, value: User, planned: Planned) -> None:
     planned.users.add(value.name)
 
 
-def _put(node: Node, entry: Entry, value: User) -> None:
-    table, there = node.broker.access, node.broker.access.find(value.name)
-    if there is None:
+def _put(node: Node, entry: Entry, value: User, before: User | None) -> Undo:
+    table = node.broker.access
+    if before is None:
         table.put_user(value.name, value.password_hash, value.tags)
     else:
-        same = _same_password(there, entry)
         table.set_tags(value.name, value.tags)
-        if not same:
+        if not _same_password(before, entry):
             table.set_password(value.name, value.password_hash)
     _limit(node, value)
+    return lambda: _put_back(node, value.name, before)
 
 
-def _put_back(node: Node, entry: Entry, value: User, before: User | None) -> str:
-    table, name = node.broker.access, value.name
+def _put_back(node: Node, name: str, before: User | None) -> str:
+    table = node.broker.access
     if before is None and any(connection.user == name for connection in node.connections.values()):
         return f"user '{name}'"
     if table.find(name) is None:
@@ -243,7 +243,7 @@ def _limit(node: Node, user: User) -> None:
         node.broker.access.set_user_limits(user.name, {**dict.fromkeys(USER_LIMITS, -1), **user.limits})
 
 
-def _check(node: Node, entry: Entry, value: User, planned: Planned) -> None:
+def _check(node: Node, entry: Entry, value: User, planned: Planned | None) -> None:
     if node.broker.access.find(value.name) is None:
         check_user_name(value.name)
 
@@ -345,11 +345,10 @@ def _by_path(fields: Row) -> Row:
 DEFINITIONS: Final[Definitions[User]] = Definitions(
     "users",
     subject=lambda entry: f"user '{entry.text('name')}'",
-    read=_user_of,
+    read=_read,
     row=_compared,
     find=_there,
     put=_put,
-    put_back=_put_back,
     check=_check,
     plan=_plan,
     same=_same,

@@ -13,7 +13,7 @@ from penstock.flow.work import Steps, finish
 from penstock.log_ids import CHANGED
 from penstock.management.control_request import ControlRequest
 from penstock.management.operation import Operation, Route
-from penstock.operations.definitions_kinds import Definitions, Planned
+from penstock.operations.definitions_kinds import Definitions, Planned, Undo
 from penstock.operations.definitions_parser import Entry
 from penstock.protocols.common.log_line import LogLine
 
@@ -163,29 +163,30 @@ def _there(node: Node, entry: Entry) -> Row | None:
     return None if vhost is None or vhost.deleting else vhost.metadata
 
 
-def _check(node: Node, entry: Entry, value: Row, planned: Planned) -> None:
-    if _there(node, entry) is None:
+def _check(node: Node, entry: Entry, value: Row, planned: Planned | None) -> None:
+    if _there(node, entry) is None and planned is not None:
         check_new_vhost(node, entry.text("name"))
         planned.vhosts.add(entry.text("name"))
 
 
-def _put(node: Node, entry: Entry, value: Row) -> None:
+def _put(node: Node, entry: Entry, value: Row, before: Row | None) -> Undo:
     declare_vhost(node, entry.text("name"))
+    vhost = node.broker.vhosts[entry.text("name")]
     if value:
-        set_attributes(node, node.vhost(entry.text("name")), value)
+        set_attributes(node, vhost, value)
 
+    def undo() -> str:
+        if node.broker.vhosts.get(vhost.name) is not vhost:
+            return ""
+        if before is not None:
+            set_attributes(node, vhost, before)
+        elif vhost.queues or any(connection.vhost is vhost for connection in node.connections.values()):
+            return f"vhost '{vhost.name}'"
+        else:
+            delete_vhost(node, vhost.name)
+        return ""
 
-def _put_back(node: Node, entry: Entry, value: Row, before: Row | None) -> str:
-    vhost = node.broker.vhosts.get(entry.text("name"))
-    if vhost is None:
-        return ""
-    if before is not None:
-        set_attributes(node, vhost, before)
-        return ""
-    if vhost.queues or any(connection.vhost is vhost for connection in node.connections.values()):
-        return f"vhost '{vhost.name}'"
-    delete_vhost(node, vhost.name)
-    return ""
+    return undo
 
 
 def _note(value: Row) -> str:
@@ -200,11 +201,10 @@ def _by_path(fields: Row) -> Row:
 DEFINITIONS: Final[Definitions[Row]] = Definitions(
     "vhosts",
     subject=lambda entry: f"vhost '{entry.text('name')}'",
-    read=lambda entry: attributes_of(entry.fields),
+    read=lambda node, entry: attributes_of(entry.fields),
     row=lambda attributes: attributes,
     find=_there,
     put=_put,
-    put_back=_put_back,
     check=_check,
     same=lambda node, entry, before, value: before is not None and (not value or value == before),
     note=_note,
