@@ -16,16 +16,14 @@ from penstock.errors import BrokerError
 from penstock.management.operation import ANYWHERE, Need, need_at
 from penstock.operations.table import OPERATIONS
 from penstock.server.http import (
-    clients,
+    definitions,
     get_messages,
     health,
     listing,
     messages,
     metrics,
     node,
-    topology,
-    users,
-    vhosts,
+    objects,
 )
 from penstock.server.http.authorization import refusal_of
 from penstock.server.http.console import pages, stream
@@ -100,36 +98,36 @@ OWN: Final = (
     Own("GET /deprecated-features /deprecated-features/used", MONITORING, node.empty),
     Own("GET /auth", MANAGEMENT, node.auth),
     Own("GET /version", MANAGEMENT, node.version),
-    Own("GET /whoami", MANAGEMENT, users.whoami),
-    Own("GET /users/{user}", ADMINISTRATOR, users.user),
-    Own("GET /auth/hash_password/{password}", ADMINISTRATOR, users.password_hash),
-    Own("GET /vhosts", MANAGEMENT, vhosts.vhosts),
-    Own("GET /vhosts/{vhost}", ADMINISTRATOR, vhosts.vhost),
-    Own("GET /definitions /definitions/{vhost}", ADMINISTRATOR, vhosts.export),
-    Own("POST /definitions /definitions/{vhost}", ADMINISTRATOR, vhosts.import_),
+    Own("GET /whoami", MANAGEMENT, objects.whoami),
+    Own("GET /users/{user}", ADMINISTRATOR, objects.user),
+    Own("GET /auth/hash_password/{password}", ADMINISTRATOR, objects.password_hash),
+    Own("GET /vhosts", MANAGEMENT, objects.vhosts),
+    Own("GET /vhosts/{vhost}", ADMINISTRATOR, objects.vhost),
+    Own("GET /definitions /definitions/{vhost}", ADMINISTRATOR, definitions.export),
+    Own("POST /definitions /definitions/{vhost}", ADMINISTRATOR, definitions.import_),
     Own("GET /connections /vhosts/{vhost}/connections", MANAGEMENT, listing.of_kind("connections")),
-    Own("GET /connections/{name}", MANAGEMENT, clients.connection, OF_CONNECTION),
-    Own("DELETE /connections/{name}", MANAGEMENT, clients.close_connection, OF_CLOSING),
-    Own("GET /connections/{name}/channels", MANAGEMENT, clients.channels_of_connection, OF_CONNECTION),
-    Own("GET /connections/username/{user}", MANAGEMENT, clients.connections_of_user, OF_CONNECTION),
-    Own("DELETE /connections/username/{user}", MANAGEMENT, clients.close_connections_of_user, OF_CLOSING),
+    Own("GET /connections/{name}", MANAGEMENT, objects.connection, OF_CONNECTION),
+    Own("DELETE /connections/{name}", MANAGEMENT, objects.close_connection, OF_CLOSING),
+    Own("GET /connections/{name}/channels", MANAGEMENT, objects.channels_of_connection, OF_CONNECTION),
+    Own("GET /connections/username/{user}", MANAGEMENT, objects.connections_of_user, OF_CONNECTION),
+    Own("DELETE /connections/username/{user}", MANAGEMENT, objects.close_connections_of_user, OF_CLOSING),
     Own("GET /channels /vhosts/{vhost}/channels", MANAGEMENT, listing.of_kind("channels")),
-    Own("GET /channels/{name}", MANAGEMENT, clients.channel, OF_CONNECTION),
+    Own("GET /channels/{name}", MANAGEMENT, objects.channel, OF_CONNECTION),
     Own("GET /consumers /consumers/{vhost}", MANAGEMENT, listing.of_kind("consumers"), vhost=ANYWHERE),
-    Own("GET /queues /queues/detailed /queues/{vhost}", MANAGEMENT, topology.queues),
-    Own("GET /queues/{vhost}/{name}", MANAGEMENT, topology.queue),
-    Own("GET /queues/{vhost}/{name}/bindings", MANAGEMENT, topology.bindings_of_queue),
+    Own("GET /queues /queues/detailed /queues/{vhost}", MANAGEMENT, objects.queues),
+    Own("GET /queues/{vhost}/{name}", MANAGEMENT, objects.queue),
+    Own("GET /queues/{vhost}/{name}/bindings", MANAGEMENT, objects.bindings_of_queue),
     Own("DELETE /queues/{vhost}/{name}/contents", MANAGEMENT, messages.purge, "read queue"),
     Own("POST /queues/{vhost}/{name}/get", MANAGEMENT, get_messages.get, "read queue", audited=False),
     Own("POST /queues/{vhost}/{name}/actions", ADMINISTRATOR, ACTIONS),
     Own("GET /exchanges /exchanges/{vhost}", MANAGEMENT, listing.of_kind("exchanges")),
-    Own("GET /exchanges/{vhost}/{name}", MANAGEMENT, topology.exchange),
-    Own("GET /exchanges/{vhost}/{name}/bindings/source", MANAGEMENT, topology.bindings_from_exchange),
-    Own("GET /exchanges/{vhost}/{name}/bindings/destination", MANAGEMENT, topology.bindings_to_exchange),
+    Own("GET /exchanges/{vhost}/{name}", MANAGEMENT, objects.exchange),
+    Own("GET /exchanges/{vhost}/{name}/bindings/source", MANAGEMENT, objects.bindings_from_exchange),
+    Own("GET /exchanges/{vhost}/{name}/bindings/destination", MANAGEMENT, objects.bindings_to_exchange),
     Own("POST /exchanges/{vhost}/{name}/publish", MANAGEMENT, messages.publish, "write exchange", "write topic",
         audited=False),
     Own("GET /bindings /bindings/{vhost}", MANAGEMENT, listing.of_kind("bindings")),
-    Own("GET /bindings/{vhost}/e/{source}/{kind}/{destination}", MANAGEMENT, topology.bindings_between),
+    Own("GET /bindings/{vhost}/e/{source}/{kind}/{destination}", MANAGEMENT, objects.bindings_between),
     Own("GET /aliveness-test/{vhost}", MANAGEMENT, health.aliveness),
     Own("GET /healthchecks/node /health/checks/alarms /health/checks/local-alarms", MANAGEMENT, health.alarms),
     Own("GET /health/checks/certificate-expiration/{within}/{unit}", MANAGEMENT, health.certificates),
@@ -173,7 +171,7 @@ def _table() -> dict[str, dict[str, Place]]:
     return found
 
 
-PREPARED: Final = {"user.declare": users.hash_given}
+PREPARED: Final = {"user.declare": objects.hash_given}
 """Functions that read what only the server can read, by operation."""
 TABLE: Final = _table()
 """Routes below /api: RabbitMQ's paths and methods, and our own, which begin with /penstock."""

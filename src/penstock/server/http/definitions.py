@@ -1,4 +1,4 @@
-"""Handlers for virtual hosts and definitions."""
+"""Handlers of definitions: import, and export in slices."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from starlette.responses import Response
 
 from penstock.core.vhost import VirtualHost
 from penstock.describe.lists import Item
-from penstock.describe.vhost import VHOST
 from penstock.operations import definitions_export
 from penstock.operations.definitions_import import ImportOptions, import_steps
 from penstock.operations.definitions_parser import BYTES_MOST
-from penstock.server.http.listing import collected, listed, one, reading_of
 from penstock.server.http.request import (
     ApiRequest,
     LongAnswer,
@@ -28,18 +26,6 @@ EXPORTED_AT_ONCE: Final = 100
 IMPORT_OPTIONS: Final = frozenset({"skip_refused", "streams_as_queues"})
 RABBITMQ: Final = "rabbitmq"
 """Value of `for` in an export for RabbitMQ."""
-
-
-async def vhosts(request: ApiRequest) -> Response:
-    """List virtual hosts."""
-    return await listed(request, await collected(request, "vhosts", None))
-
-
-async def vhost(request: ApiRequest) -> Response:
-    """Show a virtual host."""
-    found = request.vhost_or_all()
-    assert found is not None
-    return one(request, VHOST.row(found, reading_of(request)))
 
 
 async def export(request: ApiRequest) -> Response:
