@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.access.tags import ADMINISTRATOR, TAGS
+from penstock.access.tags import TAGS
 from penstock.management.operation import Operation
-from penstock.operations.table import CONTROL, OPERATIONS, control_need
+from penstock.operations.table import CONTROL, OPERATIONS
 from penstock.server.http.app import TABLE
 from tests.support.driven_connection import make_driver
 from tests.support.source_trees import parsed
@@ -47,10 +47,6 @@ def test_operation_that_is_audited_over_http_is_no_look() -> None:
 def test_tags_of_rows_are_known_ones() -> None:
     tags = {row.need.tag for row in OPERATIONS} | {place.need.tag for row in TABLE.values() for place in row.values()}
     assert tags <= {"", *TAGS}
-
-
-def test_unknown_operation_needs_an_administrator() -> None:
-    assert control_need("nothing.known").tag == ADMINISTRATOR
 
 
 def literals(path: Path) -> set[str]:

@@ -58,10 +58,10 @@ class ControlApi:
         self.node = node
         self.broker = broker
         self.version = version
-        self.cursors = CursorApi(self)
-        self.sinks = SinkApi(self)
-        self.operations = {row.name: row for row in operations if row.name}
-        self.lists = PagedLists(broker.work)
+        self.cursors: CursorApi = CursorApi(self)
+        self.sinks: SinkApi = SinkApi(self)
+        self.operations: dict[str, Operation] = {row.name: row for row in operations if row.name}
+        self.lists: PagedLists = PagedLists(broker.work)
         """Lists of which onlookers have seen the first pages."""
 
     def request(self, vhost: VirtualHost, connection: Connection, operation: str, content: bytes) -> None:

@@ -48,10 +48,6 @@ class Need:
         self.vhost = vhost
 
 
-NEEDS_MOST: Final = Need(ADMINISTRATOR)
-"""Need of what states none."""
-
-
 def need_at(path: str, tag: str, permissions: tuple[str, ...] = (), vhost: str | None = None) -> Need:
     """Return the need at a path of HTTP: one in a virtual host is for those who may enter it, and administrators."""
     if "{vhost}" not in path or tag == ADMINISTRATOR:

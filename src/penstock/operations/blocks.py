@@ -103,7 +103,7 @@ def _connection(node: Node, name: str) -> str:
 
 CLOSED: Final = "closed by an operator"
 """Default of the reason that a client hears when its connection is closed."""
-OPERATIONS: Final = (
+OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation("connection.close", close_connection, ("connection", "reason"), tag=MANAGEMENT),
     Operation("block", block, (*SCOPES, "reason"), tag=POLICYMAKER, routes=(
         Route("POST /penstock/block", "Close the operator's gate of a queue, address, virtual host, user or "

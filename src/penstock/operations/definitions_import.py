@@ -422,7 +422,7 @@ def _named_in(entries: list[Entry], text: str) -> Entry | None:
 
 
 PAGE_FIELDS: Final = ("section", "after", "count", "everywhere", "for_rabbitmq")
-OPERATIONS: Final = (
+OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation("definitions.export", answer_export, PAGE_FIELDS, how=LOOKS),
     Operation(IMPORT, answer_import, FIELDS),
 )

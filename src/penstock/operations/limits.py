@@ -125,7 +125,7 @@ DEFINITIONS: Final[Definitions[dict[str, int]]] = Definitions(
 SET: Final = "Set a limit of a {}; a negative value removes it."
 CLEAR: Final = "Remove a limit of a {}."
 LISTED: Final = "List the limits of all {}, or of one, with what is used of them."
-OPERATIONS: Final = (
+OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation("limit.set", set_limits, ("user", "vhost", "limits"), before=_before, routes=(
         Route("PUT /user-limits/{user}/{name}", SET.format("user"), needed=("value",), read=_one, silent=True),
         Route("DELETE /user-limits/{user}/{name}", CLEAR.format("user"), read=_one, silent=True),

@@ -25,7 +25,7 @@ def _why(node: Node, request: ControlRequest) -> Answer | Steps[Answer]:
     return blocked_overview.of_everything_steps(node, request.vhost.name)
 
 
-OPERATIONS: Final = (
+OPERATIONS: Final[tuple[Operation, ...]] = (
     looking("list", looking_api.answer_list, ("kind", "after", "count", "everywhere"), tag=MANAGEMENT),
     looking("why", _why, why.SUBJECTS, tag=MANAGEMENT, routes=(
         Route("GET /penstock/why", "Explain why nothing moves, as `penstock why --json`: for a queue, connection, "

@@ -144,10 +144,12 @@ def _definitions(name: str, subject: str, read: Callable[[Node, Entry], Paramete
 
 
 OF_COMPONENT: Final = "parameter '{name}' of component '{component}' in vhost '{vhost}'"
-DEFINITIONS: Final = _definitions("parameters", OF_COMPONENT, _of_component)
-GLOBAL_DEFINITIONS: Final = _definitions("global_parameters", "global parameter '{name}'", _global)
+DEFINITIONS: Final[Definitions[Parameter]] = _definitions("parameters", OF_COMPONENT, _of_component)
+GLOBAL_DEFINITIONS: Final[Definitions[Parameter]] = _definitions(
+    "global_parameters", "global parameter '{name}'", _global
+)
 ONE: Final = "/parameters/{component}/{vhost}/{name} /global-parameters/{name}"
-OPERATIONS: Final = (
+OPERATIONS: Final[tuple[Operation, ...]] = (
     looking("parameter.list", list_parameters, ("everywhere",), tag=POLICYMAKER),
     Operation("", set_parameter, ("value",), tag=POLICYMAKER, routes=(
         Route(f"PUT {ONE}", "Set a parameter, which is kept without effect: 201 if it is new, 204 if it is changed.",

@@ -179,7 +179,7 @@ TOPICS: Final[Definitions[TopicPermission]] = Definitions(
 )
 ONE: Final = "permissions/{vhost}/{user}"
 FIELDS: Final = ("user", "vhost")
-OPERATIONS: Final = (
+OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation("permission.set", set_permission, (*FIELDS, "configure", "write", "read"), before=_permission_before,
               routes=(Route(f"PUT /{ONE}", "Set the permission of a user in a virtual host: 201 if it is new, 204 if "
                             "it was there.", needed=("configure", "write", "read"), silent=True),)),

@@ -157,8 +157,8 @@ TOGETHER: Final[Together[Policy]] = Together(
     put_back=_put_back,
     record=lambda policy: (policy.title(), f"set by an import: {policy.definition}"),
 )
-DEFINITIONS: Final = _definitions(False)
-OPERATOR_DEFINITIONS: Final = _definitions(True)
+DEFINITIONS: Final[Definitions[Policy]] = _definitions(False)
+OPERATOR_DEFINITIONS: Final[Definitions[Policy]] = _definitions(True)
 
 
 def _routes(method: str, purpose: str, needed: tuple[str, ...] = ()) -> tuple[Route, ...]:
@@ -175,7 +175,7 @@ OF_USERS: Final[Row] = {"operator": False}
 OF_OPERATORS: Final[Row] = {"operator": True}
 LIST: Final = "List policies, all or of a virtual host."
 PUT: Final = "Set a policy: 201 if it is new, 204 if it is changed."
-OPERATIONS: Final = (
+OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation("policy.set", set_policy, ("name", *FIELDS, "operator"), tag=POLICYMAKER, before=_row,
               routes=_routes("PUT", PUT, ("pattern", "definition"))),
     Operation("policy.clear", clear_policy, ("name", "operator"), tag=POLICYMAKER, before=_row,

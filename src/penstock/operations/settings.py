@@ -429,7 +429,7 @@ def _listed_or_shown(node: Node, request: ControlRequest) -> Answer | Steps[Answ
     return show(node, request.part({str(scope): request.text("name", "")}))
 
 
-OPERATIONS: Final = (
+OPERATIONS: Final[tuple[Operation, ...]] = (
     looking("show", show, tuple(SCOPES), tag=MANAGEMENT),
     looking("settings.list", list_settings, tag=MANAGEMENT),
     looking("", _listed_or_shown, ("scope", "name"), tag=MANAGEMENT, routes=(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.management.operation import NEEDS_MOST, Need, Operation
+from penstock.management.operation import Operation
 from penstock.operations import (
     blocks,
     definitions_import,
@@ -36,9 +36,3 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
 )
 CONTROL: Final[dict[str, Operation]] = {row.name: row for row in OPERATIONS if row.name}
 """Operations of the control exchange, by name."""
-
-
-def control_need(operation: str) -> Need:
-    """Return the need of a control operation: the tag administrator, if it is unknown."""
-    row = CONTROL.get(operation)
-    return NEEDS_MOST if row is None else row.need

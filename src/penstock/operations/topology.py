@@ -414,7 +414,7 @@ BINDINGS: Final = "/bindings/{vhost}/e/{source}/{kind}/{destination}"
 DECLARED: Final = "201 if it is new, 204 if an equal one exists."
 FLAGS: Final = ("durable", "auto_delete", "internal", "if-unused", "if-empty")
 _BIND: Final = ("write queue", "read exchange", "read topic")
-OPERATIONS: Final = (
+OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation("", put_queue, ("durable", "auto_delete", "arguments"), tag=MANAGEMENT, permissions=("configure queue",),
               routes=(Route(f"PUT {QUEUES}", f"Declare a queue: {DECLARED}", flags=FLAGS, silent=True),)),
     Operation("", delete_queue, tag=MANAGEMENT, permissions=("configure queue",), routes=(

@@ -356,7 +356,7 @@ DEFINITIONS: Final[Definitions[User]] = Definitions(
     secret=lambda entry, before: "" if _same_password(before, entry) else "password_hash",
 )
 _PASSWORD: Final = ("name", "password_hash", "hashing_algorithm", "scram_secret")
-OPERATIONS: Final = (
+OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation("user.declare", declare_user, (*_PASSWORD, "tags", "new"), before=_before, routes=(
         Route("PUT /users/{user}", "Add a user, or change its password and tags: 201 if it is new, 204 if it was "
               "there.", needed=("tags",), read=_by_path, silent=True),

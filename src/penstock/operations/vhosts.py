@@ -209,7 +209,7 @@ DEFINITIONS: Final[Definitions[Row]] = Definitions(
     same=lambda node, entry, before, value: before is not None and (not value or value == before),
     note=_note,
 )
-OPERATIONS: Final = (
+OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation("vhost.declare", _declare, ("name",), before=_before, routes=(
         Route("PUT /vhosts/{vhost}", "Create a virtual host: 201 if it is new, 204 if it exists. Description, tags and "
               "the like are kept.", read=_by_path, silent=True),

@@ -313,16 +313,6 @@ class ApiRequest:
         return fields
 
 
-def flag(fields: Row, name: str, otherwise: bool = False) -> bool:
-    """Return a boolean from a body. Raises HttpError (400)."""
-    value = fields.get(name, otherwise)
-    if value in ("true", "false"):
-        return value == "true"  # As RabbitMQ's rabbitmqadmin sends them.
-    if not isinstance(value, bool):
-        raise bad_request(f"'{name}' must be true or false, not {json.dumps(value)}")
-    return value
-
-
 def text(fields: Row, name: str, otherwise: str = "") -> str:
     """Return a string from a body. Raises HttpError (400)."""
     value = fields.get(name, otherwise)
