@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 import penstock.management
+import penstock.ranges
 from penstock.content.properties import Properties
 from penstock.management.control_fields import FIELDS
 from penstock.management.control_request import IMPORT, PUBLISH_BLOCK
 from penstock.protocols.amqp091.content_frames import body_of, make_content
-from tests.management.test_refused_attach import Desk, Fields
+from tests.ranges.test_refused_attach import Desk, Fields
 
 READ = re.compile(r'request\.(?:text|number|amount|flag|names|offsets|starting|fields\.get)\(\s*"([^"]+)"')
 OF_BLOCKS = {"row"}
@@ -24,8 +25,8 @@ def test_fields_of_each_operation_are_in_the_table() -> None:
 
 
 def test_fields_that_handlers_read_are_in_the_table() -> None:
-    sources = Path(penstock.management.__file__).parent.rglob("*.py")
-    read = {name for path in sources for name in READ.findall(path.read_text())}
+    folders = (Path(penstock.management.__file__).parent, Path(penstock.ranges.__file__).parent)
+    read = {name for each in folders for path in each.rglob("*.py") for name in READ.findall(path.read_text())}
     assert len(read) > 50
     assert read - OF_BLOCKS <= {name for fields in FIELDS.values() for name in fields}
 

@@ -39,6 +39,8 @@ INTERFACES = {
     "core/queue/outlets.py": "what a queue uses of consumers and dead letters; tests/core/consume tests them",
     "core/queue/storage.py": "the records of one queue; tests/core/journal tests them with the journal",
     "core/routing/topology.py": "what gates use of a virtual host; tests/core/test_vhost.py tests it",
+    "core/journal/marks.py": "records; tests/ranges/test_marks.py tests what writes and reads them",
+    "core/range_plane.py": "what the store knows of ranges; tests/ranges/test_service.py tests what fills it in",
     "describe/described_node.py": "what the driver provides; tests/driver tests the driver",
     "management/node.py": "what the driver provides; tests/driver tests the driver",
     "protocols/common/callbacks.py": "listeners that only call a function",

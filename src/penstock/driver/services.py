@@ -156,7 +156,7 @@ class DriverServices(Services):
 
     @override
     def end_blocks(self, connection: Connection) -> None:
-        self._driver.control.sinks.end(connection)
+        self._driver.control.ranges.end(connection)
 
     @override
     def node_name(self) -> str:

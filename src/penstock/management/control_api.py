@@ -12,11 +12,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.access.operations import CONTROL, control_need
 from penstock.access.tags import MONITORING
 from penstock.content.properties import Properties
 from penstock.core.broker import Broker
+from penstock.core.large_bodies import LargeBody, PieceListener
 from penstock.core.large_content import large_content
 from penstock.core.message import Envelope
 from penstock.core.queue.queue import Queue
@@ -36,31 +38,26 @@ from penstock.management import (
     access_admin,
     access_api,
     blocked_overview,
-    cursor_admin,
     definitions_export,
     looking_api,
     operator_api,
     parameters_api,
     policies_api,
-    query_progress,
     redaction,
     settings_api,
     vhost_admin,
 )
 from penstock.management.answer_text import OCTETS_A_UNIT, text_steps
-from penstock.management.block_body import BlockBody
 from penstock.management.certificates import answer_reload
 from penstock.management.control_fields import check_fields
-from penstock.management.control_request import IMPORT, PUBLISH_BLOCK, ControlRequest, octets_max
-from penstock.management.cursor_api import CursorApi
+from penstock.management.control_request import IMPORT, PUBLISH_BLOCK, ControlRequest, Replies, octets_max
 from penstock.management.definitions_import import answer_import
 from penstock.management.flow_log_records import answer_watch
 from penstock.management.producer_api import OPERATIONS
-from penstock.management.sink_api import SinkApi
-from penstock.management.time_lookup import TimeLookup
 from penstock.protocols.common.audit_trail import actor_of, audit_refusal
 from penstock.protocols.common.authorization import check_reply_queue, check_tag
 from penstock.protocols.common.log_line import LogLine
+from penstock.ranges.service import RangeService
 
 if TYPE_CHECKING:
     from penstock.management.node import Node
@@ -85,31 +82,17 @@ REQUEST_WORK: Final = 50
 """Units of work of each request; lists are charged per item."""
 
 
-class ControlApi:
+class ControlApi(Replies):
     """Control operations by name, and their replies."""
 
     def __init__(self, node: Node, broker: Broker, version: str) -> None:
         self.node = node
         self.broker = broker
         self.version = version
-        self.cursors = CursorApi(self)
-        self.sinks = SinkApi(self)
+        self.ranges = RangeService(self, node)
         self._operations: dict[str, Callable[[ControlRequest], dict[str, object] | None]] = {
-            "sink.begin": self.sinks.batches.begin,
-            "sink.commit": self.sinks.batches.commit,
-            "sink.abort": self.sinks.batches.abort,
-            "sink.assign": self.sinks.batches.assign,
-            "sink.waiting": self.sinks.batches.waiting,
-            "cursor.attach": self.cursors.attach,
-            "cursor.plan": self.cursors.plan,
-            "cursor.range": self.cursors.range,
-            "cursor.settle": self.cursors.settle,
-            "cursor.show": lambda request: cursor_admin.show(node, request),
-            "cursor.delete": self.cursors.delete,
-            "cursor.release": self.cursors.release,
-            "lease.open": self.cursors.leases.open,
-            "lease.close": self.cursors.leases.close,
-            "query.progress": lambda request: query_progress.answer(node, request),
+            **self.ranges.operations(),
+            "cursor.show": lambda request: redaction.redact(self.ranges.show(request), node, request.access),
             "block": lambda request: operator_api.block(node, request),
             "unblock": lambda request: operator_api.unblock(node, request),
             "connection.close": lambda request: operator_api.close_connection(node, request),
@@ -124,15 +107,12 @@ class ControlApi:
             "policy.set": lambda request: policies_api.answer_set(node, request),
             "policy.clear": lambda request: policies_api.answer_clear(node, request),
             "settings.unset": lambda request: settings_api.unset_settings(node, request),
-            "cursor.move": lambda request: cursor_admin.move_steps(node, request),
+            "cursor.move": self.ranges.move,
             "vhost.delete": self._delete_vhost,
             IMPORT: lambda request: answer_import(node, request),
         }
         """Operations that change much, one after the other, over as many turns as needed."""
-        self._asking: dict[str, Callable[[ControlRequest], Steps[dict[str, object] | None]]] = {
-            "cursor.queues": self.cursors.queues,
-            "cursor.find": lambda request: TimeLookup(self, request).steps(),
-        }
+        self._asking = self.ranges.asking()
         """Operations that read much, over as many turns as needed, concurrently with changes."""
         self._looking: dict[str, Callable[[ControlRequest], Steps[dict[str, object] | None]]] = _lists(node)
         """The same for onlookers: they delay others less."""
@@ -157,7 +137,7 @@ class ControlApi:
                 if start < 0:
                     content = message_format.payload(content)
                     start = 0
-                self.sinks.publish_block(request, properties, content, start, size)
+                self.ranges.publish_block(request, properties, content, start, size)
                 return
             body = message_format.payload(content)
             if operation == IMPORT:
@@ -222,12 +202,14 @@ class ControlApi:
         after = answer if operation == IMPORT else request.fields
         self.node.audit.change(actor_of(request.connection), operation, request.subject(), request.before, after)
 
+    @override
     def answer(self, request: ControlRequest, answer: dict[str, object]) -> None:
         """Reply with an object; encoding it is work as well."""
         body = json.dumps(answer).encode()
         self.broker.work.done += len(body) // OCTETS_A_UNIT
         self.reply(request, "application/json", body)
 
+    @override
     def answer_later(self, request: ControlRequest, steps: Steps[dict[str, object] | None]) -> None:
         """Carry out a reading operation over as many turns as needed, concurrently with changes."""
         self.node.start_asking(self._answer_in_steps(request, steps), request.connection)
@@ -273,12 +255,14 @@ class ControlApi:
 
     # Replies
 
+    @override
     def fail(self, request: ControlRequest, error: BrokerError) -> None:
         """Reply with an error."""
         code = int(error.code)
         body = {"code": code, "name": error.reply.lower().replace("_", "-"), "text": str(error)}
         self.reply(request, "application/vnd.penstock.error+json", json.dumps(body).encode())
 
+    @override
     def reply(self, request: ControlRequest, content_type: str, body: bytes) -> None:
         """Put a reply into the queue of its requester.
 
@@ -301,7 +285,8 @@ class ControlApi:
             return None
         return queue
 
-    def reply_block(self, request: ControlRequest, content_type: str, block: BlockBody) -> None:
+    @override
+    def reply_block(self, request: ControlRequest, content_type: str, block: LargeBody) -> None:
         """Put a block into the queue of its requester, as `reply` does: as a large message, which is never joined.
 
         A small one is joined, and so is one for a queue that may write it to the store or pass it on.
@@ -314,7 +299,8 @@ class ControlApi:
         properties = _properties_for(request, content_type)
         is_plain = queue.owner is not None and queue.storage is None and queue.pager is None
         if octets < LAZY_OCTETS or not is_plain or queue.dead_letters is not None:
-            content = formats.encode(properties, block.joined())
+            whole = block.open(self.broker.large, block.spans, PieceListener())
+            content = formats.encode(properties, whole.take(octets))
         else:
             content = large_content(formats.encode(properties, b""), block)
         self._put(queue, content, octets)

@@ -83,17 +83,8 @@ def _what(node: Node, request: ControlRequest, there: bool) -> tuple[str, str, s
     if scope == CONNECTION:
         return scope, "", _connection(node, name)
     if there:
-        check_user(node, name)
+        node.check_user(name)
     return scope, "", name
-
-
-def check_user(node: Node, name: str) -> None:
-    """Check that there is a user: in the table, connected, or perhaps known to a token or a back end.
-
-    Raises NotFound (404).
-    """
-    if not node.has_users_elsewhere and all(each.user != name for each in node.connections.values()):
-        node.broker.access.user(name)
 
 
 def _check_scope(request: ControlRequest, scope: str, name: str) -> None:

@@ -27,7 +27,6 @@ from penstock.management.effective_settings import (
     some,
     source_of,
 )
-from penstock.management.operator_api import check_user
 from penstock.management.vhost_admin import find_vhost
 from penstock.protocols.common.authorization import check_tag
 from penstock.settings.read import check_scope, read_pattern, read_settings, setting_named
@@ -163,7 +162,7 @@ def show(node: Node, request: ControlRequest) -> dict[str, object]:
     elif scope == "broker":
         name = ""
     else:
-        check_user(node, name)
+        node.check_user(name)
     return {"scope": scope, "name": name, "settings": _with_units(scope, scope_settings(node.broker, scope, name))}
 
 

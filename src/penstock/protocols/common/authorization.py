@@ -23,7 +23,7 @@ from penstock.errors import AccessRefused
 from penstock.settings.table import ALIASES
 
 if TYPE_CHECKING:
-    from penstock.core.queue.cursor import Cursor
+    from penstock.core.queue.cursor_state import CursorState
 
 DEAD_LETTER_EXCHANGE: Final = "dead-letter-exchange"
 ALTERNATE_EXCHANGE: Final = "alternate-exchange"
@@ -89,7 +89,7 @@ def check_delete_queue(access: ConnectionAccess, name: str) -> None:
     access.check(CONFIGURE, QUEUE, name)
 
 
-def check_read_cursor(access: ConnectionAccess, cursor: Cursor) -> None:
+def check_read_cursor(access: ConnectionAccess, cursor: CursorState) -> None:
     """Check that all queues of a cursor may be read."""
     for name in cursor.positions:
         access.check(READ, QUEUE, name)

@@ -19,7 +19,7 @@ from penstock.describe.routing import properties_key
 from penstock.describe.table import Row
 from penstock.errors import AccessRefused, ResourceLocked
 from penstock.flow.work import Steps
-from penstock.management.cursor_admin import move_steps, show
+from penstock.management.redaction import redact
 from penstock.protocols.common import authorization
 from penstock.server.http.listing import listed, listed_queues, one, reading_of
 from penstock.server.http.request import (
@@ -230,7 +230,7 @@ def _named(request: ApiRequest) -> Item:
 async def cursor(request: ApiRequest) -> Response:
     """Show a cursor."""
     control = request.control_in(request.vhost(), {"cursor": request.part("name")})
-    return one(request, show(request.driver, control))
+    return one(request, redact(request.driver.control.ranges.show(control), request.driver, control.access))
 
 
 async def move_cursor(request: ApiRequest) -> Response:
@@ -238,7 +238,7 @@ async def move_cursor(request: ApiRequest) -> Response:
     fields = await request.fields("to")
     control = request.control_in(request.vhost(), {**fields, "cursor": request.part("name")})
     answers: list[Row] = []
-    await request.in_turn(_collect(move_steps(request.driver, control), answers))
+    await request.in_turn(_collect(request.driver.control.ranges.move(control), answers))
     return json_response(answers[0])
 
 
@@ -251,5 +251,5 @@ async def delete_cursor(request: ApiRequest) -> Response:
     """Delete a cursor; its reader gets an error at its next request."""
     request.begin()
     control = request.control_in(request.vhost(), {"cursor": request.part("name")})
-    request.driver.control.cursors.delete(control)
+    request.driver.control.ranges.delete(control)
     return no_content()
