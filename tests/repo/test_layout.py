@@ -33,6 +33,7 @@ INTERFACES = {
     "limits.py": "a number",
     "markers.py": "a marker for type checkers",
     "sync.py": "names; tests/client/test_blocking.py tests what they are of",
+    "access/credentials.py": "the interface of checks; test_passwords.py, test_tokens.py, test_back_end.py test them",
     "core/consume/context.py": "what sessions use of the broker; tests/core/test_broker.py tests the broker",
     "core/publish/context.py": "what publishers use of the broker; tests/core/test_broker.py tests the broker",
     "core/queue/context.py": "what queues use of the broker; tests/core/test_broker.py tests the broker",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
-from penstock.access.connection_access import ConnectionAccess
+from penstock.access.rules import ConnectionAccess
 from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, PreconditionFailed
 from penstock.protocols.common.authorization import NO_ACCESS

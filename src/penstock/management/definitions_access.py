@@ -10,11 +10,18 @@ from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
-from penstock.access.access_records import PermissionRecord, TopicPermissionRecord
 from penstock.access.access_table import AccessTable, check_last, check_tags, check_user_name
 from penstock.access.password_hash import PLAIN, RABBITMQ_SALT, SCRYPT, SHA256, PasswordHash, rabbitmq_hash, read_hash
 from penstock.access.permission import Permission, TopicPermission
-from penstock.access.user import EVERYTHING, FILE, USER_LIMITS, VHOST_LIMITS, User
+from penstock.access.user import (
+    EVERYTHING,
+    FILE,
+    USER_LIMITS,
+    VHOST_LIMITS,
+    PermissionRecord,
+    TopicPermissionRecord,
+    User,
+)
 from penstock.describe.table import Row
 from penstock.describe.user import permission_row, topic_row
 from penstock.errors import NotFound, PreconditionFailed

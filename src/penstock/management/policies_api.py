@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.access.connection_access import DEFAULT_EXCHANGE
+from penstock.access.rules import DEFAULT_EXCHANGE
 from penstock.access.tags import ADMINISTRATOR
 from penstock.core.settings.changes import change_policies_steps, clear_policy_steps, setting
 from penstock.core.settings.policies import Policy, read_policy, reading_work

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.access.access_records import PermissionRecord, ScramSecret, TopicPermissionRecord, VhostLimits
-from penstock.access.user import User
+from penstock.access.user import PermissionRecord, ScramSecret, TopicPermissionRecord, User, VhostLimits
 from penstock.core.gates.operator import OperatorGate
 from penstock.core.journal.group import MetadataChange
 from penstock.core.journal.journal import Journal, numbers_end

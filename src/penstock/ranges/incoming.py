@@ -11,7 +11,7 @@ from typing import Final
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.access.connection_access import ConnectionAccess
+from penstock.access.rules import ConnectionAccess
 from penstock.content.message_columns import (
     INT32,
     INT64,

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
-from penstock.access.connection_access import EXCHANGE, QUEUE, ConnectionAccess
-from penstock.access.epoch import Epoch
-from penstock.access.permission import CONFIGURE, READ, WRITE
-from penstock.access.rules import Rules
+from penstock.access.permission import CONFIGURE, READ, WRITE, Epoch
+from penstock.access.rules import EXCHANGE, QUEUE, ConnectionAccess, Rules
 from penstock.core.consume.consumer import Consumer
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route

@@ -6,7 +6,7 @@ from urllib.parse import quote, unquote_plus
 
 from starlette.responses import Response
 
-from penstock.access.connection_access import EXCHANGE, QUEUE
+from penstock.access.rules import EXCHANGE, QUEUE
 from penstock.content.field_table import InvalidTable, check_table
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import Binding, arguments_digest

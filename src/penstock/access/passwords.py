@@ -1,4 +1,4 @@
-"""Checks of passwords against the table of users, beside the event loop where a hash is slow.
+"""Passwords of the table of users: their checks, beside the event loop where a hash is slow, and keys for SCRAM.
 
 Theory of operation. A password of the settings file, and one that was verified a short time ago, are compared at once.
 Everything else is verified in a thread. A refusal costs one scrypt hash there, whoever the user is: unknown, without a
@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from collections.abc import Callable
 from typing import Final
 
 from typing_extensions import override
 
 from penstock.access.access_table import GUEST, NAME_OCTETS, AccessTable
+from penstock.access.credentials import CredentialCheck
 from penstock.access.password_hash import (
     PLAIN,
     SCRYPT,
@@ -27,16 +29,17 @@ from penstock.access.password_hash import (
     PasswordHash,
     hash_password,
 )
-from penstock.access.scram import SALT, ScramKeys, derive_scram_keys
+from penstock.access.scram import ITERATIONS, SALT, ScramKeys, derive_scram_keys
 from penstock.access.user import FILE
-from penstock.core.broker import Broker
 from penstock.errors import BrokerError
-from penstock.protocols.common.services import CredentialCheck
+from penstock.flow.work import WorkMeter
 
 REMEMBERED_S: Final = 600.0
 """Seconds for which a verified password is known without its hash: HTTP requests carry it each time."""
 REMEMBERED_MOST: Final = 10_000
 """Most users of whom one is remembered; the one verified longest ago is forgotten."""
+DERIVE_WORK: Final = 2_500
+"""Units of work of a derivation: two milliseconds of PBKDF2."""
 NOBODY: Final = PasswordHash(SCRYPT, bytes(SCRYPT_SALT), bytes(SCRYPT_DIGEST), SCRYPT_LOG_N, SCRYPT_R, SCRYPT_P)
 """Hash that no password has, for work as long as that of a user's."""
 
@@ -53,10 +56,11 @@ class VerifiedPassword:
 class Passwords:
     """Passwords of the users of one broker. The secret is random; digests without it are useless."""
 
-    def __init__(self, broker: Broker, secret: bytes) -> None:
-        self.broker = broker
-        self.table: AccessTable = broker.access
+    def __init__(self, table: AccessTable, secret: bytes, now: Callable[[], float]) -> None:
+        """`now` returns monotonic seconds."""
+        self.table = table
         self._secret = secret
+        self._now = now
         self._salts: int = 0
         self._verified: dict[str, VerifiedPassword] = {}
         """By user, the one verified longest ago first."""
@@ -74,7 +78,7 @@ class Passwords:
         if expected.algorithm == PLAIN:
             return expected.verify(password)
         found = self._verified.get(user)
-        if found is None or found.matched != expected or found.until < self.broker.now:
+        if found is None or found.matched != expected or found.until < self._now():
             return False
         return hmac.compare_digest(found.digest, self._digest(user, password))
 
@@ -82,7 +86,7 @@ class Passwords:
         """Remember a password that was verified."""
         self._verified.pop(user, None)
         digest = self._digest(user, password)
-        self._verified[user] = VerifiedPassword(matched, digest, self.broker.now + REMEMBERED_S)
+        self._verified[user] = VerifiedPassword(matched, digest, self._now() + REMEMBERED_S)
         if len(self._verified) > REMEMBERED_MOST:
             del self._verified[next(iter(self._verified))]
 
@@ -191,6 +195,58 @@ class PasswordCheck(CredentialCheck):
         self._new_scram = None
         if expected.algorithm != PLAIN and not self._remembered:
             self._passwords.remember(self.user, expected, self._password)
+
+
+class ScramKeyCache:
+    """Keys for SCRAM-SHA-256 by user, and for names that are not there.
+
+    Those of a password in the settings file are derived at its first login, and kept with the user.
+
+    A derivation takes milliseconds, so it is done once. A user with a hash has the keys that were derived when its
+    password was set, or at its first login with PLAIN.
+
+    Without such keys the salt depends on the name and a secret only. So an unknown name has a salt, always the same,
+    and nobody can tell it from a known one (RFC 5802 section 9). The secret is stored, as are the salts of stored
+    users: otherwise a restart would tell them apart. Nothing is stored for unknown names.
+    """
+
+    def __init__(self, table: AccessTable, secret: bytes, work: WorkMeter) -> None:
+        self._table = table
+        self._secret = secret
+        self._work = work
+
+    def of(self, user: str) -> ScramKeys:
+        """Return the keys of a user: keys that no password matches for an unknown one.
+
+        A password that SASLprep does not permit, such as one with a control character, matches nothing either.
+        """
+        found = self._table.find(user)
+        if found is None or found.password_hash is None:
+            return self._without_password(user)
+        if found.scram is None:
+            if found.password_hash.algorithm != PLAIN:
+                return self._without_password(user)
+            self._work.done += DERIVE_WORK
+            password = found.password_hash.digest.decode()
+            derived = derive_scram_keys(password, self._octets("salt", user)[:SALT])
+            found.scram = self._without_password(user) if derived is None else derived
+        return found.scram
+
+    def _without_password(self, user: str) -> ScramKeys:
+        return self._octets("salt", user)[:SALT], self._octets("stored", user), self._octets("server", user), ITERATIONS
+
+    def _octets(self, purpose: str, user: str) -> bytes:
+        """Return 32 octets that only this broker can compute from a name."""
+        name = f"{purpose} {user}".encode(errors="surrogatepass")
+        return hashlib.blake2b(name, digest_size=32, key=self._stored_secret()).digest()
+
+    def _stored_secret(self) -> bytes:
+        """Return the secret of the table; SCRAM makes it when it is first used."""
+        found = self._table.scram_secret
+        if not found.octets:
+            found.octets = hashlib.blake2b(b"scram", digest_size=32, key=self._secret).digest()
+            self._table.recorder.change(found)
+        return found.octets
 
 
 def access_refusal(table: AccessTable, user: str, loopback: bool) -> str:

@@ -1,8 +1,18 @@
-"""Checks of tokens (JWT, RFC 7519) that clients send as passwords, as with RabbitMQ's OAuth 2 plugin.
+"""Tokens (JWT, RFC 7519) that clients send as passwords, as with RabbitMQ's OAuth 2 plugin: their check, and rules.
 
 Theory of operation. The signature is verified in a thread, which may have to fetch keys. The key says which algorithms
 are permitted, never the token: so neither `none` nor HMAC with a public key as its secret is accepted (RFC 8725 section
 3.1). Times are compared with the broker's clock, with a leeway. Refusals are for the log, and quote no token.
+
+The rules of the login are the scopes of OAuth 2, in RabbitMQ's form (its guide "OAuth 2.0 authentication backend").
+
+| scope, after its prefix | grants |
+|---|---|
+| `configure:VHOST/NAME`, `write:...`, `read:...` | access to queues and exchanges whose names match |
+| `read:VHOST/EXCHANGE/ROUTING_KEY`, `write:...` | the same, and access to routing keys of topic exchanges |
+| `tag:administrator` | a tag |
+
+`*` in a pattern is any number of characters; `%2F` and `%2A` are a slash and an asterisk. Other scopes grant nothing.
 """
 
 from __future__ import annotations
@@ -10,17 +20,22 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from typing import Any, Final
+from urllib.parse import unquote_plus
 
 from mypy_extensions import mypyc_attr
 from typing_extensions import override
 
 from penstock.access.access_table import name_flaw
+from penstock.access.credentials import CredentialCheck
+from penstock.access.permission import KINDS, Epoch
 from penstock.access.rules import Rules
-from penstock.access.token_rules import SCOPES_MOST, TokenRules, scopes_of
-from penstock.core.broker import Broker
 from penstock.errors import PenstockError
-from penstock.protocols.common.services import CredentialCheck
 
+SCOPES_MOST: Final = 1_000
+"""Most scopes of a token; it is refused beyond."""
+PATTERN_OCTETS: Final = 1_024
+"""Longest scope, in characters; a longer one grants nothing."""
+TAG: Final = "tag:"
 TOKEN_OCTETS: Final = 16_384
 """Longest token, in octets."""
 SHOWN_LETTERS: Final = 60
@@ -32,6 +47,124 @@ ALGORITHMS: Final = {
     "oct": ("HS256", "HS384", "HS512"),
 }
 """Algorithms by type of key (RFC 7518 section 6.1)."""
+
+
+class Pattern:
+    """Pattern with asterisks, matched in linear time: its parts are looked for from left to right."""
+
+    def __init__(self, text: str) -> None:
+        parts = [_decoded(part) for part in text.split("*")]
+        self._parts: list[str] = [part for part in parts if part is not None]
+        self._valid: bool = len(self._parts) == len(parts)
+
+    def matches(self, name: str) -> bool:
+        """Tell whether a name matches, as a whole."""
+        parts = self._parts
+        if not self._valid or not name.startswith(parts[0]):
+            return False
+        if len(parts) == 1:
+            return name == parts[0]
+        pos = len(parts[0])
+        for part in parts[1:-1]:
+            pos = name.find(part, pos)
+            if pos < 0:
+                return False
+            pos += len(part)
+        return len(name) - pos >= len(parts[-1]) and name.endswith(parts[-1])
+
+
+class Scope:
+    """Scope that grants access."""
+
+    def __init__(self, kind: str, vhost: str, name: str, routing_key: str | None) -> None:
+        self.kind = kind
+        self.vhost = Pattern(vhost)
+        self.name = Pattern(name)
+        self.routing_key = None if routing_key is None else Pattern(routing_key)
+        """Pattern of routing keys; None: it grants none."""
+
+
+class TokenRules(Rules):
+    """Rules of the token that a client logged in with, or that it has sent since (`replace`)."""
+
+    def __init__(self, scopes: Sequence[str]) -> None:
+        super().__init__(Epoch())
+        self._scopes: list[Scope] = []
+        self._tags: list[str] = []
+        self._read(scopes)
+
+    def replace(self, other: TokenRules) -> None:
+        """Take the scopes of a newer token of the same user."""
+        self._scopes = other._scopes
+        self._tags = other._tags
+        self.epoch.count += 1
+
+    def _read(self, scopes: Sequence[str]) -> None:
+        for text in scopes[:SCOPES_MOST]:
+            if len(text) > PATTERN_OCTETS:
+                continue
+            if text.startswith(TAG):
+                tag = text[len(TAG) :]
+                if tag and tag not in self._tags:
+                    self._tags.append(tag)
+                continue
+            kind, _, patterns = text.partition(":")
+            parts = patterns.split("/")
+            if kind in KINDS and 2 <= len(parts) <= 3:
+                self._scopes.append(Scope(kind, parts[0], parts[1], parts[2] if len(parts) == 3 else None))
+
+    @override
+    def enters(self, vhost: str) -> bool:
+        """See `Rules.enters`: any scope for the virtual host will do (as in RabbitMQ)."""
+        for scope in self._scopes:
+            if scope.vhost.matches(vhost):
+                return True
+        return False
+
+    @override
+    def permits(self, kind: str, vhost: str, name: str) -> bool:
+        for scope in self._scopes:
+            if scope.kind == kind and scope.vhost.matches(vhost) and scope.name.matches(name):
+                return True
+        return False
+
+    @override
+    def permits_topic(self, kind: str, vhost: str, exchange: str, routing_key: str) -> bool:
+        """See `Rules.permits_topic`: only scopes with a routing key grant it (as in RabbitMQ)."""
+        for scope in self._scopes:
+            keys = scope.routing_key
+            if (
+                keys is not None
+                and scope.kind == kind
+                and scope.vhost.matches(vhost)
+                and scope.name.matches(exchange)
+                and keys.matches(routing_key)
+            ):
+                return True
+        return False
+
+    @override
+    def tags(self) -> list[str]:
+        return self._tags
+
+
+def scopes_of(claim: object, prefix: str) -> list[str]:
+    """Return the scopes of a claim that begin with the prefix, without it: texts of a list, or words of a text."""
+    if isinstance(claim, str):
+        words: list[object] = list(claim.split())
+    elif isinstance(claim, list):
+        words = claim
+    else:
+        return []
+    return [word[len(prefix) :] for word in words if isinstance(word, str) and word.startswith(prefix)]
+
+
+def _decoded(text: str) -> str | None:
+    """Return a part of a pattern without its percent signs; None if it is not UTF-8."""
+    try:
+        return unquote_plus(text, errors="strict")
+    except UnicodeDecodeError:
+        return None
 
 
 class TokenError(PenstockError):
@@ -82,15 +215,15 @@ def looks_like_token(password: str) -> bool:
 class TokenCheck(CredentialCheck):
     """Check of one token."""
 
-    def __init__(self, broker: Broker, policy: TokenPolicy, token: str) -> None:
+    def __init__(self, now: float, policy: TokenPolicy, token: str) -> None:
+        """`now` is the wall-clock time in seconds."""
         self.user = ""
         self.remote = True
         self.expires: float = math.inf
         """Wall-clock time in seconds at which the token expires, leeway included; infinity for never."""
-        self._broker = broker
         self._policy = policy
         self._token = token
-        self._now: float = broker.now + broker.wall_offset
+        self._now = now
         self._rules: TokenRules | None = None
         self._error: str = "token was not verified"
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from penstock.access.access_table import AccessTable
+from penstock.access.back_end import REMEMBERED_MOST, VHOSTS_MOST, BackEnd, BackEndError, ServedUsers
+from penstock.access.credentials import CredentialCheck
 from penstock.access.permission import Permission
-from penstock.core.broker import Broker
-from penstock.core.settings.limits import Defaults
-from penstock.management.back_end_check import REMEMBERED_MOST, VHOSTS_MOST, BackEnd, BackEndError, ServedUsers
-from penstock.protocols.common.services import CredentialCheck
+from tests.support.clocks import Clock
 
 
 class Known(BackEnd):
@@ -27,12 +29,13 @@ class Known(BackEnd):
         return [vhost for vhost in vhosts if vhost != "mars" and address == "10.0.0.1" and tags == ["management"]]
 
 
-def users(cache_s: float = 30.0) -> tuple[ServedUsers, Known]:
-    broker = Broker(Defaults())
-    for vhost in ("/", "mars"):
-        broker.add_vhost(vhost)
+def users(
+    cache_s: float = 30.0, vhosts: Sequence[str] = ("/", "mars"), clock: Clock | None = None
+) -> tuple[ServedUsers, Known]:
     back_end = Known()
-    return ServedUsers(broker, back_end, b"k" * 32, Permission(".*", ".*", ".*"), cache_s), back_end
+    everything = Permission(".*", ".*", ".*")
+    served = ServedUsers(AccessTable(vhosts), back_end, b"k" * 32, everything, cache_s, (clock or Clock()).read)
+    return served, back_end
 
 
 def checked(served: ServedUsers, user: str, password: str, address: str = "10.0.0.1") -> CredentialCheck:
@@ -69,14 +72,15 @@ def test_a_refusal_names_the_user_and_never_the_password() -> None:
 
 
 def test_a_login_is_remembered_for_its_user_password_address_and_time() -> None:
-    served, back_end = users()
+    clock = Clock()
+    served, back_end = users(clock=clock)
     for _ in range(3):
         assert checked(served, "anna", "secret").refusal() == ""
     assert back_end.asked == 1
     assert checked(served, "anna", "hush").refusal() != ""
     assert checked(served, "anna", "secret", "10.0.0.2").refusal() == ""
     assert back_end.asked == 3
-    served.broker.now = 31.0
+    clock.now = 31.0
     assert checked(served, "anna", "secret", "10.0.0.2").refusal() == ""
     assert back_end.asked == 4
 
@@ -112,9 +116,7 @@ def test_what_is_too_long_is_not_asked_for() -> None:
 
 
 def test_virtual_hosts_that_are_asked_for_are_bounded() -> None:
-    served, back_end = users()
-    for number in range(VHOSTS_MOST):
-        served.broker.add_vhost(f"v{number}")
+    served, back_end = users(vhosts=["/", "mars", *(f"v{number}" for number in range(VHOSTS_MOST))])
     checked(served, "anna", "secret")
     assert back_end.vhosts == ["/", "mars", *(f"v{number}" for number in range(VHOSTS_MOST - 2))]
 
@@ -122,5 +124,5 @@ def test_virtual_hosts_that_are_asked_for_are_bounded() -> None:
 def test_a_user_that_is_added_meanwhile_is_the_tables() -> None:
     served, _ = users()
     check = checked(served, "anna", "secret")
-    served.broker.access.put_user("anna", None, [])
+    served.table.put_user("anna", None, [])
     assert check.refusal() == "user 'anna' was added while its back end was asked"

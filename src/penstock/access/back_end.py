@@ -3,25 +3,29 @@
 Theory of operation. A thread asks for the user, and then for each virtual host, so that nothing is asked while an
 operation waits. The answers are the rules of the login. A login that succeeded is known for a time by a keyed digest
 of its password: HTTP requests carry the password each time. Refusals are not remembered.
+
+The rules of such a login are the virtual hosts that the back end permits, with one permission in each.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from mypy_extensions import mypyc_attr
 from typing_extensions import override
 
-from penstock.access.access_table import name_flaw
-from penstock.access.permission import Permission
+from penstock.access.access_table import AccessTable, name_flaw
+from penstock.access.credentials import CredentialCheck
+from penstock.access.permission import KINDS, Epoch, Expressions, Permission, check_expression, escape
 from penstock.access.rules import Rules
-from penstock.access.served_rules import ServedRules
-from penstock.core.broker import Broker
 from penstock.errors import PenstockError
-from penstock.protocols.common.services import CredentialCheck
 
+USERNAME: Final = "{username}"
+VHOST: Final = "{vhost}"
+"""Variables in expressions; their values match as they are written."""
 PASSWORD_LETTERS: Final = 4096
 """Longest password, in characters."""
 VHOSTS_MOST: Final = 100
@@ -47,6 +51,39 @@ class BackEnd:
         raise NotImplementedError
 
 
+class ServedRules(Rules):
+    """Rules of one login. They last as long as its connection."""
+
+    def __init__(
+        self, user: str, vhosts: Sequence[str], tags: Sequence[str], permission: Permission, expressions: Expressions
+    ) -> None:
+        super().__init__(Epoch())
+        self._user = user
+        self._vhosts = dict.fromkeys(vhosts)
+        self._tags = list(tags)
+        self._permission = permission
+        self._expressions = expressions
+
+    @override
+    def enters(self, vhost: str) -> bool:
+        return vhost in self._vhosts
+
+    @override
+    def permits(self, kind: str, vhost: str, name: str) -> bool:
+        if vhost not in self._vhosts:
+            return False
+        return self._expressions.matches(expanded(self._permission.expression(kind), self._user, vhost), name)
+
+    @override
+    def permits_topic(self, kind: str, vhost: str, exchange: str, routing_key: str) -> bool:
+        """See `Rules.permits_topic`: every routing key of an exchange that is permitted."""
+        return vhost in self._vhosts
+
+    @override
+    def tags(self) -> list[str]:
+        return self._tags
+
+
 class RememberedLogin:
     """Login that succeeded."""
 
@@ -60,19 +97,27 @@ class ServedUsers:
     """Users of a back end, for one broker. The secret is random; digests without it are useless."""
 
     def __init__(
-        self, broker: Broker, back_end: BackEnd, secret: bytes, permission: Permission, cache_s: float
+        self,
+        table: AccessTable,
+        back_end: BackEnd,
+        secret: bytes,
+        permission: Permission,
+        cache_s: float,
+        now: Callable[[], float],
     ) -> None:
-        self.broker = broker
+        """`now` returns monotonic seconds."""
+        self.table = table
         self.back_end = back_end
         self.permission = permission
         self._secret = secret
         self._cache_s = cache_s
+        self._now = now
         self._remembered: dict[str, RememberedLogin] = {}
         """By user, the oldest first."""
 
     def knows(self, user: str) -> bool:
         """Tell whether the back end is asked for a user: the table does not know it."""
-        return user != "" and self.broker.access.find(user) is None
+        return user != "" and self.table.find(user) is None
 
     def check(self, user: str, password: str) -> CredentialCheck:
         """Return the check of a user's password."""
@@ -81,7 +126,7 @@ class ServedUsers:
     def recall(self, user: str, password: str, address: str) -> ServedRules | None:
         """Return the rules of a login that succeeded a short time ago; None if it must be asked for."""
         found = self._remembered.get(user)
-        if found is None or found.until < self.broker.now:
+        if found is None or found.until < self._now():
             return None
         return found.rules if hmac.compare_digest(found.digest, self._digest(user, password, address)) else None
 
@@ -91,7 +136,7 @@ class ServedUsers:
             return
         self._remembered.pop(user, None)
         digest = self._digest(user, password, address)
-        self._remembered[user] = RememberedLogin(digest, rules, self.broker.now + self._cache_s)
+        self._remembered[user] = RememberedLogin(digest, rules, self._now() + self._cache_s)
         if len(self._remembered) > REMEMBERED_MOST:
             del self._remembered[next(iter(self._remembered))]
 
@@ -108,7 +153,7 @@ class BackEndCheck(CredentialCheck):
         self.back_end = True
         self._users = users
         self._password = password
-        self._vhosts: list[str] = list(users.broker.vhosts)[:VHOSTS_MOST]
+        self._vhosts: list[str] = list(users.table.vhosts)[:VHOSTS_MOST]
         self._rules: ServedRules | None = None
         self._error: str = "its back end was not asked"
         self._asked: bool = False
@@ -136,7 +181,7 @@ class BackEndCheck(CredentialCheck):
             self._error = f"user '{self.user}': {error}"
             return
         users = self._users
-        self._rules = ServedRules(self.user, entered, tags, users.permission, users.broker.access.expressions)
+        self._rules = ServedRules(self.user, entered, tags, users.permission, users.table.expressions)
 
     @override
     def refusal(self) -> str:
@@ -151,3 +196,16 @@ class BackEndCheck(CredentialCheck):
     @override
     def rules(self) -> Rules | None:
         return self._rules
+
+
+def expanded(expression: str, user: str, vhost: str) -> str:
+    """Return an expression with the values of its variables."""
+    if "{" not in expression:
+        return expression
+    return expression.replace(USERNAME, escape(user)).replace(VHOST, escape(vhost))
+
+
+def check_permission(permission: Permission) -> None:
+    """Check the expressions of a permission that all users share. Raises PreconditionFailed."""
+    for kind in KINDS:
+        check_expression(expanded(permission.expression(kind), "x", "x"), f"{kind} permission")

@@ -6,9 +6,9 @@ import hashlib
 import hmac
 
 from penstock.access.password_hash import rabbitmq_hash
+from penstock.access.passwords import DERIVE_WORK, ScramKeyCache
 from penstock.access.scram import ITERATIONS
 from penstock.flow.work import WorkMeter
-from penstock.management.scram_keys import DERIVE_WORK, ScramKeyCache
 from tests.support.users import table_of
 
 

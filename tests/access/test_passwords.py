@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from penstock.access.access_table import AccessTable
 from penstock.access.password_hash import (
     MD5,
     SCRYPT,
@@ -17,21 +18,19 @@ from penstock.access.password_hash import (
     hash_password,
     rabbitmq_hash,
 )
+from penstock.access.passwords import REMEMBERED_MOST, REMEMBERED_S, PasswordCheck, Passwords
 from penstock.access.scram import derive_scram_keys
 from penstock.access.user import FILE, User
-from penstock.core.broker import Broker
-from penstock.core.settings.limits import Defaults
-from penstock.management.password_check import REMEMBERED_MOST, REMEMBERED_S, PasswordCheck, Passwords
+from tests.support.clocks import Clock
 
 LOVELACE = hash_password("lovelace", b"s" * 16)
 
 
-def make(*users: User) -> Passwords:
-    core = Broker(Defaults())
-    core.add_vhost("/")
-    core.access.set_file_users(users)
-    core.access.put_user("ada", LOVELACE, [])
-    return Passwords(core, b"secret")
+def make(*users: User, clock: Clock | None = None) -> Passwords:
+    table = AccessTable({"/"})
+    table.set_file_users(users)
+    table.put_user("ada", LOVELACE, [])
+    return Passwords(table, b"secret", (clock or Clock()).read)
 
 
 def refusal(passwords: Passwords, user: str, password: str, loopback: bool = True) -> str:
@@ -78,17 +77,17 @@ def test_guest_comes_from_this_machine_only() -> None:
 
 
 def test_users_of_the_file_are_compared_at_once_as_long_as_nobody_has_a_hash() -> None:
-    core = Broker(Defaults())
-    core.access.set_file_users([User("bob", file_password("b"), (), FILE)])
-    passwords = Passwords(core, b"secret")
+    table = AccessTable({"/"})
+    table.set_file_users([User("bob", file_password("b"), (), FILE)])
+    passwords = Passwords(table, b"secret", Clock().read)
     assert not passwords.check("bob", "b", True).is_slow()
     assert not passwords.check("bob", "guess", True).is_slow()
     assert not passwords.check("eve", "guess", True).is_slow()
-    core.access.put_user("ada", LOVELACE, [])
+    table.put_user("ada", LOVELACE, [])
     assert not passwords.check("bob", "b", True).is_slow()
     assert passwords.check("bob", "guess", True).is_slow()
     assert passwords.check("eve", "guess", True).is_slow()
-    core.access.delete_user("ada")
+    table.delete_user("ada")
     assert not passwords.check("eve", "guess", True).is_slow()
 
 
@@ -102,12 +101,13 @@ def test_each_refusal_costs_one_slow_hash(user: str, hashed: list[bytes]) -> Non
 
 
 def test_a_verified_password_is_known_for_a_time_and_no_other(hashed: list[bytes]) -> None:
-    passwords = make()
+    clock = Clock()
+    passwords = make(clock=clock)
     assert refusal(passwords, "ada", "lovelace") == refusal(passwords, "ada", "lovelace") == ""
     assert hashed == [b"lovelace"]
     assert refusal(passwords, "ada", "guess") != ""
     assert hashed == [b"lovelace", b"guess"]
-    passwords.broker.begin(REMEMBERED_S + 1)
+    clock.now = REMEMBERED_S + 1
     assert passwords.check("ada", "lovelace", True).is_slow()
 
 

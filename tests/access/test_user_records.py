@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing_extensions import override
 
-from penstock.access.access_records import AccessRecord, AccessRecorder
 from penstock.access.access_table import AccessTable
 from penstock.access.permission import Permission, TopicPermission
-from penstock.access.user import FILE, User
+from penstock.access.user import FILE, AccessRecord, AccessRecorder, User
 from penstock.persistence.access_metadata import access_name
 
 ALL = Permission(".*", ".*", ".*")
