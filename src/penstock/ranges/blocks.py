@@ -163,22 +163,21 @@ class BlockBody(LargeBody):
 class _BlockReader(LargeReader):
     """A reader that always has the next octets at hand."""
 
-    __slots__ = ("_cursor", "_count")
+    __slots__ = ("_block", "_count", "_part", "_at")
 
     def __init__(self, bodies: LargeBodies, body: BlockBody, spans: list[Span], listener: PieceListener) -> None:
         super().__init__(bodies, body, spans, listener)
-        self._cursor = _Cursor(body)
+        self._block = body
         self._count: i64 = 0
+        self._part: i64 = -1
+        """Index of a value; -1 is the head, and the one after the last value is the end."""
+        self._at: i64 = 0
+        """Octets of this part that are written."""
 
     @override
     def ready(self, most: i64) -> i64:
         self._count = most if most < self.left else self.left
         return self._count
-
-    @override
-    def write(self, out: BytesWriter) -> None:
-        self._cursor.write(out, self._count)
-        self.left -= self._count
 
     @override
     def take(self, most: i64) -> bytes:
@@ -187,25 +186,14 @@ class _BlockReader(LargeReader):
         self.write(out)
         return out.getvalue()
 
-
-class _Cursor:
-    """A position in a block."""
-
-    __slots__ = ("_body", "_part", "_at")
-
-    def __init__(self, body: BlockBody) -> None:
-        self._body = body
-        self._part: i64 = -1
-        """Index of a value; -1 is the head, and the one after the last value is the end."""
-        self._at: i64 = 0
-        """Octets of this part that are written."""
-
-    def write(self, out: BytesWriter, count: i64) -> None:
-        """Write the next octets; the block has so many."""
-        values = self._body.values
+    @override
+    def write(self, out: BytesWriter) -> None:
+        values = self._block.values
         rows: i64 = len(values.starts)
         part = self._part
         at = self._at
+        count = self._count
+        self.left -= count
         while count > 0:
             if 0 <= part < rows:
                 first = i64(read_i32_le(values.offsets, part * 4))
@@ -213,7 +201,7 @@ class _Cursor:
                 start = values.starts[part] + at
                 octets = values.contents[part]
             else:
-                octets = self._body.head if part < 0 else self._body.end
+                octets = self._block.head if part < 0 else self._block.end
                 left = len(octets) - at
                 start = at
             done = left > count

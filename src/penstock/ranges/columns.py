@@ -205,11 +205,11 @@ def _property_column(buffers: Buffers, name: str, rows: _Rows) -> Column:
         found = [None if each is None else headers_to_json(each).encode() for each in _tables(rows)]
         return _texts(buffers, found)
     if name == "deaths":
-        return _int64s(buffers, [_deaths(each) for each in _tables(rows)])
+        return _integers(buffers, [_deaths(each) for each in _tables(rows)], True)
     if name == "priority" or name == "delivery_mode":
-        return _int32s(buffers, _numbers(rows, name))
+        return _integers(buffers, _numbers(rows, name), False)
     if name == "message_timestamp":
-        return _int64s(buffers, _numbers(rows, "timestamp"))
+        return _integers(buffers, _numbers(rows, "timestamp"), True)
     return _texts(buffers, _text_values(rows, name))
 
 
@@ -363,23 +363,17 @@ def _times(buffers: Buffers, messages: list[Message], wall_offset: float) -> Col
     return {"data": buffers.append(times.getvalue())}
 
 
-def _int64s(buffers: Buffers, values: list[int | None]) -> Column:
+def _integers(buffers: Buffers, values: list[int | None], wide: bool) -> Column:
+    """Encode a column of integers of 64 bits (wide) or 32."""
     first = values[0] if values else None
     if values.count(first) == len(values):
         return {"all": first}
     data = BytesWriter()
     for value in values:
-        write_i64_le(data, i64(value or 0))
-    return _with_validity(buffers, {"data": buffers.append(data.getvalue())}, [value is not None for value in values])
-
-
-def _int32s(buffers: Buffers, values: list[int | None]) -> Column:
-    first = values[0] if values else None
-    if values.count(first) == len(values):
-        return {"all": first}
-    data = BytesWriter()
-    for value in values:
-        write_i32_le(data, i32(value or 0))
+        if wide:
+            write_i64_le(data, i64(value or 0))
+        else:
+            write_i32_le(data, i32(value or 0))
     return _with_validity(buffers, {"data": buffers.append(data.getvalue())}, [value is not None for value in values])
 
 

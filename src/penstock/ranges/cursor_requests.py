@@ -15,13 +15,14 @@ from penstock.core.queue.cursor_state import CursorState
 from penstock.core.queue.queue import Queue
 from penstock.describe.cursor import blocked_rows, cursor_row, in_use
 from penstock.describe.table import Row
-from penstock.errors import BrokerError, PreconditionFailed, ResourceLocked
+from penstock.errors import PreconditionFailed, ResourceLocked
 from penstock.flow.timers import NEVER
 from penstock.flow.work import Steps
 from penstock.management.control_request import ControlRequest
 from penstock.protocols.common.authorization import check_read_cursor, check_read_queue
 from penstock.ranges.cursor_table import CursorTable, set_reader
 from penstock.ranges.cursors import Cursor, Move, apply_moves, check_move, count_steps
+from penstock.ranges.leases import named_queues
 
 NAMES_AT_ONCE: Final = 1_000
 NAMES_A_UNIT: Final = 20
@@ -63,7 +64,12 @@ class CursorRequests:
             raise ResourceLocked(
                 f"cursor '{name}' exists in vhost '{request.vhost.name}'; move it, or take another name"
             )
-        queues, refused = _queues_to_attach(request, cursor, names, starting)
+
+        def check(queue: Queue) -> None:
+            if partial and not cursor.reads(queue):
+                cursor.check_new(queue, starting)
+
+        queues, refused = named_queues(request, names, check)
         cursors = request.vhost.cursors
         used = "" if holder else self._other_reader(cursor, request)
         if request.flag("dry_run"):
@@ -208,27 +214,6 @@ class CursorRequests:
         for cursor, view in zip(cursors, views, strict=False):
             self._node.record_query(query, cursor, {**_record(cursor, view), **counts})
         return {"query": query, "cursors": views, "more_cursors": len(cursors) - len(views)}
-
-
-def _queues_to_attach(
-    request: ControlRequest, cursor: Cursor, names: list[str], starting: dict[str, int | str]
-) -> tuple[list[Queue], dict[str, object]]:
-    """Return the queues of an attach; with `partial` also those that are refused, with the reason."""
-    partial = request.flag("partial")
-    refused: dict[str, object] = {}
-    queues: list[Queue] = []
-    for each in names:
-        try:
-            check_read_queue(request.access, each)
-            queue = request.vhost.queue(each, request.connection)
-            if partial and not cursor.reads(queue):
-                cursor.check_new(queue, starting)
-            queues.append(queue)
-        except BrokerError as error:
-            if not partial:
-                raise
-            refused[each] = str(error)
-    return queues, refused
 
 
 def _positions(cursor: Cursor, queues: list[Queue], initial: dict[str, int]) -> dict[str, object]:

@@ -34,7 +34,7 @@ DETACHED_MAX: Final = 1_000
 """Most detached cursors whose readers are told why; after that the oldest is forgotten."""
 
 
-class Waiter(TimerHandler):
+class WaitingRequest(TimerHandler):
     """A request that waits for a change of its cursor."""
 
     def __init__(self, request: ControlRequest) -> None:
@@ -59,7 +59,7 @@ class CursorTable:
         self.node = node
         self.leases = Leases(self.broker)
         self.limits = LagLimits(self)
-        self.waiting: dict[tuple[str, str], Waiter] = {}
+        self.waiting: dict[tuple[str, str], WaitingRequest] = {}
         """The request that waits for each cursor, by virtual host and name."""
 
     def find(self, vhost: VirtualHost, name: str, hint: str = "") -> Cursor:

@@ -8,6 +8,7 @@ block gives a lease its whole time again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from typing_extensions import override
@@ -81,7 +82,7 @@ class Leases:
             raise ResourceError(
                 f"there are {LEASES_MAX} leases, the most that there may be; wait until batch reads have ended"
             )
-        queues, refused = _readable(request, names)
+        queues, refused = named_queues(request, names, _check_order)
         self._count += 1
         lease = Lease(self, self._count, request.vhost, request.asker(), timeout_ms / 1000)
         self._leases[self._count] = lease
@@ -168,19 +169,28 @@ class Leases:
         }
 
 
-def _readable(request: ControlRequest, names: list[str]) -> tuple[list[Queue], dict[str, object]]:
-    """Return the queues of these names; those that cannot be read are refused, or told with `partial`."""
+def _check_order(queue: Queue) -> None:
+    if queue.features.max_priority:
+        raise PreconditionFailed(
+            f"queue '{queue.name}' has priorities, so its messages are not in the order of their sequences; "
+            "consume or browse it"
+        )
+
+
+def named_queues(
+    request: ControlRequest, names: list[str], check: Callable[[Queue], None]
+) -> tuple[list[Queue], dict[str, object]]:
+    """Return the queues of these names that may be read and pass a check.
+
+    Others are refused, or returned with the reason if the request has `partial`.
+    """
     queues: list[Queue] = []
     refused: dict[str, object] = {}
     for name in names:
         try:
             check_read_queue(request.access, name)
             queue = request.vhost.queue(name, request.connection)
-            if queue.features.max_priority:
-                raise PreconditionFailed(
-                    f"queue '{name}' has priorities, so its messages are not in the order of their sequences; "
-                    "consume or browse it"
-                )
+            check(queue)
             queues.append(queue)
         except BrokerError as error:
             if not request.flag("partial"):

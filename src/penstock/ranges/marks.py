@@ -346,10 +346,7 @@ class SinkMarks(TimerHandler):
         progress = self._progress.get(key)
         if progress is None:
             progress = BatchProgress(record.vhost, record.query, record.target)
-            progress.batch = record.batch
-            progress.run = record.run
-            progress.write = record.write
-            progress.user = record.user
+            progress.batch = -1
             self._progress[key] = progress
             self.count += 1
             self._touch(key, progress)

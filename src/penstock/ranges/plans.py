@@ -34,7 +34,7 @@ from penstock.flow.work import Steps
 from penstock.management.control_request import ControlRequest
 from penstock.protocols.common.authorization import check_read_cursor
 from penstock.ranges.columns import left_out
-from penstock.ranges.cursor_table import CursorTable, Waiter, set_reader
+from penstock.ranges.cursor_table import CursorTable, WaitingRequest, set_reader
 from penstock.ranges.cursors import Cursor
 
 HEADS: Final = 256
@@ -241,16 +241,17 @@ class PlanBatch:
         while self._left:
             name = self._left[0]
             position = self.cursor.position(name)
+            start, upto = self._start.get(name, int(position.settled)), self._upto.get(name, UNLIMITED)
             plan = self._range
             if plan is None:
                 left = len(self._left)
                 rows, size = self._most_rows, self._most_bytes
                 plan = RangePlan(
-                    self.cursor.begin_plan(name, self._start.get(name, int(position.settled))),
-                    self._start.get(name, int(position.settled)),
+                    self.cursor.begin_plan(name, start),
+                    start,
                     UNLIMITED if rows == UNLIMITED else (rows - self.rows + left - 1) // left,
                     UNLIMITED if size == UNLIMITED else max((size - self.bytes) // left, 1),
-                    self._upto.get(name, UNLIMITED),
+                    upto,
                     self._on_read if self._disk else None,
                 )
                 self._range = plan
@@ -263,7 +264,6 @@ class PlanBatch:
             self._messages[name] = int(plan.messages)
             if plan.waits:
                 self._paged.append(name)
-            start, upto = self._start.get(name, int(position.settled)), self._upto.get(name, UNLIMITED)
             if plan.waits or (self._least and _is_pressed(position, start, plan.end, upto)):
                 self._pressed.append(name)
             self.rows += int(plan.messages)
@@ -320,7 +320,7 @@ def most_to_plan(cursor: CursorState) -> Level:
     return Level(messages, size)
 
 
-class WaitingPlan(Waiter):
+class WaitingPlan(WaitingRequest):
     """Plan that waits because it has found no messages yet."""
 
     def __init__(

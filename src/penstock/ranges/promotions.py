@@ -29,7 +29,7 @@ from typing_extensions import override
 
 from penstock.core.gates.address_depth import AddressDepth, AddressShare, share_of
 from penstock.core.journal.journal import GROUP_BYTES
-from penstock.core.publish.commit_delta import GateDelta, QueueDelta, RowSum, delta_of, gate_delta_at
+from penstock.core.publish.commit_delta import GateDelta, QueueDelta, RowSum, delta_of, gate_delta_at, sum_of
 from penstock.core.publish.context import PublishContext
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.unit_commit import RowBatch, UnitCommit
@@ -93,11 +93,7 @@ class Promotion(RowBatch):
             self.messages += len(stage.rows)
             self.bytes += stage.bytes
             for queue, rows in stage.queues.items():
-                found = self.queues.get(queue)
-                if found is None:
-                    found = RowSum()
-                    self.queues[queue] = found
-                found.add_sum(rows)
+                sum_of(self.queues, queue).add_sum(rows)
 
     @override
     def is_over(self) -> bool:
@@ -163,11 +159,7 @@ class Promotion(RowBatch):
             for gate, rows in stage.gates.items():
                 depth = gate.owner
                 if isinstance(depth, AddressDepth):
-                    kept = self._addresses.get(depth)
-                    if kept is None:
-                        kept = RowSum()
-                        self._addresses[depth] = kept
-                    kept.add(rows.messages, rows.bytes)
+                    sum_of(self._addresses, depth).add(rows.messages, rows.bytes)
                     depth.promise(rows.messages, rows.bytes, now)
 
     # Entering

@@ -169,16 +169,6 @@ class PromotionAnswer(ProducerListener):
         return self.connection.count_block(gate, -1)
 
 
-class WaitingTask:
-    """A task of a sink that waits for room."""
-
-    def __init__(self, application: str, queue: str, now: float) -> None:
-        self.application = application
-        self.queue = queue
-        self.now = now
-        """Time when it said so: monotonic seconds."""
-
-
 class SinkBatches:
     """Operations on the batches of queries that publish."""
 
@@ -190,8 +180,8 @@ class SinkBatches:
         self.promotions = PromotionLine(self.broker, self.marks)
         self._promotions: dict[int, list[PromotionAnswer]] = {}
         """Commits under way, by number of the connection."""
-        self._waiting: dict[tuple[str, str], WaitingTask] = {}
-        """Waiting tasks by application and task, those that said so first at the front."""
+        self._waiting: dict[tuple[str, str], float] = {}
+        """Time when a waiting task said so last (monotonic seconds), by application and task; the oldest first."""
 
     def begin(self, request: ControlRequest) -> dict[str, object]:
         """Begin a partition of a batch, or begin it again.
@@ -360,16 +350,16 @@ class SinkBatches:
         self._waiting.pop((application, task), None)
         self._forget_waiting(now)
         if len(self._waiting) < WAITING_MAX:
-            self._waiting[(application, task)] = WaitingTask(application, request.text("queue"), now)
-        tasks = sum([1 for each in self._waiting.values() if each.application == application])
+            self._waiting[(application, task)] = now
+        tasks = sum([1 for waiting in self._waiting if waiting[0] == application])
         self.broker.work.done += len(self._waiting) // 10
         if queue is None or tasks < cores or not request.access.may(READ, queue.name):
             return {}
         return _starvation(queue, tasks, cores, now)
 
     def _forget_waiting(self, now: float) -> None:
-        for key, each in list(self._waiting.items()):
-            if now < each.now + WAITING_S:
+        for key, since in list(self._waiting.items()):
+            if now < since + WAITING_S:
                 return
             del self._waiting[key]
 

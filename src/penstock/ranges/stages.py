@@ -20,7 +20,7 @@ from typing import Final
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.publish.commit_delta import RowSum
+from penstock.core.publish.commit_delta import RowSum, sum_of
 from penstock.core.queue.pinned_room import PinnedRoom
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
@@ -75,16 +75,12 @@ class StagedRows:
         self.rows.append(row)
         self.bytes += row.charge
         for queue in row.queues:
-            found = self.queues.get(queue)
-            if found is None:
-                found = RowSum()
-                self.queues[queue] = found
             bodies: i64 = 0
             if queue.length is not None:
                 bodies = queue.length.body_bytes(row.content)
-            found.add_row(row.charge, row.route.envelope.persistent, bodies)
+            sum_of(self.queues, queue).add_row(row.charge, row.route.envelope.persistent, bodies)
         for gate in row.route.gates:
-            _sum_at(self.gates, gate).add(1, row.charge)
+            sum_of(self.gates, gate).add(1, row.charge)
 
     def after(self, count: i64) -> StagedRows:
         """Return those that are not among the first `count` rows of the partition."""
@@ -221,22 +217,18 @@ class StagedBatch(TimerHandler):
         pools: dict[SharedLimit, RowSum] = {}
         for queue, each in sums.items():
             for pool in queue.membership.pools:
-                _sum_of(pools, pool).add(each.messages, each.bytes)
+                sum_of(pools, pool).add(each.messages, each.bytes)
         for pool, counted in pools.items():
             _check_room(pool, counted, room, now)
         for pool, counted in pools.items():
             if room is not None and not pool.gate.open:
                 room.take(counted.messages, counted.bytes)
-            _sum_of(stage.pools, pool).add_sum(counted)
+            sum_of(stage.pools, pool).add_sum(counted)
             pool.count(stage, counted.messages, counted.bytes, False, now)
         for queue, each in sums.items():
-            found = stage.queues.get(queue)
-            if found is None:
-                stage.queues[queue] = each
-            else:
-                found.add_sum(each)
+            sum_of(stage.queues, queue).add_sum(each)
         for gate, each in rows.gates.items():
-            _sum_at(stage.gates, gate).add_sum(each)
+            sum_of(stage.gates, gate).add_sum(each)
         stage.bytes += rows.bytes
         stage.rows += rows.rows
 
@@ -320,19 +312,3 @@ def _check_room(pool: SharedLimit, counted: RowSum, room: PinnedRoom | None, now
     raise ResourceError(
         f"rows cannot be staged now: {gate.kind} '{gate.name}' {pool.measure().describe_refusal(gate.open)}"
     )
-
-
-def _sum_at(sums: dict[Gate, RowSum], gate: Gate) -> RowSum:
-    found = sums.get(gate)
-    if found is None:
-        found = RowSum()
-        sums[gate] = found
-    return found
-
-
-def _sum_of(sums: dict[SharedLimit, RowSum], pool: SharedLimit) -> RowSum:
-    found = sums.get(pool)
-    if found is None:
-        found = RowSum()
-        sums[pool] = found
-    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from mypy_extensions import i64
 
@@ -19,6 +19,8 @@ from penstock.flow.level import Level
 
 if TYPE_CHECKING:
     from penstock.core.publish.producer import Producer
+
+Key = TypeVar("Key")
 
 
 class Settlement:
@@ -196,6 +198,15 @@ class RowSum:
         self.bodies += other.bodies
         if other.largest > self.largest:
             self.largest = other.largest
+
+
+def sum_of(sums: dict[Key, RowSum], key: Key) -> RowSum:
+    """Return the sum of a queue, gate or limit; creates it at first use."""
+    found = sums.get(key)
+    if found is None:
+        found = RowSum()
+        sums[key] = found
+    return found
 
 
 class ProducerDelta:
