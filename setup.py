@@ -18,9 +18,8 @@ from setuptools.command.build_ext import build_ext
 from setuptools.errors import BaseError, CCompilerError, ExecError, PlatformError
 
 PURE_PACKAGES = (
-    *("access", "content", "flow", "core", "wire", "protocols", "persistence", "describe", "management", "driver"),
-    "operations",
-    "client/engine",
+    *("access", "content", "flow", "core", "wire", "protocols", "persistence", "describe", "ranges", "management"),
+    *("operations", "driver", "client/engine"),
 )
 BUILDING = {"bdist_wheel", "build", "build_ext", "install", "editable_wheel", "develop"}
 # Only the compiled modules are checked here; `make lint` checks everything, and more strictly.

@@ -14,8 +14,8 @@ from functools import partial
 
 from bench.hotpath import BATCH, MESSAGE, QUEUE, Bench
 from penstock.core.message import Envelope
-from penstock.core.queue.cursor import Cursor
 from penstock.protocols.amqp091.content_frames import make_content
+from penstock.ranges.cursors import Cursor
 from penstock.wire.amqp091.codec import Properties
 
 ROUNDS = 21
@@ -84,6 +84,8 @@ def main(messages: int) -> None:
     bench.ask("cursor.attach", cursor="lags", queues=[QUEUE])
     began = time.perf_counter()
     bench.ask("cursor.attach", cursor="tails", queues=[QUEUE], starting="latest")
+    lags = cursors["lags"]
+    assert isinstance(lags, Cursor)
     print(f"attach at the end: {(time.perf_counter() - began) * 1000:.3f} ms")
     tail = int(bench.queue.tail)
     began = time.perf_counter()
@@ -92,7 +94,7 @@ def main(messages: int) -> None:
         pass
     print(f"first look at the whole queue, in slices: {(time.perf_counter() - began) * 1000:.0f} ms in all")
     for start in (0, tail - ROWS):
-        print(f"from {start:>10,}: {found_from(cursors['lags'], start)}")
+        print(f"from {start:>10,}: {found_from(lags, start)}")
 
     def plan_again() -> None:
         position = int(bench.queue.tail)

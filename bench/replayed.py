@@ -155,7 +155,7 @@ def main() -> None:
             {name: float(getattr(simulate(workload, each), name)) for name in MEASURES}
             for each in (settings, settings.with_changes(capacity_messages=OTHER))
         ]
-        mark = " (bound)" if bound(recorded.hidden) else ""
+        mark = " (bound)" if bound(recorded.blocked_share) else ""
         cells = (shown(recorded.measures()), shown(said[0]), shown(said[1]) + mark, shown(other.measures()))
         print(f"| {overload.name} | {' | '.join(cells)} |", flush=True)
 

@@ -54,6 +54,7 @@ GROUPS = (
         (
             "tests/protocols/**/test_*.py",
             "tests/describe/**/test_*.py",
+            "tests/ranges/**/test_*.py",
             "tests/management/**/test_*.py",
             "tests/driver/**/test_*.py",
         ),

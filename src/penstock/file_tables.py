@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from penstock.access.back_end import check_permission
 from penstock.access.permission import KINDS, Permission
-from penstock.access.served_rules import check_permission
+from penstock.access.tokens import TokenKeys, TokenPolicy
 from penstock.access.user import EVERYTHING
 from penstock.errors import BrokerError, ConfigError
-from penstock.management.token_check import TokenKeys, TokenPolicy
 from penstock.web_url import url_fault
 
 Refuse = Callable[[tuple[str, ...], str], ConfigError]

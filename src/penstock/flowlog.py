@@ -117,6 +117,8 @@ SCHEMA: Final = ", ".join(f"{name} {kind}" for name, kind in FIELDS.items())
 
 CLOCK_SET_S: Final = 3600.0
 MICROS: Final = 1e6
+BOUND: Final = 0.05
+"""Share of the recorded time beyond which blocked producers make the log a lower bound of what they offered."""
 FILES: Final = RecordFiles("flow-", VERSION, "flow log")
 
 
@@ -183,6 +185,16 @@ def seconds_between(ends: Iterable[tuple[float, bool]], lo: float, hi: float) ->
     elif balance == 0 and total < 0:  # It ended first, and began again.
         total += span
     return min(max(total, 0), span) / MICROS, began
+
+
+def blocked_share(closed_s: float, blocked_s: float, seconds: float) -> float:
+    """Return the share of the recorded seconds for which the gate of a queue blocked producers.
+
+    `closed_s` is its closed time, and `blocked_s` the blocked time of all its producers together. They are blocked
+    while it is closed, and most of them at once: so it is the lesser of both, however many producers there are and
+    however long each was there. Above `BOUND` the log is a lower bound of what was offered.
+    """
+    return min(closed_s, blocked_s) / seconds if seconds else 0.0
 
 
 def micros(seconds: float) -> int:

@@ -22,7 +22,7 @@ from penstock_simulation.candidate import Candidate
 from penstock_simulation.goals import Goal, GoalError
 from penstock_simulation.grid import Axes, Choice, Trial, capacities_for, choose, that_hold
 from penstock_simulation.recording import Recording, RecordingError, record
-from penstock_simulation.replay import bound, compare
+from penstock_simulation.replay import bound, compare, marked
 from penstock_simulation.runner import Report, run_trials
 from penstock_simulation.trade_off import draw
 from penstock_simulation.workload import Workload
@@ -311,7 +311,8 @@ def _say(choice: Choice, goals: Sequence[Goal], workload: Workload, queue: str) 
     click.echo(f"  {candidate.command(queue)}")
     click.echo(f"  {candidate.clients()}")
     for measure in SHOWN:
-        click.echo(f"  {measure:<15} {goals_of.shown(measure, getattr(outcome, measure))}")
+        value = goals_of.shown(measure, getattr(outcome, measure))
+        click.echo(marked(f"  {measure:<15} {value}", workload.blocked))
     for goal in goals:
         if not goal.is_met(outcome):
             nearest = goals_of.shown(goal.measure, goal.value(outcome))

@@ -2,11 +2,10 @@
 
 The log has, for each second in which something happened to a queue, how many messages came and left, and a histogram of
 their sizes. Every ten seconds it has the producers' shares. What it cannot have is when producers would have published
-if they had not been blocked, and how fast consumers would have been where there was nothing to consume. Messages that
-came while producers were blocked are offered when the broker began to hold them. Where it held few, or producers had
-used up their windows, they count as waiting with the producers since the block began: they are offered then. Services
-have the rate of their second, or of the nearest ten in which messages stayed in the queue. Confirm windows show where
-producers had used them up, and steps of settlement by how often messages left.
+if they had not been blocked, and how fast consumers would have been where there was nothing to consume. `offers` says
+when messages were offered that came while producers were blocked. Services have the rate of their second, or of the
+nearest ten in which messages stayed in the queue. Confirm windows show where producers had used them up, and steps of
+settlement by how often messages left.
 """
 
 from __future__ import annotations
@@ -26,6 +25,8 @@ from penstock import flowlog
 from penstock.flow.level import OVERHEAD
 from penstock_simulation.arrivals import Second
 from penstock_simulation.candidate import Candidate
+from penstock_simulation.offers import offered
+from penstock_simulation.samples import Fill, Run, Sample, sample_of
 from penstock_simulation.workload import Source, Worker, Workload
 
 MESSAGES_MAX = 2_000_000
@@ -47,58 +48,14 @@ FILLS_LEAST = 5
 LOOKS_LEAST = 2
 LOOKS_PART = 0.1
 """Looks, and part of them, at which a producer must have had the same most publishes without a confirm: its window."""
+NEAR = 0.5
+"""Part of its window that a producer in a closed loop has used up at least, at most looks."""
 PACED = 0.5
 """Share of the producers' time beyond which blocks alone bound them: they fill the queue as fast as they can."""
-TOGETHER_S = 0.001
-"""Seconds between a closing and the blocks that it makes, at most."""
 
 
 class RecordingError(ValueError):
     """A log that a simulation cannot be made from, in one sentence."""
-
-
-@dataclass(slots=True)
-class _Run:
-    """One run of the broker, in seconds of its monotonic clock, as far as it was asked for."""
-
-    lo: float
-    hi: float
-    offset: float
-    """Offset from them to seconds since 1970."""
-    base: float = 0.0
-    """Its begin in the recorded time of all runs."""
-
-    def at(self, mono: float) -> float:
-        """Return a time within the recorded time; one outside of the run is at its nearer end."""
-        return self.base + min(max(mono, self.lo), self.hi) - self.lo
-
-
-@dataclass(slots=True)
-class _Sample:
-    run: int
-    at: float
-    """When it begins: in the run's clock until all is read, then in the recorded time; so too `end`."""
-    end: float
-    wall: float
-    seconds: float
-    """Its length, that part included that is outside of the recorded time."""
-    came: int
-    left: int
-    settlements: int
-    depth: int
-    depth_bytes: int
-    refused: int
-    consumers: int
-    unconfirmed: int
-    """Most publishes without a confirm of a producer that was blocked at its end."""
-    held: int | None
-    """Publishes that the broker held at its end; None where no producer was blocked, or the log does not say it."""
-    sizes: tuple[int, ...] = ()
-
-    @property
-    def was_busy(self) -> bool:
-        """True if messages were in the queue at its begin and at its end."""
-        return self.depth > 0 and self.depth - self.came + self.left > 0
 
 
 @dataclass
@@ -110,24 +67,26 @@ class Recording:
     """Number of messages that came."""
     seconds: float = 0.0
     """Recorded time: from the first to the last record of each run, of whatever queue."""
-    samples: list[_Sample] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
     producers: dict[str, int] = field(default_factory=dict)
     """Messages of each producer."""
     thresholds: dict[str, int] = field(default_factory=dict)
     """Thresholds that were in force last, by the names of the log's fields."""
     hold_deadline_s: float | None = None
     prefetch: int | None = None
-    runs: list[_Run] = field(default_factory=list)
+    runs: list[Run] = field(default_factory=list)
     lost: int = 0
     """Records that the log has lost."""
     is_too_large: bool = False
     closings: list[tuple[float, int, int]] = field(default_factory=list)
     """Closings of the gate within the recorded time: when, and depth in messages and bytes."""
-    fills: list[tuple[float, int]] = field(default_factory=list)
-    """Seconds from an opening of the gate to its next closing, and the messages by which the queue grew meanwhile."""
+    fills: list[Fill] = field(default_factory=list)
+    """Times from an opening of the gate to its next closing."""
     crossings: int = 0
     closed_s: float = 0.0
     """Number and seconds of all closings, those included that the log has as sums."""
+    ends_closed: bool = False
+    """True if the gate was closed at the end."""
     blocked_s: float = 0.0
     """Seconds for which the gate blocked producers, of all producers together."""
     blocks: list[tuple[float, float]] = field(default_factory=list)
@@ -135,7 +94,7 @@ class Recording:
     highest: tuple[int, int] = (0, 0)
     """Highest depth of samples and closings, in messages and bytes."""
 
-    def add(self, sample: _Sample) -> None:
+    def add(self, sample: Sample) -> None:
         """Add a sample; those of a recording that is too large are only counted."""
         self.messages += sample.came
         if self.messages <= MESSAGES_MAX and len(self.samples) < SAMPLES_MAX:
@@ -177,19 +136,42 @@ class Recording:
         return max(1, round(sum(sample.left for sample in self.samples) / settlements)) if settlements else 1
 
     @property
-    def pace(self) -> float:
-        """Messages a second by which the queue grew while blocked producers went on: half of them came no faster.
+    def is_closed_loop(self) -> bool:
+        """True if producers had about used up their windows at most looks: they publish when a confirm comes."""
+        window = self.window
+        looks = [sample.unconfirmed for sample in self.samples if sample.unconfirmed]
+        return window is not None and 2 * sum(taken >= NEAR * window for taken in looks) > len(looks)
 
-        0 if it is not known, or if producers were not blocked so much that they alone bounded it.
+    @property
+    def pace(self) -> float:
+        """Messages a second that came while the queue was filled, after openings: half of them came no faster.
+
+        0 if it is not known, or if producers neither had used up their windows nor were blocked so much that they alone
+        bounded it.
         """
-        if self.blocked <= PACED or len(self.fills) < FILLS_LEAST:
+        if len(self.fills) < FILLS_LEAST or not (self.is_closed_loop or self.blocked > PACED):
             return 0.0
-        half, found = sum(messages for _, messages in self.fills) / 2, 0
-        for rate, messages in sorted((messages / max(seconds, 1e-6), messages) for seconds, messages in self.fills):
+        came = [(self._came_in(fill), max(fill.seconds, 1e-6)) for fill in self.fills]
+        whole = sum(messages for messages, _ in came)
+        if self.is_closed_loop:
+            return whole / sum(seconds for _, seconds in came)
+        found = 0
+        for rate, messages in sorted((messages / seconds, messages) for messages, seconds in came):
             found += messages
-            if found >= half:
+            if 2 * found >= whole:
                 return rate
         return 0.0
+
+    def _came_in(self, fill: Fill) -> int:
+        """Return how many messages came in a fill: by how many the queue grew, and what was settled meanwhile.
+
+        A settlement has opened the gate. So the next one comes after a whole gap between two.
+        """
+        place = min(bisect_right(self.samples, fill.at, key=_end), len(self.samples) - 1)
+        sample = self.samples[place] if place >= 0 else None
+        if sample is None or not sample.settlements:
+            return fill.grown
+        return fill.grown + int(fill.seconds * sample.settlements / sample.seconds) * sample.left // sample.settlements
 
     def candidate(self) -> Candidate:
         """Return the settings that were in force, as far as the log has them."""
@@ -213,7 +195,7 @@ class Recording:
             seed,
             self.queue,
             self.pace,
-            self.hidden,
+            self.blocked_share,
         )
 
     def _sources(self, seed: int) -> tuple[Source, ...]:
@@ -226,7 +208,7 @@ class Recording:
         every: Counter[int] = Counter()
         for sample in self.samples:
             every.update(dict(_sizes(sample.sizes)))
-        for sample, offers in self._offered(Random(f"{seed}/offers")):
+        for sample, offers in offered(self, Random(f"{seed}/offers")):
             sizes = tuple(_sizes(sample.sizes)) or tuple(every.items())
             for at, seconds, count in offers:
                 for index, weight in enumerate(weights):
@@ -235,7 +217,10 @@ class Recording:
                     carried[index] %= 1
                     if some:
                         found[index].append(Second(at, some, sizes, seconds))
-        return tuple(Source("recorded", seconds=tuple(sorted(each, key=_begin))) for each in found)
+        return tuple(
+            Source("recorded", seconds=tuple(sorted(each, key=_begin)), closed_loop=self.is_closed_loop)
+            for each in found
+        )
 
     @property
     def is_held(self) -> bool:
@@ -243,56 +228,15 @@ class Recording:
 
         Producers hold it themselves that have used up their windows, or heed what the broker tells them.
         """
-        looks = [(sample.held, sample.unconfirmed) for sample in self.samples if sample.held is not None]
-        if not looks or not self.fills or 2 * sum(taken == self.window for _, taken in looks) > len(looks):
+        looks = [sample.held for sample in self.samples if sample.held is not None]
+        if not looks or not self.fills or self.is_closed_loop:
             return False
-        return 2 * mean(held for held, _ in looks) >= mean(messages for _, messages in self.fills)
+        return 2 * mean(looks) >= mean(fill.grown for fill in self.fills)
 
     @property
-    def hidden(self) -> float:
-        """Share of the producers' time for which the gate blocked them, and the log does not have what they offered."""
-        return 0.0 if self.is_held else self.blocked
-
-    def _offered(self, chance: Random) -> Iterable[tuple[_Sample, list[tuple[float, float, int]]]]:
-        """Return when the messages of each sample were offered: begins, seconds over which they spread, and numbers.
-
-        What the broker held at the end was offered before, and what it held at the begin is no offer of the sample.
-        Such offers come in bursts, so large that their numbers vary from one sample to the next as they do.
-        """
-        if not self.is_held:
-            for sample in self.samples:
-                yield sample, self._waited(sample)
-            return
-        counts, before = [], 0
-        for sample in self.samples:
-            count = sample.came + (sample.held or 0) - before
-            before = (sample.held or 0) - min(0, count)
-            counts.append(max(0, count))
-        burst = max(1, round(sum((one - other) ** 2 for one, other in pairwise(counts)) / 2 / max(1, sum(counts))))
-        for sample, count in zip(self.samples, counts, strict=True):
-            if burst == 1:
-                yield sample, [(sample.at, sample.end - sample.at, count)]
-            else:
-                sizes = [min(burst, count - first) for first in range(0, count, burst)]
-                yield sample, [(chance.uniform(sample.at, sample.end), 0.0, size) for size in sizes]
-
-    def _waited(self, sample: _Sample) -> list[tuple[float, float, int]]:
-        """Return when the messages of a sample were offered if they waited with their producers.
-
-        What came while producers were blocked had waited with them since the block began. Until a block within the
-        sample the queue took what made its depth at the closing, and what was settled meanwhile.
-        """
-        place = bisect_right(self.blocks, (sample.at, inf))
-        if place and self.blocks[place - 1][1] > sample.at:
-            return [(self.blocks[place - 1][0], 0.0, sample.came)]
-        if place == len(self.blocks) or self.blocks[place][0] >= sample.end:
-            return [(sample.at, sample.end - sample.at, sample.came)]
-        begin = self.blocks[place][0]
-        last = bisect_right(self.closings, (begin + TOGETHER_S, 0, 0)) - 1
-        depth = self.closings[last][1] if last >= 0 else 0
-        settled = sample.left * (begin - sample.at) / sample.seconds
-        before = min(max(round(depth - (sample.depth - sample.came + sample.left) + settled), 0), sample.came)
-        return [(sample.at, begin - sample.at, before), (begin, 0.0, sample.came - before)]
+    def blocked_share(self) -> float:
+        """Share of the recorded time for which the gate blocked producers, as in an analysis of the log."""
+        return flowlog.blocked_share(self.closed_s, self.blocked_s, self.seconds)
 
     def _workers(self) -> tuple[Worker, ...]:
         count = max([sample.consumers for sample in self.samples] or [1]) or 1
@@ -316,7 +260,7 @@ class Recording:
         return tuple(Worker("recorded", rates, starts, self.step) for _ in range(count))
 
 
-def _rates(samples: Sequence[_Sample], least_s: float) -> list[tuple[float, float]]:
+def _rates(samples: Sequence[Sample], least_s: float) -> list[tuple[float, float]]:
     """Return rates at which messages left, each the mean of so many seconds at least, and their beginnings.
 
     A reader that settles in batches takes nothing in most seconds, and is no faster for that.
@@ -335,8 +279,12 @@ def _rates(samples: Sequence[_Sample], least_s: float) -> list[tuple[float, floa
     return found
 
 
-def _begin(part: Second | _Sample) -> float:
+def _begin(part: Second | Sample) -> float:
     return part.at
+
+
+def _end(sample: Sample) -> float:
+    return sample.end
 
 
 def _sizes(counts: Sequence[int]) -> Iterable[tuple[int, int]]:
@@ -385,7 +333,7 @@ class _Taker:
         self._found = Recording(queue)
         self._begin = begin
         self._end = end
-        self._runs: list[_Run] = []
+        self._runs: list[Run] = []
         self._has_arrivals = False
         self._is_old = False
         self._crossed: dict[int, list[tuple[float, bool]]] = {}
@@ -401,7 +349,7 @@ class _Taker:
         event, wall = each.get("event"), float(each.get("wall", 0.0))
         mono = float(each.get("mono", wall))
         if not self._runs or event == "start":
-            self._runs.append(_Run(mono, mono, wall - mono))
+            self._runs.append(Run(mono, mono, wall - mono))
         run = self._runs[-1]
         run.lo, run.hi = min(run.lo, mono), max(run.hi, mono)
         if event == "depth":
@@ -410,12 +358,13 @@ class _Taker:
         of_queue = each.get("queue") == self._found.queue
         if of_queue and each.get("kind") == "queue":
             self._take_gate(event, each, mono)
-        if not self._begin <= mono + run.offset <= self._end:
+        begins = mono + run.offset - (float(each.get("seconds") or 1.0) if event == "depth" else 0.0)
+        if mono + run.offset < self._begin or begins > self._end:
             return
         if event == "lost":
             self._found.lost += int(each.get("count", 0))
         elif of_queue and event == "depth" and "in_messages" in each:
-            self._found.add(_sample(each, len(self._runs) - 1, mono, run.offset))
+            self._found.add(sample_of(each, len(self._runs) - 1, mono, run.offset))
         elif of_queue:
             _take(self._found, event, each)
 
@@ -459,8 +408,10 @@ class _Taker:
                     "set back, leave that time out with --from and --to"
                 )
         for sample in found.samples:
-            run = self._runs[sample.run]
-            sample.at, sample.end = run.at(sample.at), run.at(sample.end)
+            sample.place(self._runs[sample.run])
+        found.samples = [sample for sample in found.samples if sample.seconds > 0]
+        if not found.is_too_large:
+            found.messages = sum(sample.came for sample in found.samples)
 
     def _count_crossings(self) -> None:
         found = self._found
@@ -470,6 +421,7 @@ class _Taker:
                 seconds, began = flowlog.seconds_between(ends, run.lo, run.hi)
                 found.closed_s += seconds
                 found.crossings += began
+                found.ends_closed = max((each for each in ends if each[0] <= run.hi), default=(0.0, False))[1]
         found.closings = sorted(
             (self._runs[number].at(mono), messages, size)
             for number, mono, messages, size in self._closings
@@ -485,16 +437,21 @@ class _Taker:
                 depths.append((int(each.get("messages", 0)), int(each.get("bytes", 0))))
         found.highest = max((each[0] for each in depths), default=0), max((each[1] for each in depths), default=0)
 
-    def _fills(self) -> list[tuple[float, int]]:
-        """Return how long the gate was open between two closings, and by how many messages the queue grew."""
-        found: list[tuple[float, int]] = []
+    def _fills(self) -> list[Fill]:
+        """Return the times for which the gate was open between two closings, as far as the queue grew.
+
+        A time that has closings without records of their own is none.
+        """
+        found: list[Fill] = []
+        brief = sorted((run, mono) for run, mono, event, _ in self._brief if event == "brief-closings")
         closings = sorted((run, mono, messages) for run, mono, messages, _ in self._closings)
         for run, mono, messages in self._openings:
             place = bisect_right(closings, (run, mono, -1))
             if place < len(closings) and closings[place][0] == run and self._is_inside(run, mono):
                 grown = closings[place][2] - messages
-                if grown > 0:
-                    found.append((closings[place][1] - mono, grown))
+                is_whole = bisect_right(brief, (run, mono)) == bisect_right(brief, (run, closings[place][1]))
+                if grown > 0 and is_whole:
+                    found.append(Fill(self._runs[run].at(mono), closings[place][1] - mono, grown))
         return found
 
     def _count_blocks(self) -> None:
@@ -530,27 +487,6 @@ def _spans(ends: Iterable[tuple[float, bool]]) -> Iterable[tuple[float, float]]:
             since = inf
     if since not in (-inf, inf):
         yield since, inf
-
-
-def _sample(each: Mapping[str, Any], run: int, mono: float, offset: float) -> _Sample:
-    seconds = float(each.get("seconds") or 1.0)
-    return _Sample(
-        run=run,
-        at=mono - seconds,
-        end=mono,
-        wall=mono - seconds + offset,
-        seconds=seconds,
-        came=int(each["in_messages"]),
-        left=int(each.get("settled_messages", 0)),
-        settlements=int(each.get("settlements", 0)),
-        depth=int(each.get("messages", 0)),
-        depth_bytes=int(each.get("bytes", 0)),
-        refused=int(each.get("refused_messages", 0)),
-        consumers=int(each.get("consumers", 0)),
-        unconfirmed=int(each.get("unconfirmed", 0)),
-        held=each.get("held_messages"),
-        sizes=tuple(each.get("sizes") or ()),
-    )
 
 
 def _take(found: Recording, event: object, each: Mapping[str, Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from penstock import flowlog
 from penstock_simulation.candidate import Candidate
 from penstock_simulation.goals import shown
 from penstock_simulation.outcome import Outcome
@@ -13,18 +14,23 @@ from penstock_simulation.simulation import simulate
 
 MEASURES = ("depth", "depth_messages", "closed", "crossings", "blocked", "refused", "starved", "wait_p99")
 """Measures that are compared; the log has the first six."""
-BOUND = 0.05
-"""Share of the producers' time beyond which a recording of blocked producers gives bounds and no predictions."""
+MARK = "bound"
+"""Word beside each measure that is a bound and no prediction."""
 
 
 def bound(blocked: float) -> str:
-    """Return the sentence for what was recorded while producers were blocked for this share of their time; or ""."""
-    if blocked <= BOUND:
+    """Return the sentence for a log in which producers were blocked for this share of the recorded time; or ""."""
+    if blocked <= flowlog.BOUND:
         return ""
     return (
-        f"bound: the log has producers blocked for {blocked:.1%} of their time. What they published in a block counts "
-        "as offered when it began, and what they did not publish is not known. With other settings these are bounds"
+        f"{MARK}: producers were blocked for {blocked:.1%} of the log. What they did not publish is not in it. "
+        "So it has a lower bound of the offered load, and other settings give bounds and no predictions"
     )
+
+
+def marked(text: str, blocked: float) -> str:
+    """Return the text of a measure with other settings, marked if it is a bound."""
+    return f"{text}  {MARK}" if bound(blocked) else text
 
 
 @dataclass(frozen=True)
@@ -43,14 +49,12 @@ class Comparison:
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""
-        return {
-            "recorded": self.recorded,
-            "bound": bound(self.recording.hidden) != "",
-            "simulated": {"settings": self.settings.as_dict(), "outcome": self.same.as_dict()},
-            "changed": None
-            if self.other is None or self.others is None
-            else {"settings": self.others.as_dict(), "outcome": self.other.as_dict()},
-        }
+        is_bound = bound(self.recording.blocked_share) != ""
+        same: dict[str, Any] = {"settings": self.settings.as_dict(), "bound": False, "outcome": self.same.as_dict()}
+        changed: dict[str, Any] | None = None
+        if self.other is not None and self.others is not None:
+            changed = {"settings": self.others.as_dict(), "bound": is_bound, "outcome": self.other.as_dict()}
+        return {"recorded": self.recorded, "bound": is_bound, "simulated": same, "changed": changed}
 
     def lines(self) -> list[str]:
         """Return the comparison as lines of a table."""
@@ -75,10 +79,10 @@ class Comparison:
             line += f"{shown(measure, self.recorded[measure]) if measure in self.recorded else '-':>14}"
             line += f"{shown(measure, getattr(self.same, measure)):>14}"
             if self.other is not None:
-                line += f"{shown(measure, getattr(self.other, measure)):>14}"
+                line = marked(f"{line}{shown(measure, getattr(self.other, measure)):>14}", self.recording.blocked_share)
             found.append(line)
-        if self.other is not None and bound(self.recording.hidden):
-            found.append(bound(self.recording.hidden))
+        if self.other is not None and bound(self.recording.blocked_share):
+            found.append(bound(self.recording.blocked_share))
         return found
 
 

@@ -6,7 +6,7 @@ as a protocol would, and gives the broker turns until it has nothing more to do 
 modelled: gates, lines, deadlines, credit and dispatching are those of the broker. What is left out are the costs of
 the broker and the sockets: a message takes no time in them, besides half a round trip each way. Where the workload has
 a pace, messages enter the queue no faster, those that were held included. Arrivals are at the time when their publish
-reaches the broker.
+reaches the broker. A producer in a closed loop takes its next arrival when its window admits it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from penstock_simulation.candidate import Candidate
 from penstock_simulation.meter import Meter
 from penstock_simulation.outcome import Outcome
 from penstock_simulation.services import Service
-from penstock_simulation.workload import Workload
+from penstock_simulation.workload import Source, Workload
 
 ARRIVAL, CONFIRM, DELIVERY, DONE, ACKNOWLEDGEMENT, ENTRY = range(6)
 """Kinds of events."""
@@ -46,11 +46,12 @@ HOLD_BYTES = 1 << 40
 class _Publisher:
     """A simulated producer: what it has to publish, and what it has published and not heard of."""
 
-    def __init__(self, producer: Producer, arrivals: Iterator[Arrival], window: int, pauses: bool) -> None:
+    def __init__(self, producer: Producer, arrivals: Iterator[Arrival], window: int, source: Source) -> None:
         self.producer = producer
         self.arrivals = arrivals
         self.window = window
-        self.pauses = pauses
+        self.pauses = source.pauses
+        self.closed_loop = source.closed_loop
         self.backlog: deque[Arrival] = deque()
         self.sent: dict[int, float] = {}
         """Times of the messages that were published and not confirmed, by the number of the publish."""
@@ -65,6 +66,11 @@ class _Publisher:
         """True if an event for that is due; not while its source stands still."""
         self.waits = False
         """True if it publishes on when the pace lets more messages in."""
+
+    @property
+    def wants(self) -> bool:
+        """True if it has something to publish, or makes it as soon as its window admits it."""
+        return bool(self.backlog) or (self.closed_loop and self.following is not None)
 
 
 class _Subscriber:
@@ -98,7 +104,7 @@ class Simulation:
         self._route = self.vhost.route("", workload.queue, False)
         self.vhost.resolve(self._route, {})
         self._publishers = [
-            _Publisher(self._producer(index), workload.arrivals_of(index), candidate.window, source.pauses)
+            _Publisher(self._producer(index), workload.arrivals_of(index), candidate.window, source)
             for index, source in enumerate(workload.sources)
         ]
         self._of_producer = {id(publisher.producer): publisher for publisher in self._publishers}
@@ -201,6 +207,10 @@ class Simulation:
 
     def _arrive(self, who: int) -> None:
         publisher = self._publishers[who]
+        if publisher.closed_loop:
+            publisher.expected = False
+            self._publish(publisher)
+            return
         arrival = publisher.following
         assert arrival is not None
         if publisher.pauses:
@@ -218,9 +228,11 @@ class Simulation:
     def _publish(self, publisher: _Publisher) -> None:
         """Publish what the window admits."""
         producer, queue = publisher.producer, self.queue
-        while publisher.backlog and len(publisher.sent) < publisher.window:
-            # A publish would let all who wait pass before it.
-            if self._gap and queue.gate.open and (self.broker.turns.pending or not self._room()):
+        while len(publisher.sent) < publisher.window and self._has_message(publisher):
+            # A publish would let all who wait pass before it. To a closed gate only a closed loop keeps its pace.
+            is_open = bool(queue.gate.open)
+            is_early = (is_open or publisher.closed_loop) and not self._room()
+            if self._gap and (is_early or (is_open and self.broker.turns.pending)):
                 if not publisher.waits:
                     publisher.waits = True
                     self._waiting.append(publisher)
@@ -232,6 +244,20 @@ class Simulation:
             publisher.sent[int(producer.confirms.published)] = arrival.at
             self._enter(int(queue.tail - before))
             self.meter.note_depth()
+
+    def _has_message(self, publisher: _Publisher) -> bool:
+        """Return whether a producer has a message; one in a closed loop makes it now, once its time has come."""
+        following = publisher.following
+        if publisher.backlog or not publisher.closed_loop or following is None:
+            return bool(publisher.backlog)
+        if following.at > self._now:
+            if not publisher.expected:
+                self._expect(publisher, self._publishers.index(publisher))
+            return False
+        self.meter.offered += 1
+        publisher.backlog.append(Arrival(self._now, following.octets))
+        publisher.following = next(publisher.arrivals, None)
+        return True
 
     def _room(self) -> int:
         """Return how many messages may enter now."""
@@ -327,7 +353,7 @@ class Simulation:
                     self.meter.waits.add(self._now + trip - at)
                 else:
                     self.meter.refused += 1
-        if publisher.backlog:
+        if publisher.wants:
             self._soon(CONFIRM, self._publishers.index(publisher), 0, trip)
 
     def _on_blocked(self, publisher: _Publisher) -> None:

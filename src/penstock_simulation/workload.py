@@ -34,6 +34,8 @@ class Source:
     """The recording of `recorded`."""
     pauses: bool = False
     """True for a producer that makes its next message only when it is not blocked; else its messages wait with it."""
+    closed_loop: bool = False
+    """True for a producer that makes its next message when its window admits it; not before its time."""
 
     def arrivals(self, chance: random.Random) -> Iterator[Arrival]:
         """Return its arrivals."""
@@ -90,7 +92,7 @@ class Workload:
     pace: float = 0.0
     """Most messages a second that enter the queue while it is filled, of all producers together; 0 for no limit."""
     blocked: float = 0.0
-    """Share of the producers' time for which they were blocked in a recording that does not have what they offered."""
+    """Share of the time of a recording for which producers were blocked: above 5 %, the workload is a lower bound."""
 
     @property
     def largest(self) -> int:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.access.access_table import AccessTable
-from penstock.access.connection_access import CACHED_MOST, EXCHANGE, QUEUE, ConnectionAccess
 from penstock.access.permission import Permission, TopicPermission
-from penstock.access.rules import UserRules
+from penstock.access.rules import CACHED_MOST, EXCHANGE, QUEUE, ConnectionAccess, UserRules
 from penstock.errors import AccessRefused
 
 

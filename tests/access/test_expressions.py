@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.access.expressions import COMPILED_MOST, Expressions, check_expression, escape
+from penstock.access.permission import COMPILED_MOST, Expressions, check_expression, escape
 from penstock.errors import PreconditionFailed
 
 

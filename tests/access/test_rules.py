@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.access.access_table import AccessTable
-from penstock.access.epoch import Epoch
-from penstock.access.permission import Permission, TopicPermission
-from penstock.access.rules import Rules, UserRules
+from penstock.access.permission import Epoch, Permission, TopicPermission
+from penstock.access.rules import ConnectionAccess, Rules, UserRules
 
 
 @pytest.fixture
@@ -66,3 +65,11 @@ def test_rules_are_an_interface() -> None:
     for question in (lambda: rules.enters("/"), lambda: rules.permits("read", "/", "q"), lambda: rules.tags()):
         with pytest.raises(NotImplementedError):
             question()
+
+
+def test_everybody_who_asks_reads_the_same_count() -> None:
+    table = AccessTable({"/"})
+    accesses = [ConnectionAccess(UserRules(table, name), name, "/") for name in ("a", "b")]
+    assert Epoch().count == 0
+    table.epoch.count += 1
+    assert [access.epoch.count for access in accesses] == [1, 1]

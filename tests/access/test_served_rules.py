@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.access.expressions import Expressions
-from penstock.access.permission import CONFIGURE, READ, WRITE, Permission
-from penstock.access.served_rules import ServedRules, check_permission
+from penstock.access.back_end import ServedRules, check_permission
+from penstock.access.permission import CONFIGURE, READ, WRITE, Expressions, Permission
 from penstock.errors import PreconditionFailed
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.access.permission import CONFIGURE, READ, WRITE
-from penstock.access.token_rules import PATTERN_OCTETS, SCOPES_MOST, Pattern, TokenRules, scopes_of
+from penstock.access.tokens import PATTERN_OCTETS, SCOPES_MOST, Pattern, TokenRules, scopes_of
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from penstock.core.message import Envelope
 from penstock.describe.cursor import CURSORS, QUEUES_SHOWN, blocked_rows, cursor_row
 from penstock.describe.metrics import Selection
 from penstock.protocols.amqp091.content_frames import make_content
-from tests.management.test_refused_attach import Desk
+from tests.ranges.test_refused_attach import Desk
 from tests.support.metrics import samples_of, scraped
 
 

@@ -10,7 +10,7 @@ from penstock.access.permission import Permission
 from penstock.content.properties import Properties
 from penstock.operations.table import CONTROL
 from penstock.protocols.amqp091.content_frames import body_of, make_content
-from tests.management.test_refused_attach import Desk, Fields
+from tests.ranges.test_refused_attach import Desk, Fields
 from tests.support.access_of import access_of
 
 BATCH = {"query": "q", "batch": 0, "run": "r", "write": "w", "exchange": "", "routing_key": "b"}

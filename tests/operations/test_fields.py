@@ -13,7 +13,7 @@ from penstock.content.properties import Properties
 from penstock.management.control_request import IMPORT, PUBLISH_BLOCK
 from penstock.operations.table import CONTROL, OPERATIONS
 from penstock.protocols.amqp091.content_frames import body_of, make_content
-from tests.management.test_refused_attach import Desk, Fields
+from tests.ranges.test_refused_attach import Desk, Fields
 
 READ = re.compile(r'request\.(?:text|number|amount|flag|names|offsets|starting|fields\.get)\(\s*"([^"]+)"')
 OF_BLOCKS = {"row"}
@@ -21,8 +21,8 @@ OF_BLOCKS = {"row"}
 
 def test_fields_that_handlers_read_are_in_the_table() -> None:
     root = Path(penstock.__file__).parent
-    sources = [*root.glob("management/*.py"), *root.glob("operations/*.py")]
-    read = {name for path in sources for name in READ.findall(path.read_text())}
+    folders = (root / "management", root / "operations", root / "ranges")
+    read = {name for each in folders for path in each.rglob("*.py") for name in READ.findall(path.read_text())}
     assert len(read) > 50
     routes = [route for row in OPERATIONS for route in row.routes]
     parts = {part for route in routes for path in route.paths for part in re.findall(r"{(\w+)}", path)}

@@ -11,13 +11,13 @@ from penstock.core.consume.session import Session
 from penstock.core.journal.group import MetadataChange
 from penstock.core.journal.journal import Journal
 from penstock.core.message import Envelope
-from penstock.core.queue.cursor import Cursor
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import Fenced, NotFound, PreconditionFailed
 from penstock.persistence.metadata_records import CURSOR, encode_metadata
 from penstock.protocols.amqp091.content_frames import make_content
+from penstock.ranges.cursors import Cursor
 from penstock.wire.amqp091.codec import Properties
 from tests.support.control_requests import known_to
 from tests.support.restored_broker import Declared, journaled, queue_of
@@ -248,7 +248,7 @@ def test_cursors_of_virtual_hosts_whose_names_run_into_theirs_are_others(desk: D
         ask(desk.driver, vhost, "cursor.attach", cursor="b\nc" if host == "a" else "c", queues=["q"])
     assert sum(len(vhost.cursors) for vhost in desk.driver.broker.vhosts.values()) == 2
     vhosts = desk.driver.broker.vhosts
-    desk.driver.control.cursors.forget_cursors(vhosts["a"])
+    desk.driver.control.ranges.forget(vhosts["a"])
     assert [(vhost.name, *vhost.cursors) for vhost in vhosts.values() if vhost.cursors] == [("a\nb", "c")]
 
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
 from penstock.core.message import Envelope
-from penstock.core.queue.cursor import Cursor
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.shared_ready_queue import SharedReadyQueue
 from penstock.protocols.amqp091.content_frames import body_of, make_content
 from penstock.protocols.common.connection import Peer
+from penstock.ranges.cursors import Cursor
 from penstock.wire.amqp091.codec import Properties
 from tests.profiles import examples
 from tests.support.access_of import access_of

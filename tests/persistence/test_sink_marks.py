@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from penstock.core.journal.group import JournalGroup
 from penstock.core.message import Envelope
-from penstock.core.publish.sink_marks import BatchProgress, SinkMark
 from penstock.driver.driver import BrokerDriver
 from penstock.persistence.metadata_records import MARK
 from penstock.persistence.transaction_encoder import encode
 from penstock.protocols.amqp091.content_frames import make_content
+from penstock.ranges.marks import BatchProgress, SinkMark, SinkMarks
 from penstock.wire.amqp091.codec import Properties
 from tests.profiles import examples
 from tests.support.memory_store import WALL
@@ -39,16 +39,19 @@ class Sink:
         self.writes += 1
         self.sent: dict[int, int] = {}
 
+    def marks(self) -> SinkMarks:
+        return self.driver.control.ranges.batches.marks
+
     def progress(self) -> BatchProgress:
         write = f"w{self.writes}"
-        return self.driver.broker.sink_marks.begin_batch("/", "q", TARGET, self.batch, write, write, "u")
+        return self.marks().begin_batch("/", "q", TARGET, self.batch, write, write, "u")
 
     def mark(self, partition: int) -> SinkMark:
-        return self.driver.broker.sink_marks.begin_partition(self.progress(), partition, self.writes)
+        return self.marks().begin_partition(self.progress(), partition, self.writes)
 
     def send(self, partition: int, rows: int, taken: int) -> None:
         """Send a block of a partition, of which the first rows are taken and the others refused."""
-        marks, mark = self.driver.broker.sink_marks, self.mark(partition)
+        marks, mark = self.marks(), self.mark(partition)
         first = self.sent.setdefault(partition, int(mark.rows))
         rows = min(rows, ROWS - first)
         skipped = min(max(int(mark.rows) - first, 0), rows)
@@ -66,7 +69,7 @@ class Sink:
         return all(self.sent.get(partition) == ROWS for partition in range(PARTITIONS))
 
     def next_batch(self) -> None:
-        self.driver.broker.sink_marks.finish(self.progress(), dict.fromkeys(range(PARTITIONS), ROWS))
+        self.marks().finish(self.progress(), dict.fromkeys(range(PARTITIONS), ROWS))
         self.batch += 1
         self.begin()
 
@@ -154,7 +157,7 @@ def test_marks_of_the_batch_before_leave_the_store_when_the_next_one_ends() -> N
         sink.next_batch()
     sink.progress()
     sink.mark(0)
-    sink.driver.broker.sink_marks.finish(sink.progress(), {0: 0})
+    sink.marks().finish(sink.progress(), {0: 0})
     sink.store.write()
     assert len([kind for kind, _ in sink.store.names() if kind == MARK]) == 2
 
@@ -163,11 +166,11 @@ def test_mark_and_digest_and_promotion_come_back_and_count_once() -> None:
     sink = Sink()
     sink.send(1, 5, 5)
     progress = sink.progress()
-    sink.driver.broker.sink_marks.promote(progress, 7)
+    sink.marks().promote(progress, 7)
     sink.store.write()
-    count = sink.driver.broker.sink_marks.count
+    count = sink.marks().count
     sink.die()
-    marks = sink.driver.broker.sink_marks
+    marks = sink.marks()
     assert marks.count == count
     found = marks.of("/", "q", TARGET)
     assert found is not None
@@ -185,7 +188,7 @@ def test_records_of_an_older_batch_lose_in_any_order() -> None:
     sink.store.write()
     for order in (sink.store.things(), list(reversed(sink.store.things()))):
         driver, _ = sink.store.restored(order)
-        found = driver.broker.sink_marks.of("/", "q", TARGET)
+        found = driver.control.ranges.batches.marks.of("/", "q", TARGET)
         assert found is not None
         assert int(found.batch) == 1
         assert {partition: int(mark.rows) for partition, mark in found.marks.items()} == {0: 2}
@@ -195,10 +198,10 @@ def test_records_of_an_older_batch_lose_in_any_order() -> None:
 def test_mark_is_at_most_a_kibibyte_in_the_store() -> None:
     sink = Sink()
     query, target = "q" * 128, "exchange '" + "x" * 200 + "'"
-    progress = sink.driver.broker.sink_marks.begin_batch("/", query, target, 1 << 61, "r" * 64, "w" * 64, "u" * 255)
-    mark = sink.driver.broker.sink_marks.begin_partition(progress, (1 << 31) - 1, 0)
-    sink.driver.broker.sink_marks.advance(mark, 1 << 61, True)
-    sink.driver.broker.sink_marks.verify(mark, 1 << 61, "d" * 64)
+    progress = sink.marks().begin_batch("/", query, target, 1 << 61, "r" * 64, "w" * 64, "u" * 255)
+    mark = sink.marks().begin_partition(progress, (1 << 31) - 1, 0)
+    sink.marks().advance(mark, 1 << 61, True)
+    sink.marks().verify(mark, 1 << 61, "d" * 64)
     sink.store.write()
     sizes = [len(data) for (kind, _), data in sink.store.shelf.things.items() if kind == MARK]
     assert sizes
@@ -209,21 +212,21 @@ def test_deleting_a_virtual_host_drops_its_marks() -> None:
     sink = Sink()
     sink.send(0, 3, 3)
     sink.store.write()
-    sink.driver.broker.sink_marks.drop_vhost("/")
+    sink.marks().drop_vhost("/")
     sink.store.write()
     assert [kind for kind, _ in sink.store.names() if kind == MARK] == []
-    assert sink.driver.broker.sink_marks.count == 0
+    assert sink.marks().count == 0
 
 
 def test_mark_of_rows_that_are_not_stored_is_not_stored_either() -> None:
     sink = Sink()
     mark = sink.mark(0)
-    sink.driver.broker.sink_marks.advance(mark, 5, False)
-    sink.driver.broker.sink_marks.verify(mark, 5, "digest")
+    sink.marks().advance(mark, 5, False)
+    sink.marks().verify(mark, 5, "digest")
     sink.store.write()
     assert [kind for kind, _ in sink.store.names() if kind == MARK] == []
     assert (int(mark.rows), mark.digest) == (5, "digest")
-    sink.driver.broker.sink_marks.advance(mark, 6, True)
+    sink.marks().advance(mark, 6, True)
     sink.die()
     sink.batch = 0
     assert int(sink.mark(0).rows) == 0, "the last one was not written"
@@ -237,11 +240,11 @@ def test_user_of_a_query_is_in_the_store_and_so_is_that_to_whom_it_was_handed_ov
     assert _user(sink) == "u"
     sink.next_batch()
     sink.progress()
-    assert sink.driver.broker.sink_marks.assign("/", "q", "v") == ["u"]
+    assert sink.marks().assign("/", "q", "v") == ["u"]
     sink.store.write()
     for order in (sink.store.things(), list(reversed(sink.store.things()))):
         driver, _ = sink.store.restored(order)
-        found = driver.broker.sink_marks.of("/", "q", TARGET)
+        found = driver.control.ranges.batches.marks.of("/", "q", TARGET)
         assert found is not None
         assert (int(found.batch), found.user, found.marks) == (1, "v", {})
 
@@ -264,6 +267,6 @@ def test_records_of_a_version_without_users_belong_to_nobody_yet() -> None:
 def _user(sink: Sink) -> str:
     """Restart the broker; return the user of the query."""
     sink.die()
-    found = sink.driver.broker.sink_marks.of("/", "q", TARGET)
+    found = sink.marks().of("/", "q", TARGET)
     assert found is not None
     return found.user

@@ -22,6 +22,7 @@ PURE_PACKAGES = (
     "protocols",
     "persistence",
     "describe",
+    "ranges",
     "management",
     "operations",
     "driver",

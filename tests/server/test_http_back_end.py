@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from penstock.access.back_end import BackEndError
 from penstock.client.errors import LoginRefused
 from penstock.config import load
 from penstock.file_tables import BackEndSettings
-from penstock.management.back_end_check import BackEndError
 from penstock.server.broker import Broker
 from penstock.server.http_back_end import ANSWER_OCTETS, AWAY_S, HttpBackEnd
 from tests.support.back_ends import PASSWORDS, BackEndServer, back_end

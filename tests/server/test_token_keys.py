@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from penstock.management.token_check import TokenError, TokenKey
+from penstock.access.tokens import TokenError, TokenKey
 from penstock.server import token_keys
 from penstock.server.token_keys import APART_S, FRESH_S, OCTETS_MOST, STALE_S, FetchedKeys, parse_keys
 from tests.support.brokers import PATIENCE

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.access.connection_access import ConnectionAccess
-from penstock.access.rules import UserRules
+from penstock.access.rules import ConnectionAccess, UserRules
 from penstock.core.broker import Broker
 
 

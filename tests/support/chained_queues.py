@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from penstock.core.publish.producer import Producer
-from penstock.core.queue.cursor import Cursor
-from penstock.core.queue.pinned_room import most_to_plan
+from penstock.ranges.cursors import Cursor
+from penstock.ranges.plans import most_to_plan
 from tests.support.settings_bench import Bench
 
 LIMIT = 1_000

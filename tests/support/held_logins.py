@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from penstock.access.credentials import CredentialCheck
 from penstock.protocols.common.authentication import Authenticator, Verification
-from penstock.protocols.common.services import CredentialCheck
 
 
 class SlowCheck(CredentialCheck):

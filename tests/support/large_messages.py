@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from penstock.core.large_bodies import LargeBodies, LargeBody, PieceListener
 from penstock.driver.driver import BrokerDriver
 from penstock.wire.amqp10 import spec
 from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, performative
 from tests.support.driven_connection import Dialogue, Frame
 
 FRAME = 60_000
+
+
+def joined(body: LargeBody) -> bytes:
+    """Return all octets of a body that is in memory."""
+    return body.open(LargeBodies(), body.spans, PieceListener()).take(body.octets)
 
 
 def frames_of(message: bytes, delivery_id: int, handle: int = 0, channel: int = 0, **fields: object) -> list[bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.access.connection_access import ConnectionAccess
+from penstock.access.rules import ConnectionAccess
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.work import finish
 from penstock.management.control_request import ControlRequest

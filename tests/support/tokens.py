@@ -10,7 +10,7 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from penstock.management.token_check import TokenError, TokenKey, TokenKeys, TokenPolicy
+from penstock.access.tokens import TokenError, TokenKey, TokenKeys, TokenPolicy
 from penstock.server.token_keys import parse_keys
 
 

@@ -12,20 +12,23 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.access.access_records import (
+from penstock.access.password_hash import PasswordHash, file_password
+from penstock.access.permission import Epoch, Expressions, Permission, TopicPermission
+from penstock.access.scram import ScramKeys
+from penstock.access.tags import ADMINISTRATOR
+from penstock.access.user import (
+    DEFAULT,
+    EVERYTHING,
+    STORE,
+    USER_LIMITS,
+    VHOST_LIMITS,
     AccessRecorder,
     PermissionRecord,
     ScramSecret,
     TopicPermissionRecord,
+    User,
     VhostLimits,
 )
-from penstock.access.epoch import Epoch
-from penstock.access.expressions import Expressions
-from penstock.access.password_hash import PasswordHash, file_password
-from penstock.access.permission import Permission, TopicPermission
-from penstock.access.scram import ScramKeys
-from penstock.access.tags import ADMINISTRATOR
-from penstock.access.user import DEFAULT, EVERYTHING, STORE, USER_LIMITS, VHOST_LIMITS, User
 from penstock.errors import NotFound, PreconditionFailed, ResourceError
 
 GUEST: Final = "guest"
@@ -46,7 +49,7 @@ LIMIT_MOST: Final = 2**31 - 1
 
 
 class AccessTable:
-    """Users by name. `vhosts` are the names of the virtual hosts that there are now."""
+    """Users by name."""
 
     def __init__(self, vhosts: Collection[str]) -> None:
         self.epoch: Final = Epoch()
@@ -57,7 +60,8 @@ class AccessTable:
         self.scram_secret: Final = ScramSecret()
         self.vhost_limits: dict[str, dict[str, int]] = {}
         """Limits by virtual host and name."""
-        self._vhosts = vhosts
+        self.vhosts = vhosts
+        """Names of the virtual hosts that there are now."""
         self._file: dict[str, User] = {}
         self._stored: dict[str, User] = {}
         self._permissions: i64 = 0
@@ -381,7 +385,7 @@ class AccessTable:
         check_last(name, self._administrators())
 
     def _check_vhost(self, vhost: str) -> None:
-        if vhost not in self._vhosts:
+        if vhost not in self.vhosts:
             raise NotFound(f"no vhost '{vhost}'")
 
     def _check_more(self, name: str, new: bool, octets: int) -> None:
@@ -403,7 +407,7 @@ class AccessTable:
         if user.everywhere:
             user.everywhere = False
             self._octets -= user.octets()
-            for vhost in self._vhosts:
+            for vhost in self.vhosts:
                 if vhost not in user.permissions:
                     user.permissions[vhost] = EVERYTHING
                     self._permissions += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing_extensions import override
 
-from penstock.access.access_records import AccessRecord, AccessRecorder
+from penstock.access.user import AccessRecord, AccessRecorder
 from penstock.core.queue.context import QueueContext
 
 

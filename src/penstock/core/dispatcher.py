@@ -17,12 +17,11 @@ from penstock.core.effects import Drained, Effect, QueueChanged
 from penstock.core.publish.context import PublishContext
 from penstock.core.publish.credit_line import CreditLine
 from penstock.core.publish.producer_lanes import ProducerLanes
-from penstock.core.publish.promotion_line import PromotionLine
-from penstock.core.publish.sink_marks import SinkMarks
 from penstock.core.queue.expiry import EXPIRED_A_TURN, QueueExpiry, freshen
 from penstock.core.queue.page_io import PageRead
 from penstock.core.queue.pinned_room import PinnedRooms
 from penstock.core.queue.queue import Queue
+from penstock.core.range_plane import RangePlane
 from penstock.flow.timers import NEVER, Timers
 from penstock.flow.work import WorkMeter
 
@@ -44,9 +43,8 @@ class Dispatcher(PublishContext):
         self.credits = CreditLine()
         """Links of senders whose credit changes."""
         self.pinned_rooms = PinnedRooms()
-        self.sink_marks = SinkMarks(self)
+        self.ranges = RangePlane()
         self.producer_lanes = ProducerLanes(self)
-        self.promotions = PromotionLine(self)
         self.expirable = EXPIRED_A_TURN
         self.expiry_cutoff = 0.0
         self.waiting: deque[WaitList] = deque()

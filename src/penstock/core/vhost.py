@@ -47,7 +47,7 @@ from penstock.settings.read import read_arguments
 
 if TYPE_CHECKING:
     from penstock.core.gates.registry import Gates
-    from penstock.core.queue.cursor import Cursor
+    from penstock.core.queue.cursor_state import CursorState
 
 TRACE_EXCHANGE: Final = "amq.rabbitmq.trace"
 """RabbitMQ's firehose exchange, present so that clients can bind to it; this broker has no firehose."""
@@ -103,7 +103,7 @@ class VirtualHost(Topology):
         self.replies: dict[str, Queue] = {}
         """Reply queues by address: one for each channel with direct reply-to, in no listing."""
         self.exchanges = {}
-        self.cursors: dict[str, Cursor] = {}
+        self.cursors: dict[str, CursorState] = {}
         """The cursors that read its queues, by name."""
         self.metadata: dict[str, object] = {}
         """Its description, tags and default queue type in RabbitMQ's form, as given; kept for people and exports."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.core.queue.cursor import Cursor, Position
-from penstock.core.queue.cursor_lag import Lag, holds_back, lag_of
+from penstock.core.queue.cursor_state import CursorState, Lag, Position, holds_back, lag_of
 from penstock.core.queue.queue import Queue
 from penstock.describe.described_node import DescribedNode
 from penstock.describe.gate import closed_s
@@ -33,7 +32,7 @@ class Progress:
     look finds it there).
     """
 
-    def __init__(self, cursor: Cursor, position: Position, lag: Lag | None) -> None:
+    def __init__(self, cursor: CursorState, position: Position, lag: Lag | None) -> None:
         self.cursor = cursor
         self.position = position
         self.queue: Queue = position.queue
@@ -95,7 +94,7 @@ POSITION: Final[Table[Progress]] = Table(
 )  # fmt: skip
 
 
-def cursor_row(cursor: Cursor, node: DescribedNode) -> Row:
+def cursor_row(cursor: CursorState, node: DescribedNode) -> Row:
     """Return a cursor: its progress and lag by queue, its sums, and its reader."""
     at = reading(node)
     queues: list[Row] = []
@@ -133,15 +132,15 @@ def cursor_row(cursor: Cursor, node: DescribedNode) -> Row:
     }
 
 
-CURSOR: Final[Table[Cursor]] = Table(Field("cursor.*", lambda cursor, at: cursor_row(cursor, at.node)))
+CURSOR: Final[Table[CursorState]] = Table(Field("cursor.*", lambda cursor, at: cursor_row(cursor, at.node)))
 
 
-def asked_s_ago(cursor: Cursor, now: float) -> float | None:
+def asked_s_ago(cursor: CursorState, now: float) -> float | None:
     """Return the seconds since the reader's last request; None if there was none since the broker's start."""
     return max(now - cursor.touched, 0.0) if cursor.touched else None
 
 
-def _reader(cursor: Cursor, node: DescribedNode) -> Row | None:
+def _reader(cursor: CursorState, node: DescribedNode) -> Row | None:
     """Return the connection that attached or planned last, and its query; None if there was none since the start."""
     if not cursor.reader:
         return None
@@ -152,12 +151,12 @@ def _reader(cursor: Cursor, node: DescribedNode) -> Row | None:
     }
 
 
-def is_read(cursor: Cursor, node: DescribedNode) -> bool:
+def is_read(cursor: CursorState, node: DescribedNode) -> bool:
     """Return whether the connection that attached or planned last is still there."""
     return cursor.reader in node.connections
 
 
-def in_use(cursor: Cursor, node: DescribedNode) -> str:
+def in_use(cursor: CursorState, node: DescribedNode) -> str:
     """Tell who reads through a cursor, as the beginning of a sentence; empty if nobody does."""
     if not is_read(cursor, node):
         return ""
@@ -166,7 +165,7 @@ def in_use(cursor: Cursor, node: DescribedNode) -> str:
     return f"cursor '{cursor.name}' is in use by {cursor.reader_name}{query}, which asked {asked:.1f} s ago"
 
 
-def blocked_rows(cursor: Cursor, now: float) -> list[Row]:
+def blocked_rows(cursor: CursorState, now: float) -> list[Row]:
     """Return the producers that wait because of a cursor, the first of each queue that it holds back."""
     found: list[Row] = []
     for position in cursor.positions.values():

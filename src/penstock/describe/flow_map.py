@@ -20,7 +20,7 @@ from penstock.core.consume.rotation import consumers_of
 from penstock.core.publish.admission import gates_of
 from penstock.core.publish.sender_credit import SenderCredit
 from penstock.core.publish.waiting_publisher import WaitingPublisher
-from penstock.core.queue.cursor import Cursor
+from penstock.core.queue.cursor_state import CursorState
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.samples import LastLook
 from penstock.describe.described_node import DescribedNode
@@ -476,7 +476,7 @@ class Shapes:
             "obstacles": obstacles,
         }
 
-    def _cursor(self, cursor: Cursor, queue: Queue, number: str) -> dict[str, object]:
+    def _cursor(self, cursor: CursorState, queue: Queue, number: str) -> dict[str, object]:
         position = cursor.positions[queue.name]
         name = f"r{id(position)}"
         return {

@@ -20,7 +20,7 @@ from penstock.access.tags import ADMINISTRATOR, MONITORING
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.rotation import browsers_of
 from penstock.core.consume.session import Session
-from penstock.core.queue.cursor import Cursor
+from penstock.core.queue.cursor_state import CursorState
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import EXCHANGE as TO_EXCHANGE
 from penstock.core.routing.binding import QUEUE as TO_QUEUE
@@ -69,7 +69,7 @@ TABLES: Final[tuple[tuple[type, Table[Any]], ...]] = (
     (Session, SESSION),
     (Exchange, EXCHANGE),
     (Binding, BINDING),
-    (Cursor, CURSOR),
+    (CursorState, CURSOR),
     (VirtualHost, VHOST),
 )
 
@@ -87,7 +87,7 @@ class Item:
 
 def name_of(subject: object) -> str:
     """Return an item's sort key."""
-    if isinstance(subject, Queue | Exchange | VirtualHost | Cursor):
+    if isinstance(subject, Queue | Exchange | VirtualHost | CursorState):
         return subject.name
     if isinstance(subject, Binding):
         return subject.source.name
@@ -258,7 +258,7 @@ def is_seen(node: DescribedNode, item: Item, rules: Rules, user: str) -> bool:
 def work_of(item: Item) -> int:
     """Return the units of work of one item: virtual hosts and cursors are shown with their queues."""
     subject = item.subject
-    if isinstance(subject, Cursor):
+    if isinstance(subject, CursorState):
         return ITEM_WORK + len(subject.positions) * POSITION_WORK
     return ITEM_WORK + (len(subject.queues) // SUMMED_A_UNIT if isinstance(subject, VirtualHost) else 0)
 

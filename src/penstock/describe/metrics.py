@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 from penstock.core.consume.session import Session
 from penstock.core.publish.session_counts import tally_of
-from penstock.core.queue.cursor_lag import lag_of
+from penstock.core.queue.cursor_state import lag_of
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.exchange import Exchange
 from penstock.core.vhost import VirtualHost

@@ -19,7 +19,7 @@ from typing_extensions import override
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Batch
 from penstock.core.publish.closed_sessions import ENDED
-from penstock.core.queue.cursor import Cursor
+from penstock.core.queue.cursor_state import CursorState
 from penstock.core.queue.queue import Queue
 from penstock.core.unlinking import unlink
 from penstock.describe.stats_sampler import StatsSampler
@@ -311,7 +311,7 @@ class BrokerDriver(Node):
             self.recorder.setting(subject, change)
 
     @override
-    def record_query(self, query: str, cursor: Cursor, fields: dict[str, object]) -> None:
+    def record_query(self, query: str, cursor: CursorState, fields: dict[str, object]) -> None:
         if self.recorder is not None:
             self.recorder.query(query, cursor, fields)
 

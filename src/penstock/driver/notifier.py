@@ -155,7 +155,7 @@ class Notifier:
         self.driver.log(log_messages.paging(effect))
 
     def _on_queue_changed(self, effect: QueueChanged) -> None:
-        self.driver.control.cursors.look_again(effect.queue)
+        self.driver.control.ranges.look_again(effect.queue)
 
     def _on_publish_refused(self, effect: PublishRefused) -> None:
         if effect.cause in LOST_BY:

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Final
 from typing_extensions import override
 
 from penstock.access.access_table import GUEST
+from penstock.access.back_end import ServedUsers
+from penstock.access.credentials import CredentialCheck
+from penstock.access.passwords import Passwords, ScramKeyCache, access_refusal
 from penstock.access.scram import ScramKeys
+from penstock.access.tokens import TokenCheck, TokenPolicy, looks_like_token
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError
 from penstock.flow.gate import Gate
 from penstock.flow.work import Steps
 from penstock.log_ids import WITHOUT_EFFECT
-from penstock.management.back_end_check import ServedUsers
-from penstock.management.password_check import Passwords, access_refusal
-from penstock.management.scram_keys import ScramKeyCache
-from penstock.management.token_check import TokenCheck, TokenPolicy, looks_like_token
 from penstock.protocols.common.authentication import Authenticator, InlineAuthenticator
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.log_line import LogLine
@@ -28,7 +28,7 @@ from penstock.protocols.common.login_rate import LoginRate
 from penstock.protocols.common.open_connections import OpenConnections
 from penstock.protocols.common.partial_messages import PartialMessages
 from penstock.protocols.common.pending_logins import PendingLogins
-from penstock.protocols.common.services import CredentialCheck, Services
+from penstock.protocols.common.services import Services
 
 if TYPE_CHECKING:
     from penstock.driver.driver import BrokerDriver
@@ -58,14 +58,17 @@ class DriverServices(Services):
         self.partial_messages = PartialMessages(self)
         self._seed: bytes = seed.encode()
         self._names: int = 0
-        self._passwords = Passwords(driver.broker, self._seed)
+        self._passwords = Passwords(driver.broker.access, self._seed, self._now)
         self._scram_keys = ScramKeyCache(driver.broker.access, self._seed, driver.broker.work)
         self._without_effect: set[str] = set()
+
+    def _now(self) -> float:
+        return self.broker.now
 
     @override
     def password_check(self, user: str, password: str, loopback: bool) -> CredentialCheck:
         if self.tokens is not None and looks_like_token(password):
-            return TokenCheck(self.broker, self.tokens, password)
+            return TokenCheck(self.broker.now + self.broker.wall_offset, self.tokens, password)
         if self.served is not None and self.served.knows(user):
             return self.served.check(user, password)
         return self._passwords.check(user, password, loopback)
@@ -156,7 +159,7 @@ class DriverServices(Services):
 
     @override
     def end_blocks(self, connection: Connection) -> None:
-        self._driver.control.sinks.end(connection)
+        self._driver.control.ranges.end(connection)
 
     @override
     def node_name(self) -> str:

@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.content.properties import Properties
 from penstock.core.broker import Broker
+from penstock.core.large_bodies import LargeBody, PieceListener
 from penstock.core.large_content import large_content
 from penstock.core.message import Envelope
 from penstock.core.queue.queue import Queue
@@ -30,14 +32,19 @@ from penstock.flow.level import OVERHEAD
 from penstock.flow.work import Steps
 from penstock.log_ids import REPLY_DROPPED
 from penstock.management.answer_text import OCTETS_A_UNIT, text_steps
-from penstock.management.block_body import BlockBody
-from penstock.management.control_request import IMPORT, PUBLISH_BLOCK, ControlRequest, check_fields, octets_max
-from penstock.management.cursor_api import CursorApi
+from penstock.management.control_request import (
+    IMPORT,
+    PUBLISH_BLOCK,
+    ControlRequest,
+    Replies,
+    check_fields,
+    octets_max,
+)
 from penstock.management.operation import CHANGES, LOOKS, Answer, Operation
-from penstock.management.sink_api import SinkApi
 from penstock.protocols.common.audit_trail import actor_of, audit_refusal
 from penstock.protocols.common.authorization import check_reply_queue, check_tag
 from penstock.protocols.common.log_line import LogLine
+from penstock.ranges.service import RangeService
 
 if TYPE_CHECKING:
     from penstock.management.node import Node
@@ -51,15 +58,14 @@ REQUEST_WORK: Final = 50
 """Units of work of each request; lists are charged per item."""
 
 
-class ControlApi:
+class ControlApi(Replies):
     """Control operations by name, and their replies."""
 
     def __init__(self, node: Node, broker: Broker, version: str, operations: Sequence[Operation]) -> None:
         self.node = node
         self.broker = broker
         self.version = version
-        self.cursors: CursorApi = CursorApi(self)
-        self.sinks: SinkApi = SinkApi(self)
+        self.ranges: RangeService = RangeService(self, node)
         self.operations: dict[str, Operation] = {row.name: row for row in operations if row.name}
         self.lists: PagedLists = PagedLists(broker.work)
         """Lists of which onlookers have seen the first pages."""
@@ -82,7 +88,7 @@ class ControlApi:
                 if start < 0:
                     content = message_format.payload(content)
                     start = 0
-                self.sinks.publish_block(request, properties, content, start, size)
+                self.ranges.publish_block(request, properties, content, start, size)
                 return
             body = message_format.payload(content)
             if operation == IMPORT:
@@ -143,12 +149,14 @@ class ControlApi:
         after = answer if row.name == IMPORT else request.fields
         self.node.audit.change(actor_of(request.connection), row.name, request.subject(), request.before, after)
 
+    @override
     def answer(self, request: ControlRequest, answer: Answer) -> None:
         """Reply with an object; encoding it is work as well."""
         body = json.dumps(answer).encode()
         self.broker.work.done += len(body) // OCTETS_A_UNIT
         self.reply(request, "application/json", body)
 
+    @override
     def answer_later(self, request: ControlRequest, steps: Steps[Answer]) -> None:
         """Carry out a reading operation over as many turns as needed, concurrently with changes."""
         self.node.start_asking(self._answer_in_steps(request, steps), request.connection)
@@ -171,12 +179,14 @@ class ControlApi:
 
     # Replies
 
+    @override
     def fail(self, request: ControlRequest, error: BrokerError) -> None:
         """Reply with an error."""
         code = int(error.code)
         body = {"code": code, "name": error.reply.lower().replace("_", "-"), "text": str(error)}
         self.reply(request, "application/vnd.penstock.error+json", json.dumps(body).encode())
 
+    @override
     def reply(self, request: ControlRequest, content_type: str, body: bytes) -> None:
         """Put a reply into the queue of its requester.
 
@@ -199,7 +209,8 @@ class ControlApi:
             return None
         return queue
 
-    def reply_block(self, request: ControlRequest, content_type: str, block: BlockBody) -> None:
+    @override
+    def reply_block(self, request: ControlRequest, content_type: str, block: LargeBody) -> None:
         """Put a block into the queue of its requester, as `reply` does: as a large message, which is never joined.
 
         A small one is joined, and so is one for a queue that may write it to the store or pass it on.
@@ -212,7 +223,8 @@ class ControlApi:
         properties = _properties_for(request, content_type)
         is_plain = queue.owner is not None and queue.storage is None and queue.pager is None
         if octets < LAZY_OCTETS or not is_plain or queue.dead_letters is not None:
-            content = formats.encode(properties, block.joined())
+            whole = block.open(self.broker.large, block.spans, PieceListener())
+            content = formats.encode(properties, whole.take(octets))
         else:
             content = large_content(formats.encode(properties, b""), block)
         self._put(queue, content, octets)

@@ -1,17 +1,22 @@
-"""Control request: the requester, the reply address, and the fields with checks."""
+"""Control request: the requester, the reply address, and the fields with checks; and how it is answered."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Final
 
-from penstock.access.connection_access import ConnectionAccess
+from mypy_extensions import mypyc_attr
+
+from penstock.access.rules import ConnectionAccess
 from penstock.core.vhost import VirtualHost
-from penstock.errors import NotFound, PreconditionFailed
+from penstock.errors import BrokerError, NotFound, PreconditionFailed
 from penstock.protocols.common.authorization import NO_ACCESS
 from penstock.texts import nearest
 
 if TYPE_CHECKING:
+    from penstock.core.broker import Broker
+    from penstock.core.large_bodies import LargeBody
+    from penstock.flow.work import Steps
     from penstock.protocols.common.connection import Connection
 
 
@@ -81,6 +86,17 @@ class ControlRequest:
         if self._vhost is None:
             raise NotFound(f"no vhost '{self.fields.get('vhost')}'")
         return self._vhost
+
+    def begin_wait(self) -> None:
+        """Stop reading its connection, until what it needs was read from the disk."""
+        if self.connection is not None:
+            self.connection.busy += 1
+
+    def end_wait(self) -> None:
+        """Read its connection again."""
+        if self.connection is not None:
+            self.connection.busy -= 1
+            self.connection.services.resume_input(self.connection)
 
     def read(self, body: bytes) -> None:
         """Take the fields of a body."""
@@ -176,6 +192,51 @@ def check_fields(operation: str, known: tuple[str, ...], fields: dict[str, objec
             near = nearest(name, known)
             hint = f"did you mean '{near}'?" if near else f"known are {', '.join(known) or 'none'}"
             raise PreconditionFailed(f"'{operation}' has no field '{name:.100}'; {hint}")
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Replies:
+    """Replies to control requests. The control API sends them."""
+
+    broker: Broker
+
+    def answer(self, request: ControlRequest, answer: dict[str, object]) -> None:
+        """Reply with an object; encoding it is work as well."""
+        raise NotImplementedError
+
+    def reply(self, request: ControlRequest, content_type: str, body: bytes) -> None:
+        """Put a reply into the queue of its requester.
+
+        The broker never waits for room: without room the reply is dropped and logged.
+        """
+        raise NotImplementedError
+
+    def reply_block(self, request: ControlRequest, content_type: str, block: LargeBody) -> None:
+        """Put a block into the queue of its requester, as `reply` does: as a large message, which is never joined."""
+        raise NotImplementedError
+
+    def fail(self, request: ControlRequest, error: BrokerError) -> None:
+        """Reply with an error."""
+        raise NotImplementedError
+
+    def answer_later(self, request: ControlRequest, steps: Steps[dict[str, object] | None]) -> None:
+        """Carry out a reading operation over as many turns as needed, concurrently with changes."""
+        raise NotImplementedError
+
+    def answer_in_slices(
+        self, request: ControlRequest, steps: Steps[dict[str, object] | None]
+    ) -> dict[str, object] | None:
+        """Carry out a reading operation as far as this turn's share of work goes, and the rest in later turns.
+
+        Returns the answer, or None if it comes later.
+        """
+        try:
+            next(steps)
+        except StopIteration as end:
+            answer: dict[str, object] | None = end.value
+            return answer
+        self.answer_later(request, steps)
+        return None
 
 
 def _access_of(connection: Connection | None) -> ConnectionAccess:

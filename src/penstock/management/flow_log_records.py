@@ -29,7 +29,7 @@ from penstock.core.effects import (
 )
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import WaitingPublisher
-from penstock.core.queue.cursor import Cursor
+from penstock.core.queue.cursor_state import CursorState
 from penstock.core.queue.queue import Queue, queue_of
 from penstock.describe.gate import text_of
 from penstock.errors import PreconditionFailed
@@ -173,7 +173,7 @@ class Recorder:
         """Record a change of settings at run time: its name, and the old value, new value and author as text."""
         self._append({**self._at("setting", self.broker.now), "setting": name, "cause": change})
 
-    def query(self, query: str, cursor: Cursor, fields: Record) -> None:
+    def query(self, query: str, cursor: CursorState, fields: Record) -> None:
         """Record the progress of a query at a cursor of its own: the last one of a second."""
         self._sums[f"query {query} {id(cursor)}"] = {**self._at("query", self.broker.now), "query": query, **fields}
 

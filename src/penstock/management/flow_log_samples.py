@@ -18,7 +18,7 @@ from penstock.core.publish.dead_letters import DeadLetterPublisher
 from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import WaitingPublisher
-from penstock.core.queue.cursor import Cursor
+from penstock.core.queue.cursor_state import CursorState
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.samples import LastLook
 from penstock.flow.gate import Gate
@@ -334,7 +334,7 @@ class Sampler:
         for cursor in queue.cursors:
             self._examine_cursor(queue, cursor)
 
-    def _examine_cursor(self, queue: Queue, cursor: Cursor) -> None:
+    def _examine_cursor(self, queue: Queue, cursor: CursorState) -> None:
         key = f"{queue.vhost} {queue.name} {cursor.name}"
         settled = int(cursor.positions[queue.name].settled)
         before = self._cursors.get(key)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from penstock.core.effects import Paging
 from penstock.core.publish.waiting_publisher import WaitingPublisher
-from penstock.core.queue.cursor import Cursor
 from penstock.core.queue.queue import Queue
 from penstock.describe.gate import text_of
 from penstock.flow.gate import Gate, GateTransition
@@ -113,21 +112,6 @@ def paging(effect: Paging) -> LogLine:
         else ("PST-1011", f"Paging Stopped : {size}")
     )
     fields = {"id": number, **gate_fields(queue.gate), "messages": int(effect.messages), "bytes": int(effect.bytes)}
-    return LogLine(f"{text_of(queue.gate).subject(queue.gate)} {number} : {text}", fields)
-
-
-def cursor_behind(cursor: Cursor, queue: Queue, clause: str) -> LogLine:
-    """Return the line of a cursor that is further behind than its queue allows (PST-1020)."""
-    return _of_cursor(cursor, queue, "PST-1020", f"Cursor Behind {cursor.name} : {clause}")
-
-
-def cursor_detached(cursor: Cursor, queue: Queue, clause: str) -> LogLine:
-    """Return the line of a cursor that was deleted because it was too far behind (PST-1021)."""
-    return _of_cursor(cursor, queue, "PST-1021", f"Cursor Detached {cursor.name} : {clause}")
-
-
-def _of_cursor(cursor: Cursor, queue: Queue, number: str, text: str) -> LogLine:
-    fields: dict[str, object] = {"id": number, **gate_fields(queue.gate), "cursor": cursor.name}
     return LogLine(f"{text_of(queue.gate).subject(queue.gate)} {number} : {text}", fields)
 
 

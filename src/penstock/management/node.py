@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from mypy_extensions import mypyc_attr
 from typing_extensions import override
 
-from penstock.core.queue.cursor import Cursor
 from penstock.core.vhost import VirtualHost
 from penstock.describe.described_node import DescribedNode
 from penstock.errors import InternalError, NotFound
@@ -15,7 +14,6 @@ from penstock.flow.work import Steps
 from penstock.management.certificates import Certificates
 from penstock.management.refused_publishes import RefusedPublishes
 from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.log_line import LogLine
 from penstock.protocols.common.slowed_connections import SlowedConnections
 
 if TYPE_CHECKING:
@@ -56,8 +54,6 @@ class Node(DescribedNode):
     """Start-up settings, for people."""
     recorder: Recorder | None
     """Recorder of the flow log; None without one."""
-    has_users_elsewhere: bool
-    """True if tokens or an HTTP back end may know users that the broker does not."""
 
     def is_administrator(self, user: str) -> bool:
         """Tell whether a user has the tag administrator."""
@@ -103,14 +99,6 @@ class Node(DescribedNode):
         """
         raise NotImplementedError
 
-    def log(self, line: LogLine) -> None:
-        """Write a log line; its field `id` is one of log_ids.py."""
-        raise NotImplementedError
-
     def record_setting(self, subject: str, change: str) -> None:
         """Log and record a change of settings at run time: its subject, and the change with its author."""
-        raise NotImplementedError
-
-    def record_query(self, query: str, cursor: Cursor, fields: dict[str, object]) -> None:
-        """Record the progress of a query at one cursor; the last of a second counts."""
         raise NotImplementedError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from penstock.access.connection_access import ConnectionAccess
+from penstock.access.rules import ConnectionAccess
 from penstock.access.tags import MONITORING
 from penstock.errors import NotFound
 from penstock.management import why

@@ -19,7 +19,7 @@ from penstock.core.publish.admission import gates_of
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.session_counts import producers_of
 from penstock.core.publish.waiting_publisher import WaitingPublisher
-from penstock.core.queue.cursor import Cursor, settled_by, shared_of
+from penstock.core.queue.cursor_state import CursorState, settled_by, shared_of
 from penstock.core.queue.queue import Queue, queue_of
 from penstock.describe.consumer import consumer_row, obstacles
 from penstock.describe.cursor import asked_s_ago
@@ -496,7 +496,7 @@ def _consumers(queue: Queue, now: float) -> str:
     return f"waits for {'; '.join(phrases)}{f' and {more:,} more' if more > 0 else ''}"
 
 
-def _cursor(queue: Queue, cursor: Cursor, now: float) -> str:
+def _cursor(queue: Queue, cursor: CursorState, now: float) -> str:
     """Describe the cursor that a queue waits for, since when it is idle, and the producers that it holds back."""
     position = cursor.positions[queue.name]
     if cursor.is_lease:
@@ -522,7 +522,7 @@ def _producers(count: int) -> str:
     return "1 producer" if count == 1 else f"{count:,} producers"
 
 
-def slowest_cursor(queue: Queue) -> Cursor:
+def slowest_cursor(queue: Queue) -> CursorState:
     """Return the cursor with the lowest settled position of a queue; a lease only where there is no other."""
     cursors = [cursor for cursor in queue.cursors if not cursor.is_lease]
     return min(cursors or queue.cursors, key=lambda cursor: cursor.positions[queue.name].settled)

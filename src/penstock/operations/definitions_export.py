@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.access.access_records import PermissionRecord, TopicPermissionRecord, VhostLimits
-from penstock.access.user import User
+from penstock.access.user import PermissionRecord, TopicPermissionRecord, User, VhostLimits
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import Binding
 from penstock.core.routing.exchange import Exchange

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.access.connection_access import DEFAULT_EXCHANGE
+from penstock.access.rules import DEFAULT_EXCHANGE
 from penstock.access.tags import ADMINISTRATOR, MANAGEMENT, POLICYMAKER
 from penstock.core.settings.changes import (
     PolicyChange,

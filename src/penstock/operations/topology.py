@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote_plus
 
-from penstock.access.connection_access import DEFAULT_EXCHANGE, EXCHANGE, QUEUE
+from penstock.access.rules import DEFAULT_EXCHANGE, EXCHANGE, QUEUE
 from penstock.access.tags import MANAGEMENT
 from penstock.content.field_table import InvalidTable, check_table
 from penstock.content.names import check_name

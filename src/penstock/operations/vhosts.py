@@ -85,8 +85,7 @@ def delete_vhost_steps(node: Node, name: str) -> Steps[None]:
     for connection in list(node.connections.values()):
         if connection.vhost is vhost:
             connection.close(ConnectionForced(f"vhost '{name}' is deleted"))
-    node.control.cursors.forget_cursors(vhost)
-    broker.sink_marks.drop_vhost(name)
+    node.control.ranges.forget(vhost)
     broker.producer_lanes.drop_vhost(name)
     while vhost.queues:
         broker.delete_queue(next(iter(vhost.queues.values())))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.access.access_records import AccessRecord, PermissionRecord, ScramSecret, TopicPermissionRecord
 from penstock.access.access_table import AccessTable
 from penstock.access.password_hash import PLAIN, PasswordHash, file_password, read_hash
 from penstock.access.permission import Permission, TopicPermission
-from penstock.access.user import STORE, User
+from penstock.access.user import STORE, AccessRecord, PermissionRecord, ScramSecret, TopicPermissionRecord, User
 from penstock.errors import StoreError
 from penstock.persistence.metadata_codec import Fields
 from penstock.persistence.metadata_keys import key_of

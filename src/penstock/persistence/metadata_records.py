@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.access.access_records import PermissionRecord, ScramSecret, TopicPermissionRecord, VhostLimits
-from penstock.access.user import User
+from penstock.access.user import PermissionRecord, ScramSecret, TopicPermissionRecord, User, VhostLimits
 from penstock.core.gates.operator import OperatorGate
 from penstock.core.journal.group import MetadataChange
 from penstock.core.journal.journal import Journal, numbers_end
+from penstock.core.journal.marks import WHOLE_BATCH, MarkRecord
 from penstock.core.publish.producer_lanes import LaneRecord
-from penstock.core.publish.sink_marks import WHOLE_BATCH, BatchProgress, MarkRecord
-from penstock.core.queue.cursor import Cursor
+from penstock.core.queue.cursor_state import CursorState
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import EXCHANGE as TO_EXCHANGE
 from penstock.core.routing.binding import QUEUE as TO_QUEUE
@@ -69,7 +68,7 @@ def name_of(subject: object) -> tuple[str, str]:
         return EXCHANGE, key_of(subject.vhost, subject.name)
     if isinstance(subject, Binding):
         return BINDING, _binding_key(subject)
-    if isinstance(subject, Cursor):
+    if isinstance(subject, CursorState):
         return CURSOR, key_of(subject.vhost, subject.name)
     if isinstance(subject, MarkRecord):
         partition = "batch" if subject.partition == WHOLE_BATCH else str(int(subject.partition))
@@ -112,7 +111,7 @@ def _fields_of(subject: object) -> dict[str, object]:
         }
     if isinstance(subject, Binding):
         return _binding(subject)
-    if isinstance(subject, Cursor):
+    if isinstance(subject, CursorState):
         return _cursor(subject)
     if isinstance(subject, MarkRecord):
         return _mark(subject)
@@ -167,7 +166,7 @@ def _binding_key(binding: Binding) -> str:
     return key_of(source.vhost, source.name, TO_EXCHANGE, binding.exchange.name, binding.key, marked)
 
 
-def _cursor(cursor: Cursor) -> dict[str, object]:
+def _cursor(cursor: CursorState) -> dict[str, object]:
     """Encode a cursor. A deleted or transient queue has number 0 and is restored as deleted."""
     positions: list[object] = []
     for name, position in cursor.positions.items():
@@ -243,16 +242,16 @@ def read_lane(fields: Fields) -> LaneRecord:
 
 def read_mark(fields: Fields) -> MarkRecord:
     """Decode a mark. Raises StoreError."""
-    progress = BatchProgress(fields.text("vhost"), fields.text("query"), fields.text("target"))
-    progress.batch = fields.number("batch")
-    progress.run = fields.text("run")
-    progress.write = fields.text("write")
-    progress.user = fields.text("user") if fields.has("user") else ""
-    if not fields.has("partition"):
-        progress.partitions = fields.number("partitions") - 1
-        progress.promoted = fields.flag("promoted")
-        return MarkRecord(progress, WHOLE_BATCH, 0)
-    record = MarkRecord(progress, fields.number("partition"), 0)
+    partition = fields.number("partition") if fields.has("partition") else WHOLE_BATCH
+    record = MarkRecord(fields.text("vhost"), fields.text("query"), fields.text("target"), partition)
+    record.batch = fields.number("batch")
+    record.run = fields.text("run")
+    record.write = fields.text("write")
+    record.user = fields.text("user") if fields.has("user") else ""
+    if partition == WHOLE_BATCH:
+        record.partitions = fields.number("partitions") - 1
+        record.promoted = fields.flag("promoted")
+        return record
     record.rows = fields.number("rows")
     record.checked = fields.number("checked")
     record.digest = fields.text("digest")

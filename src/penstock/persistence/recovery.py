@@ -21,7 +21,7 @@ from penstock.core.gates.address_depth import AddressShare, share_of
 from penstock.core.journal.group import JournalGroup, SettlementRecord
 from penstock.core.journal.journal import Journal
 from penstock.core.message import Envelope, StoredMessage
-from penstock.core.queue.cursor import trim_settled
+from penstock.core.queue.cursor_state import trim_settled
 from penstock.core.queue.paging_setup import enable_paging
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.redelivery_mark import restore

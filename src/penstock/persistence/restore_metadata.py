@@ -139,7 +139,7 @@ class MetadataRestorer:
             journal.next_queue = max(int(journal.next_queue), fields.number("next"))
 
     def _mark(self, fields: Fields) -> None:
-        self.broker.sink_marks.restore(kinds.read_mark(fields))
+        self.broker.ranges.restore_mark(kinds.read_mark(fields))
 
     def _lane(self, fields: Fields) -> None:
         self.broker.producer_lanes.restore(kinds.read_lane(fields))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.core.broker import Broker
 from penstock.core.journal.journal import numbers_end
-from penstock.core.queue.cursor import Cursor, Position
+from penstock.core.queue.cursor_state import Position
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import Settings, resolve
 from penstock.core.queue.storage import QueueStorage
@@ -96,8 +96,6 @@ class VhostRestorer:
 
     def cursor(self, vhost: VirtualHost, fields: Fields) -> None:
         """Restore a cursor's positions and token."""
-        cursor = Cursor(vhost.name, fields.text("name"))
-        cursor.lost = fields.number("lost") if fields.has("lost") else 0
         left, generations = fields.names("left"), fields.counts("generations")
         gaps = fields.lists("gaps")
         positions: list[Position] = []
@@ -112,8 +110,8 @@ class VhostRestorer:
             position.generation = generations.get(name, 0)
             position.shared.restore_gaps(planned, gaps.get(name, []))
             positions.append(position)
-        cursor.resume(fields.number("token"), positions)
-        vhost.cursors[cursor.name] = cursor
+        lost = fields.number("lost") if fields.has("lost") else 0
+        self.broker.ranges.restore_cursor(vhost, fields.text("name"), fields.number("token"), lost, positions)
 
     def _deleted(self, vhost: VirtualHost, name: str) -> Queue:
         """Return a placeholder for a queue that was transient or deleted."""

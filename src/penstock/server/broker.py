@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock import auditlog, flowlog
 from penstock.access.access_table import GUEST
+from penstock.access.back_end import ServedUsers
 from penstock.config import (
     Settings,
     changed_at_start,
@@ -49,7 +50,6 @@ from penstock.log_ids import (
     STOPPING,
 )
 from penstock.logger import log
-from penstock.management.back_end_check import ServedUsers
 from penstock.management.flow_log_records import Recorder
 from penstock.management.hold_spans import HoldTracer
 from penstock.operations.users import replace_file_users
@@ -474,7 +474,10 @@ class Broker:
 
         self._back_end = HttpBackEnd(settings)
         secret = secrets.token_bytes(32)
-        served = ServedUsers(driver.broker, self._back_end, secret, settings.permission, settings.cache_s)
+        core = driver.broker
+        served = ServedUsers(
+            core.access, self._back_end, secret, settings.permission, settings.cache_s, lambda: core.now
+        )
         assert isinstance(driver.services, DriverServices)
         driver.services.served = served
         driver.services.backoff.shares = SHARES

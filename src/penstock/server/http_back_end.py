@@ -19,8 +19,8 @@ from urllib.parse import urlencode, urlsplit
 
 from typing_extensions import override
 
+from penstock.access.back_end import BackEnd, BackEndError
 from penstock.file_tables import BackEndSettings
-from penstock.management.back_end_check import BackEnd, BackEndError
 
 AWAY_S: Final = 1.0
 """Seconds after a failure during which nothing is asked, and every login is refused."""

@@ -247,7 +247,7 @@ class StoreWriter:
         """Write the rest, within `LEAVE_S`, and close the store."""
         if self._thread.is_alive() and self.state is not WriterState.LOST:
             assert self._event_loop is not None
-            self._event_loop.driver.broker.promotions.finish()
+            self._event_loop.driver.broker.ranges.finish()
             for vhost in self._event_loop.driver.broker.vhosts.values():
                 reset_lookahead(list(vhost.queues.values()))
             self._idle.clear()

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from typing_extensions import override
 
-from penstock.management.token_check import ALGORITHMS, TokenError, TokenKey, TokenKeys
+from penstock.access.tokens import ALGORITHMS, TokenError, TokenKey, TokenKeys
 
 FRESH_S: Final = 600.0
 """Seconds after which the keys are fetched again."""

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 from typing_extensions import override
 
 from penstock.access.access_table import GUEST
-from penstock.access.connection_access import ConnectionAccess
-from penstock.access.rules import UserRules
+from penstock.access.rules import ConnectionAccess, UserRules
 from penstock.content.properties import Properties
 from penstock.core.gates.operator import QUEUE
 from penstock.core.queue.ordered_refusals import RefusalOrder

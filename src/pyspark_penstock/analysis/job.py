@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock import flowlog
 from pyspark_penstock.analysis import chains
 from pyspark_penstock.analysis.logs import Log, LogError, Window, find, moment, records_of
 from pyspark_penstock.analysis.measures import GATE
@@ -27,6 +28,8 @@ LINES = 5
 """Queues with a line of their own in a plot."""
 POINTS = 240
 """Points of a line."""
+BOUNDS = 3
+"""Gates of which a terminal is told that the log has a lower bound of their load."""
 STAGED = "staged"
 WHOLE = Window()
 SILENT = Silent()
@@ -104,6 +107,7 @@ def _analysis(
     for run in records.runs:
         spans[run.log] = spans.get(run.log, 0.0) + run.seconds
     for gate in found.gates:
+        gate["recorded_seconds"] = spans[gate["log"]]
         gate["duty"] = gate["seconds"] / spans[gate["log"]] if spans[gate["log"]] else 0.0
     progress.step("what came and went")
     found.queues = tables.queues()
@@ -133,6 +137,9 @@ def _add_blocks(found: Analysis, tables: SparkTables | PlainTables) -> None:
     for gate in found.gates:
         gate["blocked_seconds"] = blocked.get(tuple(gate[key] for key in GATE), 0.0)
         gate["share"] = gate["blocked_seconds"] / whole if whole else 0.0
+        blocked_share = flowlog.blocked_share(gate["seconds"], gate["blocked_seconds"], gate["recorded_seconds"])
+        gate["blocked_share"] = blocked_share
+        gate["bound"] = gate["kind"] == "queue" and blocked_share > flowlog.BOUND
 
 
 def _others(names: list[str]) -> str:
@@ -148,6 +155,12 @@ def summary(found: Analysis) -> list[str]:
     if found.gates:
         gate = found.gates[0]
         lines.append(f"{gate['kind']} '{gate['gate']}' was closed for {gate['seconds']:,.1f} s ({gate['duty']:.1%})")
+        lines += [
+            f"bound: queue '{gate['gate']}' blocked producers for {gate['blocked_share']:.1%} of the log, which has a "
+            "lower bound of the offered load: with other settings, its crossings and times are bounds"
+            for gate in found.gates[:BOUNDS]
+            if gate["bound"]
+        ]
     if found.producers:
         lines.append(
             f"producers were blocked for {found.blocked_seconds:,.1f} s in all, "

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
+from penstock import flowlog
 from pyspark_penstock.analysis import svg
 from pyspark_penstock.analysis.job import LINES, POINTS, Analysis, Row
 from pyspark_penstock.analysis.logs import moment
@@ -99,8 +100,18 @@ def _gates(found: Analysis) -> str:
         ("of the time", lambda row: f"{row['duty']:.2%}", True),
         ("crossings", lambda row: f"{row['crossings']:,}", True),
         ("highest", lambda row: _depth(row, "highest"), True),
+        ("blocked", lambda row: f"{row['blocked_share']:.2%}", True),
+        ("", lambda row: "bound" if row["bound"] else "", False),
     ]
-    return heading + svg.bars("Part of the time that each gate was closed", bars) + _table(found.gates, columns)
+    words = ""
+    if any(row["bound"] for row in found.gates):
+        words = (
+            f"<p>Bound: the gate blocked producers for more than {flowlog.BOUND:.0%} of the recorded time. So the log "
+            "has a lower bound of the offered load. With other settings, crossings, closed time and held time are "
+            "bounds.</p>"
+        )
+    bars_of_gates = svg.bars("Part of the time that each gate was closed", bars)
+    return heading + bars_of_gates + words + _table(found.gates, columns)
 
 
 def _latencies(found: Analysis) -> str:

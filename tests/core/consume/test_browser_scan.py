@@ -12,9 +12,9 @@ from penstock.core.consume.consumer_lists import UNMATCHED
 from penstock.core.consume.message_filter import MessageFilter
 from penstock.core.consume.session import Session
 from penstock.core.message import Envelope
-from penstock.core.queue.cursor import Cursor
 from penstock.errors import AccessRefused, ResourceLocked
 from penstock.flow.credit import LinkCredit
+from penstock.ranges.cursors import Cursor
 from tests.profiles import examples
 from tests.support.memory_store import Shelf
 from tests.support.paging_broker import FEW, PagedHouse

@@ -14,10 +14,10 @@ from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
 from penstock.core.message import Envelope
-from penstock.core.queue.cursor import Cursor
 from penstock.core.queue.queue import Queue
 from penstock.errors import ResourceLocked
 from penstock.flow.chores import UNITS_A_TURN
+from penstock.ranges.cursors import Cursor
 from tests.support.broker_fixture import House
 
 pytestmark = pytest.mark.once

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.consume.outcome import Outcome
-from penstock.core.queue.cursor import Cursor
 from penstock.core.queue.expiry import expire
 from penstock.core.queue.pager import UNWRITTEN_BYTES
 from penstock.errors import ContentTooLarge
 from penstock.flow.level import Level, Thresholds
+from penstock.ranges.cursors import Cursor
 from tests.support.memory_store import Shelf
 from tests.support.paging_broker import FEW, PagedHouse, house_with, numbered, publish, told
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.queue.cursor import Cursor
-from penstock.core.queue.pinned_room import PinnedRooms, most_to_plan
+from penstock.core.queue.pinned_room import PinnedRooms
 from penstock.core.queue.queue import Queue
 from penstock.flow.level import UNLIMITED
+from penstock.ranges.cursors import Cursor
+from penstock.ranges.plans import most_to_plan
 from tests.support.chained_queues import LIMIT, Chain
 from tests.support.settings_bench import Bench
 

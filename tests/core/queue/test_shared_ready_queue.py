@@ -13,12 +13,12 @@ from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
 from penstock.core.message import Envelope
-from penstock.core.queue.cursor import Cursor
 from penstock.core.queue.indexed_ready_queue import CHUNK
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.shared_ready_queue import SharedReadyQueue
 from penstock.core.settings.limits import Defaults
 from penstock.errors import ResourceLocked
+from penstock.ranges.cursors import Cursor
 from tests.profiles import examples
 from tests.support.paging_broker import house_with, publish
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from penstock.errors import PreconditionFailed
 from penstock.flow.level import OVERHEAD
-from penstock.management.incoming_block import IncomingBlock
 from penstock.protocols.amqp091.content_frames import FRAME_PAYLOAD_MAX, header_end
 from penstock.protocols.amqp091.message_format import Amqp091Format
 from penstock.protocols.amqp091.row_encoder import COPIED_OCTETS, Amqp091RowEncoder
+from penstock.ranges.incoming import IncomingBlock
 from penstock.wire.amqp091.content_header import FLAGS_AT, property_flags
 from tests.profiles import examples
 from tests.support.block_encoder import encode_published

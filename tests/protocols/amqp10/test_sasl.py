@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scramp import ScramClient, ScramException, ScramMechanism
 
+from penstock.access.credentials import CredentialCheck
 from penstock.access.scram import ScramKeys
 from penstock.core.broker import Broker
 from penstock.core.settings.limits import Defaults
@@ -19,7 +20,7 @@ from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.login import LoginAttempt, LoginListener
 from penstock.protocols.common.login_backoff import Backoff
 from penstock.protocols.common.peer import Peer
-from penstock.protocols.common.services import CredentialCheck, Services
+from penstock.protocols.common.services import Services
 from penstock.settings.start import SASL_MECHANISMS
 from penstock.wire.sasl import plain_response
 from tests.support.users import file_users, table_of

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.access.connection_access import ConnectionAccess
 from penstock.access.permission import TopicPermission
-from penstock.access.rules import UserRules
+from penstock.access.rules import ConnectionAccess, UserRules
 from penstock.core.routing.binding import SELECTOR
 from penstock.core.routing.route import Route
 from penstock.core.vhost import VirtualHost

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from mypy_extensions import i64
 
@@ -19,7 +19,8 @@ from penstock.flow.level import Level
 
 if TYPE_CHECKING:
     from penstock.core.publish.producer import Producer
-    from penstock.core.publish.sink_stages import StagedSum
+
+Key = TypeVar("Key")
 
 
 class Settlement:
@@ -99,7 +100,7 @@ class QueueDelta:
         if charge > self.largest:
             self.largest = charge
 
-    def bring_rows(self, rows: StagedSum) -> None:
+    def bring_rows(self, rows: RowSum) -> None:
         """Count the rows of a stage."""
         self.persistent += rows.persistent
         self.persistent_bytes += rows.persistent_bytes
@@ -154,6 +155,58 @@ class QueueDelta:
             return False
         unacked = Level(queue.unacked_messages - self.back, queue.unacked_bytes - self.back_bytes)
         return queue.overflow.judge(queue, messages, size, self.largest, unacked) == REFUSE
+
+
+class RowSum:
+    """Rows of a batch: those for one queue, at one gate, or in one shared limit."""
+
+    __slots__ = ("messages", "bytes", "persistent", "persistent_bytes", "bodies", "largest")
+
+    def __init__(self) -> None:
+        self.messages: i64 = 0
+        self.bytes: i64 = 0
+        self.persistent: i64 = 0
+        self.persistent_bytes: i64 = 0
+        """Bytes of the persistent ones among them."""
+        self.bodies: i64 = 0
+        """Octets of their bodies, if the queue's length limit counts them."""
+        self.largest: i64 = 0
+        """Largest charge among them."""
+
+    def add(self, messages: i64, bytes: i64) -> None:
+        """Count rows."""
+        self.messages += messages
+        self.bytes += bytes
+
+    def add_row(self, charge: i64, persistent: bool, bodies: i64) -> None:
+        """Count a row for a queue, with the octets of its body that count in the length limit."""
+        self.messages += 1
+        self.bytes += charge
+        self.bodies += bodies
+        if persistent:
+            self.persistent += 1
+            self.persistent_bytes += charge
+        if charge > self.largest:
+            self.largest = charge
+
+    def add_sum(self, other: RowSum) -> None:
+        """Count the rows of another sum."""
+        self.messages += other.messages
+        self.bytes += other.bytes
+        self.persistent += other.persistent
+        self.persistent_bytes += other.persistent_bytes
+        self.bodies += other.bodies
+        if other.largest > self.largest:
+            self.largest = other.largest
+
+
+def sum_of(sums: dict[Key, RowSum], key: Key) -> RowSum:
+    """Return the sum of a queue, gate or limit; creates it at first use."""
+    found = sums.get(key)
+    if found is None:
+        found = RowSum()
+        sums[key] = found
+    return found
 
 
 class ProducerDelta:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from penstock.core.publish.hold_events import HoldEvent
     from penstock.core.publish.producer import Producer
     from penstock.core.publish.producer_lanes import ProducerLanes
-    from penstock.core.publish.promotion_line import PromotionLine
-    from penstock.core.publish.sink_marks import SinkMarks
     from penstock.core.publish.waiting_publisher import WaitingPublisher
     from penstock.core.queue.pinned_room import PinnedRooms
     from penstock.core.routing.route import Route
@@ -40,9 +38,7 @@ class PublishContext(ConsumeContext):
     endings: Teardowns
     credits: CreditLine
     pinned_rooms: PinnedRooms
-    sink_marks: SinkMarks
     producer_lanes: ProducerLanes
-    promotions: PromotionLine
     wall_offset: float
     """Offset from monotonic seconds to seconds since the epoch; set by the event loop."""
     hold_events: list[HoldEvent] | None

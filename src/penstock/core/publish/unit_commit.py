@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
 from penstock.core.message import StoredMessage
@@ -48,12 +48,50 @@ if TYPE_CHECKING:
     from penstock.core.publish.unit_of_work import UnitOfWork
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
+class RowBatch:
+    """Rows that a commit publishes besides its own publishes, and that enter their queues after it has passed.
+
+    Those are the results of a query that are published as a whole (ranges/promotions.py).
+    """
+
+    def __init__(self, producer: Producer) -> None:
+        self.producer = producer
+        self.messages: i64 = 0
+        self.bytes: i64 = 0
+        """Number of its rows, and the sum of their charges."""
+
+    def is_over(self) -> bool:
+        """Return whether nothing is left to be published: that was done already, or is not wanted any more."""
+        raise NotImplementedError
+
+    def error(self) -> BrokerError | None:
+        """Return why it cannot be published any more; None if it can."""
+        raise NotImplementedError
+
+    def bring(self, deltas: dict[int, QueueDelta]) -> None:
+        """Count its rows in the changes of queues."""
+        raise NotImplementedError
+
+    def bring_to_addresses(self, at_gates: dict[int, GateDelta]) -> None:
+        """Count its rows at the gates of addresses."""
+        raise NotImplementedError
+
+    def free_pools(self, pools: dict[int, GateDelta]) -> None:
+        """Subtract what is counted in shared limits already from the changes there."""
+        raise NotImplementedError
+
+    def admit(self, commit: UnitCommit, at_gates: list[GateDelta]) -> None:
+        """Take over from a commit that has passed these gates; the end is `UnitCommit.conclude`."""
+        raise NotImplementedError
+
+
 class UnitCommit(Held):
     """A commit that may wait at a gate."""
 
     __slots__ = (
         "unit",
-        "promotion",
+        "batch",
         "publishes",
         "transient",
         "settlements",
@@ -72,18 +110,18 @@ class UnitCommit(Held):
                 delta_of(loads, queue).bring(held.charge, held.content, held.route.envelope.persistent)
         messages: i64 = len(publishes)
         producers = producer_deltas_of(publishes)
-        promotion = unit.promotion
-        if promotion is not None:
-            promotion.bring(loads)
-            charge = promotion.bytes
-            messages = promotion.messages
-            producers.append(ProducerDelta(promotion.producer, messages, charge))
+        batch = unit.batch
+        if batch is not None:
+            batch.bring(loads)
+            charge = batch.bytes
+            messages = batch.messages
+            producers.append(ProducerDelta(batch.producer, messages, charge))
         queues = [delta.queue for delta in loads.values()]
         for settlement in settlements:
             delta_of(loads, settlement.queue).settle(settlement.message.charge, settlement.frees())
         super().__init__(queues, charge, messages, None, NEVER)
         self.unit = unit
-        self.promotion = promotion
+        self.batch = batch
         self.publishes = publishes
         self.transient = [held for held in publishes if not held.route.envelope.persistent]
         """Those that count on the disk only if they are paged."""
@@ -97,7 +135,7 @@ class UnitCommit(Held):
 
     def first_closed_gate(self, own: list[Gate], now: float, finishing: Gate | None = None) -> Gate | None:
         """Return the first gate that stops it; a capacity lowered below its size does not."""
-        if self.promotion is not None and self.promotion.is_over():
+        if self.batch is not None and self.batch.is_over():
             return None
         if self.never_fits() is not None:
             return None
@@ -106,7 +144,7 @@ class UnitCommit(Held):
 
     def gate_for_new_publish(self, own: list[Gate], now: float, others_have_turns: bool) -> Gate | None:
         """Return the gate where a new commit must wait; None: none. See `admission.gate_for_new_publish`."""
-        if self.promotion is not None and self.promotion.is_over():
+        if self.batch is not None and self.batch.is_over():
             return None
         if self.never_fits() is not None:
             return None
@@ -175,8 +213,8 @@ class UnitCommit(Held):
         for passage in self.route_deltas:
             for gate in passage.route.gates:
                 gate_delta_at(at_gates, gate).bring(passage.messages, passage.bytes)
-        if self.promotion is not None:
-            self.promotion.bring_to_addresses(at_gates)
+        if self.batch is not None:
+            self.batch.bring_to_addresses(at_gates)
         for share, copies in self.shares:
             address = at_gates.get(id(share.depth.gate))
             if address is not None and share.copies == copies:
@@ -194,7 +232,7 @@ class UnitCommit(Held):
             if delta.persistent > 0 and delta.queue.storage is not None and not delta.queue.deleted:
                 for gate in delta.queue.storage.vhost_usage.gates:
                     gate_delta_at(at_gates, gate).bring(delta.persistent, delta.persistent_bytes)
-        for delta in self.queue_deltas if self.promotion is not None else []:
+        for delta in self.queue_deltas if self.batch is not None else []:
             pager = delta.queue.pager
             if delta.messages > delta.persistent and pager is not None and pager.pages_next(delta.largest):
                 for gate in pager.storage.vhost_usage.gates:
@@ -220,8 +258,8 @@ class UnitCommit(Held):
         for delta in self.queue_deltas:
             for pool in delta.queue.membership.pools:
                 delta.add_to_sum(gate_delta_at(pools, pool.gate))
-        if self.promotion is not None:
-            self.promotion.free_pools(pools)
+        if self.batch is not None:
+            self.batch.free_pools(pools)
         return pools
 
     # Passing
@@ -230,11 +268,11 @@ class UnitCommit(Held):
         """Apply the settlements, then the publishes in order; nothing, if an overflow policy refuses."""
         producer = self.unit.coordinator.producer
         broker = producer.broker
-        if self.promotion is not None:
-            if self.promotion.is_over():
-                self.pass_promoted()
+        if self.batch is not None:
+            if self.batch.is_over():
+                self.pass_batch()
                 return ""
-            gone = self.promotion.error()
+            gone = self.batch.error()
             if gone is not None:
                 self.refuse(gone)
                 return ROLLED_BACK
@@ -247,10 +285,8 @@ class UnitCommit(Held):
                 self._refused(producer, delta)
                 return delta.queue.overflow.name
         at_gates = self._road(True)
-        if self.promotion is not None:
-            self.promotion.commit = self
-            self.promotion.at_gates = at_gates
-            broker.promotions.add(self.promotion)
+        if self.batch is not None:
+            self.batch.admit(self, at_gates)
             return ""
         promises = broker.durable_changes.durable_ops
         self._settle(producer)
@@ -271,7 +307,7 @@ class UnitCommit(Held):
         producer = self.unit.coordinator.producer
         producer.broker.apply_gate_transitions()
         if producer.state is ProducerState.CLOSED:
-            return  # Nobody waits for the answer to a promotion any more.
+            return  # Nobody waits for the answer any more.
         # A gate whose amount it did not increase withholds nothing: perhaps only this session can open it.
         closed = [at_gate.gate for at_gate in at_gates if not at_gate.gate.open and not at_gate.gate.frequent]
         for gate in closed:
@@ -286,15 +322,15 @@ class UnitCommit(Held):
             for held in self.publishes:
                 begin_withheld(producer, held.route, held.queues, held.content, number, closed[0])
 
-    def pass_promoted(self) -> None:
+    def pass_batch(self) -> None:
         """Answer for a batch that another request has promoted: the store is to have that first."""
         producer = self.unit.coordinator.producer
         if producer.state is not ProducerState.CLOSED:
             producer.await_disk(producer.confirms.published + 1 if self.pending is None else self.pending.number)
             producer.confirm(self.pending, [], None, [])
 
-    def refuse_promotion(self, error: BrokerError) -> None:
-        """Refuse a promotion that has waited in the line, if somebody still waits for the answer."""
+    def refuse_batch(self, error: BrokerError) -> None:
+        """Refuse a batch that has waited in the line, if somebody still waits for the answer."""
         if self.unit.coordinator.producer.state is not ProducerState.CLOSED:
             self.refuse(error)
 

@@ -27,7 +27,7 @@ stay part of the unit, as JMS wants it when a MessageProducer is closed before t
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i64
 
@@ -40,14 +40,11 @@ from penstock.core.publish.commit_delta import Settlement
 from penstock.core.publish.held import Held, HeldPublish
 from penstock.core.publish.hold_events import end_hold
 from penstock.core.publish.producer import Producer
-from penstock.core.publish.unit_commit import UnitCommit
+from penstock.core.publish.unit_commit import RowBatch, UnitCommit
 from penstock.core.routing.route import Route
 from penstock.errors import BrokerError, PreconditionFailed, ResourceError, TransactionRolledBack
 from penstock.flow.refusal import ROLLED_BACK
 from penstock.flow.timers import NEVER
-
-if TYPE_CHECKING:
-    from penstock.core.publish.promotion import Promotion
 
 ALL: Final = 0
 """The delivery tag that means all deliveries, with `multiple` (AMQP 0-9-1 section 1.8.3.13)."""
@@ -180,8 +177,8 @@ class UnitOfWork:
         self.settlements: list[Settlement] = []
         self.error: BrokerError | None = None
         """The reason of its rollback by the broker; None for none."""
-        self.promotion: Promotion | None = None
-        """The batch of a query that its publishes are; None for most."""
+        self.batch: RowBatch | None = None
+        """The batch of a query that is published with it; None for most."""
         self.is_renounced: bool = False
         """True if a rollback was asked for behind its held commit: it is not committed again."""
 

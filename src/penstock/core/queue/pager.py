@@ -24,7 +24,7 @@ from typing_extensions import override
 from penstock.core.journal.group import GROUP_OPEN, JournalGroup, PageOwner, PageWrite
 from penstock.core.large_content import is_large
 from penstock.core.message import Envelope, StoredMessage, TrackedMessage
-from penstock.core.queue.cursor import settled_by_all, trim_settled
+from penstock.core.queue.cursor_state import settled_by_all, trim_settled
 from penstock.core.queue.page_bodies import PageBodies
 from penstock.core.queue.page_io import PageHead, PageLister, PageLoadListener, PageRead, PageReader
 from penstock.core.queue.storage import QueueStorage

@@ -7,7 +7,7 @@ that is full, its publishes would wait for room that only its own settlement fre
 it has not settled, its publishes pass that limit's gate, as far as half of the capacity beyond it. What they took is
 given back when the query settles, and when the sum is found to be lower.
 
-A plan takes no more of a limit than half of its messages and a quarter of its bytes (`most_to_plan`). So the publishes
+A plan takes no more of a limit than half of its messages and a quarter of its bytes (ranges/plans.py). So the publishes
 of a batch have their room, unless it makes much more of what it reads. The capacities of queues are exact as ever.
 """
 
@@ -20,16 +20,13 @@ from mypy_extensions import i64
 from penstock.core.gates.address_depth import AddressDepth
 from penstock.flow.counted_depth import CountedDepth
 from penstock.flow.gate import Gate
-from penstock.flow.level import UNLIMITED, Level
+from penstock.flow.level import UNLIMITED
 
 if TYPE_CHECKING:
-    from penstock.core.queue.cursor import Cursor, Position
+    from penstock.core.queue.cursor_state import CursorState, Position
 
 BEYOND: Final = 2
 """Part of a limit's capacity that the publishes of one query may take beyond it: 1/2."""
-PLANNED_MESSAGES: Final = 2
-PLANNED_BYTES: Final = 4
-"""Largest part of a limit's capacity in one plan: 1/2 of the messages, 1/4 of the bytes; results may be larger."""
 
 
 class PinnedRoom:
@@ -40,7 +37,7 @@ class PinnedRoom:
 
     def __init__(self, query: str) -> None:
         self.query = query
-        self.cursors: list[Cursor] = []
+        self.cursors: list[CursorState] = []
         self.messages: i64 = 0
         self.bytes: i64 = 0
         """Bytes (charges) that its publishes took."""
@@ -89,7 +86,7 @@ class PinnedRooms:
         """Return the room of a query; None if it has no cursor."""
         return self._rooms.get(query)
 
-    def assign(self, cursor: Cursor, query: str) -> None:
+    def assign(self, cursor: CursorState, query: str) -> None:
         """Record the query that reads through a cursor now; empty: it is not known."""
         room = cursor.room
         if room is not None:
@@ -106,18 +103,6 @@ class PinnedRooms:
                 self._rooms[query] = found
             found.cursors.append(cursor)
             cursor.room = found
-
-
-def most_to_plan(cursor: Cursor) -> Level:
-    """Return the largest plan of a cursor: a part of the smallest shared limit of its queues."""
-    messages: i64 = UNLIMITED
-    size: i64 = UNLIMITED
-    for position in cursor.positions.values():
-        for pool in position.queue.membership.pools:
-            capacity = pool.thresholds.capacity
-            messages = min(messages, max(capacity.messages // PLANNED_MESSAGES, 1))
-            size = min(size, max(capacity.bytes // PLANNED_BYTES, 1))
-    return Level(messages, size)
 
 
 def _counts(position: Position, limit: CountedDepth) -> bool:

@@ -42,7 +42,7 @@ from penstock.settings.features import QUORUM_DELIVERY_LIMIT, Features
 from penstock.settings.value import NOT_SET
 
 if TYPE_CHECKING:
-    from penstock.core.queue.cursor import Cursor
+    from penstock.core.queue.cursor_state import CursorState
     from penstock.core.queue.length_limit import Length
     from penstock.core.queue.losses import UnreportedLosses
     from penstock.core.queue.pager import QueuePager
@@ -122,7 +122,7 @@ class Queue(GateOwner):
         """Consumers in the order of their subscription."""
         self.rotation: Subscriptions | None = None
         """Round-robin rotation of the consumers; None while there are none."""
-        self.cursors: list[Cursor] = []
+        self.cursors: list[CursorState] = []
         """Cursors that read this queue; empty in ordinary use."""
         self.queue_expiry: TimerHandler | None = None
         """Timer of its expiry; None while nothing expires."""

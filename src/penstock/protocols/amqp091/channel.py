@@ -8,7 +8,7 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.access.connection_access import ConnectionAccess
+from penstock.access.rules import ConnectionAccess
 from penstock.content.names import BCC
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Batch, Consumer

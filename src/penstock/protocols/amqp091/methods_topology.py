@@ -5,7 +5,7 @@ Semantics are RabbitMQ's where the specification leaves a choice.
 
 from __future__ import annotations
 
-from penstock.access.connection_access import EXCHANGE, QUEUE
+from penstock.access.rules import EXCHANGE, QUEUE
 from penstock.content.names import CONTROL_REPLIES
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import REPLY_TO

@@ -10,13 +10,14 @@ from typing import Any, Final
 
 from mypy_extensions import mypyc_attr
 
+from penstock.access.credentials import CredentialCheck
 from penstock.access.scram import ScramKeys
 from penstock.errors import CommandInvalid
 from penstock.flow.states import StateTable
 from penstock.protocols.common.login import count_login
 from penstock.protocols.common.mechanisms import ANONYMOUS, EXTERNAL, PLAIN, SCRAM, external_refusal, offered_mechanisms
 from penstock.protocols.common.peer import Peer
-from penstock.protocols.common.services import CredentialCheck, Services
+from penstock.protocols.common.services import Services
 from penstock.wire.sasl import SaslError, parse_plain, shown_mechanism
 
 MECHANISMS: Final = (EXTERNAL, SCRAM, PLAIN, ANONYMOUS)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
-from penstock.access.connection_access import QUEUE
+from penstock.access.rules import QUEUE
 from penstock.content.names import is_name
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import SELECTOR

@@ -7,7 +7,7 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
-from penstock.access.connection_access import ConnectionAccess
+from penstock.access.rules import ConnectionAccess
 from penstock.content.names import CC
 from penstock.core.routing.copies import route_with_copies
 from penstock.core.routing.route import Route

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
-from penstock.access.connection_access import EXCHANGE, QUEUE, ConnectionAccess
-from penstock.access.epoch import Epoch
-from penstock.access.permission import CONFIGURE, READ, WRITE
-from penstock.access.rules import Rules
+from penstock.access.permission import CONFIGURE, READ, WRITE, Epoch
+from penstock.access.rules import EXCHANGE, QUEUE, ConnectionAccess, Rules
 from penstock.core.consume.consumer import Consumer
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
@@ -23,7 +21,7 @@ from penstock.errors import AccessRefused
 from penstock.settings.table import ALIASES
 
 if TYPE_CHECKING:
-    from penstock.core.queue.cursor import Cursor
+    from penstock.core.queue.cursor_state import CursorState
 
 DEAD_LETTER_EXCHANGE: Final = "dead-letter-exchange"
 ALTERNATE_EXCHANGE: Final = "alternate-exchange"
@@ -89,7 +87,7 @@ def check_delete_queue(access: ConnectionAccess, name: str) -> None:
     access.check(CONFIGURE, QUEUE, name)
 
 
-def check_read_cursor(access: ConnectionAccess, cursor: Cursor) -> None:
+def check_read_cursor(access: ConnectionAccess, cursor: CursorState) -> None:
     """Check that all queues of a cursor may be read."""
     for name in cursor.positions:
         access.check(READ, QUEUE, name)

@@ -11,8 +11,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.access.connection_access import ConnectionAccess
-from penstock.access.rules import UserRules
+from penstock.access.rules import ConnectionAccess, UserRules
 from penstock.access.tags import MANAGEMENT
 from penstock.core.broker import Broker
 from penstock.core.publish.closed_sessions import ENDED, RESET

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import mypyc_attr
 from typing_extensions import override
 
-from penstock.access.connection_access import ConnectionAccess
-from penstock.access.rules import UserRules
+from penstock.access.credentials import CredentialCheck
+from penstock.access.rules import ConnectionAccess, UserRules
 from penstock.errors import NotAllowed
 from penstock.flow.timers import NEVER, TimerHandler
 from penstock.protocols.common.audit_trail import actor_of
@@ -23,7 +23,7 @@ from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.credential_expiry import CredentialExpiry
 from penstock.protocols.common.peer import THIS_MACHINE
 from penstock.protocols.common.refusal_log import LOGIN
-from penstock.protocols.common.services import CredentialCheck, Services
+from penstock.protocols.common.services import Services
 
 if TYPE_CHECKING:
     from penstock.protocols.common.connection import Connection

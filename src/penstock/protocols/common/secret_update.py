@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
-from penstock.access.token_rules import TokenRules
+from penstock.access.credentials import CredentialCheck
+from penstock.access.tokens import TokenRules
 from penstock.errors import NotAllowed
 from penstock.log_ids import SECRET
 from penstock.protocols.common.log_line import LogLine
 from penstock.protocols.common.login import LoginAttempt, LoginListener
-from penstock.protocols.common.services import CredentialCheck
 
 if TYPE_CHECKING:
     from penstock.protocols.common.connection import Connection

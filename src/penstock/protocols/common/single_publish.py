@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.access.connection_access import ConnectionAccess
+from penstock.access.rules import ConnectionAccess
 from penstock.content.names import BCC
 from penstock.content.properties import Properties
 from penstock.core.broker import Broker

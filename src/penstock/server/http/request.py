@@ -12,8 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from penstock.access.connection_access import ConnectionAccess
-from penstock.access.rules import Rules
+from penstock.access.rules import ConnectionAccess, Rules
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.exchange import Exchange
 from penstock.core.vhost import VirtualHost

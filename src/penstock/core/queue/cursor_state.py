@@ -1,0 +1,280 @@
+"""State of cursors: positions up to which applications have settled a queue, and what is beyond them.
+
+A cursor is a named read position on queues, for a reader that must be able to read again; `ranges/cursors.py` says what
+it does. Here is what a queue, the store and lists know of it. A message leaves the queue only when every cursor of the
+queue has settled it. So messages that were read and not settled count in the depth, and a slow reader blocks the
+producers.
+
+The ready messages of a queue with cursors have an index with sums (see IndexedReadyQueue), so a lag takes two binary
+searches, however many messages lie before or behind the position. Unacknowledged messages of consumers are not a
+cursor's to read, and do not count.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import i64
+from typing_extensions import override
+
+from penstock.core.queue.arrival import visible_tail
+from penstock.core.queue.indexed_ready_queue import REACH_WORK, IndexedReadyQueue, indexed
+from penstock.core.queue.pinned_room import PinnedRoom
+from penstock.core.queue.queue import Queue
+from penstock.core.queue.shared_ready_queue import SharedReadyQueue
+from penstock.flow.chores import Chore
+from penstock.flow.level import UNLIMITED
+from penstock.flow.timers import NEVER
+from penstock.flow.work import AT_ONCE, WorkMeter
+
+SETTLED_A_UNIT: Final = 4
+"""Messages dropped with one unit of work."""
+REACHED_AT_ONCE: Final = 50
+"""Chunks of new messages that one look puts into the index; a position beyond them is looked at again later."""
+
+
+class Position:
+    """The position of a cursor on one queue. Sequences; all of them are inclusive ends."""
+
+    __slots__ = ("queue", "shared", "line", "initial", "settled", "planned", "persisted", "left", "generation")
+
+    def __init__(self, queue: Queue, initial: i64) -> None:
+        self.queue = queue
+        self.shared = shared_of(queue)
+        self.line = self.shared.line
+        self.initial: i64 = initial
+        self.settled: i64 = initial
+        self.planned: i64 = initial
+        self.persisted: i64 = 0
+        """Settled position that the journal got last."""
+        self.left: bool = False
+        """True if the subscription no longer has the queue; the position and its messages stay."""
+        self.generation: int = 0
+        """The cursor's count of lost queues when this position was made: it tells queues of one name apart."""
+
+    def reach(self, start: i64, rows: i64, upto: i64) -> bool:
+        """Put messages into the index, a chunk of them, for a range of so many rows after `start`.
+
+        Returns True once that range is found without such work. Each call costs `REACH_WORK` at most.
+        """
+        newest = self.line.newest()
+        end = upto if upto < newest else newest
+        if rows < end - start:
+            end = start + rows
+        return end <= start or self.line.reach(end)
+
+    def plan_to(self, end: i64) -> None:
+        """Record the end of a plan, which acquires the messages up to there."""
+        if end > self.planned:
+            self.planned = end
+        self.shared.acquire(end, may_come_back(self.queue), self.queue.storage is not None)
+
+    def newest(self) -> i64:
+        """Return the sequence of the newest message that can be read, in memory or on the disk; 0 if there is none."""
+        pages = self.queue.pager
+        newest = self.line.newest()
+        if pages is not None and pages.first_readable(0) > 0:
+            newest = pages.durable_end() - 1
+        visible = visible_tail(self.queue)
+        return newest if newest < visible else visible
+
+    def is_on_disk(self, lo: i64, hi: i64) -> bool:
+        """Return whether a message of (lo, hi] may be on a page on the disk."""
+        pages = self.queue.pager
+        if pages is None:
+            return False
+        first = pages.first_readable(lo + 1)
+        return 0 < first <= hi
+
+
+class ReadCounters:
+    """Counters of a reader's requests since the broker's start."""
+
+    __slots__ = ("plans", "blocks", "messages")
+
+    def __init__(self) -> None:
+        self.plans: i64 = 0
+        self.blocks: i64 = 0
+        self.messages: i64 = 0
+        """Messages in blocks; those that were read again count again."""
+
+    def as_dict(self) -> dict[str, int]:
+        """Return the counters as plain data."""
+        return {"plans": int(self.plans), "blocks": int(self.blocks), "messages": int(self.messages)}
+
+
+class CursorState:
+    """One application's durable read position, as others see it. `ranges/cursors.py` has what it does."""
+
+    def __init__(self, vhost: str, name: str) -> None:
+        self.vhost = vhost
+        self.name = name
+        self.token: int = 0
+        self.positions: dict[str, Position] = {}
+        self.polling: bool = False
+        """True while a plan waits for messages."""
+        self.room: PinnedRoom | None = None
+        """Room that its query pins; None while the query is not known."""
+        self.touched: float = 0.0
+        """Time of its holder's last request; 0 if there was none since the broker's start."""
+        self.lost: int = 0
+        """Number of its queues that were deleted so far."""
+        self.reader: int = 0
+        self.reader_name: str = ""
+        """Number and name of the connection that attached or planned last; 0 if there was none since the start."""
+        self.identity: str = ""
+        """Id of that reader's query, the same after a restart of it; empty if it is not known."""
+        self.counters = ReadCounters()
+        self.moved: bool = False
+        """True if an operator has moved it since the last attach."""
+        self.is_lease: bool = False
+        """True for the cursor of a lease, which keeps messages and settles nothing."""
+
+
+class Settling(Chore):
+    """Removal of messages that every cursor of a queue has settled, in slices."""
+
+    def __init__(self, queue: Queue) -> None:
+        super().__init__()
+        self.queue = queue
+
+    @override
+    def has_more(self) -> bool:
+        if not self.queue.cursors:
+            return False
+        message = shared_of(self.queue).line.next()
+        return message is not None and message.sequence <= settled_by_all(self.queue)
+
+    def work(self, most: i64, now: float) -> i64:
+        """Drop messages; several are one unit of work. They belong to the settlement that is counted already."""
+        self.queue.counters.settled_at = now
+        return drop_settled(self.queue, most * SETTLED_A_UNIT, now) // SETTLED_A_UNIT + 1
+
+
+def trim_settled(queue: Queue, now: float) -> None:
+    """Drop messages that every cursor of the queue has settled: a bounded number now, the others in later turns."""
+    if drop_settled(queue, AT_ONCE, now) == AT_ONCE:
+        if queue.settling is None:
+            queue.settling = Settling(queue)
+        queue.turns.chores.add(queue.settling)
+
+
+def settled_by_all(queue: Queue) -> i64:
+    """Return the sequence up to which every cursor of a queue has settled; 0 without cursors."""
+    return settled_by(queue.cursors, queue.name)
+
+
+def settled_by(cursors: list[CursorState], queue: str) -> i64:
+    """Return the sequence up to which each of these cursors has settled a queue; 0 without cursors."""
+    if not cursors:
+        return 0
+    passed: i64 = UNLIMITED
+    for cursor in cursors:
+        settled = cursor.positions[queue].settled
+        if settled < passed:
+            passed = settled
+    return passed
+
+
+def drop_settled(queue: Queue, most: i64, now: float) -> i64:
+    """Drop up to `most` messages that every cursor of the queue has settled; returns their number.
+
+    Messages that were settled and never planned are left to the consumers, if there are any.
+    """
+    if not queue.cursors:
+        return 0
+    shared, settled = shared_of(queue), settled_by_all(queue)
+    shared.pass_over(settled, bool(queue.consumers) or may_come_back(queue), queue.storage is not None)
+    taken = shared.line.take_through(settled, most)
+    if taken:
+        size: i64 = 0
+        for message in taken:
+            size += message.charge
+            if queue.length is not None:
+                queue.length.on_removed(message)
+        if queue.tracks_removals:
+            queue.release(list(taken), now)
+        queue.counters.count_delivered(len(taken), size)
+        queue.settle(len(taken), size, now)
+    return len(taken)
+
+
+def may_come_back(queue: Queue) -> bool:
+    """Return whether consumers have, or had, older messages that may come back."""
+    return queue.unacked_messages > 0 or shared_of(queue).aside.available() > 0
+
+
+def shared_of(queue: Queue) -> SharedReadyQueue:
+    """Return the ready messages of a queue as cursors and consumers share them; a queue without cursor begins to."""
+    ready = queue.ready_queue
+    if isinstance(ready, SharedReadyQueue):
+        return ready
+    line = indexed(ready)
+    assert isinstance(line, IndexedReadyQueue), "a queue with priorities has no cursor"
+    shared = SharedReadyQueue(line)
+    queue.ready_queue = shared
+    return shared
+
+
+class Lag:
+    """Messages of a queue beyond a position, and the arrival of the oldest."""
+
+    __slots__ = ("messages", "bytes", "oldest_arrived")
+
+    def __init__(self, messages: i64, bytes: i64, oldest_arrived: float) -> None:
+        self.messages: i64 = messages
+        self.bytes: i64 = bytes
+        """Sum of their charges."""
+        self.oldest_arrived = oldest_arrived
+        """When the oldest of them arrived; infinity without any, and for one that is on the disk only."""
+
+    def oldest_s(self, now: float) -> float | None:
+        """Return the age of the oldest in seconds: 0 without any, None where it is on the disk only."""
+        if self.oldest_arrived == NEVER:
+            return 0.0 if self.messages == 0 else None
+        return max(now - self.oldest_arrived, 0.0)
+
+
+def lag_of(position: Position, work: WorkMeter) -> Lag | None:
+    """Return the lag at a position; see `lag_after`."""
+    return lag_after(position, position.settled, work)
+
+
+def lag_after(position: Position, sequence: i64, work: WorkMeter) -> Lag | None:
+    """Return what a queue has beyond a sequence.
+
+    None where it cannot be counted now: the sequence is among messages on the disk, or so far behind those in the index
+    that the index comes there at a later look.
+    """
+    queue = position.queue
+    if queue.deleted or sequence >= queue.tail:
+        return Lag(0, 0, NEVER)
+    line = position.line
+    left: i64 = REACHED_AT_ONCE
+    while not line.reach(sequence):
+        work.done += REACH_WORK
+        left -= 1
+        if left == 0:
+            return None
+    pages = queue.pager
+    if pages is not None and pages.messages > 0 and sequence >= pages.next:
+        return None
+    passed, passed_bytes = line.count_through(sequence)
+    oldest = line.step()
+    return Lag(
+        queue.depth_messages() - queue.unacked_messages - passed,
+        queue.depth_bytes() - queue.unacked_bytes - passed_bytes,
+        NEVER if oldest is None else oldest.arrived,
+    )
+
+
+def holds_back(position: Position) -> bool:
+    """Return whether no other cursor of the queue has settled less: what it settles leaves the queue.
+
+    Leases do not count: they keep what is settled, and end by themselves.
+    """
+    queue = position.queue
+    for cursor in queue.cursors:
+        if not cursor.is_lease and cursor.positions[queue.name].settled < position.settled:
+            return False
+    return not queue.deleted

@@ -1,0 +1,301 @@
+"""Table of cursors: who holds one, what is stored of it, its end; and the limits of its lag (`cursor-max-lag-...`).
+
+A queue with such a limit and a cursor has a watch, which looks once a second. A cursor beyond the limit is logged, once
+for as long as it lasts. With the policy `detach` it is deleted: what only it had not settled leaves the queue, so that
+producers go on. Its query ends with a sentence that says so.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from typing_extensions import override
+
+from penstock.core.queue.cursor_state import CursorState, Lag, lag_of, may_come_back
+from penstock.core.queue.queue import Queue
+from penstock.core.queue.queue_settings import Settings
+from penstock.core.vhost import VirtualHost
+from penstock.describe.described_node import DescribedNode
+from penstock.describe.gate import text_of
+from penstock.errors import NotFound, PreconditionFailed, ResourceError
+from penstock.flow.level import UNLIMITED
+from penstock.flow.timers import NEVER, TimerHandler
+from penstock.management.control_request import ControlRequest, Replies
+from penstock.protocols.common.authorization import check_read_queue
+from penstock.protocols.common.log_line import LogLine
+from penstock.ranges.cursors import Cursor, watch_drops
+from penstock.ranges.leases import Leases
+
+CURSORS_MAX: Final = 10_000
+"""Most cursors of all virtual hosts."""
+LOOK_S: Final = 1.0
+"""Seconds between two looks at a queue."""
+DETACHED_MAX: Final = 1_000
+"""Most detached cursors whose readers are told why; after that the oldest is forgotten."""
+
+
+class WaitingRequest(TimerHandler):
+    """A request that waits for a change of its cursor."""
+
+    def __init__(self, request: ControlRequest) -> None:
+        super().__init__()
+        self.request = request
+
+    def answer(self) -> None:
+        """Answer at once, because another request for its cursor has arrived, or the cursor has changed."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """Wait no longer."""
+        raise NotImplementedError
+
+
+class CursorTable:
+    """Cursors by name, as their holders and operators ask for them."""
+
+    def __init__(self, control: Replies, node: DescribedNode) -> None:
+        self.control = control
+        self.broker = control.broker
+        self.node = node
+        self.leases = Leases(self.broker)
+        self.limits = LagLimits(self)
+        self.waiting: dict[tuple[str, str], WaitingRequest] = {}
+        """The request that waits for each cursor, by virtual host and name."""
+
+    def find(self, vhost: VirtualHost, name: str, hint: str = "") -> Cursor:
+        """Return a cursor. Raises NotFound (404), with a hint."""
+        found = vhost.cursors.get(name)
+        if found is None:
+            raise NotFound(f"no cursor '{name}' in vhost '{vhost.name}'{hint}")
+        assert isinstance(found, Cursor)
+        return found
+
+    def of_reader(self, request: ControlRequest) -> Cursor:
+        """Return the cursor of a reader's request. Raises NotFound (404); PreconditionFailed (406) if detached."""
+        name = request.text("cursor")
+        if name not in request.vhost.cursors:
+            self.limits.check(request.vhost.name, name)
+        return self.find(request.vhost, name, "; attach it first")
+
+    def held(self, request: ControlRequest) -> Cursor:
+        """Return the cursor that a request holds. Raises NotFound (404), Fenced (409)."""
+        cursor = self.of_reader(request)
+        cursor.check(request.number("token"), self.broker.now)
+        return cursor
+
+    def holder(self, request: ControlRequest) -> Cursor:
+        """Return the cursor that a request for a plan or a block still holds, or that of its lease.
+
+        Raises NotFound (404), Fenced (409), and AccessRefused (403) for a queue that the requester may not read.
+        """
+        if request.fields.get("queue") is not None:
+            check_read_queue(request.access, request.text("queue"))
+        if request.fields.get("lease") is not None:
+            return self.leases.cursor(request)
+        return self.held(request)
+
+    def to_attach(self, vhost: VirtualHost, name: str) -> Cursor:
+        """Return a cursor, or a new one that is in no list yet. Raises ResourceError (506) at the limit."""
+        if name in vhost.cursors:
+            return self.find(vhost, name)
+        if sum(len(each.cursors) for each in self.broker.vhosts.values()) >= CURSORS_MAX:
+            raise ResourceError(
+                f"there are {CURSORS_MAX} cursors, the most that there may be; delete one that is not used"
+            )
+        if self.broker.journal is not None:
+            self.broker.journal.check_writable()
+        return Cursor(vhost.name, name)
+
+    def reach_settle(self, cursor: Cursor, ends: dict[str, int]) -> bool:
+        """Prepare what is counted of a query that pins room; False if this turn's share of work is used up."""
+        if cursor.room is None:
+            return True
+        for name, end in ends.items():
+            position = cursor.positions.get(name)
+            if position is not None and not cursor.reach(name, position.settled, UNLIMITED, end, self.broker.work):
+                return False
+        return True
+
+    def settle(self, cursor: Cursor, ends: dict[str, int]) -> dict[str, object]:
+        """Settle queues up to these ends; those before an invalid end are settled all the same."""
+        settled: dict[str, object] = {}
+        try:
+            for queue, end in ends.items():
+                settled[queue] = int(cursor.settle(queue, end, self.broker.now))
+        finally:
+            if settled:
+                self.persist(cursor)
+        return settled
+
+    def persist(self, cursor: Cursor) -> None:
+        """Write a cursor's position to the journal.
+
+        Sequence numbers are never reused, not even those of transient messages. So the ends of its queues become as
+        durable as the reply that reports them.
+        """
+        journal = self.broker.journal
+        if journal is None:
+            return
+        journal.change(cursor)
+        for position in cursor.positions.values():
+            storage = position.queue.storage
+            if storage is not None and not position.queue.deleted:
+                journal.mark_progress(storage)
+                position.persisted = position.queue.tail
+                watch_drops(position, journal)
+
+    def answer_waiting(self, cursor: Cursor) -> None:
+        """Answer the request that waits for a cursor at once."""
+        waiting = self.waiting.get((cursor.vhost, cursor.name))
+        if waiting is not None:
+            waiting.answer()
+
+    def drop(self, cursor: Cursor) -> None:
+        """Delete a cursor, whoever holds it; its queues become ordinary queues again."""
+        queues = [position.queue for position in cursor.positions.values()]
+        cursor.delete(self.broker.now)
+        self.offer(queues)
+        self.broker.pinned_rooms.assign(cursor, "")
+        self.answer_waiting(cursor)
+        del self.broker.vhosts[cursor.vhost].cursors[cursor.name]
+        if self.broker.journal is not None:
+            self.broker.journal.forget(cursor)
+
+    def offer(self, queues: list[Queue]) -> None:
+        """Offer to consumers what no cursor reads any more."""
+        for queue in queues:
+            if not queue.deleted:
+                self.broker.schedule_delivery(queue)
+
+    def forget(self, vhost: VirtualHost) -> None:
+        """Delete the cursors of a virtual host that is being deleted, and end its leases."""
+        for name in list(vhost.cursors):
+            self.drop(self.find(vhost, name))
+        self.leases.forget(vhost)
+
+
+def set_reader(cursor: Cursor, request: ControlRequest) -> None:
+    """Record the connection that reads through a cursor now."""
+    connection = request.connection
+    if connection is not None and connection.number != cursor.reader:
+        cursor.reader = connection.number
+        cursor.reader_name = connection.name()
+        cursor.identity = "" if request.fields.get("identity") is None else request.text("identity")
+
+
+class LagLimits:
+    """The watches of queues, and the cursors that were detached."""
+
+    def __init__(self, table: CursorTable) -> None:
+        self.table = table
+        self._watches: dict[Queue, LagWatch] = {}
+        self._detached: dict[tuple[str, str], str] = {}
+        """Sentences by virtual host and name."""
+
+    def review(self, queue: Queue) -> None:
+        """Watch a queue if it has a limit and a cursor."""
+        if queue.settings.limits_lag and queue.cursors and queue not in self._watches:
+            watch = LagWatch(self, queue)
+            self._watches[queue] = watch
+            broker = self.table.broker
+            broker.timers.add(watch, broker.now + LOOK_S)
+
+    def forget(self, queue: Queue) -> None:
+        """Forget a watch that has ended."""
+        del self._watches[queue]
+
+    def check(self, vhost: str, name: str) -> None:
+        """Raise PreconditionFailed (406) for a cursor that was detached."""
+        sentence = self._detached.get((vhost, name))
+        if sentence is not None:
+            raise PreconditionFailed(sentence)
+
+    def attached(self, vhost: str, name: str) -> None:
+        """Forget that a cursor of this name was detached."""
+        self._detached.pop((vhost, name), None)
+
+    def tell(self, cursor: CursorState, queue: Queue, clause: str) -> None:
+        """Log that a cursor is too far behind (PST-1020)."""
+        self._log(cursor, queue, "PST-1020", f"Cursor Behind {cursor.name} : {clause}")
+
+    def detach(self, cursor: CursorState, queue: Queue, clause: str) -> None:
+        """Delete a cursor, and drop what only it had not settled."""
+        if len(self._detached) >= DETACHED_MAX:
+            del self._detached[next(iter(self._detached))]
+        sentence = (
+            f"cursor '{cursor.name}' was detached: in queue '{queue.name}' it was {clause}, with "
+            "cursor-max-lag-policy=detach; what only it had not settled was dropped. Attach it again to begin anew"
+        )
+        self._detached[(cursor.vhost, cursor.name)] = sentence
+        vhost = self.table.broker.vhosts[cursor.vhost]
+        alone = [each.queue for each in cursor.positions.values() if _is_alone(each.queue)]
+        waiting = self.table.waiting.get((cursor.vhost, cursor.name))
+        if waiting is not None:
+            self.table.control.fail(waiting.request, PreconditionFailed(sentence))
+            waiting.stop()
+        self.table.drop(self.table.find(vhost, cursor.name))
+        for left in alone:
+            if not left.deleted:
+                vhost.purge_queue(left, self.table.broker.now)
+        self._log(cursor, queue, "PST-1021", f"Cursor Detached {cursor.name} : {clause}")
+
+    def _log(self, cursor: CursorState, queue: Queue, number: str, text: str) -> None:
+        of_queue = {"kind": "queue", "gate": queue.name, "vhost": queue.vhost, "queue": queue.name}
+        subject = text_of(queue.gate).subject(queue.gate)
+        self.table.node.log(LogLine(f"{subject} {number} : {text}", {"id": number, **of_queue, "cursor": cursor.name}))
+
+
+class LagWatch(TimerHandler):
+    """The watch of one queue."""
+
+    def __init__(self, limits: LagLimits, queue: Queue) -> None:
+        super().__init__()
+        self.limits = limits
+        self.queue = queue
+        self._behind: set[str] = set()
+        """Names of the cursors that are too far behind."""
+
+    @override
+    def on_deadline(self, now: float) -> float:
+        queue = self.queue
+        limit = queue.settings
+        if not limit.limits_lag or queue.deleted or not queue.cursors:
+            self.limits.forget(queue)
+            return NEVER
+        for cursor in list(queue.cursors):
+            if cursor.is_lease:
+                continue  # It has a time limit of its own, and its position is no lag.
+            clause = self._beyond(cursor, limit, now)
+            if not clause:
+                self._behind.discard(cursor.name)
+            elif limit.cursor_max_lag_policy == "detach":
+                self._behind.discard(cursor.name)
+                self.limits.detach(cursor, queue, clause)
+            elif cursor.name not in self._behind:
+                self._behind.add(cursor.name)
+                self.limits.tell(cursor, queue, clause)
+        return now + LOOK_S
+
+    def _beyond(self, cursor: CursorState, limit: Settings, now: float) -> str:
+        """Return how far a cursor is behind, and the limit; empty if it is within."""
+        position = cursor.positions[self.queue.name]
+        lag = lag_of(position, self.limits.table.broker.work)
+        if lag is None:
+            pages = self.queue.pager
+            if pages is None or pages.messages == 0:
+                return ""  # It is counted at a later look.
+            lag = Lag(self.queue.tail - position.settled, 0, NEVER)
+        age_s = lag.oldest_s(now) or 0.0
+        messages, size, most_s = limit.cursor_max_lag_messages, limit.cursor_max_lag_bytes, limit.cursor_max_lag_age_s
+        if lag.messages > messages:
+            return f"{int(lag.messages):,} messages behind, beyond cursor-max-lag-messages={int(messages):,}"
+        if size != UNLIMITED and lag.bytes > size:
+            return f"{int(lag.bytes):,} bytes behind, beyond cursor-max-lag-bytes={int(size):,}"
+        if age_s > most_s:
+            return f"{age_s:.0f} s behind, beyond cursor-max-lag-age={most_s:g}"
+        return ""
+
+
+def _is_alone(queue: Queue) -> bool:
+    """Return whether a queue has nobody but one cursor."""
+    return len(queue.cursors) == 1 and not queue.deleted and not queue.consumers and not may_come_back(queue)

@@ -1,0 +1,400 @@
+"""Cursors: named read positions on queues, for readers that must be able to read again, and their moves.
+
+Theory of operation. A cursor *plans* a range of a queue, reads it any number of times, and *settles* it when the
+results are durable on the reader's side. A message leaves the queue only when every cursor of the queue has settled it.
+So messages that were read and not settled count in the depth, and a slow reader blocks the producers. An offset S means
+"everything up to S"; ranges are (lo, hi].
+
+The initial offset is fixed once (Spark asks for it twice and must get the same answer). Each attach returns a new
+fencing token; requests with an older token are refused from then on.
+
+An attach names the queues of the subscription. Queues that are new to the cursor get a position; those that are no
+longer named keep theirs, and their messages, until they are released (decision 60). A queue of the name of one that was
+deleted is another queue, and new to the cursor.
+
+The ready messages of a queue with cursors have an index (see IndexedReadyQueue). Messages come into it once, as far as
+somebody reads. So no plan and no range depends on how far a cursor lags behind, nor on gaps.
+
+An operator moves a cursor forward over messages that it never reads, or back to what is still there. A move forward
+settles what it passes over. A move back is possible as far as a slower cursor of the queue holds the messages; what
+every cursor has settled is gone. All queues are checked before the first is changed. A move fences the reader off, and
+is the beginning for a reader without a checkpoint.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from penstock.core.journal.journal import Journal
+from penstock.core.message import Message
+from penstock.core.queue.arrival import visible_tail
+from penstock.core.queue.cursor_state import (
+    CursorState,
+    Position,
+    drop_settled,
+    lag_after,
+    settled_by,
+    settled_by_all,
+    trim_settled,
+)
+from penstock.core.queue.indexed_ready_queue import REACH_WORK
+from penstock.core.queue.overflow.drop_head import DropHead
+from penstock.core.queue.queue import Queue
+from penstock.core.queue.shared_ready_queue import DropsWritten, SharedReadyQueue
+from penstock.errors import Fenced, NotFound, PreconditionFailed, ResourceError, ResourceLocked
+from penstock.flow.level import UNLIMITED
+from penstock.flow.work import Steps, WorkMeter
+
+POSITIONS_MAX: Final = 10_000
+"""Most queues of one cursor, those included that it has left."""
+
+
+class Cursor(CursorState):
+    """One application's durable read position."""
+
+    # Attaching
+
+    def check_attach(self, queues: list[Queue], starting: dict[str, int | str]) -> dict[str, int]:
+        """Check all that an attach needs, and change nothing; returns the initial offsets of queues new to it.
+
+        Raises as `attach` does.
+        """
+        initial = {queue.name: self.check_new(queue, starting) for queue in queues if not self.reads(queue)}
+        if len(self.positions) + len(initial) > POSITIONS_MAX:
+            raise ResourceError(
+                f"cursor '{self.name}' reads {len(self.positions)} queues, and {len(initial)} more would be beyond "
+                f"{POSITIONS_MAX}, the most that a cursor may have; take another cursor"
+            )
+        return initial
+
+    def check_new(self, queue: Queue, starting: dict[str, int | str]) -> int:
+        """Return the initial offset of a queue that is new to the cursor, and change nothing; raises as `attach`."""
+        _check_readable(queue, self.name)
+        return int(_initial(queue, starting[queue.name]))
+
+    def attach(self, queues: list[Queue], starting: dict[str, int | str], now: float, holder: bool = False) -> bool:
+        """Attach to the cursor; returns whether it is new. A refused attach changes nothing.
+
+        `starting` gives for each queue "earliest", "latest" or a sequence, where it begins if it is new to the cursor.
+        Other queues of the cursor are left: they keep their positions, unless they were deleted. `holder`: the present
+        holder changes its subscription, and keeps its token.
+
+        Raises ResourceLocked (405) if a queue has ordinary consumers. Raises PreconditionFailed (406) if the queue may
+        drop messages that a cursor has not read, or if it cannot be read from there; ResourceError (506) for too many
+        queues.
+        """
+        initial = self.check_attach(queues, starting)
+        created = not self.positions
+        named = {queue.name for queue in queues}
+        gone = self.gone(queues, initial)
+        for name, position in list(self.positions.items()):
+            position.left = name not in named
+            if name in gone:
+                self._leave(position, now)
+        self.lost += len(gone)
+        for queue in queues:
+            if queue.name in initial:
+                position = Position(queue, initial[queue.name])
+                position.generation = self.lost
+                self.positions[queue.name] = position
+                queue.cursors.append(self)
+        if not holder:
+            self.token += 1
+            self.moved = False
+        self.touched = now
+        for position in self.positions.values():
+            trim_settled(position.queue, now)
+        return created
+
+    def gone(self, queues: list[Queue], initial: dict[str, int]) -> list[str]:
+        """Return the queues whose positions an attach would drop: deleted, and declared anew (new to it) or left."""
+        named = {queue.name for queue in queues}
+        return [
+            name
+            for name, position in self.positions.items()
+            if name in initial or (name not in named and position.queue.deleted)
+        ]
+
+    def reads(self, queue: Queue) -> bool:
+        """Return whether it has a position on this queue, not on an earlier one of its name."""
+        position = self.positions.get(queue.name)
+        return position is not None and position.queue is queue
+
+    def release(self, names: list[str], now: float) -> None:
+        """Give up positions on queues that it has left; they return to ordinary use, or to other cursors.
+
+        Raises PreconditionFailed (406), and releases none, for a queue that the subscription has; NotFound (404) for
+        one without a position.
+        """
+        for name in names:
+            position = self.positions.get(name)
+            if position is None:
+                raise NotFound(f"cursor '{self.name}' does not read queue '{name}'")
+            if not position.left:
+                raise PreconditionFailed(
+                    f"cursor '{self.name}' still subscribes to queue '{name}'; attach it without that queue first"
+                )
+        for name in names:
+            self._leave(self.positions[name], now)
+
+    def _leave(self, position: Position, now: float) -> None:
+        """Remove a position; messages that only this cursor had not settled stay in the queue."""
+        queue = position.queue
+        if self in queue.cursors:
+            drop_settled(queue, UNLIMITED, now)
+            queue.cursors.remove(self)
+            trim_settled(queue, now)
+            if not queue.cursors:
+                queue.ready_queue = position.shared.dissolve()
+        del self.positions[queue.name]
+
+    def resume(self, token: int, positions: list[Position]) -> None:
+        """Restore the positions from before a restart; missing queues are treated as deleted."""
+        self.token = token
+        for position in positions:
+            self.positions[position.queue.name] = position
+            if not position.queue.deleted:
+                position.queue.cursors.append(self)
+
+    def check(self, token: int, now: float) -> None:
+        """Raise Fenced (409) unless this is the token of the last attach."""
+        if token != self.token:
+            if self.moved:
+                raise Fenced(f"cursor '{self.name}' was moved by an operator; attach again to go on from there")
+            raise Fenced(
+                f"cursor '{self.name}' was taken over by a newer attach (token {self.token}, yours is {token}); "
+                "only one query at a time may use a cursor"
+            )
+        self.touched = now
+
+    def position(self, queue: str) -> Position:
+        """Return its position on a queue.
+
+        Raises NotFound (404) for a queue that it does not read or that was deleted.
+        """
+        position = self.positions.get(queue)
+        if position is None:
+            raise NotFound(f"cursor '{self.name}' does not read queue '{queue}'")
+        if position.queue.deleted:
+            raise NotFound(f"queue '{queue}', which cursor '{self.name}' reads, was deleted")
+        return position
+
+    # Reading
+
+    def plan(self, queue: str, start: i64, rows: i64, bytes: i64, upto: i64) -> tuple[i64, i64, i64]:
+        """Plan a range after `start`: returns its end, and its number of rows and bytes (charges).
+
+        At least one message is planned if there is any, even one larger than `bytes`. Raises PreconditionFailed (406)
+        if messages after `start` have been settled and dropped.
+        """
+        position = self.begin_plan(queue, start)
+        end, count, size = position.line.extent(start, rows, bytes, upto)
+        position.plan_to(end)
+        return end, count, size
+
+    def begin_plan(self, queue: str, start: i64) -> Position:
+        """Return the position for a plan after `start`; raises as `plan`, which goes as far as the memory."""
+        position = self.position(queue)
+        if start < position.settled:
+            raise PreconditionFailed(
+                f"cursor '{self.name}' has settled queue '{queue}' up to {position.settled}; "
+                f"the messages {start + 1} to {position.settled} are gone"
+            )
+        return position
+
+    def read(self, queue: str, lo: i64, hi: i64, rows: i64, bytes: i64) -> list[Message]:
+        """Return the first messages of (lo, hi], within rows and bytes but at least one; the queue keeps them."""
+        position = self.position(queue)
+        if lo < position.settled:
+            raise PreconditionFailed(
+                f"cursor '{self.name}' has settled queue '{queue}' up to {position.settled}; "
+                f"the range ({lo}, {hi}] cannot be read again"
+            )
+        return position.line.between(lo, hi, rows, bytes)
+
+    def reach(self, queue: str, start: i64, rows: i64, upto: i64, work: WorkMeter) -> bool:
+        """Prepare a plan or a range of so many rows after `start`: put its messages into the index.
+
+        Returns False if the share of work is used up before. A plan or range does it by itself where this was not done.
+        """
+        position = self.position(queue)
+        while not position.reach(start, rows, upto):
+            work.done += REACH_WORK
+            if work.used_up():
+                return False
+        return True
+
+    # Settling
+
+    def settle(self, queue: str, end: i64, now: float) -> i64:
+        """Settle everything up to and including `end`; idempotent and monotone. Returns the settled position."""
+        position = self.position(queue)
+        if end > position.queue.tail:
+            raise PreconditionFailed(
+                f"queue '{queue}' ends at {position.queue.tail}; cursor '{self.name}' cannot settle {end}"
+            )
+        if end > position.settled:
+            if self.room is not None:
+                _, count, size = position.line.extent(position.settled, UNLIMITED, UNLIMITED, end)
+                self.room.give_back(count, size)
+            position.settled = end
+            if position.planned < end:
+                position.planned = end
+            trim_settled(position.queue, now)
+        return position.settled
+
+    def delete(self, now: float) -> None:
+        """Detach from its queues, which return to ordinary use (or to other cursors)."""
+        for position in list(self.positions.values()):
+            self._leave(position, now)
+        self.token += 1
+
+
+def _check_readable(queue: Queue, cursor: str) -> None:
+    bar = "" if queue.rotation is None else queue.rotation.bar_to_cursors()
+    if bar:
+        raise ResourceLocked(f"queue '{queue.name}' has {bar}; cursor '{cursor}' cannot read it meanwhile")
+    if queue.returning is not None:
+        raise ResourceLocked(
+            f"queue '{queue.name}' has unacknowledged messages that are being requeued; cursor '{cursor}' can attach "
+            "when they are back"
+        )
+    if queue.pager is not None and (queue.consumers or queue.unacked_messages):
+        raise ResourceLocked(
+            f"queue '{queue.name}' pages, and has {len(queue.consumers)} consumers and {queue.unacked_messages} "
+            f"unacknowledged messages; cursor '{cursor}' can only read a paging queue that nobody consumes from"
+        )
+    if queue.features.max_priority:
+        raise PreconditionFailed(
+            f"queue '{queue.name}' has priorities, and cursor '{cursor}' reads messages in the order they came; "
+            "use a queue without x-max-priority"
+        )
+    if isinstance(queue.overflow, DropHead):
+        raise PreconditionFailed(
+            f"queue '{queue.name}' has the overflow policy {queue.overflow.name} and would drop "
+            f"what cursor '{cursor}' has not read; "
+            "use block or reject"
+        )
+
+
+def _initial(queue: Queue, starting: int | str) -> i64:
+    """Return where a new cursor begins. Raises PreconditionFailed (406) for a sequence that the queue does not have."""
+    earliest = earliest_offset(queue)
+    if starting == "earliest":
+        return earliest
+    latest = visible_tail(queue)
+    if starting == "latest":
+        return latest
+    if not isinstance(starting, int) or starting < earliest or starting > latest:
+        raise PreconditionFailed(
+            f"queue '{queue.name}' has the offsets {earliest} to {latest}; it cannot be read from {starting}: "
+            "begin at one of these, earliest or latest"
+        )
+    return starting
+
+
+def earliest_offset(queue: Queue) -> i64:
+    """Return the offset before the oldest message that no cursor has settled; 0 if consumers may return older ones."""
+    if not queue.cursors and queue.unacked_messages > 0:
+        return 0
+    ready = queue.ready_queue
+    oldest = ready.line.next() if isinstance(ready, SharedReadyQueue) else ready.next()
+    earliest = queue.tail if oldest is None else oldest.sequence - 1
+    if oldest is None and queue.pager is not None and queue.pager.messages > 0:
+        earliest = queue.pager.next - 1
+    passed = settled_by_all(queue)
+    return passed if passed > earliest else earliest
+
+
+def watch_drops(position: Position, journal: Journal) -> None:
+    """Forget gaps of a queue once the group that is open has been written: what was dropped is in no store then."""
+    shared = position.shared
+    if shared.gaps:
+        dropped = shared.settled_end(settled_by_all(position.queue))
+        if dropped > shared.dropped:
+            journal.open.listeners.append(DropsWritten(shared, dropped))
+
+
+class Move:
+    """Move of a cursor on one queue; nothing is changed before `apply_moves`."""
+
+    __slots__ = ("position", "start", "target", "messages", "bytes", "leaving")
+
+    def __init__(self, position: Position, target: i64) -> None:
+        self.position = position
+        self.start: i64 = position.settled
+        self.target: i64 = target
+        self.messages: int | None = None
+        """Messages that it passes over, or that are read again; None where they are on the disk and not counted."""
+        self.bytes: int | None = None
+        """Sum of their charges."""
+        self.leaving: int | None = 0
+        """Messages that leave the queue, because no other cursor needs them; None if they are not counted."""
+
+
+def check_move(cursor: Cursor, queue: str, to: int | str) -> Move:
+    """Return the move of a cursor to "earliest", "latest" or a sequence: everything up to it counts as settled.
+
+    Raises NotFound (404) for a queue that it does not read, PreconditionFailed (406) for a sequence beyond the queue's
+    end or before messages that are gone.
+    """
+    position = cursor.position(queue)
+    tail = visible_tail(position.queue)
+    earliest = settled_by_all(position.queue)
+    if to == "earliest":
+        return Move(position, earliest)
+    if to == "latest":
+        return Move(position, tail)
+    if not isinstance(to, int):
+        raise PreconditionFailed(
+            f"cursor '{cursor.name}' can be moved to earliest, latest or a sequence of queue '{queue}', not to {to!r}"
+        )
+    if to > tail:
+        raise PreconditionFailed(
+            f"cursor '{cursor.name}' cannot be moved to {to}: queue '{queue}' ends at {tail}; latest is its end"
+        )
+    if to < earliest:
+        raise PreconditionFailed(
+            f"cursor '{cursor.name}' cannot be moved to {to}: the messages of queue '{queue}' up to {earliest} are "
+            "gone, because every cursor has settled them; earliest is as far back as there are messages"
+        )
+    return Move(position, to)
+
+
+def count_steps(cursor: Cursor, move: Move, work: WorkMeter) -> Steps[None]:
+    """Count the messages of a move, in steps: new ones must come into the index first."""
+    position, queue = move.position, move.position.queue
+    low = move.start if move.start < move.target else move.target
+    high = move.target if move.start < move.target else move.start
+    if low == high:
+        move.messages, move.bytes = 0, 0
+        return
+    while not cursor.reach(queue.name, low, UNLIMITED, high, work):
+        yield
+    before, after = lag_after(position, low, work), lag_after(position, high, work)
+    if before is None or after is None:
+        move.leaving = None
+        return
+    move.messages = int(before.messages - after.messages)
+    move.bytes = int(before.bytes - after.bytes)
+    others = [each for each in queue.cursors if each is not cursor]
+    bound = settled_by(others, queue.name) if others else high
+    if move.target < move.start or bound <= low:
+        return
+    left = lag_after(position, bound if bound < high else high, work)
+    move.leaving = None if left is None else int(before.messages - left.messages)
+
+
+def apply_moves(cursor: Cursor, moves: list[Move], now: float) -> None:
+    """Move a cursor, and fence its reader off."""
+    cursor.token += 1
+    cursor.moved = True
+    for move in moves:
+        position = move.position
+        if move.target > position.settled:
+            cursor.settle(position.queue.name, move.target, now)
+        position.settled = move.target
+        position.planned = move.target
+        position.initial = move.target

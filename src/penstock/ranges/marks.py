@@ -1,0 +1,527 @@
+"""Marks of queries that publish: how far each partition of a batch has been taken, so that nothing is taken twice.
+
+Theory of operation. A query (a stream of Spark, or a job that gives an id) publishes in batches. A batch has
+partitions, and a task sends the rows of one partition in order, numbered from 0. When a task or the whole batch is run
+again, the same rows come again. The *mark* of a partition is the number of its rows that are in their queues. It is
+recorded in the journal group that has these rows, so both are in the store or neither is. Rows are taken as a prefix: a
+block begins where the mark is, or before it, and ends at its first refused row.
+
+The *progress* of a query at one target has its present batch and the marks of that batch. Batches of a query follow
+each other, so the marks of a batch are dropped when the next one begins. A batch that is older than the present one is
+refused. `digest` covers the first rows of a partition: a task that runs again compares it with its own, so rows in
+another order are noticed.
+
+The progress of a query belongs to the user that began it. Another one that may publish to the target and knows the id
+would fence the query, or have its rows left out. An operator hands the progress over (`assign`).
+
+No wall clock takes part. Progress that nobody has asked for in a week is dropped, counted from the start of the broker
+at the earliest. At the limit the progress that is idle for longest makes room, if that is an hour.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import i64
+from typing_extensions import override
+
+from penstock.core.journal.marks import WHOLE_BATCH, MarkRecord
+from penstock.core.publish.context import PublishContext
+from penstock.errors import AccessRefused, Fenced, PreconditionFailed, ResourceError
+from penstock.flow.timers import NEVER, TimerHandler
+from penstock.ranges.held_block import MISSING, BlockMark
+from penstock.ranges.stages import Stage, StagedBatch
+
+MARKS_MAX: Final = 10_000
+"""Most marks and progress records of all queries. Each is 1 KiB at most in the store."""
+IDLE_S: Final = 604_800.0
+"""Seconds after which progress is dropped that nobody asks for: a week."""
+SPARE_S: Final = 3_600.0
+"""Seconds after which idle progress makes room for others at the limit."""
+SCANNED_A_UNIT: Final = 10
+"""Progress records that are looked at with one unit of work."""
+DROPPED_AT_ONCE: Final = 500
+"""Records that one call of the timer drops, approximately."""
+UNKNOWN: Final = -1
+"""Number of partitions of a batch before its driver has said it."""
+
+
+class SinkMark:
+    """The mark of one partition of a batch."""
+
+    __slots__ = ("progress", "partition", "rows", "checked", "digest", "record", "write", "attempt")
+
+    def __init__(self, progress: BatchProgress, partition: i64) -> None:
+        self.progress = progress
+        self.partition: i64 = partition
+        self.rows: i64 = 0
+        """Rows from the first one on that are in their queues."""
+        self.checked: i64 = 0
+        """Rows that `digest` covers: those up to the end of the last block that was taken whole."""
+        self.digest: str = ""
+        self.record: MarkRecord | None = None
+        """Its last record; None if it has none."""
+        self.write: str = ""
+        """The writer of the newest task that has asked for it, since the start of the broker."""
+        self.attempt: i64 = 0
+        """Number of that task; the tasks of another run are counted from 0 again."""
+
+    def is_current(self) -> bool:
+        """Return whether it belongs to the present batch."""
+        return self.progress.marks.get(int(self.partition)) is self
+
+    def check(self, batch: i64, write: str, attempt: i64) -> None:
+        """Check that a task still sends for the present batch.
+
+        Raises PreconditionFailed (406) for an older batch, Fenced (409) if a newer run or attempt has taken over.
+        """
+        progress = self.progress
+        progress.check(batch)
+        if write != progress.write or write != self.write or attempt < self.attempt or not self.is_current():
+            raise Fenced(
+                f"partition {self.partition} of batch {batch} of query '{progress.query}' was begun again by a newer "
+                "run or task; this one takes no more rows"
+            )
+
+
+class BatchProgress:
+    """The present batch of a query at one target, with its marks."""
+
+    def __init__(self, vhost: str, query: str, target: str) -> None:
+        self.vhost = vhost
+        self.query = query
+        self.target = target
+        """Exchange and routing key, for people."""
+        self.batch: i64 = 0
+        self.run: str = ""
+        """Run of the query: a restart has another one; empty where that is not known."""
+        self.write: str = ""
+        """The writer that publishes the batch; empty after it was aborted."""
+        self.user: str = ""
+        """The user that it belongs to; empty for none yet, in a store of a version that did not record it."""
+        self.partitions: i64 = UNKNOWN
+        """Number of partitions of the batch, from its driver."""
+        self.promoted: bool = False
+        """True if the batch was published as a whole (see stages.py)."""
+        self.marks: dict[int, SinkMark] = {}
+        self.stale: dict[int, None] = {}
+        """Partitions of the batch before that have a record in the store."""
+        self.touched: float = 0.0
+        """Time of the last request for it: monotonic seconds."""
+        self.staged: StagedBatch | None = None
+        """Rows of the batch that are not published yet; None for none."""
+        self.recorded: bool = False
+        """True if the store has a record of the progress itself."""
+
+    def describe(self) -> str:
+        """Return batch, query and target."""
+        return f"batch {self.batch} of query '{self.query}' at {self.target}"
+
+    def size(self) -> i64:
+        """Return the number of its records, those that are only in memory included."""
+        return len(self.marks) + len(self.stale) + 1
+
+    def check_user(self, user: str) -> None:
+        """Raise AccessRefused (403) for a user that it does not belong to."""
+        if self.user and user != self.user:
+            raise AccessRefused(
+                f"query '{self.query}' at {self.target} belongs to user '{self.user}', who began it, and user '{user}' "
+                f"may not continue it. Run it as '{self.user}', or with a new checkpoint (or txnAppId), or have an "
+                f"operator hand it over: penstock sink assign '{self.query}' '{user}'"
+            )
+
+    def check(self, batch: i64) -> None:
+        """Raise PreconditionFailed (406) for a batch that is not the present one."""
+        if batch < self.batch:
+            raise PreconditionFailed(
+                f"query '{self.query}' has begun batch {self.batch} at {self.target}, and batch {batch} is older: "
+                "its rows are not taken. Another program continues this query, or its checkpoint was set back; "
+                "use a new checkpoint, or a higher txnVersion"
+            )
+        if batch > self.batch:
+            raise PreconditionFailed(
+                f"query '{self.query}' has not begun batch {batch} at {self.target}; its present batch is {self.batch}"
+            )
+
+
+class SinkMarks(TimerHandler):
+    """The progress of all queries that publish, by virtual host, query and target."""
+
+    def __init__(self, broker: PublishContext) -> None:
+        super().__init__()
+        self._broker = broker
+        self._progress: dict[tuple[str, str, str], BatchProgress] = {}
+        """Those asked for longest ago first."""
+        self.count: i64 = 0
+        """Records of all of them."""
+
+    def of(self, vhost: str, query: str, target: str) -> BatchProgress | None:
+        """Return the progress of a query at a target; None for none."""
+        return self._progress.get((vhost, query, target))
+
+    def every(self) -> list[BatchProgress]:
+        """Return all progress."""
+        return list(self._progress.values())
+
+    # Batches
+
+    def begin_batch(
+        self, vhost: str, query: str, target: str, batch: i64, run: str, write: str, user: str
+    ) -> BatchProgress:
+        """Return the progress of a batch that a task or the driver works on.
+
+        A higher batch than the present one begins: by that all its predecessors are finished. Raises AccessRefused
+        (403) if it belongs to another user; PreconditionFailed (406) for an older batch, and for a second write of one
+        batch to the same target; ResourceError (506) at the limit.
+        """
+        key = (vhost, query, target)
+        progress = self._progress.get(key)
+        if progress is not None:
+            progress.check_user(user)
+        if progress is None:
+            self._make_room()
+            self._check_writable()
+            progress = BatchProgress(vhost, query, target)
+            progress.batch = batch
+            self.count += 1
+            self._progress[key] = progress
+        elif batch > progress.batch:
+            self._check_writable()
+            self._next_batch(progress, batch)
+        else:
+            progress.check(batch)
+            if run and run == progress.run and progress.write and write != progress.write:
+                raise PreconditionFailed(
+                    f"batch {batch} of query '{query}' writes to {target} twice, and the second write cannot be told "
+                    "from a repetition of the first; in foreachBatch give each write to one target its own txnAppId "
+                    "(and txnVersion), or write the union of both"
+                )
+        if write != progress.write:
+            self.drop_stages(progress)
+        progress.run = run
+        progress.write = write
+        progress.user = user
+        self._touch(key, progress)
+        return progress
+
+    def assign(self, vhost: str, query: str, user: str) -> list[str]:
+        """Hand a query over to another user, at all of its targets; return the former user of each.
+
+        Tasks of the former user that are under way take no more rows.
+        """
+        self._broker.work.done += len(self._progress) // SCANNED_A_UNIT
+        found = [each for key, each in self._progress.items() if key[0] == vhost and key[1] == query]
+        if found:
+            self._check_writable()
+        former = [progress.user for progress in found]
+        for progress in found:
+            if progress.user != user:
+                self._assign(progress, user)
+        return former
+
+    def _assign(self, progress: BatchProgress, user: str) -> None:
+        """Change the user in memory and in the store; the records of older batches do not matter."""
+        progress.user = user
+        self.abort(progress, progress.write)
+        self._broker.work.done += len(progress.marks)
+        for mark in progress.marks.values():
+            if mark.record is not None:
+                self._record(mark)
+        self._record_progress(progress)
+
+    def stages(self, progress: BatchProgress) -> StagedBatch:
+        """Return the stages of the present batch, created at first use."""
+        if progress.staged is None:
+            progress.staged = StagedBatch(self._broker.timers, self._broker.turns.chores, progress.describe())
+        return progress.staged
+
+    def drop_stages(self, progress: BatchProgress, kept: list[Stage] | None = None) -> None:
+        """Drop what is staged and not published, but for the stages that are about to be."""
+        staged = progress.staged
+        if staged is not None:
+            progress.staged = None
+            staged.drop(self._broker.now, kept)
+
+    def begin_partition(self, progress: BatchProgress, partition: i64, attempt: i64) -> SinkMark:
+        """Return the mark of a partition for a new task. Raises ResourceError (506) at the limit."""
+        mark = progress.marks.get(int(partition))
+        if mark is None:
+            if int(partition) not in progress.stale:
+                self._make_room()
+                self.count += 1
+            mark = SinkMark(progress, partition)
+            progress.marks[int(partition)] = mark
+            if int(partition) in progress.stale:  # Its record is replaced, not deleted.
+                del progress.stale[int(partition)]
+                self._record(mark)
+        if attempt > mark.attempt or mark.write != progress.write:
+            mark.write = progress.write
+            mark.attempt = attempt
+        return mark
+
+    def finish(self, progress: BatchProgress, rows: dict[int, int]) -> None:
+        """Record that the driver has the results of all partitions of the batch: so many `rows` of each.
+
+        Raises PreconditionFailed (406) if the number of partitions differs from an earlier run of the batch, or if not
+        all rows are in their queues.
+        """
+        partitions: i64 = len(rows)
+        before = progress.partitions
+        if before == UNKNOWN and progress.marks:
+            highest = max(progress.marks)
+            before = highest + 1 if highest >= partitions else UNKNOWN
+        if before != UNKNOWN and before != partitions:
+            raise PreconditionFailed(
+                f"batch {progress.batch} of query '{progress.query}' has {partitions} partitions, and it had {before} "
+                f"when it was run before: rows may be in {progress.target} twice or not at all. Its plan is not "
+                "repeatable (spark.sql.shuffle.partitions or adaptive execution); use delivery=transactional"
+            )
+        for partition, count in rows.items():
+            mark = progress.marks.get(partition)
+            taken: i64 = 0 if mark is None else mark.rows
+            if taken != count:
+                raise PreconditionFailed(
+                    f"partition {partition} of {progress.describe()} has {count} rows, and {taken} of them were taken: "
+                    "the broker has lost its marks, or the rows differ from an earlier run; run the batch again"
+                )
+        self._forget_stale(progress)
+        if progress.partitions != partitions:
+            progress.partitions = partitions
+            self._record_progress(progress)
+
+    def promote(self, progress: BatchProgress, partitions: i64, stages: list[Stage] | None = None) -> None:
+        """Record that these stages are published as a whole, in the store transaction of their rows."""
+        progress.promoted = True
+        progress.partitions = partitions
+        self.drop_stages(progress, stages)
+        self._record_progress(progress)
+
+    def advance(self, mark: SinkMark, rows: i64, stored: bool) -> None:
+        """Record that the rows of a partition up to this number are in their queues.
+
+        If some of them are `stored`, this is in their journal group. If not, a restart loses the rows and the mark.
+        """
+        mark.rows = rows
+        if stored and mark.is_current():
+            self._record(mark)
+
+    def verify(self, mark: SinkMark, rows: i64, digest: str) -> None:
+        """Record the digest of the rows of a partition up to this number, all of which are taken."""
+        if rows > mark.checked and rows <= mark.rows and mark.is_current():
+            mark.checked = rows
+            mark.digest = digest
+            if mark.record is not None:
+                self._record(mark)
+
+    def check_mode(self, progress: BatchProgress, transactional: bool) -> None:
+        """Check that a batch goes on as it began. Raises PreconditionFailed (406)."""
+        began = ""
+        if transactional and max([mark.rows for mark in progress.marks.values()], default=0) > 0:
+            began = "dedup"
+        if not transactional and (progress.promoted or progress.staged is not None):
+            began = "transactional"
+        if began:
+            raise PreconditionFailed(
+                f"{progress.describe()} was begun with delivery={began}; finish it with that, and change the option "
+                "for the next one"
+            )
+
+    def abort(self, progress: BatchProgress, write: str) -> None:
+        """Record that a write has failed: the same run of the query may begin the batch again."""
+        if progress.write == write:
+            progress.write = ""
+            self.drop_stages(progress)
+
+    def drop_vhost(self, vhost: str) -> None:
+        """Drop the progress of all queries in a virtual host that is being deleted."""
+        for key, progress in list(self._progress.items()):
+            if key[0] == vhost:
+                self._drop(key, progress)
+
+    # Restoring
+
+    def restore(self, record: MarkRecord) -> None:
+        """Take a record from the store. Older batches of a query lose to newer ones, in any order of the records."""
+        key = (record.vhost, record.query, record.target)
+        progress = self._progress.get(key)
+        if progress is None:
+            progress = BatchProgress(record.vhost, record.query, record.target)
+            progress.batch = -1
+            self._progress[key] = progress
+            self.count += 1
+            self._touch(key, progress)
+        partition = int(record.partition)
+        if record.batch > progress.batch:
+            progress.stale.update(dict.fromkeys(progress.marks))
+            progress.marks = {}
+            progress.batch = record.batch
+            progress.run = record.run
+            progress.write = record.write
+            progress.user = record.user
+            progress.partitions = UNKNOWN
+            progress.promoted = False
+        elif record.batch == progress.batch and not progress.user:
+            progress.user = record.user
+        if partition == WHOLE_BATCH:
+            progress.recorded = True
+            if record.batch == progress.batch:
+                progress.partitions = record.partitions
+                progress.promoted = record.promoted
+            return
+        self.count += 1
+        if record.batch < progress.batch:
+            progress.stale[partition] = None
+            return
+        mark = SinkMark(progress, partition)
+        mark.rows = record.rows
+        mark.checked = record.checked
+        mark.digest = record.digest
+        mark.record = record
+        progress.marks[partition] = mark
+
+    # Age
+
+    @override
+    def on_deadline(self, now: float) -> float:
+        dropped: i64 = 0
+        for key, progress in list(self._progress.items()):
+            if now < progress.touched + IDLE_S:
+                return progress.touched + IDLE_S
+            if dropped >= DROPPED_AT_ONCE:
+                return now
+            dropped += progress.size()
+            self._drop(key, progress)
+        return NEVER
+
+    def _touch(self, key: tuple[str, str, str], progress: BatchProgress) -> None:
+        now = self._broker.now
+        progress.touched = now
+        del self._progress[key]
+        self._progress[key] = progress
+        self._broker.timers.add(self, now + IDLE_S)
+
+    def _make_room(self) -> None:
+        """Drop the progress that was asked for longest ago, if all records are in use and it is idle for an hour."""
+        while self.count >= MARKS_MAX:
+            key, oldest = next(iter(self._progress.items()))
+            if self._broker.now < oldest.touched + SPARE_S:
+                raise ResourceError(
+                    f"queries have {int(self.count):,} marks of their progress, the most that there may be "
+                    f"({MARKS_MAX:,}), and each was used within the last hour; use fewer partitions "
+                    "(coalesce before the write), or delivery=at-least-once"
+                )
+            self._drop(key, oldest)
+
+    def _drop(self, key: tuple[str, str, str], progress: BatchProgress) -> None:
+        self.drop_stages(progress)
+        self.count -= progress.size()
+        self._broker.work.done += progress.size()
+        for partition, mark in progress.marks.items():
+            if mark.record is not None:
+                self._forget(progress, partition)
+        for partition in progress.stale:
+            self._forget(progress, partition)
+        if progress.recorded:
+            self._forget(progress, WHOLE_BATCH)
+        del self._progress[key]
+
+    # The journal
+
+    def _next_batch(self, progress: BatchProgress, batch: i64) -> None:
+        self._forget_stale(progress)
+        self.drop_stages(progress)
+        for partition, mark in progress.marks.items():
+            if mark.record is not None:
+                progress.stale[partition] = None
+            else:
+                self.count -= 1
+        progress.marks = {}
+        progress.batch = batch
+        progress.partitions = UNKNOWN
+        progress.promoted = False
+
+    def _forget_stale(self, progress: BatchProgress) -> None:
+        self._broker.work.done += len(progress.stale)
+        self.count -= len(progress.stale)
+        for partition in progress.stale:
+            self._forget(progress, partition)
+        progress.stale = {}
+
+    def _check_writable(self) -> None:
+        if self._broker.journal is not None:
+            self._broker.journal.check_writable()
+
+    def _forget(self, progress: BatchProgress, partition: i64) -> None:
+        if self._broker.journal is not None:
+            self._broker.journal.forget(_record_of(progress, partition))
+
+    def _record(self, mark: SinkMark) -> None:
+        """Have the journal write a mark with its open group."""
+        journal = self._broker.journal
+        if journal is None:
+            return
+        record = mark.record
+        if record is None or record.group != journal.open.number or record.batch != mark.progress.batch:
+            record = _record_of(mark.progress, mark.partition, journal.open.number)
+            mark.record = record
+            journal.change(record)
+        record.rows = mark.rows
+        record.checked = mark.checked
+        record.digest = mark.digest
+        record.run = mark.progress.run
+        record.write = mark.progress.write
+        record.user = mark.progress.user
+
+    def _record_progress(self, progress: BatchProgress) -> None:
+        journal = self._broker.journal
+        if journal is not None:
+            progress.recorded = True
+            journal.change(_record_of(progress, WHOLE_BATCH, journal.open.number))
+
+
+def _record_of(progress: BatchProgress, partition: i64, group: i64 = 0) -> MarkRecord:
+    """Return the record of a mark, or of the progress itself, in a journal group; without rows yet."""
+    record = MarkRecord(progress.vhost, progress.query, progress.target, partition)
+    record.group = group
+    record.batch = progress.batch
+    record.run = progress.run
+    record.write = progress.write
+    record.user = progress.user
+    record.partitions = progress.partitions
+    record.promoted = progress.promoted
+    return record
+
+
+class MarkedBlock(BlockMark):
+    """Deduplication of one block: the rows of it that are in their queues, advanced as others come into theirs."""
+
+    def __init__(
+        self, marks: SinkMarks, mark: SinkMark, write: str, attempt: i64, first: i64, rows: i64, digest: str
+    ) -> None:
+        self._marks = marks
+        self._mark = mark
+        self._batch: i64 = mark.progress.batch
+        self._write = write
+        self._attempt: i64 = attempt
+        self._first: i64 = first
+        """Number of its first row in the partition."""
+        self._rows: i64 = rows
+        self._digest = digest
+        """Digest of all rows of the partition up to its last one."""
+
+    @override
+    def first_to_take(self, row: i64) -> i64:
+        self._mark.check(self._batch, self._write, self._attempt)
+        taken = self._mark.rows - self._first
+        if taken < 0:
+            return MISSING
+        return taken if taken > row else row
+
+    @override
+    def advance(self, end: i64, stored: bool) -> None:
+        if self._mark.rows < self._first:
+            return
+        if self._first + end > self._mark.rows:
+            self._marks.advance(self._mark, self._first + end, stored)
+        if end == self._rows:
+            self._marks.verify(self._mark, self._first + end, self._digest)

@@ -1,0 +1,96 @@
+"""Samples of one queue in a flow log, the runs of the broker that they belong to, and the fills between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+WHOLE = 0.99
+"""Part of a sample from which on it counts as whole: clocks are corrected."""
+
+
+class Fill(NamedTuple):
+    """A time from an opening of the gate to its next closing."""
+
+    at: float
+    """When it begins, in the recorded time."""
+    seconds: float
+    grown: int
+    """Messages by which the queue grew."""
+
+
+@dataclass(slots=True)
+class Run:
+    """One run of the broker, in seconds of its monotonic clock, as far as it was asked for."""
+
+    lo: float
+    hi: float
+    offset: float
+    """Offset from them to seconds since 1970."""
+    base: float = 0.0
+    """Its begin in the recorded time of all runs."""
+
+    def at(self, mono: float) -> float:
+        """Return a time within the recorded time; one outside of the run is at its nearer end."""
+        return self.base + min(max(mono, self.lo), self.hi) - self.lo
+
+
+@dataclass(slots=True)
+class Sample:
+    """Sample of a queue: counts since the look before, and its state at this one."""
+
+    run: int
+    at: float
+    """When it begins: in the run's clock until all is read, then in the recorded time; so too `end`."""
+    end: float
+    wall: float
+    seconds: float
+    """Its length, within the recorded time when it has its place there."""
+    came: int
+    left: int
+    settlements: int
+    depth: int
+    depth_bytes: int
+    refused: int
+    consumers: int
+    unconfirmed: int
+    """Most publishes without a confirm of a producer that was blocked at its end."""
+    held: int | None
+    """Publishes that the broker held at its end; None where no producer was blocked, or the log does not say it."""
+    sizes: tuple[int, ...] = ()
+
+    def place(self, run: Run) -> None:
+        """Take its times into the recorded time. What is outside of it takes its part of the messages away."""
+        self.at, self.end = run.at(self.at), run.at(self.end)
+        part = min(1.0, (self.end - self.at) / self.seconds)
+        if part < WHOLE:
+            self.came, self.left = round(self.came * part), round(self.left * part)
+            self.settlements, self.seconds = round(self.settlements * part), self.end - self.at
+
+    @property
+    def was_busy(self) -> bool:
+        """True if messages were in the queue at its begin and at its end."""
+        return self.depth > 0 and self.depth - self.came + self.left > 0
+
+
+def sample_of(each: Mapping[str, Any], run: int, mono: float, offset: float) -> Sample:
+    """Return the sample of a record `depth` that was written at `mono` of this run."""
+    seconds = float(each.get("seconds") or 1.0)
+    return Sample(
+        run=run,
+        at=mono - seconds,
+        end=mono,
+        wall=mono - seconds + offset,
+        seconds=seconds,
+        came=int(each["in_messages"]),
+        left=int(each.get("settled_messages", 0)),
+        settlements=int(each.get("settlements", 0)),
+        depth=int(each.get("messages", 0)),
+        depth_bytes=int(each.get("bytes", 0)),
+        refused=int(each.get("refused_messages", 0)),
+        consumers=int(each.get("consumers", 0)),
+        unconfirmed=int(each.get("unconfirmed", 0)),
+        held=each.get("held_messages"),
+        sizes=tuple(each.get("sizes") or ()),
+    )

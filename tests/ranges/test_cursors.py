@@ -1,0 +1,450 @@
+"""Reading again: plans, ranges, settling, and what leaves a queue when."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.core.broker import Broker
+from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.outcome import Outcome
+from penstock.core.consume.session import Session
+from penstock.core.message import Envelope, Message
+from penstock.core.queue.cursor_state import SETTLED_A_UNIT
+from penstock.core.queue.expiry import expire
+from penstock.core.queue.indexed_ready_queue import CHUNK, REACH_WORK
+from penstock.core.queue.queue import Queue
+from penstock.core.settings.limits import Defaults
+from penstock.errors import Fenced, NotFound, PreconditionFailed, ResourceError, ResourceLocked
+from penstock.flow.chores import UNITS_A_TURN
+from penstock.flow.work import AT_ONCE, WorkMeter
+from penstock.ranges.cursors import POSITIONS_MAX, Cursor
+from tests.profiles import examples
+from tests.support.full_queue import CHARGE, MANY, FullQueue
+
+FOR_EVER = 1 << 62
+
+
+class Desk:
+    """A broker with one queue, and cursors on it."""
+
+    def __init__(self, **arguments: object) -> None:
+        self.broker = Broker(Defaults())
+        self.vhost = self.broker.add_vhost("/")
+        table = {name.replace("_", "-"): value for name, value in arguments.items()}
+        self.queue: Queue = self.vhost.declare_queue("q", table, False, False, None, None)
+
+    def put(self, count: int, charge: int = 10) -> None:
+        for _ in range(count):
+            self.queue.enqueue(Envelope("", "q"), b"", charge, 0.0)
+
+    def attach(self, name: str = "c", starting: int | str = "earliest") -> Cursor:
+        cursor = Cursor("/", name)
+        cursor.attach([self.queue], {"q": starting}, 0.0)
+        return cursor
+
+
+def sequences(cursor: Cursor, lo: int, hi: int, rows: int = FOR_EVER, size: int = FOR_EVER) -> list[int]:
+    return [int(message.sequence) for message in cursor.read("q", lo, hi, rows, size)]
+
+
+def test_a_plan_takes_what_rows_bytes_and_end_allow_but_at_least_one() -> None:
+    desk = Desk()
+    desk.put(10)
+    cursor = desk.attach()
+    assert cursor.plan("q", 0, FOR_EVER, FOR_EVER, FOR_EVER) == (10, 10, 100)
+    assert cursor.plan("q", 0, 4, FOR_EVER, FOR_EVER) == (4, 4, 40)
+    assert cursor.plan("q", 0, FOR_EVER, 35, FOR_EVER) == (3, 3, 30)
+    assert cursor.plan("q", 0, FOR_EVER, FOR_EVER, 6) == (6, 6, 60)
+    assert cursor.plan("q", 6, FOR_EVER, 1, FOR_EVER) == (7, 1, 10)
+    assert cursor.plan("q", 10, FOR_EVER, FOR_EVER, FOR_EVER) == (10, 0, 0)
+
+
+def test_a_range_can_be_read_again_and_leaves_out_its_lower_end() -> None:
+    desk = Desk()
+    desk.put(10)
+    cursor = desk.attach()
+    assert sequences(cursor, 3, 6) == [4, 5, 6]
+    assert sequences(cursor, 3, 6) == [4, 5, 6]
+    assert sequences(cursor, 3, 6, rows=2) == [4, 5]
+    assert sequences(cursor, 3, 6, size=1) == [4]
+    assert sequences(cursor, 6, 6) == []
+
+
+def test_what_is_not_settled_counts_in_the_depth_and_settling_opens_the_gate() -> None:
+    desk = Desk(capacity_messages=10, stop_messages=8, resume_messages=5)
+    cursor = desk.attach()
+    desk.put(9)
+    cursor.plan("q", 0, FOR_EVER, FOR_EVER, FOR_EVER)
+    sequences(cursor, 0, 9)
+    assert (desk.queue.messages, desk.queue.gate.open) == (9, False)
+    assert cursor.settle("q", 4, 1.0) == 4
+    assert (desk.queue.messages, desk.queue.bytes, desk.queue.gate.open) == (5, 50, True)
+    assert cursor.settle("q", 2, 1.0) == 4, "settling is monotone"
+    assert cursor.settle("q", 9, 1.0) == 9
+    assert (desk.queue.messages, desk.queue.bytes) == (0, 0)
+
+
+def test_what_is_settled_cannot_be_planned_or_read_again() -> None:
+    desk = Desk()
+    desk.put(5)
+    cursor = desk.attach()
+    cursor.settle("q", 3, 0.0)
+    with pytest.raises(PreconditionFailed, match="up to 3; the messages 2 to 3 are gone"):
+        cursor.plan("q", 1, 1, 1, FOR_EVER)
+    with pytest.raises(PreconditionFailed, match=r"the range \(1, 5\] cannot be read again"):
+        cursor.read("q", 1, 5, 1, 1)
+    with pytest.raises(PreconditionFailed, match="ends at 5; cursor 'c' cannot settle 6"):
+        cursor.settle("q", 6, 0.0)
+
+
+def test_a_message_leaves_when_the_slowest_cursor_has_settled_it() -> None:
+    desk = Desk()
+    desk.put(10)
+    fast, slow = desk.attach("fast"), desk.attach("slow")
+    fast.settle("q", 10, 0.0)
+    assert desk.queue.messages == 10
+    slow.settle("q", 4, 0.0)
+    assert desk.queue.messages == 6
+    slow.delete(0.0)
+    assert desk.queue.messages == 0, "what only the deleted cursor still wanted is not kept"
+
+
+def test_each_attach_fences_the_one_before_and_keeps_the_initial_offset() -> None:
+    desk = Desk()
+    desk.put(5)
+    cursor = desk.attach(starting=2)
+    token = cursor.token
+    cursor.check(token, 0.0)
+    assert desk.queue.messages == 3, "what is before the initial offset is nobody's"
+    assert not cursor.attach([desk.queue], {"q": "latest"}, 0.0)
+    assert cursor.positions["q"].initial == 2
+    with pytest.raises(Fenced, match="taken over by a newer attach"):
+        cursor.check(token, 0.0)
+    cursor.check(cursor.token, 0.0)
+
+
+def test_earliest_latest_and_a_sequence_are_where_they_say() -> None:
+    desk = Desk()
+    desk.put(5)
+    keeper = desk.attach("keeper")
+    keeper.settle("q", 2, 0.0)
+    assert desk.attach("a").positions["q"].initial == 2
+    assert desk.attach("b", "latest").positions["q"].initial == 5
+    assert desk.attach("c", 3).positions["q"].initial == 3
+    for wrong in (1, 6):
+        with pytest.raises(PreconditionFailed, match="has the offsets 2 to 5"):
+            desk.attach("d", wrong)
+
+
+class Grown(Desk):
+    """A desk with three queues of five messages each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queues = {"q": self.queue}
+        for name in ("r", "s"):
+            self.queues[name] = self.vhost.declare_queue(name, {}, False, False, None, None)
+        for name, queue in self.queues.items():
+            for _ in range(5):
+                queue.enqueue(Envelope("", name), b"", 10, 0.0)
+        self.cursor = Cursor("/", "c")
+
+    def subscribe(self, *names: str, starting: int | str = "earliest", holder: bool = False) -> bool:
+        queues = [self.queues[name] for name in names]
+        return self.cursor.attach(queues, dict.fromkeys(names, starting), 0.0, holder)
+
+    def positions(self) -> dict[str, tuple[int, bool]]:
+        return {name: (int(each.settled), each.left) for name, each in self.cursor.positions.items()}
+
+
+def test_subscription_grows_and_shrinks_and_a_left_queue_keeps_position_and_messages() -> None:
+    desk = Grown()
+    assert desk.subscribe("q", "r")
+    desk.cursor.settle("q", 3, 0.0)
+    assert not desk.subscribe("r", "s", starting="latest"), "a new queue begins at the start, the others go on"
+    assert desk.positions() == {"q": (3, True), "r": (0, False), "s": (5, False)}
+    assert desk.queues["q"].messages == 2
+    with pytest.raises(ResourceLocked, match="read by cursor 'c'"):
+        desk.broker.consume(Session(), Consumer("t", Session(), desk.queues["q"], False, True, 0))
+    desk.subscribe("q", "r", "s", starting="latest")
+    assert desk.positions() == {"q": (3, False), "r": (0, False), "s": (5, False)}, "it is taken up where it stood"
+    assert sequences(desk.cursor, 3, 5) == [4, 5]
+
+
+def test_left_queue_is_released_on_request_and_no_other() -> None:
+    desk = Grown()
+    desk.subscribe("q", "r")
+    desk.cursor.settle("q", 3, 0.0)
+    desk.subscribe("r")
+    for names, reason in ((["q", "r"], "still subscribes to queue 'r'"), (["q", "none"], "does not read queue 'none'")):
+        with pytest.raises((PreconditionFailed, NotFound), match=reason):
+            desk.cursor.release(names, 0.0)
+        assert set(desk.positions()) == {"q", "r"}
+    desk.cursor.release(["q"], 0.0)
+    assert set(desk.positions()) == {"r"}
+    assert desk.queues["q"].messages == 2, "what it had not settled stays"
+    session = Session()
+    desk.broker.consume(session, Consumer("t", session, desk.queues["q"], False, False, 0))
+
+
+def test_queue_declared_anew_is_another_queue_and_the_others_go_on() -> None:
+    desk = Grown()
+    desk.subscribe("q", "r")
+    desk.cursor.settle("q", 3, 0.0)
+    desk.cursor.settle("r", 3, 0.0)
+    for generation in (1, 2):
+        desk.broker.delete_queue(desk.queues["r"])
+        desk.queues["r"] = desk.vhost.declare_queue("r", {}, False, False, None, None)
+        desk.subscribe("q", "r")
+        assert desk.positions() == {"q": (3, False), "r": (0, False)}
+        assert desk.cursor.positions["r"].generation == generation
+    assert desk.cursor.positions["q"].generation == 0
+
+
+def test_deleted_queue_that_was_left_is_forgotten_and_its_successor_is_told_apart() -> None:
+    desk = Grown()
+    desk.subscribe("q", "r")
+    desk.broker.delete_queue(desk.queues["r"])
+    desk.subscribe("q")
+    assert set(desk.positions()) == {"q"}
+    desk.queues["r"] = desk.vhost.declare_queue("r", {}, False, False, None, None)
+    desk.subscribe("q", "r")
+    assert desk.cursor.positions["r"].generation == 1
+
+
+def test_holder_changes_its_subscription_and_keeps_its_token() -> None:
+    desk = Grown()
+    desk.subscribe("q")
+    token = desk.cursor.token
+    desk.subscribe("q", "s", holder=True)
+    desk.cursor.check(token, 0.0)
+    desk.subscribe("q", "s")
+    with pytest.raises(Fenced):
+        desk.cursor.check(token, 0.0)
+
+
+def test_cursor_has_a_limit_of_queues() -> None:
+    desk = Grown()
+    desk.subscribe("q")
+    position = desk.cursor.positions["q"]
+    for number in range(1, POSITIONS_MAX):
+        desk.cursor.positions[f"left-{number}"] = position
+    with pytest.raises(ResourceError, match=f"1 more would be beyond {POSITIONS_MAX}"):
+        desk.subscribe("s")
+    assert len(desk.cursor.positions) == POSITIONS_MAX
+
+
+def test_what_consumers_gave_back_is_read_in_its_old_place() -> None:
+    desk = Desk()
+    desk.put(6)
+    session = Session()
+    for _ in range(4):
+        session.get(desk.queue, False, 0.0)
+    session.unsettled.acknowledge(2, False, 0.0)
+    session.unsettled.settle_tag(0, True, Outcome.FAILED, 0.0)
+    cursor = desk.attach()
+    assert sequences(cursor, 0, 6) == [1, 3, 4, 5, 6]
+    assert cursor.plan("q", 1, 2, FOR_EVER, FOR_EVER) == (4, 2, 20)
+
+
+def test_a_queue_that_drops_is_no_queue_for_a_cursor() -> None:
+    with pytest.raises(PreconditionFailed, match="overflow policy drop-head"):
+        Desk(x_max_length=5).attach()
+
+
+def test_a_queue_that_was_deleted_or_is_not_read_is_not_found() -> None:
+    desk = Desk()
+    cursor = desk.attach()
+    with pytest.raises(NotFound, match="does not read queue 'other'"):
+        cursor.plan("other", 0, 1, 1, 1)
+    desk.broker.delete_queue(desk.queue)
+    with pytest.raises(NotFound, match="was deleted"):
+        cursor.plan("q", 0, 1, 1, 1)
+
+
+@settings(max_examples=examples(300), derandomize=True, database=None)
+@given(
+    st.sets(st.integers(1, 30)),
+    st.lists(st.tuples(st.integers(0, 1), st.integers(0, 31), st.integers(1, 8), st.integers(1, 80)), max_size=12),
+)
+def test_any_plans_and_settles_of_two_cursors_over_any_gaps_agree_with_a_list(
+    gaps: set[int], steps: list[tuple[int, int, int, int]]
+) -> None:
+    desk = Desk()
+    desk.put(30)
+    session = Session()
+    for _ in range(30):
+        session.get(desk.queue, False, 0.0)
+    for tag in sorted(gaps):
+        session.unsettled.acknowledge(tag, False, 0.0)
+    session.unsettled.settle_tag(0, True, Outcome.FAILED, 0.0)
+    left = [sequence for sequence in range(1, 31) if sequence not in gaps]
+    cursors = [desk.attach("a"), desk.attach("b")]
+    first = left[0] - 1 if left else 30
+    settled = [first, first]
+    for which, at, rows, size in steps:
+        cursor, start = cursors[which], max(at, settled[which])
+        expected = [sequence for sequence in left if sequence > start][: min(rows, max(size // 10, 1))]
+        end = expected[-1] if expected else start
+        assert cursor.plan("q", start, rows, size, FOR_EVER) == (end, len(expected), 10 * len(expected))
+        assert sequences(cursor, start, end) == expected
+        if end <= 30:
+            settled[which] = max(settled[which], end)
+            cursor.settle("q", end, 0.0)
+        assert desk.queue.messages == len([sequence for sequence in left if sequence > min(settled)])
+
+
+def test_what_a_cursor_settles_leaves_a_slice_a_turn() -> None:
+    count = 2 * UNITS_A_TURN * SETTLED_A_UNIT
+    house = FullQueue(count)
+    cursor = Cursor("/", "c")
+    cursor.attach([house.q], {"q": "earliest"}, house.broker.now)
+    assert cursor.settle("q", count - 5, house.broker.now) == count - 5
+    left = house.depth("q")
+    assert left == count - AT_ONCE
+    assert cursor.plan("q", count - 5, 100, 1 << 30, count) == (count, 5, 5 * CHARGE)
+    while house.broker.pending():
+        house.broker.run(1000)
+        assert left - house.depth("q") <= UNITS_A_TURN * SETTLED_A_UNIT
+        left = house.depth("q")
+    assert left == 5
+
+
+def test_who_consumes_after_a_cursor_gets_nothing_that_it_has_settled() -> None:
+    house = FullQueue()
+    cursor = Cursor("/", "c")
+    cursor.attach([house.q], {"q": "earliest"}, house.broker.now)
+    cursor.settle("q", MANY - 5, house.broker.now)
+    cursor.delete(house.broker.now)
+    with pytest.raises(NotFound):
+        cursor.position("q")
+    assert house.consumed() == list(range(MANY - 5, MANY))
+    assert house.turns() <= 1
+
+
+class CountingDeque(deque[Message]):
+    """The messages that are not in the index, with a count of those that were looked at."""
+
+    looked_at = 0
+
+    def __iter__(self) -> Iterator[Message]:
+        for message in super().__iter__():
+            self.looked_at += 1
+            yield message
+
+    def popleft(self) -> Message:
+        self.looked_at += 1
+        return super().popleft()
+
+
+def steps_of(action: Callable[[], object]) -> int:
+    """Return the number of lines that an action runs; compiled code has none."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, arg: object) -> Any:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        action()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_work_of_a_plan_and_a_range_does_not_grow_with_the_lag(gaps: bool) -> None:
+    work: list[tuple[int, int]] = []
+    for count in (20 * CHUNK, 200 * CHUNK):
+        desk = Desk()
+        line = CountingDeque()
+        desk.queue.ready_queue.ready = line
+        desk.put(count)
+        if gaps:
+            kept = [message for message in line if message.sequence % 3 or message.sequence == count]
+            line.clear()
+            line.extend(kept)
+        desk.attach("lags")
+        tails = desk.attach("tails")
+        assert tails.plan("q", 0, FOR_EVER, FOR_EVER, FOR_EVER)[0] == count
+        line.looked_at = 0
+        steps = steps_of(
+            lambda cursor=tails, count=count: (  # type: ignore[misc]
+                cursor.plan("q", count - 10, 100, FOR_EVER, FOR_EVER),
+                cursor.plan("q", count, 100, FOR_EVER, FOR_EVER),
+                cursor.read("q", count - 10, count, 100, FOR_EVER),
+                cursor.read("q", count // 2, count // 2 + 4, 100, FOR_EVER),
+            )
+        )
+        work.append((steps, line.looked_at))
+    (few_steps, few_looked_at), (steps, looked_at) = work
+    assert looked_at == few_looked_at == 0
+    assert steps - few_steps <= 4 * 4 * 6, "ten times as many messages: four more bisections in each of four searches"
+
+
+def test_plan_of_very_many_messages_looks_at_chunks() -> None:
+    desk = Desk()
+    desk.put(100 * CHUNK)
+    cursor = desk.attach()
+    whole = (100 * CHUNK, 100 * CHUNK, 1000 * CHUNK)
+    assert cursor.plan("q", 0, FOR_EVER, FOR_EVER, FOR_EVER) == whole
+    steps = steps_of(lambda: cursor.plan("q", 0, FOR_EVER, FOR_EVER, FOR_EVER))
+    assert steps <= 100 * 30
+    assert cursor.plan("q", 7, 3 * CHUNK, FOR_EVER, FOR_EVER) == (7 + 3 * CHUNK, 3 * CHUNK, 30 * CHUNK)
+    assert cursor.plan("q", 7, FOR_EVER, 30 * CHUNK + 5, FOR_EVER) == (7 + 3 * CHUNK, 3 * CHUNK, 30 * CHUNK)
+    assert cursor.plan("q", 7, FOR_EVER, FOR_EVER, 5 * CHUNK + 1) == (5 * CHUNK + 1, 5 * CHUNK - 6, 50 * CHUNK - 60)
+
+
+def test_each_message_comes_into_the_index_once_and_as_far_as_somebody_reads() -> None:
+    desk = Desk()
+    line = CountingDeque()
+    desk.queue.ready_queue.ready = line
+    desk.put(10 * CHUNK)
+    cursor = desk.attach()
+    assert line.looked_at == 0
+    cursor.plan("q", 0, 2 * CHUNK, FOR_EVER, FOR_EVER)
+    assert line.looked_at == 2 * CHUNK
+    for _ in range(2):
+        cursor.plan("q", CHUNK, FOR_EVER, FOR_EVER, FOR_EVER)
+        sequences(cursor, 0, 10 * CHUNK)
+    assert line.looked_at == 10 * CHUNK
+
+
+def test_reach_stops_at_the_share_of_work_and_goes_on_there() -> None:
+    desk = Desk()
+    desk.put(10 * CHUNK)
+    cursor = desk.attach()
+    work = WorkMeter()
+    work.limit = 4 * REACH_WORK
+    assert not cursor.reach("q", 0, FOR_EVER, FOR_EVER, work)
+    assert work.done == 4 * REACH_WORK
+    work.limit = FOR_EVER
+    assert cursor.reach("q", 0, FOR_EVER, FOR_EVER, work)
+    assert work.done <= 10 * REACH_WORK
+    done = int(work.done)
+    assert cursor.reach("q", 0, FOR_EVER, FOR_EVER, work)
+    assert work.done == done
+    assert cursor.reach("q", 10 * CHUNK, FOR_EVER, FOR_EVER, work)
+
+
+def test_message_with_its_own_time_to_live_that_a_cursor_has_settled_never_expires() -> None:
+    desk = Desk()
+    for _ in range(3):
+        desk.queue.enqueue(Envelope("", "q", ttl_s=5.0), b"", 10, 0.0)
+    cursor = desk.attach()
+    cursor.settle("q", 2, 0.0)
+    cursor.delete(0.0)
+    assert desk.queue.messages == 1
+    assert expire(desk.queue, 9.0, 9.0)
+    assert (desk.queue.messages, desk.queue.bytes, desk.queue.counters.expired) == (0, 0, 1)

@@ -1,0 +1,190 @@
+"""Leases: what they keep, what they tell, and how they end."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from penstock.content.properties import Properties
+from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.session import Session
+from penstock.core.message import Envelope
+from penstock.core.queue.cursor_state import holds_back
+from penstock.core.queue.queue import Queue
+from penstock.protocols.amqp091.content_frames import body_of, make_content
+from penstock.ranges.leases import LEASES_MAX
+from tests.support.control_requests import request
+from tests.support.driven_connection import Dialogue, make_driver
+
+CONTENT = make_content(Properties(), b"body")
+
+
+class Desk:
+    """A driver with queues of ten messages, and one client."""
+
+    def __init__(self, *queues: str) -> None:
+        self.driver = make_driver()
+        self.vhost = self.driver.broker.vhosts["/"]
+        self.vhost.declare_queue("answers", {}, False, False, None, None)
+        for name in queues:
+            self.declare(name)
+        self.client = Dialogue(self.driver)
+
+    def declare(self, name: str, **arguments: object) -> Queue:
+        table = {key.replace("_", "-"): value for key, value in arguments.items()}
+        queue = self.vhost.declare_queue(name, table, False, False, None, None)
+        for _ in range(10):
+            queue.enqueue(Envelope("", name), CONTENT, 10, 0.0)
+        return queue
+
+    def ask(self, operation: str, **fields: object) -> Any:
+        """Ask; return the answer, or the octets of a block."""
+        before = int(self.vhost.queues["answers"].messages)
+        self.client.say(request(operation, **fields))
+        self.driver.run_turn()
+        queue = self.vhost.queues["answers"]
+        assert queue.messages == before + 1, "one answer"
+        if operation == "cursor.range" and b"PSB1" in queue.ready_queue.messages()[-1].content:
+            return queue.ready_queue.messages()[-1].content
+        return answers_of(self)[-1]
+
+    def cursor(self, name: str, *queues: str) -> int:
+        found: int = self.ask("cursor.attach", cursor=name, queues=list(queues))["token"]
+        return found
+
+    def pass_time(self, seconds: float) -> None:
+        self.driver.begin(self.driver.broker.now + seconds)
+        self.driver.run_turn()
+
+
+def answers_of(desk: Desk) -> list[Any]:
+    """Return the answers that are objects."""
+    found = desk.vhost.queues["answers"].ready_queue.messages()
+    return [json.loads(body_of(message.content)) for message in found if b"PSB1" not in message.content]
+
+
+def test_lease_keeps_what_a_cursor_settles_meanwhile_and_lets_it_go_at_its_end() -> None:
+    desk = Desk("q")
+    token = desk.cursor("c", "q")
+    desk.ask("cursor.settle", cursor="c", token=token, end={"q": 2})
+    lease = desk.ask("lease.open", queues=["q"], cursor="c", timeout_ms=1000)
+    assert lease["queues"] == {"q": {"earliest": 2, "tail": 10, "settled": 2, "unpinned": ""}}
+    desk.ask("cursor.settle", cursor="c", token=token, end={"q": 9})
+    assert desk.vhost.queues["q"].messages == 8, "the depth tells of it, and so does the name of who keeps it"
+    assert desk.vhost.queues["q"].cursors[1].name == "lease 1 of con:1(guest@127.0.0.1:1/)"
+    said = " ".join(desk.ask("why", queue="q")["sentences"])
+    assert "cursor c, which has settled up to 9 of 10" in said
+    assert "lease 1 of con:1(guest@127.0.0.1:1/), of a batch read, keeps 7 messages that are settled" in said
+    block = desk.ask("cursor.range", lease=1, queue="q", lo=2, hi=10)
+    assert block.count(b"body") == 8
+    assert desk.ask("cursor.range", lease=1, queue="q", lo=2, hi=10) == block, "it is repeatable"
+    desk.ask("lease.close", lease=1)
+    assert desk.vhost.queues["q"].messages == 1
+    assert [cursor.name for cursor in desk.vhost.queues["q"].cursors] == ["c"]
+
+
+def test_lease_ends_by_itself_and_each_block_gives_it_its_time_again() -> None:
+    desk = Desk("q")
+    desk.ask("lease.open", queues=["q"], timeout_ms=1000)
+    assert "has no cursor but lease 1" in " ".join(desk.ask("why", queue="q")["sentences"])
+    for _ in range(3):
+        desk.pass_time(0.9)
+        desk.ask("cursor.range", lease=1, queue="q", lo=0, hi=10)
+    assert desk.vhost.queues["q"].cursors
+    desk.pass_time(1.1)
+    assert desk.vhost.queues["q"].cursors == []
+    assert desk.vhost.queues["q"].messages == 10, "it removes nothing"
+    refusal = desk.ask("cursor.range", lease=1, queue="q", lo=0, hi=10)
+    assert (refusal["name"], "lease 1 has ended" in refusal["text"]) == ("not-found", True)
+
+
+def test_queue_that_no_cursor_may_have_is_read_and_not_kept() -> None:
+    desk = Desk()
+    queue = desk.declare("q", x_max_length=100)
+    told = desk.ask("lease.open", queues=["q"])["queues"]["q"]
+    assert "drop-head" in told["unpinned"]
+    assert queue.cursors == []
+    line = queue.ready_queue
+    assert desk.ask("cursor.range", lease=1, queue="q", lo=0, hi=10).count(b"body") == 10
+    desk.ask("lease.close", lease=1)
+    assert queue.messages == 10
+    assert queue.ready_queue is not line, "its messages are in the line of a queue without cursors again"
+
+
+def test_consumers_of_a_leased_queue_go_on_and_the_answer_says_so() -> None:
+    desk = Desk("q")
+    queue = desk.vhost.queues["q"]
+    session = Session()
+    desk.driver.broker.consume(session, Consumer("t", session, queue, False, False, 1))
+    assert "has 1 consumers, which go on" in desk.ask("lease.open", queues=["q"])["queues"]["q"]["unpinned"]
+    assert session.get(queue, True, 0.0) is not None
+    assert desk.ask("cursor.range", lease=1, queue="q", lo=0, hi=10).count(b"body") < 10
+    desk.ask("lease.close", lease=1)
+    assert queue.cursors == []
+    assert session.get(queue, True, 0.0) is not None
+
+
+def test_lease_of_a_cursor_alone_has_the_queues_that_it_subscribes_to() -> None:
+    desk = Desk("q", "r", "s")
+    desk.cursor("c", "q", "r")
+    desk.ask("cursor.attach", cursor="c", queues=["r"])
+    assert list(desk.ask("lease.open", cursor="c")["queues"]) == ["r"]
+    assert "no cursor 'none'" in desk.ask("lease.open", cursor="none")["text"]
+
+
+def test_wrong_requests_are_refused_and_leave_nothing() -> None:
+    desk = Desk("q")
+    desk.declare("first", x_max_priority=5)
+    assert "no queue 'none'" in desk.ask("lease.open", queues=["q", "none"])["text"]
+    assert "has priorities" in desk.ask("lease.open", queues=["q", "first"])["text"]
+    assert "'timeout_ms' must be from 1 to 3600000, not 0" in desk.ask("lease.open", queues=["q"], timeout_ms=0)["text"]
+    assert desk.vhost.queues["q"].cursors == []
+    partial = desk.ask("lease.open", queues=["first", "none", "q"], partial=True)
+    assert (list(partial["queues"]), sorted(partial["refused"])) == (["q"], ["first", "none"])
+
+
+@pytest.mark.once
+def test_leases_have_a_limit() -> None:
+    desk = Desk("q")
+    for _ in range(LEASES_MAX):
+        assert "lease" in desk.ask("lease.open", queues=["q"])
+    assert f"there are {LEASES_MAX} leases" in desk.ask("lease.open", queues=["q"])["text"]
+    assert len(desk.vhost.queues["q"].cursors) == LEASES_MAX
+
+
+def test_lease_settles_nothing_and_is_no_cursor_by_name() -> None:
+    desk = Desk("q")
+    desk.ask("lease.open", queues=["q"])
+    name = desk.vhost.queues["q"].cursors[0].name
+    assert "no cursor" in desk.ask("cursor.settle", cursor=name, token=0, end={"q": 5})["text"]
+    assert desk.vhost.queues["q"].messages == 10
+    assert desk.vhost.cursors == {}
+
+
+def test_leases_end_with_their_virtual_host_and_a_deleted_queue_is_told() -> None:
+    desk = Desk("q", "r")
+    desk.ask("lease.open", queues=["q", "r"])
+    desk.driver.broker.delete_queue(desk.vhost.queues["r"])
+    assert "was deleted" in desk.ask("cursor.range", lease=1, queue="r", lo=0, hi=10)["text"]
+    desk.driver.control.ranges.forget(desk.vhost)
+    assert desk.vhost.queues["q"].cursors == []
+    assert "lease 1 has ended" in desk.ask("cursor.range", lease=1, queue="q", lo=0, hi=10)["text"]
+
+
+def test_limit_of_the_lag_does_not_concern_a_lease() -> None:
+    desk = Desk()
+    queue = desk.declare("q", cursor_max_lag_messages=5, cursor_max_lag_policy="detach")
+    token = desk.cursor("c", "q")
+    desk.ask("cursor.settle", cursor="c", token=token, end={"q": 9})
+    desk.ask("lease.open", queues=["q"])
+    for _ in range(3):
+        desk.pass_time(1.5)
+    assert [cursor.name for cursor in queue.cursors] == ["c", "lease 1 of con:1(guest@127.0.0.1:1/)"]
+    assert holds_back(queue.cursors[0].positions["q"])
+    desk.ask("cursor.delete", cursor="c")
+    for _ in range(3):
+        desk.pass_time(1.5)
+    assert len(queue.cursors) == 1
+    assert desk.ask("cursor.range", lease=1, queue="q", lo=0, hi=10).count(b"body") == queue.messages

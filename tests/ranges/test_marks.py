@@ -1,0 +1,218 @@
+"""Marks of queries that publish: what they let pass, what they refuse, and how many of them there may be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from penstock.errors import AccessRefused, BrokerError, Fenced, PreconditionFailed, ResourceError
+from penstock.ranges.marks import IDLE_S, MARKS_MAX, SPARE_S, BatchProgress, SinkMark, SinkMarks
+from tests.support.settings_bench import Bench
+
+TARGET = "queue 'bills'"
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+@pytest.fixture
+def marks(bench: Bench) -> SinkMarks:
+    return SinkMarks(bench.broker)
+
+
+def begin(
+    marks: SinkMarks, batch: int, run: str = "r", write: str = "w", query: str = "q", user: str = "u"
+) -> BatchProgress:
+    return marks.begin_batch("/", query, TARGET, batch, run, write or f"{run}/{batch}", user)
+
+
+def mark_of(marks: SinkMarks, batch: int, partition: int = 0, attempt: int = 0, write: str = "w") -> SinkMark:
+    return marks.begin_partition(begin(marks, batch, write=write), partition, attempt)
+
+
+def refused(kind: type[BrokerError], act: Callable[[], object]) -> str:
+    with pytest.raises(kind) as caught:
+        act()
+    return str(caught.value)
+
+
+def later(bench: Bench, seconds: float) -> None:
+    bench.broker.begin(bench.broker.now + seconds)
+    while bench.broker.run(1000):
+        pass
+
+
+def test_task_that_runs_again_finds_the_rows_that_are_taken(marks: SinkMarks) -> None:
+    mark = mark_of(marks, 0)
+    marks.advance(mark, 7, True)
+    again = mark_of(marks, 0, attempt=1)
+    assert again is mark
+    assert again.rows == 7
+
+
+def test_next_batch_begins_at_row_zero_and_drops_the_marks_of_the_one_before(marks: SinkMarks) -> None:
+    for partition in range(5):
+        marks.advance(mark_of(marks, 0, partition), 10, True)
+    assert marks.count == 6
+    assert mark_of(marks, 1, 2, write="w1").rows == 0
+    assert marks.count == 2
+    assert mark_of(marks, 1, 2, write="w1").rows == 0
+
+
+def test_batch_that_is_older_than_the_present_one_is_refused_with_both_numbers(marks: SinkMarks) -> None:
+    mark = mark_of(marks, 7)
+    begin(marks, 9)
+    text = refused(PreconditionFailed, lambda: begin(marks, 7))
+    assert "batch 9" in text
+    assert "batch 7 is older" in text
+    assert "checkpoint" in text
+    refused(PreconditionFailed, lambda: mark.check(7, "w", 0))
+
+
+def test_older_attempt_and_older_run_of_a_task_take_no_more_rows(marks: SinkMarks) -> None:
+    mark = mark_of(marks, 0, attempt=3)
+    mark.check(0, "w", 3)
+    mark_of(marks, 0, attempt=5)
+    assert "newer run or task" in refused(Fenced, lambda: mark.check(0, "w", 3))
+    begin(marks, 0, run="r2", write="w2")
+    refused(Fenced, lambda: mark.check(0, "w", 5))
+    refused(Fenced, lambda: mark.check(0, "w2", 6))
+    mark_of(marks, 0, attempt=6, write="w2")
+    mark.check(0, "w2", 6)
+
+
+def test_tasks_of_another_run_are_counted_again(marks: SinkMarks) -> None:
+    mark_of(marks, 0, attempt=57)
+    progress = begin(marks, 0, run="r2", write="w2")
+    mark = marks.begin_partition(progress, 0, 0)
+    mark.check(0, "w2", 0)
+    begin(marks, 0, run="r3", write="w3")
+    refused(Fenced, lambda: mark.check(0, "w3", 0))
+
+
+def test_second_write_of_a_batch_by_one_run_is_refused_unless_the_first_has_failed(marks: SinkMarks) -> None:
+    progress = begin(marks, 0, run="r", write="first")
+    assert "foreachBatch" in refused(PreconditionFailed, lambda: begin(marks, 0, run="r", write="second"))
+    marks.abort(progress, "first")
+    assert begin(marks, 0, run="r", write="second") is progress
+    assert begin(marks, 0, run="after a restart", write="third") is progress
+    assert begin(marks, 0, run="", write="a job that gives ids") is progress
+    assert begin(marks, 0, run="", write="the same job again") is progress
+
+
+def test_other_target_and_other_query_have_marks_of_their_own(marks: SinkMarks) -> None:
+    marks.advance(mark_of(marks, 4), 10, True)
+    other = marks.begin_batch("/", "q", "queue 'other'", 0, "r", "w", "u")
+    assert marks.begin_partition(other, 0, 0).rows == 0
+    assert marks.begin_partition(begin(marks, 0, query="p"), 0, 0).rows == 0
+    assert mark_of(marks, 4).rows == 10
+
+
+def test_digest_covers_whole_blocks_only_and_never_goes_back(marks: SinkMarks) -> None:
+    mark = mark_of(marks, 0)
+    marks.advance(mark, 10, True)
+    marks.verify(mark, 10, "ten")
+    marks.advance(mark, 15, True)
+    marks.verify(mark, 20, "twenty")
+    assert (mark.checked, mark.digest) == (10, "ten"), "only 15 rows of the block were taken"
+    marks.verify(mark, 5, "five")
+    assert (mark.checked, mark.digest) == (10, "ten")
+
+
+def test_changed_number_of_partitions_is_refused_where_it_shows(marks: SinkMarks) -> None:
+    progress = begin(marks, 0)
+    marks.finish(progress, dict.fromkeys(range(4), 0))
+    marks.finish(progress, dict.fromkeys(range(4), 0))
+    text = refused(PreconditionFailed, lambda: marks.finish(progress, dict.fromkeys(range(5), 0)))
+    assert "has 5 partitions, and it had 4" in text
+    assert "delivery=transactional" in text
+    marks.begin_partition(begin(marks, 1, write="w1"), 7, 0)
+    assert "it had 8" in refused(PreconditionFailed, lambda: marks.finish(progress, dict.fromkeys(range(3), 0)))
+    begin(marks, 2, write="w2")
+    marks.finish(progress, dict.fromkeys(range(3), 0))
+
+
+def test_batch_ends_only_with_all_rows_taken(marks: SinkMarks) -> None:
+    mark = mark_of(marks, 0, partition=1)
+    marks.advance(mark, 7, True)
+    text = refused(PreconditionFailed, lambda: marks.finish(mark.progress, {0: 0, 1: 9}))
+    assert "partition 1 of batch 0 of query 'q' at queue 'bills' has 9 rows, and 7 of them were taken" in text
+    marks.finish(mark.progress, {0: 0, 1: 7})
+
+
+def test_batch_goes_on_in_the_mode_in_which_it_began(marks: SinkMarks) -> None:
+    mark = mark_of(marks, 0)
+    marks.check_mode(mark.progress, True)
+    marks.advance(mark, 1, True)
+    assert "begun with delivery=dedup" in refused(PreconditionFailed, lambda: marks.check_mode(mark.progress, True))
+    marks.check_mode(mark.progress, False)
+    progress = begin(marks, 1, write="w1")
+    marks.stages(progress)
+    assert "delivery=transactional" in refused(PreconditionFailed, lambda: marks.check_mode(progress, False))
+    marks.promote(progress, 1)
+    assert "delivery=transactional" in refused(PreconditionFailed, lambda: marks.check_mode(progress, False))
+
+
+def test_at_the_limit_idle_progress_makes_room_and_used_progress_does_not(bench: Bench, marks: SinkMarks) -> None:
+    progress = begin(marks, 0, query="old")
+    for partition in range(MARKS_MAX - 1):
+        marks.begin_partition(progress, partition, 0)
+    text = refused(ResourceError, lambda: begin(marks, 0, query="new"))
+    assert "at-least-once" in text
+    later(bench, SPARE_S)
+    begin(marks, 0, query="new")
+    assert marks.of("/", "old", TARGET) is None
+    assert marks.count == 1
+
+
+def test_progress_that_nobody_asks_for_is_dropped_after_a_week(bench: Bench, marks: SinkMarks) -> None:
+    begin(marks, 0, query="left")
+    later(bench, IDLE_S / 2)
+    begin(marks, 0, query="used")
+    later(bench, IDLE_S / 2 + 1)
+    assert marks.of("/", "left", TARGET) is None
+    assert marks.of("/", "used", TARGET) is not None
+    later(bench, IDLE_S)
+    assert marks.every() == []
+    assert marks.count == 0
+
+
+def test_clock_of_the_broker_that_begins_again_drops_nothing_early(bench: Bench, marks: SinkMarks) -> None:
+    later(bench, 1_000_000.0)
+    progress = begin(marks, 5)
+    assert marks.on_deadline(0.0) == 1_000_000.0 + IDLE_S
+    assert marks.of("/", "q", TARGET) is progress
+
+
+def test_other_user_can_neither_begin_a_newer_batch_nor_take_over_the_present_one(marks: SinkMarks) -> None:
+    mark = mark_of(marks, 5)
+    for batch in (5, 6, 7):
+        text = refused(AccessRefused, lambda batch=batch: begin(marks, batch, write="x", user="mallory"))
+        assert text == (
+            "query 'q' at queue 'bills' belongs to user 'u', who began it, and user 'mallory' may not continue it. Run "
+            "it as 'u', or with a new checkpoint (or txnAppId), or have an operator hand it over: penstock sink assign "
+            "'q' 'mallory'"
+        )
+    mark.check(5, "w", 0)
+    assert marks.of("/", "q", TARGET) is mark.progress
+
+
+def test_query_that_is_handed_over_is_continued_by_the_new_user_and_fences_the_former(marks: SinkMarks) -> None:
+    mark = mark_of(marks, 5)
+    marks.advance(mark, 7, True)
+    assert marks.assign("/", "q", "v") == ["u"]
+    assert "begun again by a newer run" in refused(Fenced, lambda: mark.check(5, "w", 0))
+    refused(AccessRefused, lambda: begin(marks, 5))
+    progress = begin(marks, 5, user="v")
+    assert int(marks.begin_partition(progress, 0, 0).rows) == 7, "what was taken is known"
+    assert (marks.assign("/", "none", "v"), marks.assign("/other", "q", "v")) == ([], [])
+
+
+def test_query_without_a_user_belongs_to_the_first_one_that_continues_it(marks: SinkMarks) -> None:
+    progress = begin(marks, 1)
+    progress.user = ""
+    begin(marks, 1, user="v")
+    refused(AccessRefused, lambda: begin(marks, 1))

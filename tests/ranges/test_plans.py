@@ -1,0 +1,188 @@
+"""Plans and blocks of queues whose messages are mostly on the disk: answered when it was read, also when they wait."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from penstock.core.message import Envelope
+from penstock.core.queue.page_io import PageRead
+from penstock.core.queue.queue import Queue
+from penstock.persistence.page_loader import Loader
+from penstock.persistence.wall_clock import WallTimes
+from penstock.protocols.amqp091.content_frames import make_content
+from penstock.wire.amqp091.codec import Properties
+from tests.support.control_requests import request
+from tests.support.driven_connection import Dialogue
+from tests.support.memory_store import WALL
+from tests.support.restored_broker import Declared, journaled
+
+PAGES: dict[str, object] = {"x-overflow": "page", "capacity-messages": 10}
+
+
+class Desk:
+    """A driver whose queues page, a store that is read by hand, and a client that asks."""
+
+    def __init__(self, *queues: str) -> None:
+        self.driver = journaled()
+        self.vhost = self.driver.broker.vhosts["/"]
+        self.store = Declared(self.driver)
+        for name in queues:
+            self.vhost.declare_queue(name, PAGES, True, False, None, None)
+        self.vhost.declare_queue("answers", {}, False, False, None, None)
+        self.client = Dialogue(self.driver)
+        self.loader = Loader()
+        self.read: list[PageRead] = []
+        self.ask("cursor.attach", queues=list(queues))
+
+    def queue(self, name: str = "q") -> Queue:
+        return self.vhost.queues[name]
+
+    def put(self, name: str, count: int) -> None:
+        queue = self.queue(name)
+        for _ in range(count):
+            content = make_content(Properties(), b"%d" % (queue.tail + 1))
+            queue.enqueue(Envelope("", name, persistent=True), content, 300, 0.0)
+        self.store.write()
+        self.driver.broker.schedule_delivery(queue)
+        self.load()
+
+    def load(self) -> None:
+        """Answer all reads of the disk."""
+        while self.one_read():
+            pass
+
+    def one_read(self) -> bool:
+        self.read += self.driver.broker.take_page_reads()
+        if not self.read:
+            return False
+        read = self.read.pop(0)
+        shelf = self.store.shelf
+        rows = shelf.page_heads(read.number, read.first, read.most)
+        if read.lister is None:
+            first = rows[0].first if read.within and rows else read.first
+            rows = shelf.some_pages(read.number, first, read.most)
+        assert self.loader.load(read, rows, WallTimes(WALL)) == []
+        return True
+
+    def ask(self, operation: str, **fields: object) -> None:
+        cursor = self.vhost.cursors.get("c")
+        self.client.say(request(operation, cursor="c", token=cursor.token if cursor else 0, **fields))
+
+    def answers(self) -> list[Any]:
+        """Take the answers: objects, and the first and last sequence of blocks."""
+        self.load()
+        formats, found = self.driver.broker.formats, []
+        for message in self.queue("answers").ready_queue.messages():
+            of = formats.find(message.content)
+            body = of.body(message.content)
+            if of.properties(message.content).content_type == "application/vnd.penstock.block":
+                head = json.loads(body[8 : 8 + int.from_bytes(body[4:8], "little")])
+                found.append((head["first"], head["last"], head["rows"]))
+            else:
+                found.append(json.loads(body))
+        self.queue("answers").purge(0.0)
+        return found[1:] if found and "created" in found[0] else found
+
+    def planned(self, **fields: object) -> dict[str, Any]:
+        self.ask("cursor.plan", **fields)
+        (answer,) = self.answers()
+        assert isinstance(answer, dict)
+        return answer
+
+
+def test_shares_of_queues_are_equal_and_the_last_gets_what_others_leave() -> None:
+    desk = Desk("a", "b", "c")
+    for name, count in (("a", 500), ("b", 20), ("c", 500)):
+        desk.put(name, count)
+    assert desk.planned(rows=300)["messages"] == {"a": 100, "b": 20, "c": 180}
+    assert desk.planned(bytes=300 * 300)["messages"] == {"a": 100, "b": 20, "c": 180}
+    everything = desk.planned()
+    assert (everything["rows"], everything["bytes"], everything["paged"]) == (1_020, 306_000, [])
+
+
+def test_client_is_not_read_while_its_plan_reads_from_the_disk() -> None:
+    desk = Desk("q")
+    desk.put("q", 100)
+    desk.ask("cursor.plan", rows=52)
+    assert desk.client.connection.busy
+    assert desk.one_read()
+    assert desk.client.connection.busy
+    (answer,) = desk.answers()
+    assert (answer["end"], answer["tail"], answer["rows"]) == ({"q": 52}, {"q": 100}, 52)
+    assert not desk.client.connection.busy
+
+
+def test_plan_that_waits_sees_what_comes_to_the_disk_while_another_cursor_lags() -> None:
+    desk = Desk("q")
+    desk.client.say(request("cursor.attach", cursor="lags", token=0, queues=["q"]))
+    desk.put("q", 100)
+    desk.answers()
+    desk.ask("cursor.settle", end={"q": 100})
+    assert desk.answers() == [{"settled": {"q": 100}}]
+    desk.ask("cursor.plan", wait_ms=1_000)
+    assert desk.answers() == []
+    desk.put("q", 3)
+    desk.driver.run_turn()
+    (answer,) = desk.answers()
+    assert (answer["end"], answer["rows"]) == ({"q": 103}, 3)
+    assert desk.queue().messages == 10
+
+
+def test_plan_of_a_reader_that_was_fenced_off_meanwhile_is_refused() -> None:
+    desk = Desk("q")
+    desk.put("q", 100)
+    desk.ask("cursor.plan", rows=50)
+    other = Dialogue(desk.driver)
+    other.say(request("cursor.attach", cursor="c", queues=["q"], takeover=True))
+    found = desk.answers()
+    assert [answer.get("name") for answer in found if "token" not in answer] == ["fenced"]
+    assert not desk.client.connection.busy
+
+
+def test_block_beyond_the_memory_comes_from_the_disk_as_often_as_it_is_asked_for() -> None:
+    desk = Desk("q")
+    desk.put("q", 100)
+    assert desk.planned()["end"] == {"q": 100}
+    for _ in range(2):
+        for lo, hi, rows, expected in (
+            (0, 100, 100, (1, 10, 10)),
+            (10, 100, 100, (11, 100, 90)),
+            (33, 41, 3, (34, 36, 3)),
+        ):
+            desk.ask("cursor.range", queue="q", lo=lo, hi=hi, rows=rows)
+            assert desk.client.connection.busy == (lo > 0)
+            assert desk.answers() == [expected]
+    assert desk.queue().messages == 10
+    desk.ask("cursor.range", queue="q", lo=50, hi=100, bytes=1)
+    assert desk.answers() == [(51, 51, 1)]
+
+
+def test_blocks_are_read_one_after_the_other() -> None:
+    desk = Desk("q")
+    desk.put("q", 100)
+    others = [Dialogue(desk.driver) for _ in range(3)]
+    token = desk.vhost.cursors["c"].token
+    for number, other in enumerate(others):
+        at = 20 * (number + 1)
+        other.say(request("cursor.range", cursor="c", token=token, queue="q", lo=at, hi=at + 5))
+    assert len(desk.driver.broker.page_reads) == 1
+    assert desk.answers() == [(21, 25, 5), (41, 45, 5), (61, 65, 5)]
+    assert not any(other.connection.busy for other in others)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_block_of_a_cursor_that_is_deleted_meanwhile_is_refused(when: str) -> None:
+    desk = Desk("q")
+    desk.put("q", 100)
+    desk.ask("cursor.range", queue="q", lo=20, hi=30)
+    if when == "after":
+        desk.one_read()
+    else:
+        cursors = desk.driver.control.ranges.cursors
+        cursors.drop(cursors.find(desk.vhost, "c"))
+    found = desk.answers()
+    assert found == [(21, 30, 10)] if when == "after" else found[0]["name"] == "not-found"
+    assert not desk.client.connection.busy

@@ -1,0 +1,184 @@
+"""Promotion of a batch: all of it in one step, once, within the capacities, and in turn."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.core.publish.held import HoldBudget
+from penstock.core.publish.producer import Producer
+from penstock.persistence.metadata_records import MARK
+from penstock.ranges.marks import BatchProgress, SinkMarks
+from penstock.ranges.promotions import PromotionLine
+from penstock.ranges.stages import Stage, StagedRow, StagedRows
+from tests.support.chained_queues import LIMIT, Chain
+from tests.support.restored_broker import Declared, journaled
+from tests.support.settings_bench import Bench
+
+TARGET = "queue 'a'"
+
+
+class Committing:
+    """A query with some stages at a broker."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.broker = bench.broker
+        self.marks = SinkMarks(self.broker)
+        self.line = PromotionLine(self.broker, self.marks)
+
+    def begin(self, batch: int, run: str = "r") -> BatchProgress:
+        return self.marks.begin_batch("/", "q", TARGET, batch, run, f"{run}/{batch}", "u")
+
+    def stage(self, progress: BatchProgress, partition: int, queue: str, count: int, attempt: int = 0) -> Stage:
+        route = self.bench.vhost.route("", queue, False)
+        self.bench.vhost.resolve(route, {})
+        staged = self.marks.stages(progress)
+        stage = staged.begin(partition, attempt, self.broker.now)
+        rows = StagedRows(0)
+        for _ in range(count):
+            rows.add(StagedRow(route, b"", 100))
+        staged.add(stage, rows, self.broker.pinned_rooms.of("query of q1"), self.broker.now)
+        return stage
+
+    def commit(self, progress: BatchProgress, *stages: Stage) -> Producer:
+        producer = Producer(self.broker, "driver", HoldBudget(1 << 60))
+        producer.confirming = True
+        producer.query = "query of q1"
+        self.line.promote(producer, progress, list(stages))
+        return producer
+
+    def outcome(self, producer: Producer) -> str | None:
+        """Return "done", the text of a refusal, or None while it waits."""
+        self.bench.run(self.broker.now)
+        for each in producer.confirms.take():
+            return "done" if each.refusal is None else each.refusal.describe()
+        return None
+
+
+@pytest.fixture
+def committing() -> Committing:
+    bench = Bench()
+    bench.queue("a", capacity_messages=50, hold_deadline=5)
+    return Committing(bench)
+
+
+def depth(committing: Committing, queue: str = "a") -> int:
+    return int(committing.bench.vhost.queues[queue].messages)
+
+
+def take(committing: Committing, count: int) -> None:
+    for _ in range(count):
+        assert committing.bench.session.get(committing.bench.vhost.queues["a"], True, committing.broker.now)
+
+
+def test_named_stages_are_published_and_the_others_are_dropped(committing: Committing) -> None:
+    progress = committing.begin(0)
+    committing.stage(progress, 0, "a", 3, attempt=0)
+    wins = committing.stage(progress, 0, "a", 4, attempt=1)
+    other = committing.stage(progress, 1, "a", 5)
+    assert depth(committing) == 0, "nobody sees what is staged"
+    assert committing.outcome(committing.commit(progress, wins, other)) == "done"
+    assert depth(committing) == 9
+    assert progress.promoted
+    assert progress.staged is None
+
+
+def test_commit_that_is_asked_for_twice_publishes_once(committing: Committing) -> None:
+    progress = committing.begin(0)
+    stage = committing.stage(progress, 0, "a", 30)
+    first, second = committing.commit(progress, stage), committing.commit(progress, stage)
+    assert committing.outcome(first) == committing.outcome(second) == "done"
+    assert depth(committing) == 30
+
+
+def test_commit_waits_for_room_in_turn_and_never_passes_the_capacity(committing: Committing) -> None:
+    committing.bench.publish(committing.bench.producer(), "a", *[100] * 40)
+    progress = committing.begin(0)
+    waits = committing.commit(progress, committing.stage(progress, 0, "a", 20))
+    assert committing.outcome(waits) is None
+    behind = committing.bench.producer()
+    committing.bench.publish(behind, "a", 100)
+    assert behind.outbox, "a newcomer does not pass the commit"
+    take(committing, 9)
+    assert committing.outcome(waits) is None
+    assert depth(committing) == 31
+    take(committing, 1)
+    committing.bench.run(committing.broker.now)
+    assert depth(committing) == 50
+    assert progress.promoted
+
+
+def test_commit_without_room_at_the_hold_deadline_is_refused_and_may_be_asked_for_again(committing: Committing) -> None:
+    committing.bench.publish(committing.bench.producer(), "a", *[100] * 40)
+    progress = committing.begin(0)
+    stage = committing.stage(progress, 0, "a", 20)
+    waits = committing.commit(progress, stage)
+    committing.bench.run(6.0)
+    text = committing.outcome(waits)
+    assert text is not None
+    assert "queue 'a'" in text
+    assert not progress.promoted
+    take(committing, 10)
+    assert committing.outcome(committing.commit(progress, stage)) in ("done", None)
+    assert depth(committing) == 50
+
+
+def test_repeated_commit_while_the_first_still_waits_publishes_once(committing: Committing) -> None:
+    committing.bench.publish(committing.bench.producer(), "a", *[100] * 40)
+    progress = committing.begin(0)
+    stage = committing.stage(progress, 0, "a", 20)
+    first, second = committing.commit(progress, stage), committing.commit(progress, stage)
+    take(committing, 40)
+    committing.bench.run(committing.broker.now)
+    assert committing.outcome(first) == committing.outcome(second) == "done"
+    assert depth(committing) == 20
+
+
+def test_commit_to_a_queue_that_was_deleted_publishes_nothing(committing: Committing) -> None:
+    committing.bench.queue("b")
+    progress = committing.begin(0)
+    stages = [committing.stage(progress, 0, "a", 3), committing.stage(progress, 1, "b", 3)]
+    committing.broker.delete_queue(committing.bench.vhost.queues["b"])
+    text = committing.outcome(committing.commit(progress, *stages))
+    assert text is not None
+    assert "queue 'b' was deleted" in text
+    assert depth(committing) == 0
+    assert not progress.promoted
+
+
+def test_promotion_within_a_full_limit_needs_no_room_there() -> None:
+    chain = Chain("q1", "q2")
+    chain.fill("q1")
+    committing = Committing(chain)
+    progress = committing.begin(0)
+    count = chain.plan("q1", 300)
+    stage = committing.stage(progress, 0, "q2", count)
+    before = int(chain.broker.gates.vhosts["/"].exact_measure(0.0).messages)
+    assert before == LIMIT + count
+    assert committing.outcome(committing.commit(progress, stage)) == "done"
+    assert chain.depth("q2") == count
+    assert chain.broker.gates.vhosts["/"].exact_measure(0.0).messages == before
+    chain.settle("q1")
+    assert chain.total() <= LIMIT
+
+
+def test_rows_and_the_record_of_the_promotion_are_in_one_journal_group() -> None:
+    driver = journaled()
+    bench = Bench()
+    bench.broker = driver.broker
+    bench.vhost = driver.broker.vhosts["/"]
+    bench.vhost.declare_queue("a", {}, True, False, None, None)
+    store = Declared(driver)
+    store.write()
+    committing = Committing(bench)
+    progress = committing.begin(0)
+    route = bench.vhost.route("", "a", False)
+    bench.vhost.resolve(route, {})
+    committing.commit(progress, committing.stage(progress, 0, "a", 3))
+    journal = driver.broker.journal
+    assert journal is not None
+    groups = journal.take()
+    assert [type(change.subject).__name__ for group in groups for change in group.changes] == ["MarkRecord"]
+    assert len(groups) == 1
+    store.write()
+    assert [kind for kind, _ in store.names()].count(MARK) in (0, 1)
