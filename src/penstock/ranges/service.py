@@ -27,7 +27,7 @@ from penstock.ranges.cursors import Cursor
 from penstock.ranges.plans import Plans
 from penstock.ranges.reads import BlockReads
 from penstock.ranges.sink_blocks import SinkBlocks
-from penstock.ranges.sinks import SinkBatches
+from penstock.ranges.sinks import COMMIT, SinkBatches
 from penstock.ranges.times import TimeLookup
 
 Answer = Row | Steps[Row | None] | None
@@ -48,7 +48,7 @@ class RangeService(RangePlane):
         self._blocks = SinkBlocks(control, self.batches)
         self._operations: dict[str, Callable[[ControlRequest], Answer]] = {
             "sink.begin": self.batches.begin,
-            "sink.commit": self.batches.commit,
+            COMMIT: self.batches.commit,
             "sink.abort": self.batches.abort,
             "sink.assign": self.batches.assign,
             "sink.waiting": self.batches.waiting,
