@@ -9,6 +9,8 @@ from pathlib import Path
 from tests.support.source_trees import parsed
 
 ROOT = Path(__file__).resolve().parents[2]
+OUTPUT = ROOT / "bench" / "output"
+"""Results of measurements, with copies of what ran."""
 LONGEST_FILE = 600
 LONGEST_FUNCTION = {"src": 50}
 LONGEST_ELSEWHERE = 60
@@ -36,7 +38,7 @@ LARGE_CLASSES = {
 
 def python_files(*folders: str) -> Iterator[Path]:
     for folder in folders:
-        yield from sorted((ROOT / folder).rglob("*.py"))
+        yield from (path for path in sorted((ROOT / folder).rglob("*.py")) if OUTPUT not in path.parents)
 
 
 @dataclass(frozen=True)
