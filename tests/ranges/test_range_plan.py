@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from penstock.ranges import plans
@@ -13,6 +13,8 @@ from tests.support.memory_store import Shelf
 from tests.support.paging_broker import PagedHouse, house_with, publish
 
 FOR_EVER = 1 << 62
+REST_OF_A_PAGE = [(12, 300, True), (11, 300, False), (3, 700, False), (8, 100, False), (8, 300, True)]
+"""Pages of which the second one has transient messages only: they are gone after a restart."""
 
 
 class DrivenPlan:
@@ -108,6 +110,11 @@ def test_more_pages_than_heads_in_one_read() -> None:
         min_size=1,
         max_size=8,
     ),
+)
+@example(
+    REST_OF_A_PAGE,
+    True,
+    [(43, 28, 426, 28, True), (11, 25, 582, 2, True), (19, 56, 691, 25, True), (9, 7, 6302, 25, False)],
 )
 def test_any_plan_over_any_pages_agrees_with_a_list(
     parts: list[tuple[int, int, bool]], restart: bool, plans: list[tuple[int, int, int, int, bool]]

@@ -71,6 +71,8 @@ class RangePlan(PageReader, PageLister):
         self._full: bool = False
         """True if the next message is beyond a limit."""
         self._heads: deque[PageHead] = deque()
+        self._asked: i64 = 0
+        """First sequence of the messages that it reads from the disk."""
 
     def go_on(self) -> bool:
         """Go on. Return whether it is complete; otherwise it reads from the disk, and tells so when it has."""
@@ -123,7 +125,8 @@ class RangePlan(PageReader, PageLister):
             or self.messages + head.messages > self._rows
             or self.bytes + head.bytes > self._most
         ):
-            pager.request_copies(head.first if head.first > first else first, 1, self, True)
+            self._asked = head.first if head.first > first else first
+            pager.request_copies(self._asked, 1, self, True)
             return False
         heads.popleft()
         self._at = head.last
@@ -150,8 +153,8 @@ class RangePlan(PageReader, PageLister):
                 self._full = True
                 break
             self._add(message.sequence, 1, message.charge)
-        if not self._full and (messages or pager is None or pager.next <= head.first):
-            self._at = head.last  # A page that is damaged, and so has no messages, is passed.
+        if not self._full and (messages or pager is None or pager.next <= self._asked):
+            self._at = head.last  # What is left of a page without messages, such as a damaged one, is passed.
         self._notify()
 
     def _notify(self) -> None:
