@@ -61,7 +61,7 @@ def test_watch_draws_over_its_lines_in_a_terminal_and_waits_for_a_broker_that_is
             assert "0 to 5" in text
             port = broker.port
             assert broker.stop() == 0
-            terminal.wait(lambda text: "no answer: " in text, "the loss")
+            terminal.wait(lambda text: "no answer, asking again: " in text, "the loss")
             with serving(tmp_path, "--data", str(tmp_path / "data"), listen=(f"127.0.0.1:{port}",)):
                 terminal.wait(lambda text: "no answer" not in text and "▅" in text, "the broker is back")
                 terminal.press("\x03")

@@ -253,7 +253,7 @@ class Lines:
             if between is not None:
                 found.append(f"{label:<{LABEL_CELLS}}{top_view.spark(values)}  {between[0]:,.1f} to {between[1]:,.1f}")
         if lost is not None:
-            found.append(printable(f"no answer: {lost}; asking again"))
+            found.append(printable(f"no answer, asking again: {lost}"))
         return found
 
 

@@ -164,7 +164,7 @@ class TopScreen(App[int]):
         self.query_one("#state", Static).update(Text(f"{said}, by {self._fields['order']}{begins}", "dim"))
 
     def _show_lost(self, reason: str) -> None:
-        text = Text(printable(f"no answer: {reason}; asking again"), STYLES["alarm"])
+        text = Text(printable(f"no answer, asking again: {reason}"), STYLES["alarm"])
         self.query_one("#state", Static).update(text)
 
     def _show_why(self, text: str) -> None:
