@@ -57,10 +57,10 @@ def main() -> int:
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-flow-")))
         for name in wanted.brokers or [COMPILED, RABBITMQ]:
-            protocol = wanted.protocol if name in STARTERS else AMQP10
-            broker = (
-                start(name, scratch, stack, say) if name in STARTERS else peers10.start(name, scratch, stack, say, None)
-            )
+            if name in STARTERS:
+                protocol, broker = wanted.protocol, start(name, scratch, stack, say)
+            else:
+                protocol, broker = AMQP10, peers10.start(name, scratch, stack, say, None)
             if broker is not None:
                 url = f"amqp://guest:guest@127.0.0.1:{broker.port}/?protocol={protocol}"
                 place = Place(Target.ask(url), (protocol,))

@@ -27,6 +27,8 @@ SAMPLE_S: Final = 0.005
 """Seconds between two points of a course."""
 STEP_S: Final = 0.012
 """Seconds between two acknowledgements of `resume`, so that a confirmation belongs to the one before it."""
+REST_S: Final = 60.0
+"""Seconds to wait at most until a broker is at rest."""
 Found = dict[str, Any]
 
 
@@ -277,8 +279,6 @@ async def _at_rest(cpu: Callable[[], float]) -> float:
         before = after
 
 
-REST_S: Final = 60.0
-"""Seconds to wait for that at most."""
 CHANNELS: Final = 1000
 """Publishers of `crowd` on one connection."""
 
