@@ -18,11 +18,11 @@ from penstock.core.publish.producer import Producer
 from penstock.core.publish.reservation import Reservation
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
-from penstock.core.settings import changes
 from penstock.flow.level import Level, Thresholds
 from penstock.flow.shared_limit import SharedLimit
 from penstock.settings.read import read_settings
 from tests.profiles import examples
+from tests.support import at_once
 from tests.support.broker_fixture import House
 
 NAMES = ("q0", "q1", "q2")
@@ -92,7 +92,7 @@ class Reservations(RuleBasedStateMachine):
 
     def set_queue(self, name: str, messages: int, size: int, policy: str) -> None:
         how = {"capacity-messages": messages, "capacity-bytes": size * self.scale, "overflow": policy}
-        changes.set_settings(self.broker, "queue", name, read_settings("queue", name, how))
+        at_once.set_settings(self.broker, "queue", name, read_settings("queue", name, how))
 
     # Senders
 
@@ -211,9 +211,9 @@ class Reservations(RuleBasedStateMachine):
     def change_address(self, messages: int) -> None:
         if messages:
             how = read_settings("address", "#", {"capacity-messages": messages})
-            changes.set_settings(self.broker, "address", "amq.fanout", how)
+            at_once.set_settings(self.broker, "address", "amq.fanout", how)
         elif self.depth() is not None:
-            changes.remove(self.broker, "address", "amq.fanout", ["capacity-messages"])
+            at_once.remove(self.broker, "address", "amq.fanout", ["capacity-messages"])
         self.forget("address")
         self.look()
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.core.settings.changes import replace_file, set_settings
 from penstock.flow.work import finish
 from penstock.operations.settings import config_steps
 from penstock.settings.read import read_settings
 from penstock.settings.table import SCOPES
+from tests.support import at_once
 from tests.support.driven_connection import make_driver
 
 
@@ -20,9 +20,9 @@ def test_configuration_names_the_line_of_the_file_or_the_change_at_run_time() ->
     given = read_settings("queue", "a.#", {"capacity-bytes": "1MiB"})
     lines = {name: word.at(" line 8") for name, word in given.items()}
     of_broker = {name: word.at(" line 3") for name, word in read_settings("broker", "", {"stop-percent": 60}).items()}
-    replace_file(driver.broker, [("queue", "a.#", lines), ("broker", "", of_broker)])
-    set_settings(driver.broker, "queue", "a.#", read_settings("queue", "a.#", {"stop-percent": 70}))
-    set_settings(driver.broker, "broker", "", read_settings("broker", "", {"hold-deadline": 9}))
+    at_once.replace_file(driver.broker, [("queue", "a.#", lines), ("broker", "", of_broker)])
+    at_once.set_settings(driver.broker, "queue", "a.#", read_settings("queue", "a.#", {"stop-percent": 70}))
+    at_once.set_settings(driver.broker, "broker", "", read_settings("broker", "", {"hold-deadline": 9}))
     found: dict[str, Any] = finish(config_steps(driver))
     assert found["file"] == "/etc/p.toml"
     assert found["start"] == told.rows

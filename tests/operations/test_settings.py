@@ -7,11 +7,11 @@ import json
 import pytest
 
 from penstock.access.permission import Permission
-from penstock.core.settings import changes
 from penstock.flow.work import finish
 from penstock.management.control_request import ControlRequest
 from penstock.operations.settings import list_settings
 from penstock.settings.read import read_settings
+from tests.support import at_once
 from tests.support.access_of import access_of
 from tests.support.control_requests import MANY, answers, request, turns_until_answered, with_patterns
 from tests.support.driven_connection import make_driver
@@ -46,7 +46,7 @@ def test_names_of_other_users_and_virtual_hosts_are_told_with_the_tag_monitoring
         ("vhost", "moon", {"capacity-bytes": 10**6}),
         ("vhost", "/", {"capacity-bytes": 10**6}),
     ):
-        changes.set_all(broker, [(scope, pattern, read_settings(scope, pattern, dict(words)))])
+        at_once.set_all(broker, [(scope, pattern, read_settings(scope, pattern, dict(words)))])
     request = ControlRequest(broker.vhost("/"), None, None, None, json.dumps({}).encode(), access_of(broker, user))
     found = finish(list_settings(driver, request))["settings"]
     assert isinstance(found, list)

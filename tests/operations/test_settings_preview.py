@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from penstock.core.queue.queue import Queue
-from penstock.core.settings.changes import set_settings
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import finish
 from penstock.management.control_request import ControlRequest
 from penstock.operations.settings import preview_steps
 from penstock.settings.read import read_settings
 from tests.management.test_why import GATED, Scene
+from tests.support import at_once
 from tests.support.driven_connection import publish
 
 
@@ -68,7 +68,7 @@ def test_higher_capacity_would_open_the_gate_to_those_who_wait() -> None:
 
 
 def finish_setting(scene: Scene, name: str, value: int) -> None:
-    set_settings(scene.driver.broker, "queue", "orders", read_settings("queue", "orders", {name: value}))
+    at_once.set_settings(scene.driver.broker, "queue", "orders", read_settings("queue", "orders", {name: value}))
 
 
 def test_argument_of_the_declaration_is_stronger() -> None:

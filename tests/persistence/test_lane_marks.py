@@ -13,7 +13,7 @@ from penstock.core.publish.producer_lanes import LaneRecord, LaneRequest
 from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
 from penstock.persistence.metadata_records import LANE
-from penstock.persistence.transaction_encoder import encode
+from tests.support import at_once
 from tests.support.memory_store import WALL
 from tests.support.restored_broker import Declared, journaled, queue_of
 
@@ -56,7 +56,7 @@ class LaneStore:
         """Write groups, in the state that the broker has now."""
         journal = self.driver.broker.journal
         assert journal is not None
-        self.store.shelf.commit(encode(journal, groups, WALL))
+        self.store.shelf.commit(at_once.encode(journal, groups, WALL))
         journal.written()
 
     def stored(self) -> int:

@@ -12,8 +12,8 @@ from penstock.core.queue.queue import Queue
 from penstock.core.settings.limits import Defaults
 from penstock.persistence.recovery import Recovery
 from penstock.persistence.store_scan import StoreScanner
-from penstock.persistence.transaction_encoder import encode
 from penstock.store.records import UNKNOWN, QueuePosition, piece_key
+from tests.support import at_once
 from tests.support.memory_store import WALL, Shelf, some_large
 
 
@@ -46,7 +46,7 @@ class Life:
         Producer(self.broker, "p", HoldBudget(1 << 40)).publish_stored(route.persistent(), content, 5000)
 
     def write(self) -> None:
-        self.shelf.commit(encode(self.journal, self.journal.take(), WALL))
+        self.shelf.commit(at_once.encode(self.journal, self.journal.take(), WALL))
         self.journal.written()
 
     def contents(self) -> list[bytes]:

@@ -7,7 +7,7 @@ import pytest
 from penstock.core.journal.journal import CHANGES_A_GROUP
 from penstock.driver.driver import BrokerDriver
 from penstock.persistence.metadata_records import BINDING
-from penstock.persistence.restore_metadata import restore
+from tests.support import at_once
 from tests.support.restored_broker import Declared, journaled
 
 MANY = 3 * CHANGES_A_GROUP
@@ -41,7 +41,7 @@ def bindings(driver: BrokerDriver) -> list[str]:
 def restored(declared: Declared) -> tuple[BrokerDriver, list[str]]:
     """Return a fresh broker with what the store has, and what there was to say."""
     driver = journaled()
-    return driver, restore(driver.broker, declared.things())
+    return driver, at_once.restore(driver.broker, declared.things())
 
 
 def written(driver: BrokerDriver, declared: Declared) -> Declared:

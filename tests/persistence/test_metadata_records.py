@@ -6,7 +6,6 @@ import pytest
 
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.session import Session
-from penstock.core.settings import changes
 from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError, NotFound
@@ -26,6 +25,7 @@ from penstock.persistence.metadata_records import (
 from penstock.settings.read import read_settings
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
+from tests.support import at_once
 from tests.support.driven_connection import Dialogue
 from tests.support.restored_broker import Declared, journaled, queue_of
 from tests.support.topology_changes import ask
@@ -53,7 +53,7 @@ def kinds(store: Declared) -> list[str]:
 
 def say(driver: BrokerDriver, scope: str, pattern: str, **settings: object) -> None:
     given = {name.replace("_", "-"): value for name, value in settings.items()}
-    changes.set_settings(driver.broker, scope, pattern, read_settings(scope, pattern, given))
+    at_once.set_settings(driver.broker, scope, pattern, read_settings(scope, pattern, given))
 
 
 def imported(driver: BrokerDriver, text: str) -> None:
@@ -173,7 +173,7 @@ def test_import_that_is_taken_back_leaves_nothing(driver: BrokerDriver, store: D
 
 def test_what_is_set_by_command_is_kept_and_what_the_file_says_is_not(driver: BrokerDriver, store: Declared) -> None:
     words = read_settings("queue", "a", {"capacity-messages": 5, "overflow": "reject"})
-    changes.replace_file(driver.broker, [("queue", "a", words)])
+    at_once.replace_file(driver.broker, [("queue", "a", words)])
     assert kinds(store) == []
     say(driver, "queue", "a", stop_messages=2)
     say(driver, "broker", "", stop_percent=75.5, resume_percent="50")
@@ -184,7 +184,7 @@ def test_what_is_set_by_command_is_kept_and_what_the_file_says_is_not(driver: Br
     ]
     assert again.broker.table.entries_of("queue", "a", "file") == {}
     assert again.broker.table.entries_of("broker", "", "command")["resume-percent"].raw == "50"
-    changes.remove(driver.broker, "queue", "a", [])
+    at_once.remove(driver.broker, "queue", "a", [])
     assert kinds(store) == [SETTINGS]
 
 

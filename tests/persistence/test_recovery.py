@@ -23,9 +23,9 @@ from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.core.settings.limits import Defaults
 from penstock.flow.work import SHARE
-from penstock.persistence.transaction_encoder import encode
 from penstock.protocols.common.callbacks import DurableCallback
 from tests.profiles import examples
+from tests.support import at_once
 from tests.support.memory_store import WALL, Shelf, some_large
 
 QUEUES = ("plain", "urgent", "work", "dead")
@@ -246,7 +246,7 @@ class Lives(RuleBasedStateMachine):
         for group in groups:
             self.at_close.setdefault(int(group.number), live)
         self.at_close.setdefault(int(journal.open.number) - 1, live)
-        self.shelf.commit(encode(journal, groups, WALL))
+        self.shelf.commit(at_once.encode(journal, groups, WALL))
         if groups:
             self.on_disk = int(groups[-1].number)
         journal.written()
@@ -254,7 +254,7 @@ class Lives(RuleBasedStateMachine):
     @rule()
     def fail(self) -> None:
         """The broker dies while a transaction is being written, and nothing of it is there."""
-        encode(self.house.journal, self.house.journal.take(), WALL)
+        at_once.encode(self.house.journal, self.house.journal.take(), WALL)
         self.die()
 
     @rule()
@@ -356,7 +356,7 @@ def test_what_was_on_its_way_back_when_the_broker_stopped_comes_first_and_in_ord
     route = house.route("", "plain", 0, True)
 
     def write() -> None:
-        shelf.commit(encode(house.journal, house.journal.take(), WALL))
+        shelf.commit(at_once.encode(house.journal, house.journal.take(), WALL))
         house.journal.written()
 
     for number in range(count):

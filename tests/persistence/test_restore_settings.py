@@ -6,12 +6,11 @@ import pytest
 
 from penstock.core.queue.queue_settings import Settings
 from penstock.core.routing.durability import number_of
-from penstock.core.settings import changes
 from penstock.driver.driver import BrokerDriver
 from penstock.operations import vhosts
 from penstock.persistence.metadata_records import QUEUE
-from penstock.persistence.restore_metadata import restore
 from penstock.settings.read import read_settings
+from tests.support import at_once
 from tests.support.restored_broker import journaled, kept, queue_of, say
 
 
@@ -29,7 +28,7 @@ def test_queue_that_the_settings_file_contradicts_comes_back_with_its_own_argume
     queue_of(driver.broker.vhosts["/"], "r")
     again = journaled()
     say(again, "queue", "#", by_file=True, stop_messages=50)
-    assert restore(again.broker, kept(driver)) == [
+    assert at_once.restore(again.broker, kept(driver)) == [
         "vhost '/', queue 'q': stop-messages=50 (pattern '#', set by file) is above the capacity of 10 messages "
         "(capacity-messages=10, declared); stop must be at or below capacity; "
         "queue 'q' came back with its own arguments alone"
@@ -44,7 +43,7 @@ def test_queue_whose_arguments_need_what_is_not_said_any_more_has_the_brokers_va
     say(driver, "queue", "q", dead_letter_exchange="x")
     queue_of(driver.broker.vhosts["/"], "q", dead_letter_routing_key="k")
     again = journaled()
-    (told,) = restore(again.broker, [thing for thing in kept(driver) if thing.kind == QUEUE])
+    (told,) = at_once.restore(again.broker, [thing for thing in kept(driver) if thing.kind == QUEUE])
     assert "needs dead-letter-exchange, which is not set" in told
     assert told.endswith("queue 'q' came back with the broker's own values")
     assert of(again, "q").dead_letter_routing_key is None
@@ -55,7 +54,7 @@ def test_queue_of_arguments_that_are_not_known_any_more_comes_back(driver: Broke
     queue = queue_of(driver.broker.vhosts["/"], "q")
     queue.arguments = {"stop-massages": 1, "x-max-priority": 300}
     again = journaled()
-    told = restore(again.broker, kept(driver))
+    told = at_once.restore(again.broker, kept(driver))
     assert [sentence.split("; ")[-1] for sentence in told] == [
         "queue 'q' came back with the broker's own values",
         "queue 'q' came back as an ordinary one",
@@ -72,8 +71,8 @@ def test_limits_that_contradict_the_settings_file_are_not_in_effect(driver: Brok
     again = journaled()
     words = {"capacity-messages": 10}
     said = [("vhost", "v", read_settings("vhost", "v", words)), ("address", "x", read_settings("address", "x", words))]
-    changes.replace_file(again.broker, said)
-    told = restore(again.broker, kept(driver))
+    at_once.replace_file(again.broker, said)
+    told = at_once.restore(again.broker, kept(driver))
     assert [sentence.split("; ")[-1] for sentence in told] == [
         "what was set by command for vhost 'v' is not in effect",
         "exchange 'x' in vhost '/' came back without limits",
@@ -90,7 +89,7 @@ def test_settings_that_are_not_known_any_more_leave_the_others_in_effect(driver:
         for thing in kept(driver)
     ]
     again = journaled()
-    (told,) = restore(again.broker, things)
+    (told,) = at_once.restore(again.broker, things)
     assert told.startswith("unknown setting stop-massages for scope queue")
     assert told.endswith("It was set by command, and is not in effect")
     assert list(again.broker.table.entries_of("queue", "a", "command")) == ["capacity-messages"]

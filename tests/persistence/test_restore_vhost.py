@@ -7,15 +7,14 @@ from hypothesis import given
 from hypothesis import settings as hypothesis
 from hypothesis import strategies as st
 
-from penstock.core.settings import changes
 from penstock.driver.driver import BrokerDriver
 from penstock.operations import vhosts
 from penstock.persistence.metadata_codec import VERSION
 from penstock.persistence.metadata_records import BINDING, QUEUE
-from penstock.persistence.restore_metadata import restore
 from penstock.settings.read import read_settings
 from penstock.store.records import MetadataRecord
 from tests.profiles import examples
+from tests.support import at_once
 from tests.support.restored_broker import journaled, kept, queue_of, say
 from tests.support.topology_changes import furnish
 
@@ -30,7 +29,7 @@ def test_virtual_host_that_left_the_settings_file_comes_back_for_what_is_in_it(d
     queue_of(vhost, "q")
     queue_of(vhost, "r")
     again = journaled()
-    assert restore(again.broker, kept(driver)) == [
+    assert at_once.restore(again.broker, kept(driver)) == [
         "vhost 'old' is not in the settings file any more, and was restored because it has stored objects; "
         "delete it if that is not needed"
     ]
@@ -43,8 +42,8 @@ def test_virtual_host_whose_limits_contradict_each_other_comes_back_without(driv
     vhosts.declare_vhost(driver, "v")
     again = journaled()
     given: list[tuple[str, dict[str, object]]] = [("v.#", {"capacity-messages": 10}), ("v", {"stop-messages": 50})]
-    changes.replace_file(again.broker, [("vhost", name, read_settings("vhost", name, said)) for name, said in given])
-    (told,) = restore(again.broker, kept(driver))
+    at_once.replace_file(again.broker, [("vhost", name, read_settings("vhost", name, said)) for name, said in given])
+    (told,) = at_once.restore(again.broker, kept(driver))
     assert told.endswith("vhost 'v' came back without limits")
     assert "v" not in again.broker.gates.vhosts
 
@@ -57,7 +56,7 @@ def test_binding_leads_to_the_queue_that_was_bound_and_to_no_other_of_its_name(d
     queue_of(other.broker.vhosts["/"], "p")
     queue_of(other.broker.vhosts["/"], "q")
     again = journaled()
-    (told,) = restore(again.broker, [*kept(other), *bound])
+    (told,) = at_once.restore(again.broker, [*kept(other), *bound])
     assert told.startswith("1 binding is removed, whose exchange or queue")
     assert again.broker.vhosts["/"].exchanges["amq.direct"].bindings == {}
 
@@ -66,7 +65,7 @@ def test_what_is_not_known_or_of_a_newer_version_is_told(driver: BrokerDriver) -
     queue_of(driver.broker.vhosts["/"], "q")
     again = journaled()
     newer = MetadataRecord(QUEUE, "%2F/new", bytes([VERSION + 1]))
-    assert restore(again.broker, [MetadataRecord("dream", "a/b", b"\x01{}"), newer, *kept(driver)]) == [
+    assert at_once.restore(again.broker, [MetadataRecord("dream", "a/b", b"\x01{}"), newer, *kept(driver)]) == [
         "dream 'a/b' in the store is of a kind that is not known here",
         "queue '%2F/new' in the store cannot be read: it has format 2; this version reads 1",
     ]
@@ -90,7 +89,7 @@ def test_damage_of_one_thing_is_told_and_harms_no_other(data: st.DataObject) -> 
         del octets[where:]
     things[at] = things[at]._replace(data=bytes(octets))
     again = journaled()
-    told = restore(again.broker, things)
+    told = at_once.restore(again.broker, things)
     there = {(vhost.name, name) for vhost in again.broker.vhosts.values() for name in vhost.queues}
     damaged = things[at].kind == QUEUE
     wanted = {("/", "a"), ("/", "b/q"), ("a/b", "a"), ("a/b", "b/q")}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import StoreError
-from penstock.persistence.transaction_encoder import encode
 from tests.persistence.test_recovery import House
+from tests.support import at_once
 from tests.support.memory_store import WALL, Shelf
 
 
@@ -16,7 +16,7 @@ def written() -> Shelf:
     house = House(shelf)
     for number in range(5):
         house.producer.publish_stored(house.route("", "plain", 0, True), b"%d" % number, 300 + number)
-    shelf.commit(encode(house.journal, house.journal.take(), WALL))
+    shelf.commit(at_once.encode(house.journal, house.journal.take(), WALL))
     house.journal.written()
     return shelf
 

@@ -7,8 +7,8 @@ import pytest
 from penstock.core.message import BccEnvelope
 from penstock.core.routing.route import Route
 from penstock.persistence.row_encoder import encode_row
-from penstock.persistence.transaction_encoder import encode
 from tests.persistence.test_recovery import House
+from tests.support import at_once
 from tests.support.memory_store import WALL, Shelf
 
 LONGEST = "é" * 127 + "a"
@@ -25,7 +25,7 @@ def test_row_has_the_longest_names_whole() -> None:
     shelf = Shelf()
     house = House(shelf)
     publish(house, [LONGEST, "", "b"])
-    shelf.commit(encode(house.journal, house.journal.take(), WALL))
+    shelf.commit(at_once.encode(house.journal, house.journal.take(), WALL))
     house.journal.written()
     message = House(shelf).queues["plain"].ready_queue.next()
     assert message is not None

@@ -6,8 +6,8 @@ import pytest
 
 from penstock.errors import StoreError
 from penstock.persistence.settlement_codec import RowSettlements, decode_settlement
-from penstock.persistence.transaction_encoder import encode
 from tests.persistence.test_recovery import House
+from tests.support import at_once
 from tests.support.memory_store import WALL, Shelf
 
 
@@ -31,7 +31,7 @@ def settled(*tags: int) -> tuple[Shelf, dict[int, RowSettlements]]:
 
 
 def write(house: House, shelf: Shelf) -> None:
-    shelf.commit(encode(house.journal, house.journal.take(), WALL))
+    shelf.commit(at_once.encode(house.journal, house.journal.take(), WALL))
     house.journal.written()
 
 

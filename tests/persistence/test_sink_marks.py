@@ -9,11 +9,11 @@ from penstock.core.journal.group import JournalGroup
 from penstock.core.message import Envelope
 from penstock.driver.driver import BrokerDriver
 from penstock.persistence.metadata_records import MARK
-from penstock.persistence.transaction_encoder import encode
 from penstock.protocols.amqp091.content_frames import make_content
 from penstock.ranges.marks import BatchProgress, SinkMark, SinkMarks
 from penstock.wire.amqp091.codec import Properties
 from tests.profiles import examples
+from tests.support import at_once
 from tests.support.memory_store import WALL
 from tests.support.restored_broker import Declared, journaled, queue_of
 
@@ -83,7 +83,7 @@ class Sink:
         journal = self.driver.broker.journal
         assert journal is not None
         if self.sealed:
-            self.store.shelf.commit(encode(journal, self.sealed, WALL))
+            self.store.shelf.commit(at_once.encode(journal, self.sealed, WALL))
             journal.written()
             self.sealed = []
         else:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from penstock.flow.work import SHARE
-from penstock.persistence.transaction_encoder import CHANGE_WORK, encode, encode_steps
+from penstock.persistence.transaction_encoder import CHANGE_WORK, encode_steps
+from tests.support import at_once
 from tests.support.durable_broker import Kept
 from tests.support.memory_store import WALL
 from tests.support.turn_costs import turn_costs
@@ -51,10 +52,10 @@ def test_what_is_put_together_in_slices_is_what_is_put_together_at_once() -> Non
         except StopIteration as end:
             in_slices = end.value
             break
-    at_once = encode(other.journal, other.journal.take(), WALL)
+    whole = at_once.encode(other.journal, other.journal.take(), WALL)
     assert slices > MANY
-    assert in_slices.metadata == at_once.metadata
-    assert in_slices.positions == at_once.positions
+    assert in_slices.metadata == whole.metadata
+    assert in_slices.positions == whole.positions
 
 
 def test_queue_that_is_deleted_while_it_is_put_together_is_gone_with_the_next_transaction() -> None:
@@ -70,6 +71,6 @@ def test_queue_that_is_deleted_while_it_is_put_together_is_gone_with_the_next_tr
     except StopIteration as end:
         first = end.value
     house.journal.written()
-    then = encode(house.journal, house.journal.take(), WALL)
+    then = at_once.encode(house.journal, house.journal.take(), WALL)
     assert [record.data is None for record in first.metadata if record.key.endswith(f"q{MANY - 1}")] == [False]
     assert [record.data is None for record in then.metadata if record.key.endswith(f"q{MANY - 1}")] == [True]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.persistence.transaction_encoder import encode
 from penstock.persistence.wall_clock import JUMP_S, MOST, WallTimes
+from tests.support import at_once
 from tests.support.memory_store import WALL
 from tests.support.paging_broker import house_with, publish
 
@@ -38,7 +38,7 @@ def test_what_is_paged_is_as_old_as_it_is_though_the_clock_was_set(jump: float) 
     house.write()
     house.times.write(house.journal.open.number, WALL + jump)
     publish(house, 21, 30)
-    house.shelf.commit(encode(house.journal, house.journal.take(), WALL + jump))
+    house.shelf.commit(at_once.encode(house.journal, house.journal.take(), WALL + jump))
     house.journal.written()
     house.settle()
     arrived = []

@@ -8,10 +8,10 @@ from penstock.core.message import Envelope
 from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.producer import Producer
-from penstock.core.settings import changes
 from penstock.core.settings.limits import Defaults
 from penstock.core.vhost import VirtualHost
 from penstock.settings.read import read_settings
+from tests.support import at_once
 
 MIB = 1024 * 1024
 
@@ -54,7 +54,7 @@ class House:
     def set(self, scope: str, pattern: str, **settings: object) -> None:
         """Change settings by pattern; names with underscores for hyphens."""
         words = read_settings(scope, pattern, {name.replace("_", "-"): value for name, value in settings.items()})
-        changes.set_settings(self.broker, scope, pattern, words)
+        at_once.set_settings(self.broker, scope, pattern, words)
 
     def later(self, seconds: float) -> None:
         """Let time pass, and what is due happen."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from penstock.core.settings import changes
 from penstock.driver.driver import BrokerDriver
 from penstock.operations.table import CONTROL
 from penstock.protocols.amqp091.content_frames import body_of
 from penstock.settings.read import read_settings
 from penstock.wire.amqp091.codec import Properties
+from tests.support import at_once
 from tests.support.driven_connection import Dialogue, make_driver, publish
 
 MANY = 3_000
@@ -26,7 +26,7 @@ def with_queues() -> BrokerDriver:
 def with_patterns() -> BrokerDriver:
     driver = make_driver()
     said = [("queue", f"p{n}.#", read_settings("queue", f"p{n}.#", {"hold-deadline": 5})) for n in range(MANY)]
-    changes.set_all(driver.broker, said)
+    at_once.set_all(driver.broker, said)
     return driver
 
 

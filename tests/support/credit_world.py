@@ -8,13 +8,13 @@ from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.hold_room import ASIDE_BYTES
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.sender_credit import QUEUES_MAX
-from penstock.core.settings import changes
 from penstock.errors import BrokerError
 from penstock.flow.counted_depth import CountedDepth
 from penstock.flow.gate import Gate
 from penstock.flow.level import OVERHEAD, Level, Thresholds
 from penstock.flow.measure import Measure
 from penstock.settings.read import read_settings
+from tests.support import at_once
 from tests.support.broker_fixture import MIB, House
 from tests.support.sender_links import CHARGE, OCTETS, Link, run_turn, run_until_quiet
 
@@ -34,7 +34,7 @@ class CreditWorld:
         self.capacity = capacity
         house.broker.gates.set_vhost_limit(house.vhost, _in_bytes(40))
         house.broker.gates.set_memory_capacity(_in_bytes(4000), 0)
-        changes.set_settings(
+        at_once.set_settings(
             house.broker, "address", "x", read_settings("address", "x", {"capacity-messages": 10, "stop-messages": 8})
         )
         for name in QUEUES:

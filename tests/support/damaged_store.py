@@ -12,10 +12,9 @@ from penstock.core.queue.queue import Queue
 from penstock.driver.driver import BrokerDriver
 from penstock.persistence.page_loader import Loader
 from penstock.persistence.recovery import Recovery
-from penstock.persistence.restore_metadata import restore
-from penstock.persistence.transaction_encoder import encode
 from penstock.persistence.wall_clock import WallTimes
 from penstock.store.sqlite import SqliteStore
+from tests.support import at_once
 from tests.support.memory_store import WALL
 from tests.support.restored_broker import journaled
 
@@ -35,7 +34,7 @@ class Life:
         broker.begin(100.0)
         assert broker.journal is not None
         self.journal = broker.journal
-        self.told = restore(self.driver.broker, self.store.metadata())
+        self.told = at_once.restore(self.driver.broker, self.store.metadata())
         recovery = Recovery(broker, self.journal, WALL)
         for position in self.store.positions():
             recovery.position(position)
@@ -81,7 +80,7 @@ class Life:
         return None if batch is None or batch.messages[0] is None else batch.messages[0].content
 
     def write(self) -> None:
-        self.store.commit(encode(self.journal, self.journal.take(), WALL))
+        self.store.commit(at_once.encode(self.journal, self.journal.take(), WALL))
         self.journal.written()
         self.driver.broker.run(1000)
 

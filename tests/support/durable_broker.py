@@ -7,9 +7,8 @@ from typing import Any
 from penstock.core.effects import GateChanged
 from penstock.core.journal.journal import Journal
 from penstock.core.publish.producer import Producer
-from penstock.core.settings import changes
-from penstock.persistence.transaction_encoder import encode
 from penstock.settings.read import read_settings
+from tests.support import at_once
 from tests.support.broker_fixture import House
 
 
@@ -31,7 +30,7 @@ class Kept(House):
 
     def set(self, scope: str, pattern: str, **settings: object) -> None:
         words = {name.replace("_", "-"): value for name, value in settings.items()}
-        changes.set_settings(self.broker, scope, pattern, read_settings(scope, pattern, words))
+        at_once.set_settings(self.broker, scope, pattern, read_settings(scope, pattern, words))
 
     def store(self, producer: Producer, key: str, charge: int = 100, exchange: str = "") -> None:
         """Publish a persistent message, by the hot path where there is one."""
@@ -41,7 +40,7 @@ class Kept(House):
         (producer.publish if route.stored_queue is None else producer.publish_stored)(route, b"x", charge)
 
     def write(self) -> None:
-        encode(self.journal, self.journal.take(), 0.0)
+        at_once.encode(self.journal, self.journal.take(), 0.0)
         self.journal.written()
         self.broker.run(1000)
 

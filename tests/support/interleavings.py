@@ -19,11 +19,10 @@ from collections import Counter
 from penstock.core.journal.journal import Journal
 from penstock.core.publish.producer import Producer
 from penstock.core.queue.queue import Queue
-from penstock.core.settings import changes
 from penstock.flow.confirms import WITHHELD
 from penstock.flow.gate import Gate
-from penstock.persistence.transaction_encoder import encode
 from penstock.settings.read import read_settings
+from tests.support import at_once
 from tests.support.credit_world import LINKS, PRODUCERS, QUEUES, ROADS, CreditWorld, is_underfull
 from tests.support.sender_links import CHARGE, run_turn, run_until_quiet
 
@@ -46,7 +45,7 @@ class Interleavings(CreditWorld):
         house = self.house
         self.journal = house.broker.journal = Journal(house.broker.durable_changes, house.broker.gates.disk)
         deadline = read_settings("queue", "#", {"hold-deadline": self.chance.choice(HOLD_DEADLINES_S)})
-        changes.set_settings(house.broker, "queue", "#", deadline)
+        at_once.set_settings(house.broker, "queue", "#", deadline)
         house.vhost.declare_queue("d", {"capacity-messages": self.capacity}, True, False, None, None)
         self.write()
         self.sent: dict[Producer, int] = {}
@@ -78,7 +77,7 @@ class Interleavings(CreditWorld):
 
     def write(self) -> None:
         """Write what the journal has gathered."""
-        encode(self.journal, self.journal.take(), 0.0)
+        at_once.encode(self.journal, self.journal.take(), 0.0)
         self.journal.written()
 
     def disk(self, works: bool) -> None:

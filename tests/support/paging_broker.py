@@ -12,13 +12,12 @@ from penstock.core.publish.producer import Producer
 from penstock.core.queue.page_io import PageRead
 from penstock.core.queue.pager import QueuePager
 from penstock.core.queue.queue import Queue
-from penstock.core.settings import changes
 from penstock.core.settings.limits import Defaults
 from penstock.flow.level import Level
 from penstock.persistence.page_loader import Loader
-from penstock.persistence.transaction_encoder import encode
 from penstock.persistence.wall_clock import WallTimes
 from penstock.settings.read import read_settings
+from tests.support import at_once
 from tests.support.memory_store import WALL, Shelf
 
 PAGE: dict[str, object] = {"x-overflow": "page"}
@@ -87,7 +86,7 @@ class PagedHouse:
 
     def set(self, name: str, **settings: object) -> None:
         said = {key.replace("_", "-"): value for key, value in settings.items()}
-        changes.set_settings(self.broker, "queue", name, read_settings("queue", name, said))
+        at_once.set_settings(self.broker, "queue", name, read_settings("queue", name, said))
 
     def step(self, seconds: float = 0.01) -> None:
         self.now += seconds
@@ -99,7 +98,7 @@ class PagedHouse:
     def begin_write(self) -> list[JournalGroup]:
         """Write what there is; nobody knows of it yet."""
         groups = self.journal.take()
-        self.shelf.commit(encode(self.journal, groups, WALL))
+        self.shelf.commit(at_once.encode(self.journal, groups, WALL))
         return groups
 
     def write(self) -> None:

@@ -7,16 +7,14 @@ from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import Binding
 from penstock.core.routing.durability import is_durable, number_of
 from penstock.core.routing.exchange import Exchange
-from penstock.core.settings import changes
 from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
 from penstock.management.effective_settings import queue_settings, scope_settings
 from penstock.operations import definitions_export
 from penstock.persistence.metadata_records import NUMBERS, name_of
-from penstock.persistence.restore_metadata import restore
-from penstock.persistence.transaction_encoder import encode
 from penstock.settings.read import read_settings
 from penstock.store.records import MetadataRecord
+from tests.support import at_once
 from tests.support.driven_connection import make_driver
 from tests.support.exports import items_of
 from tests.support.memory_store import WALL, Shelf
@@ -40,7 +38,7 @@ class Declared:
         """Write whatever the journal has gathered."""
         journal = self.driver.broker.journal
         assert journal is not None
-        self.shelf.commit(encode(journal, journal.take(), WALL))
+        self.shelf.commit(at_once.encode(journal, journal.take(), WALL))
         journal.written()
 
     def things(self) -> list[MetadataRecord]:
@@ -59,7 +57,7 @@ class Declared:
     def restored(self, order: list[MetadataRecord] | None = None) -> tuple[BrokerDriver, list[str]]:
         """Return a fresh driver with all of it, and what there was to say."""
         driver = journaled()
-        told = restore(driver.broker, self.things() if order is None else order)
+        told = at_once.restore(driver.broker, self.things() if order is None else order)
         journal = driver.broker.journal
         assert journal is not None
         assert not journal.recovering
@@ -191,9 +189,9 @@ def say(driver: BrokerDriver, scope: str, pattern: str, by_file: bool = False, *
     given = {name.replace("_", "-"): value for name, value in settings.items()}
     words = read_settings(scope, pattern, given)
     if by_file:
-        changes.replace_file(driver.broker, [(scope, pattern, words)])
+        at_once.replace_file(driver.broker, [(scope, pattern, words)])
     else:
-        changes.set_settings(driver.broker, scope, pattern, words)
+        at_once.set_settings(driver.broker, scope, pattern, words)
 
 
 def kept(driver: BrokerDriver) -> list[MetadataRecord]:

@@ -15,6 +15,7 @@ from penstock.core.settings import changes
 from penstock.core.settings.limits import Defaults
 from penstock.errors import BrokerError
 from penstock.settings.read import read_settings
+from tests.support import at_once
 
 
 class Bench:
@@ -33,11 +34,11 @@ class Bench:
 
     def set(self, scope: str, pattern: str, **settings: object) -> changes.SettingsChange:
         given = {key.replace("_", "-"): value for key, value in settings.items()}
-        return changes.set_settings(self.broker, scope, pattern, read_settings(scope, pattern, given))
+        return at_once.set_settings(self.broker, scope, pattern, read_settings(scope, pattern, given))
 
     def file(self, *entries: tuple[str, str, dict[str, object]]) -> None:
         said = [(scope, pattern, read_settings(scope, pattern, given)) for scope, pattern, given in entries]
-        changes.replace_file(self.broker, said)
+        at_once.replace_file(self.broker, said)
 
     def producer(self, confirming: bool = True) -> Producer:
         producer = Producer(self.broker, "p", HoldBudget(1_000_000))

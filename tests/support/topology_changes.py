@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.session import Session
 from penstock.core.message import Envelope
-from penstock.core.settings import changes
 from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError
@@ -20,6 +19,7 @@ from penstock.protocols.amqp091.content_frames import make_content
 from penstock.protocols.common.peer import Peer
 from penstock.settings.read import read_settings
 from penstock.wire.amqp091.codec import Properties
+from tests.support import at_once
 from tests.support.access_of import access_of
 from tests.support.amqp091_strategies import tables
 
@@ -104,7 +104,7 @@ def _publish(vhost: VirtualHost, name: str, count: int) -> None:
 
 
 def _unset(driver: BrokerDriver, scope: str, pattern: str) -> None:
-    changes.remove(driver.broker, scope, pattern, [])
+    at_once.remove(driver.broker, scope, pattern, [])
 
 
 def _move(driver: BrokerDriver, vhost: VirtualHost, name: str, operation: str, share: float) -> None:
@@ -157,7 +157,7 @@ deletions = st.one_of(
     st.builds(lambda v, n: _within(v, lambda driver, vhost: _consume_once(driver, vhost, n)), hosts, names),
 )
 operations = st.one_of(
-    st.builds(lambda s: lambda driver: changes.set_settings(driver.broker, s[0], s[1], read_settings(*s)), settings),
+    st.builds(lambda s: lambda driver: at_once.set_settings(driver.broker, s[0], s[1], read_settings(*s)), settings),
     st.builds(lambda s: lambda driver: _unset(driver, s[0], s[1]), settings),
     st.builds(
         lambda v, b: _within(v, lambda driver, vhost: ask(driver, vhost, "block", **{b[0]: b[1]})), hosts, blocks

@@ -154,8 +154,7 @@ class Broker(Dispatcher):
         self.defaults = self.table.defaults()
         sooner_or_later: dict[int, Queue] = {}
         for queue, settings in plan.queues:
-            self.work.done += ADOPT_WORK
-            if self.work.used_up():
+            if self.work.spend(ADOPT_WORK):
                 yield
             if queue.deleted:
                 continue
@@ -169,8 +168,7 @@ class Broker(Dispatcher):
             self.schedule_delivery(queue)
             self.apply_gate_transitions()
         for vhost, exchange, policy in plan.exchanges:
-            self.work.done += ADOPT_WORK
-            if self.work.used_up():
+            if self.work.spend(ADOPT_WORK):
                 yield
             if not exchange.deleted:
                 exchange.set_policy(policy)
@@ -178,8 +176,7 @@ class Broker(Dispatcher):
         yield from self.gates.apply(plan)
         if sooner_or_later:
             for producer in waiting_at(sooner_or_later, list(self.gates.connections)):
-                self.work.done += ADOPT_WORK
-                if self.work.used_up():
+                if self.work.spend(ADOPT_WORK):
                     yield
                 renew(producer, sooner_or_later, self.now)
         self.apply_gate_transitions()

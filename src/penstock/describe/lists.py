@@ -295,10 +295,9 @@ class PagedList:
                 break
             page += [Item(name_of(subject), group[0], subject) for subject in group[1]]
             seen += 1 + len(group[1])
-            work.done += seen // MADE_A_UNIT
-            seen %= MADE_A_UNIT
-            if work.used_up():
+            if work.spend(seen // MADE_A_UNIT):
                 yield
+            seen %= MADE_A_UNIT
         self._collected = page[most:]
         del page[most:]
         self.ended = not self._collected
@@ -413,8 +412,7 @@ def first_steps(
                 if not queue.deleted and (not wanted or wanted in queue.name.lower()):
                     found.filtered += 1
                     found.offer(order.rank(queue, at, number), order.backwards)
-            work.done += EXAMINED_AT_ONCE
-            if work.used_up():
+            if work.spend(EXAMINED_AT_ONCE):
                 yield
     found.items = [Item(queue.name, homes[queue.vhost], queue) for queue in found.conclude(order.backwards)]
     return found

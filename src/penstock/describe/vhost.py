@@ -76,8 +76,7 @@ def totals_steps(
         for queues in vhost.roll.parts(QUEUES_AT_ONCE):
             for queue in queues:
                 depths.add(queue)
-            work.done += QUEUES_AT_ONCE // SUMMED_A_UNIT
-            if work.used_up():
+            if work.spend(QUEUES_AT_ONCE // SUMMED_A_UNIT):
                 yield
     connections, channels, consumers = 0, 0, 0
     for connection in list(node.connections.values()):
@@ -86,9 +85,8 @@ def totals_steps(
             channels += len(connection.engine.sessions())
             for channel in connection.engine.sessions():
                 consumers += len(channel.consumers)
-            work.done += 1 + len(connection.engine.sessions()) // CHANNELS_A_UNIT
-        if work.used_up():
-            yield
+            if work.spend(1 + len(connection.engine.sessions()) // CHANNELS_A_UNIT):
+                yield
     counted = node.stats.node if rules is None else None
     return {
         "message_stats": _sum_stats(counted, ranges) or {},

@@ -113,8 +113,7 @@ def hidden_steps(broker: Broker, queues: list[Queue], words: dict[str, SettingVa
     of_patterns: set[str] = set()
     queues = [queue for queue in queues if not answers_control(queue.name)]
     for queue in queues:
-        broker.work.done += HIDDEN_WORK
-        if broker.work.used_up():
+        if broker.work.spend(HIDDEN_WORK):
             yield
         for setting, other in hidden(broker, queue, queue.settings, words):
             found.setdefault((setting, source_of(other)), []).append(queue.name)

@@ -34,11 +34,6 @@ RECORDS_A_STEP: Final = 200
 """Most records restored per step."""
 
 
-def restore(broker: Broker, records: Iterable[MetadataRecord]) -> list[str]:
-    """Run `restore_steps` at once."""
-    return finish(restore_steps(broker, records))
-
-
 def restore_steps(broker: Broker, records: Iterable[MetadataRecord]) -> Steps[list[str]]:
     """Declare all records again, without journal entries. A step covers up to `RECORDS_A_STEP` records.
 
@@ -219,7 +214,7 @@ class MetadataRestorer:
     def _put(self, entry: list[changes.EntryBefore]) -> str:
         """Apply settings, all or none; return the reason why they are invalid, or ""."""
         try:
-            changes.set_all(self.broker, entry)
+            finish(changes.set_all_steps(self.broker, entry))
         except BrokerError as error:
             return str(error)
         return ""

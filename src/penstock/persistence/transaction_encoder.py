@@ -7,7 +7,7 @@ from typing import Final
 from penstock.core.journal.group import JournalGroup
 from penstock.core.journal.journal import Journal
 from penstock.core.queue.queue import Queue
-from penstock.flow.work import Steps, WorkMeter, finish
+from penstock.flow.work import Steps, WorkMeter
 from penstock.persistence.metadata_records import encode_metadata
 from penstock.persistence.row_encoder import encode_row
 from penstock.persistence.settlement_codec import encode_settlement
@@ -28,11 +28,6 @@ OCTETS_A_UNIT: Final = 256
 """Units of work per encoded change, and octets of it per unit."""
 
 
-def encode(journal: Journal, groups: list[JournalGroup], wall_offset: float) -> StoreTransaction:
-    """Run `encode_steps` at once."""
-    return finish(encode_steps(journal, groups, wall_offset, WorkMeter()))
-
-
 def encode_steps(
     journal: Journal, groups: list[JournalGroup], wall_offset: float, work: WorkMeter
 ) -> Steps[StoreTransaction]:
@@ -46,19 +41,17 @@ def encode_steps(
         commit.pieces.append(BodyPiece(int(write.body.number), int(write.index), len(write.octets), write.octets))
     commit.pieces_gone += journal.pieces.deleting
     for group in groups:
-        if work.used_up():
-            yield
         _encode_messages(commit, journal, group, wall_offset)
-        work.done += len(group.messages) // MESSAGES_A_UNIT + (group.size + group.paged) // CHARGE_A_UNIT
+        if work.spend(len(group.messages) // MESSAGES_A_UNIT + (group.size + group.paged) // CHARGE_A_UNIT):
+            yield
     for group in groups:
         for change in group.changes:
-            if work.used_up():
-                yield
             record = encode_metadata(change)
             commit.metadata.append(record)
-            work.done += CHANGE_WORK + (0 if record.data is None else len(record.data) // OCTETS_A_UNIT)
             if change.deleted and isinstance(change.subject, Queue) and change.subject.storage is not None:
                 commit.positions_gone.append(int(change.subject.storage.number))
+            if work.spend(CHANGE_WORK + (0 if record.data is None else len(record.data) // OCTETS_A_UNIT)):
+                yield
     return commit
 
 

@@ -29,14 +29,14 @@ from penstock.config import (
     table_rows,
 )
 from penstock.core.broker import Broker as Core
-from penstock.core.settings.changes import replace_file, replace_file_steps
+from penstock.core.settings.changes import replace_file_steps
 from penstock.core.settings.limits import Defaults
 from penstock.driver.driver import BrokerDriver
 from penstock.driver.services import DriverServices
 from penstock.errors import BrokerError, ConfigError, StartError, StoreError
 from penstock.file_tables import BackEndSettings
 from penstock.file_users import is_open_to_others
-from penstock.flow.work import Steps
+from penstock.flow.work import Steps, finish
 from penstock.log_ids import (
     CONSOLE_UNSERVED,
     LOG_LEVEL,
@@ -450,7 +450,7 @@ class Broker:
         for vhost in settings.vhosts:
             core.add_vhost(vhost)
         try:
-            replace_file(core, settings.patterns)
+            finish(replace_file_steps(core, settings.patterns))
         except BrokerError as error:
             raise ConfigError(f"'{settings.file}': {error}") from None
         policy = ConnectionLimits(settings)

@@ -20,6 +20,7 @@ from penstock.flow.level import Level, Thresholds
 from penstock.flow.work import UNLIMITED_WORK, Steps, finish
 from penstock.settings.read import read_settings
 from tests.profiles import examples
+from tests.support import at_once
 from tests.support.broker_fixture import House
 
 KEY = "/\nnews"
@@ -174,7 +175,7 @@ def test_bound_that_is_raised_or_set_again_counts_nothing_twice() -> None:
     house.send()
     house.bound(capacity_messages=20)
     assert house.amounts()[0] == 2
-    changes.remove(house.broker, "address", "news", [])
+    at_once.remove(house.broker, "address", "news", [])
     house.send()
     assert house.amounts()[0] == 2
     house.bound(capacity_messages=5)
@@ -265,7 +266,7 @@ class Story:
 
     def _change(self, action: str) -> None:
         if action == "unset" and self.bounded:
-            changes.remove(self.house.broker, "address", "news", [])
+            at_once.remove(self.house.broker, "address", "news", [])
             self.bounded = False
         elif action == "set":
             self.steps = self.house.bounding()

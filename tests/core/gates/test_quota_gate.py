@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from penstock.core.message import StoredMessage
 from penstock.core.queue.redelivery_mark import restore
-from penstock.core.settings import changes
 from penstock.flow.level import UNLIMITED
+from tests.support import at_once
 from tests.support.broker_fixture import told
 from tests.support.durable_broker import Kept
 
@@ -131,6 +131,6 @@ def test_quota_that_is_lifted_raised_or_lowered_is_judged_at_once() -> None:
     assert (house.closed(), len(producer.outbox)) == ([], 0)
     house.set("vhost", "/", disk_overfull=400)
     house.store(producer, "a")
-    changes.remove(house.broker, "vhost", "/", [])
+    at_once.remove(house.broker, "vhost", "/", [])
     house.broker.run(1000)
     assert (house.closed(), len(producer.outbox), house.depth("a")) == ([], 0, 7)

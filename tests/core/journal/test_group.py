@@ -6,8 +6,8 @@ from penstock.core.consume.outcome import Outcome
 from penstock.core.journal.group import PageWrite
 from penstock.core.journal.journal import PATIENCE, SETTLEMENT_RECORDS_MAX
 from penstock.core.queue.queue import Queue
-from penstock.persistence.transaction_encoder import encode
 from tests.persistence.test_recovery import House
+from tests.support import at_once
 from tests.support.memory_store import WALL, Shelf
 from tests.support.paging_broker import house_with
 
@@ -41,7 +41,7 @@ class Written:
 
     def write(self) -> None:
         journal = self.house.journal
-        self.shelf.commit(encode(journal, journal.take(), WALL))
+        self.shelf.commit(at_once.encode(journal, journal.take(), WALL))
         journal.written()
 
     def recovered(self) -> list[bytes]:

@@ -6,10 +6,10 @@ import pytest
 
 from penstock.core.publish.credit_window import CreditSettings
 from penstock.core.queue.queue import Queue
-from penstock.core.settings import changes
 from penstock.errors import PreconditionFailed
 from penstock.flow.level import UNLIMITED
 from penstock.settings.read import read_link_properties, read_settings
+from tests.support import at_once
 from tests.support.broker_fixture import House
 
 NEVER = float("inf")
@@ -30,7 +30,7 @@ def found(house: House, *names: str, **properties: object) -> tuple[int, int, fl
 
 def set_scope(house: House, scope: str, pattern: str, **values: object) -> None:
     how = read_settings(scope, pattern, {name.replace("_", "-"): value for name, value in values.items()})
-    changes.set_settings(house.broker, scope, pattern, how)
+    at_once.set_settings(house.broker, scope, pattern, how)
 
 
 def test_window_without_any_setting_is_1000_messages_and_1_mib_and_a_tenth_of_a_second(house: House) -> None:

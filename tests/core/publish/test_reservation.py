@@ -6,10 +6,10 @@ import pytest
 
 from penstock.core.gates.address_depth import AddressDepth, depth_of
 from penstock.core.publish.reservation import GRANT_MAX, Reservation
-from penstock.core.settings import changes
 from penstock.describe.gate import gate_row
 from penstock.flow.level import Level, Thresholds
 from penstock.settings.read import read_settings
+from tests.support import at_once
 from tests.support.broker_fixture import House, told
 
 NOW = 100.0
@@ -37,7 +37,7 @@ def use(house: House, reservation: Reservation, queue: str, charge: int) -> bool
 
 
 def set_queue(house: House, name: str, **values: object) -> None:
-    changes.set_settings(
+    at_once.set_settings(
         house.broker, "queue", name, read_settings("queue", name, {k.replace("_", "-"): v for k, v in values.items()})
     )
 
@@ -46,7 +46,7 @@ def fanout(house: House, *names: str, limit: int = 0) -> AddressDepth | None:
     """Bind queues to amq.fanout, whose address has a limit in messages."""
     if limit:
         how = read_settings("address", "#", {"capacity-messages": limit})
-        changes.set_settings(house.broker, "address", "amq.fanout", how)
+        at_once.set_settings(house.broker, "address", "amq.fanout", how)
     for name in names:
         house.vhost.bind("amq.fanout", house.vhost.queues[name], None, "", {})
     return depth_of(house.vhost.exchanges["amq.fanout"].gates)

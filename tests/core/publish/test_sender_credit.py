@@ -12,9 +12,9 @@ from penstock.core.publish.credit_window import CreditWindow
 from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.sender_credit import QUEUES_MAX
 from penstock.core.publish.unit_of_work import Coordinator
-from penstock.core.settings import changes
 from penstock.flow.level import Level, Thresholds
 from penstock.settings.read import read_settings
+from tests.support import at_once
 from tests.support.broker_fixture import MIB, House
 from tests.support.sender_links import CHARGE, OCTETS, Link, run_turn, run_until_quiet
 
@@ -329,7 +329,7 @@ def test_credit_of_a_road_that_grows_too_wide_moves_to_the_hold_room_and_overrun
 
 def test_rate_takes_its_tokens_with_the_grant_and_not_again_with_the_message(house: House) -> None:
     how = read_settings("producer", "alice", {"rate-messages": 10, "burst-messages": 10})
-    changes.set_settings(house.broker, "producer", "alice", how)
+    at_once.set_settings(house.broker, "producer", "alice", how)
     house.queue("a")
     link = Link(house, "a")
     run_until_quiet(house)
@@ -539,7 +539,7 @@ def test_link_waits_for_hold_room_that_others_of_its_connection_have(house: Hous
 
 def test_message_of_a_transaction_leaves_its_room_and_no_gate_of_its_producer_counts_it_again(house: House) -> None:
     how = read_settings("producer", "alice", {"rate-messages": 10, "burst-messages": 10})
-    changes.set_settings(house.broker, "producer", "alice", how)
+    at_once.set_settings(house.broker, "producer", "alice", how)
     house.queue("a")
     link = Link(house, "a")
     run_turn(house)

@@ -12,10 +12,10 @@ from penstock.core.effects import Returned
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.unit_commit import UnitCommit
 from penstock.core.publish.unit_of_work import Coordinator, UnitOfWork
-from penstock.core.settings import changes
 from penstock.errors import ContentTooLarge, PreconditionFailed, ResourceError, TransactionRolledBack
 from penstock.settings.read import read_settings
 from tests.profiles import examples
+from tests.support import at_once
 from tests.support.broker_fixture import House, told
 
 
@@ -282,7 +282,7 @@ def test_publish_that_is_refused_leaves_its_unit_as_it_was(rig: Rig) -> None:
 
 def test_rates_of_each_producer_count_its_own_publishes(rig: Rig) -> None:
     limits = read_settings("producer", "alice", {"rate-messages": 10, "burst-messages": 2})
-    changes.set_settings(rig.house.broker, "producer", "alice", limits)
+    at_once.set_settings(rig.house.broker, "producer", "alice", limits)
     for who in (0, 1):
         unit = rig.coordinator.begin()
         rig.publish(unit, who, "b", 1)

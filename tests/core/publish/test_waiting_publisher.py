@@ -6,9 +6,9 @@ import pytest
 
 from penstock.core.effects import Stopped
 from penstock.core.publish.producer import Producer
-from penstock.core.settings import changes
 from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.settings.read import read_settings
+from tests.support import at_once
 from tests.support.broker_fixture import House, told
 from tests.support.transaction_client import Client, traces
 
@@ -26,7 +26,7 @@ def at(house: House, now: float) -> None:
 
 
 def say(house: House, deadline: int) -> None:
-    changes.set_settings(house.broker, "queue", "a", read_settings("queue", "a", {"hold-deadline": deadline}))
+    at_once.set_settings(house.broker, "queue", "a", read_settings("queue", "a", {"hold-deadline": deadline}))
 
 
 def publish(house: House, producer: Producer, count: int = 1, queue: str = "a") -> None:

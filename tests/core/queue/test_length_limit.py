@@ -15,9 +15,9 @@ from penstock.core.message import Envelope
 from penstock.core.publish.producer import Producer
 from penstock.core.queue.length_limit import EXTRA_BYTES, EXTRA_MESSAGES, TRIMMED_AT_ONCE
 from penstock.core.queue.queue import Queue
-from penstock.core.settings import changes
 from penstock.flow.chores import UNITS_A_TURN
 from penstock.settings.read import read_settings
+from tests.support import at_once
 from tests.support.broker_fixture import House, told
 from tests.support.transaction_client import Client
 
@@ -61,7 +61,7 @@ class Line(House):
 
     def set(self, **given: object) -> None:
         words = read_settings("queue", "q", {name.replace("_", "-"): value for name, value in given.items()})
-        changes.set_settings(self.broker, "queue", "q", words)
+        at_once.set_settings(self.broker, "queue", "q", words)
 
 
 def test_oldest_ready_message_makes_room_and_the_publish_is_confirmed() -> None:

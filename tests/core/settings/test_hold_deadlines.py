@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.settings import changes
+from tests.support import at_once
 from tests.support.settings_bench import Bench
 
 
@@ -35,7 +35,7 @@ def test_for_ever_gets_an_end_and_an_end_is_taken_back(bench: Bench) -> None:
     assert bench.broker.next_deadline() is None
     bench.set("vhost", "/", hold_deadline=5)
     assert bench.broker.next_deadline() is None, "the queue's own pattern says more than its virtual host"
-    changes.remove(bench.broker, "queue", "q", ["hold-deadline"])
+    at_once.remove(bench.broker, "queue", "q", ["hold-deadline"])
     assert bench.broker.next_deadline() == 5.0
     bench.set("queue", "q", hold_deadline=0)
     bench.run(1000.0)

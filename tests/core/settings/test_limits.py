@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.settings import changes
 from penstock.core.settings.limits import DiskLimits
 from penstock.errors import PreconditionFailed
 from penstock.flow.level import UNLIMITED
 from penstock.settings.read import read_settings
+from tests.support import at_once
 from tests.support.durable_broker import Kept
 
 
 def limits(scope: str, **settings: object) -> DiskLimits:
     house = Kept()
     name = "/" if scope == "vhost" else ""
-    changes.set_settings(house.broker, scope, name, read_settings(scope, name, settings))
+    at_once.set_settings(house.broker, scope, name, read_settings(scope, name, settings))
     return house.broker.table.limits(scope, name).disk
 
 

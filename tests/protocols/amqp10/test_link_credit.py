@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.settings import changes
 from penstock.protocols.amqp10.incoming_link import IncomingLink
 from penstock.settings.read import read_settings
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.values import Symbol, Typed
+from tests.support import at_once
 from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, condition, data_section, performative
 from tests.support.driven_connection import drain
 
@@ -30,7 +30,7 @@ def test_link_may_set_its_own_window_and_is_told_what_is_in_force() -> None:
 
 
 def set_rates(client: Amqp10Dialogue, rates: dict[str, object]) -> None:
-    changes.set_settings(client.driver.broker, "producer", "#", read_settings("producer", "#", rates))
+    at_once.set_settings(client.driver.broker, "producer", "#", read_settings("producer", "#", rates))
 
 
 def test_link_may_lower_its_rates_and_is_told_what_is_in_force() -> None:

@@ -101,9 +101,8 @@ class AddressCount(LateCount):
         left = queue.ready_queue.messages()
         work.done += VISIT_WORK + len(left) // LISTED_A_UNIT
         while left:
-            if work.used_up():
+            if work.spend(1):
                 yield
-            work.done += 1
             for message in left[-COUNTED_A_UNIT:]:
                 self.count(queue, message, self._broker.now)
             del left[-COUNTED_A_UNIT:]
@@ -111,9 +110,8 @@ class AddressCount(LateCount):
     def _visit_session(self, session: Session) -> Steps[None]:
         work = self._broker.work
         for batch in session.unsettled.batches():
-            if work.used_up():
+            if work.spend(VISIT_WORK + len(batch.messages) // COUNTED_A_UNIT):
                 yield
-            work.done += VISIT_WORK + len(batch.messages) // COUNTED_A_UNIT
             queue = batch.consumer.queue
             for message in batch.messages:
                 if message is not None and queue.membership.late_count is self:

@@ -91,8 +91,7 @@ class Gates(NodeMemory):
             self.set_vhost_quota(vhost, limits.disk)
         uncounted: dict[Topology, None] = {}
         for vhost, exchange, _ in plan.addresses:
-            work.done += ATTACH_WORK
-            if work.used_up():
+            if work.spend(ATTACH_WORK):
                 yield
             yield from self.topics.renew(vhost, exchange, work, self.broker.now)
             if self.attach_address(vhost, exchange.name) or self.table.has_topics():
@@ -102,8 +101,7 @@ class Gates(NodeMemory):
             yield from count.run(list(vhost.queues.values()))
         if USER in plan.scopes or CONNECTION in plan.scopes or "producer" in plan.scopes:
             for origin in list(self.connections):
-                work.done += ATTACH_WORK * (1 + len(origin.producers))
-                if work.used_up():
+                if work.spend(ATTACH_WORK * (1 + len(origin.producers))):
                     yield
                 if origin in self.connections:
                     self.attach_connection(origin)

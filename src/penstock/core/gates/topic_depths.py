@@ -78,8 +78,7 @@ class TopicDepths:
         """Apply changed settings to the topics of an exchange."""
         depths = self._depths.get((vhost.name, exchange.name), {})
         for key, depth in list(depths.items()):
-            work.done += LOOK_WORK
-            if work.used_up():
+            if work.spend(LOOK_WORK):
                 yield
             thresholds = self._table.topic_limits(exchange.name, key).thresholds
             depth.set_thresholds(NO_BOUND if thresholds is None else thresholds, now)

@@ -20,7 +20,7 @@ from penstock.core.routing.topic_trie import topic_matches
 from penstock.core.settings.policies import EXCHANGES, Policy, kind_of
 from penstock.core.settings.table import COMMAND, FILE, Patterns, SettingsChange, SettingsEntry, SettingsTable
 from penstock.errors import BrokerError, NotFound
-from penstock.flow.work import Steps, finish
+from penstock.flow.work import Steps
 from penstock.settings.table import SCOPES
 from penstock.settings.value import BROKER, SettingValue
 from penstock.texts import nearest
@@ -47,11 +47,6 @@ EntryBefore = tuple[str, str, dict[str, SettingValue]]
 """Scope, pattern and all its settings after the change."""
 
 
-def set_settings(broker: Broker, scope: str, pattern: str, words: dict[str, SettingValue]) -> SettingsChange:
-    """Do `set_settings_steps` at once."""
-    return finish(set_settings_steps(broker, scope, pattern, words))
-
-
 def set_settings_steps(
     broker: Broker, scope: str, pattern: str, words: dict[str, SettingValue]
 ) -> Steps[SettingsChange]:
@@ -62,11 +57,6 @@ def set_settings_steps(
     return (
         yield from set_all_steps(broker, [(scope, pattern, broker.table.entries_of(scope, pattern, COMMAND) | words)])
     )
-
-
-def set_all(broker: Broker, entries: list[EntryBefore]) -> SettingsChange:
-    """Do `set_all_steps` at once."""
-    return finish(set_all_steps(broker, entries))
 
 
 def set_all_steps(broker: Broker, entries: list[EntryBefore]) -> Steps[SettingsChange]:
@@ -80,13 +70,11 @@ def copied_steps(broker: Broker) -> Steps[SettingsTable]:
     for entry in broker.table.entries():
         for by in (COMMAND, FILE):
             found.set(entry.scope, entry.pattern, by, entry.values(by))
-        broker.work.done += COPY_WORK
-        if broker.work.used_up():
+        if broker.work.spend(COPY_WORK):
             yield
     for policy in broker.table.policies.all():
         found.policies.put(policy)
-        broker.work.done += COPY_WORK
-        if broker.work.used_up():
+        if broker.work.spend(COPY_WORK):
             yield
     return found
 
@@ -97,11 +85,6 @@ def try_all_steps(broker: Broker, table: SettingsTable, entries: list[EntryBefor
     for change in changes:
         change.admit(broker.journal)
     yield from _try(broker, table, changes)
-
-
-def remove(broker: Broker, scope: str, pattern: str, names: list[str]) -> SettingsChange:
-    """Do `remove_steps` at once."""
-    return finish(remove_steps(broker, scope, pattern, names))
 
 
 def remove_steps(broker: Broker, scope: str, pattern: str, names: list[str]) -> Steps[SettingsChange]:
@@ -119,11 +102,6 @@ def remove_steps(broker: Broker, scope: str, pattern: str, names: list[str]) -> 
     return (yield from set_all_steps(broker, [(scope, pattern, kept)]))
 
 
-def replace_file(broker: Broker, entries: list[EntryBefore]) -> SettingsChange:
-    """Do `replace_file_steps` at once."""
-    return finish(replace_file_steps(broker, entries))
-
-
 def replace_file_steps(broker: Broker, entries: list[EntryBefore]) -> Steps[SettingsChange]:
     """Replace all settings of the settings file; those set by command stay, and take precedence.
 
@@ -138,16 +116,14 @@ def replace_file_steps(broker: Broker, entries: list[EntryBefore]) -> Steps[Sett
         if entry.file and key not in wanted:
             changed.append((entry.scope, entry.pattern, {}))
     for (scope, pattern), words in wanted.items():
-        broker.work.done += COMPARE_WORK
-        if broker.work.used_up():
+        if broker.work.spend(COMPARE_WORK):
             yield
         before = broker.table.entries_of(scope, pattern, FILE)
         same = _values(before) == _values(words)
         (moved if same else changed).append((scope, pattern, words))
     plan = yield from _change(broker, _of_patterns(changed, FILE))
     for scope, pattern, words in moved:
-        broker.work.done += COMPARE_WORK
-        if broker.work.used_up():
+        if broker.work.spend(COMPARE_WORK):
             yield
         broker.table.set(scope, pattern, FILE, words)  # It may be on another line of the file now.
     return plan
@@ -168,8 +144,7 @@ def matching_steps(broker: Broker, scope: str, pattern: str) -> Steps[list[str]]
         elif vhost is not None:
             there = list(vhost.exchanges) if scope == "address" else [vhost.name]
         for name in there:
-            broker.work.done += LOOK_WORK
-            if broker.work.used_up():
+            if broker.work.spend(LOOK_WORK):
                 yield
             if matches(pattern, name) or (scope == "address" and matches(pattern.partition("/")[0], name)):
                 names.append(name)
@@ -366,8 +341,7 @@ def _resolve_vhost(
     if its_own:
         plan.vhosts.append((vhost, table.limits("vhost", vhost.name)))
     for queue in list(vhost.queues.values()):
-        broker.work.done += look_work
-        if broker.work.used_up():
+        if broker.work.spend(look_work):
             yield
         kind = kind_of(queue.features)
         matched = its_own or many or bool(patterns["queue"].matching(queue.name))
@@ -375,8 +349,7 @@ def _resolve_vhost(
             broker.work.done += RESOLVE_WORK + table.policies.work(vhost.name, queue.name)
             resolve_queue(broker, table, queue, plan, passing_over)
     for exchange in list(vhost.exchanges.values()):
-        broker.work.done += look_work
-        if broker.work.used_up():
+        if broker.work.spend(look_work):
             yield
         if everywhere or patterns["address"].matching(exchange.name):
             plan.addresses.append((vhost, exchange, table.limits("address", exchange.name)))
