@@ -45,7 +45,7 @@ class LaneStore:
         route = self.vhost.route("", "kept", False)
         self.vhost.resolve(route, {})
         for _ in range(messages):
-            self.producer.publish_stored(route.persistent(), b"x", CHARGE)
+            self.producer.publish(route.persistent(), b"x", CHARGE)
 
     def take(self) -> list[JournalGroup]:
         journal = self.driver.broker.journal

@@ -43,7 +43,7 @@ class Life:
         vhost = self.broker.vhosts["/"]
         route = vhost.route("", "q", False)
         vhost.resolve(route, {})
-        Producer(self.broker, "p", HoldBudget(1 << 40)).publish_stored(route.persistent(), content, 5000)
+        Producer(self.broker, "p", HoldBudget(1 << 40)).publish(route.persistent(), content, 5000)
 
     def write(self) -> None:
         self.shelf.commit(at_once.encode(self.journal, self.journal.take(), WALL))

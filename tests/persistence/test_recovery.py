@@ -131,7 +131,7 @@ class Lives(RuleBasedStateMachine):
             route = self.house.route(*where, priority, persistent)
             charge = LARGE if large else 300
             if route.stored_queue is not None:
-                self.house.producer.publish_stored(route, content, charge)
+                self.house.producer.publish(route, content, charge)
             else:
                 self.house.producer.publish(route, content, charge)
             if persistent:
@@ -360,13 +360,13 @@ def test_what_was_on_its_way_back_when_the_broker_stopped_comes_first_and_in_ord
         house.journal.written()
 
     for number in range(count):
-        house.producer.publish_stored(route, b"%d" % number, 300)
+        house.producer.publish(route, b"%d" % number, 300)
     write()
     house.broker.consume(house.session, Consumer("c", house.session, plain, False, False, 0))
     while house.broker.next_batch() is not None:
         pass
     for number in range(count, count + 3):
-        house.producer.publish_stored(route, b"%d" % number, 300)
+        house.producer.publish(route, b"%d" % number, 300)
     house.broker.end_session(house.session)
     assert 0 < plain.coming_back < count
     write()

@@ -15,7 +15,7 @@ def written() -> Shelf:
     shelf = Shelf()
     house = House(shelf)
     for number in range(5):
-        house.producer.publish_stored(house.route("", "plain", 0, True), b"%d" % number, 300 + number)
+        house.producer.publish(house.route("", "plain", 0, True), b"%d" % number, 300 + number)
     shelf.commit(at_once.encode(house.journal, house.journal.take(), WALL))
     house.journal.written()
     return shelf

@@ -17,7 +17,7 @@ def settled(*tags: int) -> tuple[Shelf, dict[int, RowSettlements]]:
     house = House(shelf)
     route = house.route("", "plain", 0, True)
     for number in range(10):
-        house.producer.publish_stored(route, b"%d" % number, 300)
+        house.producer.publish(route, b"%d" % number, 300)
     write(house, shelf)
     for _ in range(10):
         house.session.get(house.queues["plain"], False, 100.0)

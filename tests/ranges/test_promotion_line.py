@@ -101,7 +101,7 @@ class Promoting(Bench):
         producer = self.producer()
         route = self.vhost.route("", queue, False).persistent()
         self.vhost.resolve(route, {})
-        producer.publish_stored(route, make_content(Properties(), b"other"), CHARGE)
+        producer.publish(route, make_content(Properties(), b"other"), CHARGE)
         return producer
 
     def get(self, queue: str) -> str | None:

@@ -71,9 +71,7 @@ class Life:
         route = route.persistent()
         producer = Producer(self.driver.broker, name, HoldBudget(1 << 40))
         producer.confirming = True
-        (producer.publish if route.stored_queue is None else producer.publish_stored)(
-            route, content, len(content) + 240
-        )
+        producer.publish(route, content, len(content) + 240)
 
     def get(self, queue: Queue) -> bytes | None:
         batch = self.session.get(queue, True, self.driver.broker.now)

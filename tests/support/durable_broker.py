@@ -37,7 +37,7 @@ class Kept(House):
         route = self.vhost.route(exchange, key, False)
         self.vhost.resolve(route, {})
         route = route.persistent()
-        (producer.publish if route.stored_queue is None else producer.publish_stored)(route, b"x", charge)
+        producer.publish(route, b"x", charge)
 
     def write(self) -> None:
         at_once.encode(self.journal, self.journal.take(), 0.0)

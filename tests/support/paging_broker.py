@@ -76,7 +76,7 @@ class PagedHouse:
         if persistent:
             route = route.persistent()
         if route.stored_queue is not None:
-            publisher.publish_stored(route, content, charge)
+            publisher.publish(route, content, charge)
         else:
             publisher.publish(route, content, charge)
 

@@ -22,13 +22,12 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
-from penstock.core.message import Message, StoredMessage
 from penstock.core.publish import admission
 from penstock.core.publish.admission import NOT_PREPAID
 from penstock.core.publish.enqueue import enqueue_all
 from penstock.core.publish.held import Held, HeldPublish
 from penstock.core.publish.hold_events import begin_withheld
-from penstock.core.publish.producer import Producer
+from penstock.core.publish.producer import Producer, publish_at_once
 from penstock.core.publish.producer_state import ProducerState
 from penstock.core.publish.waiting_publisher import count_arrival
 from penstock.core.queue.queue import Queue
@@ -172,45 +171,25 @@ class HeldBlock(Held):
         return True
 
     def _take_quickly(self, most: i64) -> i64:
-        """Take rows on the fast path (see `Producer.publish`); return their number. The next one is loaded."""
+        """Take rows on the fast path (`publish_at_once`); return their number. The next one is loaded."""
         producer, source = self.producer, self.source
-        broker = producer.broker
-        start = broker.work.done
+        work = producer.broker.work
+        start = work.done
         taken: i64 = 0
+        confirming = producer.confirming
+        producer.confirming = False  # The block is confirmed, not its rows.
         while (
-            taken + broker.work.done - start < most and self._load() and producer.fast_path and not broker.turns.pending
+            taken + work.done - start < most
+            and self._load()
+            and publish_at_once(producer, source.route, source.content, source.charge)
         ):
-            route, charge = source.route, source.charge
-            queue = route.single_queue
-            if queue is not None:
-                sequence = queue.take_place(charge)
-                if sequence == 0:
-                    break
-                route.append(Message(route.envelope, source.content, charge, sequence, broker.now))
-            else:
-                queue = route.stored_queue
-                storage = None if queue is None else queue.storage
-                if queue is None or storage is None or not storage.vhost_usage.all_open:
-                    break
-                sequence = queue.take_place(charge)
-                if sequence == 0:
-                    break
-                message = StoredMessage(route.envelope, source.content, charge, sequence, broker.now)
-                route.append(message)
-                storage.add(message)
-            route.counters.published += 1
-            producer.accepted_messages += 1
-            producer.accepted_bytes += charge
-            if sequence >= queue.counters.next_sample:
-                queue.counters.sample(producer.name, charge, sequence)
-            if not queue.scheduled:
-                broker.schedule_delivery(queue)
             taken += 1
             self.row += 1
+        producer.confirming = confirming
         return taken
 
     def _take_slowly(self) -> None:
-        """Take the loaded row, hold the block at it, or end the block; see `Producer._publish_slow_path`."""
+        """Take the loaded row, hold the block at it, or end the block; see `Producer.publish_slowly`."""
         producer, route, charge = self.producer, self.source.route, self.source.charge
         broker = producer.broker
         broker.run_waiting()

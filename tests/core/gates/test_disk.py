@@ -63,7 +63,7 @@ def test_commit_that_frees_as_much_as_it_stores_passes_a_quota_and_no_other_gate
         client.ack(client.get("a"))
         route = house.vhost.route("", "b", False)
         house.vhost.resolve(route, {})
-        client.producer.publish_stored(route.persistent(), b"x", 100)
+        client.producer.publish(route.persistent(), b"x", 100)
         return client.commit()
 
     assert house.closed() == ["quota of vhost /"]

@@ -51,7 +51,7 @@ def test_virtual_hosts_quota_is_no_other_ones() -> None:
     route = other.route("", "free", False)
     other.resolve(route, {})
     for _ in range(3):
-        producer.publish_stored(route.persistent(), b"x", 1000)
+        producer.publish(route.persistent(), b"x", 1000)
     assert (free.messages, house.closed()) == (3, ["quota of vhost /"])
 
 
@@ -99,7 +99,7 @@ def test_however_it_comes_no_more_passes_the_brokers_mark_than_the_one_publish_t
         vhost = other if name == "other" else house.vhost
         route = vhost.route("", name, False)
         vhost.resolve(route, {})
-        producer.publish_stored(route.persistent(), b"x", charge)
+        producer.publish(route.persistent(), b"x", charge)
         after = written + int(house.journal.unwritten())
         assert after == before or before <= 5_000, "it came in although as much as may be was there"
         if act == 0:

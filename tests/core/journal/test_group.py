@@ -24,7 +24,7 @@ class Written:
 
     def publish(self, *contents: bytes) -> None:
         for content in contents:
-            self.house.producer.publish_stored(self.route, content, 300)
+            self.house.producer.publish(self.route, content, 300)
         self.write()
 
     def take(self, count: int) -> None:
@@ -34,7 +34,7 @@ class Written:
 
     def pass_on(self) -> None:
         """Something else comes and goes."""
-        self.house.producer.publish_stored(self.other, b"other", 300)
+        self.house.producer.publish(self.other, b"other", 300)
         self.write()
         assert self.house.session.get(self.house.queues["dead"], True, 100.0) is not None
         self.write()

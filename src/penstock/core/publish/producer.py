@@ -74,7 +74,10 @@ class Producer(WaitingPublisher, DurabilityListener):
         """True if no closed gate withholds its confirms; its client stops by another signal (withdrawal.py)."""
         self.confirms = Confirms()
         self.fast_path: bool = True
-        """True if nothing is held and all confirms are in the ordinary state: the hot path applies."""
+        """True if nothing is held, all confirms are in the ordinary state, and no gate in `own` is to be looked at.
+
+        With credit these gates stop the grants instead, but for rates.
+        """
         self.withheld_run: WithheldRun | None = None
         """State of the last publish behind a closed gate, for further ones of this turn."""
         self.scheduled: bool = False
@@ -98,8 +101,6 @@ class Producer(WaitingPublisher, DurabilityListener):
         """Credit of its client; None where the protocol has none."""
         self.has_stored: bool = False
         """True if a message on credit was to be stored, since the credit was settled last."""
-        self.credit_path: bool = True
-        """As `fast_path`, for publishes on credit: the gates in `own` stop the grants instead, but for rates."""
         self.query: str = ""
         """Name of the query whose results it publishes; empty for most."""
         self.lane: Lane | None = None
@@ -118,9 +119,8 @@ class Producer(WaitingPublisher, DurabilityListener):
         self._update_fast_path()
 
     def _update_fast_path(self) -> None:
-        ordinary = self.is_ordinary() and not self.confirms.pending
-        self.credit_path = ordinary and not self._is_rated
-        self.fast_path = ordinary and not self.own
+        is_gated = len(self.own) > 0 if self.credit is None else self._is_rated
+        self.fast_path = not is_gated and self.is_ordinary() and not self.confirms.pending
         self.withheld_run = None
 
     def is_ordinary(self) -> bool:
@@ -129,128 +129,18 @@ class Producer(WaitingPublisher, DurabilityListener):
 
     def disable_fast_path(self) -> None:
         """Take the slow path until `_update_fast_path` permits the fast one again."""
-        self.fast_path = self.credit_path = False
+        self.fast_path = False
         self.withheld_run = None
 
     # Publishing
 
     def publish(self, route: Route, content: bytes, charge: i64) -> None:
         """Handle a publish of the client; the module's docstring lists the outcomes."""
-        queue = route.single_queue
-        broker = self.broker
-        if queue is not None and self.fast_path and not broker.turns.pending:
-            sequence = queue.take_place(charge)
-            if sequence > 0:
-                route.append(Message(route.envelope, content, charge, sequence, broker.now))
-                route.counters.published += 1
-                self.accepted_messages += 1
-                self.accepted_bytes += charge
-                if sequence >= queue.counters.next_sample:
-                    queue.counters.sample(self.name, charge, sequence)
-                if not queue.scheduled:
-                    broker.schedule_delivery(queue)
-                if self.confirming:
-                    self.confirms.published += 1
-                    if not self.scheduled:
-                        broker.schedule_confirms(self)
-                return
-        self._publish_slow_path(route, content, charge)
+        if not publish_at_once(self, route, content, charge):
+            self.publish_slowly(route, content, charge)
 
-    def publish_stored(self, route: Route, content: bytes, charge: i64) -> None:
-        """Handle a persistent publish to a single durable queue: as `publish`, and record it in the journal."""
-        queue = route.stored_queue
-        broker = self.broker
-        if queue is not None and self.fast_path and not broker.turns.pending:
-            storage = queue.storage
-            if storage is not None and storage.vhost_usage.all_open:
-                sequence = queue.take_place(charge)
-                if sequence > 0:
-                    message = StoredMessage(route.envelope, content, charge, sequence, broker.now)
-                    route.append(message)
-                    storage.add(message)
-                    route.counters.published += 1
-                    self.accepted_messages += 1
-                    self.accepted_bytes += charge
-                    if sequence >= queue.counters.next_sample:
-                        queue.counters.sample(self.name, charge, sequence)
-                    if not queue.scheduled:
-                        broker.schedule_delivery(queue)
-                    if self.confirming:
-                        self.confirms.published += 1
-                        if self._awaited is not storage.journal.open:
-                            self.await_disk(self.confirms.published)
-                    return
-        self._publish_slow_path(route, content, charge)
-
-    def publish_at_once(self, route: Route, content: bytes, charge: i64) -> bool:
-        """Handle a publish on credit by the fast path, in its own room where others wait; returns whether it could.
-
-        It repeats `publish`: a method for both would be an indirect call, because producers have interpreted
-        subclasses: 33 more instructions for each publish of 1,087 (3 %).
-        """
-        if not self.credit_path:
-            return False
-        broker = self.broker
-        queue = route.single_queue
-        if queue is None:
-            return self._publish_stored_at_once(route, content, charge)
-        sequence: i64 = 0
-        if not broker.turns.pending:
-            sequence = queue.take_place(charge)
-        if sequence == 0 and self.credit is not None:
-            sequence = self.credit.reservation.take_place(queue, charge)
-        if sequence == 0:
-            return False
-        route.append(Message(route.envelope, content, charge, sequence, broker.now))
-        route.counters.published += 1
-        self.accepted_messages += 1
-        self.accepted_bytes += charge
-        if sequence >= queue.counters.next_sample:
-            queue.counters.sample(self.name, charge, sequence)
-        if not queue.scheduled:
-            broker.schedule_delivery(queue)
-        if self.confirming:
-            self.confirms.published += 1
-            if not self.scheduled:
-                broker.schedule_confirms(self)
-        return True
-
-    def _publish_stored_at_once(self, route: Route, content: bytes, charge: i64) -> bool:
-        """Handle a publish on credit to a single durable queue: as `publish_at_once` and `publish_stored`."""
-        broker = self.broker
-        queue = route.stored_queue
-        storage = None if queue is None else queue.storage
-        if queue is None or storage is None or not storage.vhost_usage.all_open:
-            return False
-        sequence: i64 = 0
-        if not broker.turns.pending:
-            sequence = queue.take_place(charge)
-        if sequence == 0 and self.credit is not None:
-            sequence = self.credit.reservation.take_place(queue, charge)
-        if sequence == 0:
-            return False
-        self.has_stored = True
-        message = StoredMessage(route.envelope, content, charge, sequence, broker.now)
-        route.append(message)
-        storage.add(message)
-        route.counters.published += 1
-        self.accepted_messages += 1
-        self.accepted_bytes += charge
-        if sequence >= queue.counters.next_sample:
-            queue.counters.sample(self.name, charge, sequence)
-        if not queue.scheduled:
-            broker.schedule_delivery(queue)
-        if self.confirming:
-            self.confirms.published += 1
-            if self._awaited is not storage.journal.open:
-                self.await_disk(self.confirms.published)
-        return True
-
-    def publish_prepaid(self, route: Route, content: bytes, charge: i64, prepaid: int) -> None:
-        """Handle a publish on credit that has no room of its own: as `publish`, but gates do not count it twice."""
-        self._publish_slow_path(route, content, charge, prepaid)
-
-    def _publish_slow_path(self, route: Route, content: bytes, charge: i64, prepaid: int = NOT_PREPAID) -> None:
+    def publish_slowly(self, route: Route, content: bytes, charge: i64, prepaid: int = NOT_PREPAID) -> None:
+        """Handle a publish off the fast path; `prepaid`: see `HeldPublish`."""
         if self.state is not ProducerState.OPEN:
             return
         error = self.listener.publish_error()
@@ -596,3 +486,50 @@ class Producer(WaitingPublisher, DurabilityListener):
             place.review(now)
         if self.broker.closed_session_budget.producers.pop(id(self), None) is not None or self.loss is not None:
             self.broker.emit_departed(self)
+
+
+def publish_at_once(producer: Producer, route: Route, content: bytes, charge: i64) -> bool:
+    """Handle a publish by the fast path; return whether it could. One on credit has its own room where others wait.
+
+    It is a function because a call of a method is indirect: producers have interpreted subclasses.
+    """
+    if not producer.fast_path:
+        return False
+    broker = producer.broker
+    queue = route.single_queue
+    stored = False
+    if queue is None:
+        queue = route.stored_queue
+        if queue is None or queue.storage is None or not queue.storage.vhost_usage.all_open:
+            return False
+        stored = True
+    sequence: i64 = 0
+    if not broker.turns.pending:
+        sequence = queue.take_place(charge)
+    if sequence == 0 and producer.credit is not None:
+        sequence = producer.credit.reservation.take_place(queue, charge)
+    if sequence == 0:
+        return False
+    if stored:
+        storage = queue.storage
+        assert storage is not None
+        message = StoredMessage(route.envelope, content, charge, sequence, broker.now)
+        route.append(message)
+        storage.add(message)
+        producer.has_stored = True
+        if producer.confirming and producer._awaited is not storage.journal.open:
+            producer.await_disk(producer.confirms.published + 1)
+    else:
+        route.append(Message(route.envelope, content, charge, sequence, broker.now))
+    route.counters.published += 1
+    producer.accepted_messages += 1
+    producer.accepted_bytes += charge
+    if sequence >= queue.counters.next_sample:
+        queue.counters.sample(producer.name, charge, sequence)
+    if not queue.scheduled:
+        broker.schedule_delivery(queue)
+    if producer.confirming:
+        producer.confirms.published += 1
+        if not stored and not producer.scheduled:
+            broker.schedule_confirms(producer)
+    return True

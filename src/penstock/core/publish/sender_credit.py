@@ -32,6 +32,7 @@ from penstock.core.publish.credit_counts import CreditCounts
 from penstock.core.publish.credit_window import TRIAL_OCTETS, CreditWindow
 from penstock.core.publish.hold_room import HoldShare, hold_room_of
 from penstock.core.publish.idle_credit import IdleCredit
+from penstock.core.publish.producer import publish_at_once
 from penstock.core.publish.reservation import SHARE, Reservation
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import UNRESOLVED, Route, RouteTarget
@@ -106,6 +107,7 @@ class SenderCredit(Waiter):
         self.idle = IdleCredit(self)
         """Room that is taken back if others wait for it."""
         producer.credit = producer.account = self
+        producer.set_gates(producer.own)
         self.schedule_review()
 
     # Use
@@ -120,7 +122,7 @@ class SenderCredit(Waiter):
             self._largest = charge
         if not self.is_listed:
             self.schedule_review()
-        if not self.producer.publish_at_once(route, content, charge):
+        if not publish_at_once(self.producer, route, content, charge):
             self._publish_slow_path(route, content, charge)
         return True
 
@@ -151,7 +153,7 @@ class SenderCredit(Waiter):
         """
         if not self.producer.hold_budget.fits(charge):
             return False
-        self.producer.publish(route, content, charge)
+        self.producer.publish_slowly(route, content, charge)
         return True
 
     def _publish_slow_path(self, route: Route, content: bytes, charge: i64) -> None:
@@ -174,7 +176,7 @@ class SenderCredit(Waiter):
                 producer.accept(route, route.queues, content, charge, None, producer.confirming, RATES_PREPAID)
                 return
         self._settle(self._unsettled(), now)
-        producer.publish_prepaid(route, content, charge, self.prepaid_for(route))
+        producer.publish_slowly(route, content, charge, self.prepaid_for(route))
 
     def leave_road(self) -> None:
         """Reserve no room on its road from now on: its messages come in transactions, and a commit may need that room.

@@ -74,8 +74,7 @@ class Route:
 
     `set_target` computes five attributes, which stay as they are until the next lookup:
 
-    - `single_queue` and `stored_queue`: the one queue of the fast path. At most one of them is set. The frame reader
-      chooses the fast path by them, with one comparison each.
+    - `single_queue` and `stored_queue`: the one queue of the fast path. At most one of them is set.
     - `append`: the method of a deque of that queue, which takes its messages. It depends on the priority. To look
       the method up for each message would cost as much as the call.
     - `counters`: those of its exchange.

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
+from penstock.core.publish.producer import publish_at_once
 from penstock.core.routing.attributes import PERSISTENT
 from penstock.core.routing.route import Route
 from penstock.errors import BrokerError, FrameError, PreconditionFailed, SyntaxInvalid, UnexpectedFrame
@@ -319,17 +320,17 @@ class FrameReader:
         elif route.checks_delivery_mode and size > HEADER_PAYLOAD_MIN and data[head + PROPERTIES_AT] == PERSISTENT:
             route = route.persistent()
         content = data[head:end]
-        if route.single_queue is not None:
-            channel.producer.publish(route, content, size - FIXED_OCTETS + body + OVERHEAD)
-        elif route.stored_queue is not None:
-            channel.producer.publish_stored(route, content, size - FIXED_OCTETS + body + OVERHEAD)
-        else:
-            try:
-                channel.publish(route, content, size - FIXED_OCTETS + body + OVERHEAD)
-            except BrokerError as error:
-                channel.engine.on_error(int(channel.number), error, BASIC_PUBLISH)
-            return -end
-        return end
+        charge = size - FIXED_OCTETS + body + OVERHEAD
+        if publish_at_once(channel.producer, route, content, charge):
+            return end
+        if route.single_queue is not None or route.stored_queue is not None:
+            channel.producer.publish_slowly(route, content, charge)
+            return end
+        try:
+            channel.publish(route, content, charge)
+        except BrokerError as error:
+            channel.engine.on_error(int(channel.number), error, BASIC_PUBLISH)
+        return -end
 
     def _publish_with_properties(self, channel: Channel, route: Route, content: bytes, charge: i64) -> None:
         try:
