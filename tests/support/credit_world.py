@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.core.gates.address_depth import depth_of
+from penstock.core.publish.credit_state import is_draining, is_idle
 from penstock.core.publish.credit_window import CreditWindow
 from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.hold_room import ASIDE_BYTES
@@ -87,7 +88,7 @@ class CreditWorld:
 
     def answer_drain(self, number: int) -> None:
         link = self.links.get(number)
-        if link is not None and link.credit.idle.is_draining:
+        if link is not None and is_draining(link.credit.state):
             link.credit.give_back(link.left)
 
     def give_back(self, number: int, messages: int) -> None:
@@ -217,7 +218,7 @@ class CreditWorld:
         for link in self.links.values():
             credit = link.credit
             # A sender that let its credit lie idle has one message on trial, and asks for more by using it.
-            if credit.has_demand() and (credit.credit == 0 or (credit.available > 0 and not credit.idle.is_idle)):
+            if credit.has_demand() and (credit.credit == 0 or (credit.available > 0 and not is_idle(credit.state))):
                 assert credit.gate is not None, "it has demand, and does not wait"
                 assert credit.credit != 0 or credit.gate is credit.blocked_by()
             if credit.gate is not None:

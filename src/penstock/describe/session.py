@@ -6,6 +6,7 @@ from itertools import islice
 from typing import Final
 
 from penstock.core.consume.session import Session
+from penstock.core.publish.credit_state import is_draining
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.sender_credit import SenderCredit
 from penstock.core.publish.session_counts import producers_of
@@ -95,7 +96,7 @@ def credit_row(credit: SenderCredit) -> Row:
         "window": {"messages": int(credit.window.messages), "bytes": or_none(credit.window.bytes)},
         "reserved": amounts(reserved.messages, reserved.messages * reserved.charge),
         "hold_room": amounts(hold.count(), hold.bytes()),
-        "draining": credit.idle.is_draining,
+        "draining": is_draining(credit.state),
         **credit.counts.as_dict(credit.credit),
         "retry_after_ms": round(credit.retry_after_s() * 1000),
     }

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from penstock.core.publish.credit_state import is_draining
 from penstock.core.publish.credit_window import CreditWindow
 from tests.support.broker_fixture import MIB, House
 from tests.support.credit_sim import CreditSim, SimLink, SimPublisher
@@ -83,7 +84,7 @@ def test_exact_link_whose_idle_credit_was_drained_asks_by_available() -> None:
     run_until_quiet(house)
     house.broker.begin(house.broker.now + 0.2)
     run_until_quiet(house)
-    assert idle.credit.idle.is_draining
+    assert is_draining(idle.credit.state)
     idle.credit.give_back(1)
     run_until_quiet(house)
     assert (idle.left, wanting.left) == (0, 1)
@@ -110,7 +111,7 @@ def test_depth_and_reservations_of_exact_links_never_pass_stop() -> None:
         sent = 0
         for _ in range(600):
             for each in links:
-                if each.credit.idle.is_draining:
+                if is_draining(each.credit.state):
                     each.credit.give_back(each.left)
             link = rng.choice(links)
             what = rng.randrange(4)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.publish.connection_gates import ConnectionGates
+from penstock.core.publish.credit_state import is_draining, is_idle
 from penstock.core.publish.credit_window import CreditWindow
 from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.hold_room import ASIDE_BYTES
@@ -56,21 +57,21 @@ def test_idle_credit_stays_as_long_as_nobody_waits(house: House) -> None:
     link = Link(house, "a")
     run_until_quiet(house)
     pass_time(house, 60.0)
-    assert (link.left, reserved(house), link.credit.idle.is_draining) == (10, 10, False)
+    assert (link.left, reserved(house), is_draining(link.credit.state)) == (10, 10, False)
     assert house.broker.next_deadline() is None, "no timer runs"
 
 
 def test_sender_that_answers_the_drain_frees_the_room_for_those_that_wait(house: House) -> None:
     links, producer = make_full(house)
     pass_time(house, 0.05)
-    assert not any(link.credit.idle.is_draining for link in links)
+    assert not any(is_draining(link.credit.state) for link in links)
     pass_time(house, 0.1)
-    assert all(link.credit.idle.is_draining for link in links)
+    assert all(is_draining(link.credit.state) for link in links)
     assert not producer.outbox
     notified = links[0].client.notified
     links[0].credit.give_back(links[0].left)
     run_until_quiet(house)
-    assert not links[0].credit.idle.is_draining
+    assert not is_draining(links[0].credit.state)
     assert links[0].left == 1, "a trial, which takes no room from others"
     assert (int(links[0].credit.hold.messages), int(links[0].credit.hold.aside)) == (0, 1)
     assert links[0].client.notified == notified + 1
@@ -100,7 +101,7 @@ def test_sender_that_would_not_answer_is_not_asked_and_its_credit_is_set_aside_a
     pass_time(house, 0.12)
     assert not producer.outbox
     assert (links[0].left, int(links[0].credit.hold.aside)) == (before, before)
-    assert (links[0].credit.idle.is_draining, links[0].client.notified) == (False, notified)
+    assert (is_draining(links[0].credit.state), links[0].client.notified) == (False, notified)
     assert int(links[0].credit.counts.idle) == 1
 
 
@@ -124,8 +125,8 @@ def test_sender_that_sends_keeps_room_for_as_much_as_it_has_sent(house: House) -
     pass_time(house, 0.12)
     assert not producer.outbox
     first = links[0].credit
-    assert (first.idle.is_draining, first.idle.is_idle, int(first.reservation.messages)) == (True, False, 2)
-    assert all(link.credit.idle.is_idle for link in links[1:])
+    assert (is_draining(first.state), is_idle(first.state), int(first.reservation.messages)) == (True, False, 2)
+    assert all(is_idle(link.credit.state) for link in links[1:])
     assert reserved(house) == 2
 
 
@@ -153,7 +154,7 @@ def test_publish_of_another_connection_waits_for_no_link_beyond_its_share(house:
     assert (house.depth("a"), len(stranger.outbox)) == (10, 0), "not one turn of waiting"
     assert reserved(house) <= 10
     pass_time(house, 0.02)
-    assert any(link.credit.idle.is_draining for link in links)
+    assert any(is_draining(link.credit.state) for link in links)
 
 
 def test_links_that_come_later_have_the_share_of_their_connection_at_most(house: House) -> None:
@@ -210,7 +211,7 @@ def test_idle_links_without_a_road_are_asked_to_drain_where_another_of_their_con
     run_until_quiet(house)
     assert [link.left for link in links] == [1, 1, 1, 1, 0]
     pass_time(house, 1.2)
-    assert all(link.credit.idle.is_draining for link in links[:4])
+    assert all(is_draining(link.credit.state) for link in links[:4])
     links[0].credit.give_back(1)
     run_until_quiet(house)
     assert links[4].left == 1
@@ -241,7 +242,7 @@ def test_room_of_idle_links_is_with_others_within_a_quarter_of_a_second(house: H
     while house.broker.now < until:
         pass_time(house, 0.02)
         for link in links if answers else ():
-            if link.credit.idle.is_draining:
+            if is_draining(link.credit.state):
                 link.credit.give_back(link.left)
     assert not producer.outbox
     assert newcomer.left > 0

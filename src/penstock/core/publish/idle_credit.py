@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.core.publish.credit_state import CreditState, is_draining, is_idle, without_room
 from penstock.flow.timers import NEVER, TimerHandler
 from penstock.settings.table import CREDIT_IDLE_S
 
@@ -35,10 +36,6 @@ class IdleCredit(TimerHandler):
         """Seconds without a message after which its credit is idle; infinity for never."""
         self.asks: bool = True
         """False if its sender would not answer a drain. Then none is sent."""
-        self.is_idle: bool = False
-        """True if its room was taken back, and its sender has sent nothing since."""
-        self.is_draining: bool = False
-        """True if its sender is to give unused credit back; until it does, or gets more."""
         self._used_before: i64 = 0
         """Messages that had come when it was last looked at."""
 
@@ -48,7 +45,7 @@ class IdleCredit(TimerHandler):
         `beyond_share`: its connection has more than its share, so the room of a link that has sent nothing is idle.
         """
         credit = self.credit
-        if self.idle_s == NEVER:
+        if self.idle_s == NEVER or credit.state is CreditState.CLOSED:
             return
         credit.settle(now)
         if credit.reservation.messages == 0 and credit.hold.messages == 0:
@@ -65,15 +62,6 @@ class IdleCredit(TimerHandler):
         self.idle_s = NEVER  # It watches nothing any more.
         del self.credit
 
-    def end_drain(self) -> None:
-        """Forget a drain: the sender has answered it, or gets more credit."""
-        self.is_draining = False
-
-    def on_used(self) -> None:
-        """End the idle time: the sender sends again."""
-        self.is_idle = False
-        self.end_drain()
-
     def others_wait(self) -> bool:
         """Return whether anybody else waits at the gate of an amount in which the link has room."""
         credit = self.credit
@@ -89,7 +77,7 @@ class IdleCredit(TimerHandler):
     def on_deadline(self, now: float) -> float:
         credit = self.credit
         credit.settle(now)
-        if credit.is_closed or not self.others_wait():
+        if credit.state is CreditState.CLOSED or not self.others_wait():
             return NEVER
         used = self._used()
         self._take_back(used - self._used_before, now)
@@ -116,9 +104,8 @@ class IdleCredit(TimerHandler):
             return
         credit.counts.moved += moved
         credit.window.restart()
-        if not self.is_idle:
+        if not is_idle(credit.state):
             credit.counts.idle += 1
-        self.is_idle = kept == 0
-        if self.asks and not self.is_draining:
-            self.is_draining = True
+        if self.asks and not is_draining(credit.state):
             credit.notify()
+        credit.state = without_room(credit.state, kept == 0, self.asks)

@@ -74,10 +74,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         """True if no closed gate withholds its confirms; its client stops by another signal (withdrawal.py)."""
         self.confirms = Confirms()
         self.fast_path: bool = True
-        """True if nothing is held, all confirms are in the ordinary state, and no gate in `own` is to be looked at.
-
-        With credit these gates stop the grants instead, but for rates.
-        """
+        """True if nothing is held, all confirms are in the ordinary state, and `own` needs no look (`is_gated`)."""
         self.withheld_run: WithheldRun | None = None
         """State of the last publish behind a closed gate, for further ones of this turn."""
         self.scheduled: bool = False
@@ -119,9 +116,12 @@ class Producer(WaitingPublisher, DurabilityListener):
         self._update_fast_path()
 
     def _update_fast_path(self) -> None:
-        is_gated = len(self.own) > 0 if self.credit is None else self._is_rated
-        self.fast_path = not is_gated and self.is_ordinary() and not self.confirms.pending
+        self.fast_path = not self.is_gated() and self.is_ordinary() and not self.confirms.pending
         self.withheld_run = None
+
+    def is_gated(self) -> bool:
+        """Return whether gates in `own` stop its messages: on credit they stop the grants instead, but for rates."""
+        return len(self.own) > 0 if self.credit is None else self._is_rated
 
     def is_ordinary(self) -> bool:
         """Return whether it takes publishes and holds none, and has no transaction."""

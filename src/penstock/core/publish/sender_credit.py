@@ -29,6 +29,7 @@ from penstock.core.gates.disk_gate import DISK_KIND
 from penstock.core.publish import admission
 from penstock.core.publish.admission import OWN_GATES_PREPAID, RATES_PREPAID, credit_gates, is_stored, passes_disk
 from penstock.core.publish.credit_counts import CreditCounts
+from penstock.core.publish.credit_state import CREDIT_STATES, CreditState, after_drain, after_use, is_idle
 from penstock.core.publish.credit_window import TRIAL_OCTETS, CreditWindow
 from penstock.core.publish.hold_room import HoldShare, hold_room_of
 from penstock.core.publish.idle_credit import IdleCredit
@@ -89,13 +90,11 @@ class SenderCredit(Waiter):
         """True if it is to be reviewed in the next turn."""
         self.is_changed: bool = False
         """True if its sender is to be notified at the end of this turn."""
-        self.is_closed: bool = False
+        self.state: CreditState = CreditState.IN_USE
         self._largest: i64 = 0
         """Largest charge since the last settlement."""
         self._target: RouteTarget = UNRESOLVED
         """The target in whose amounts the room is reserved."""
-        self._goes_anywhere: bool = True
-        """True if the room is reserved in the hold room."""
         self._is_short: bool = False
         """True if there was no room to reserve what the last messages ask for."""
         self._is_active: bool = False
@@ -187,7 +186,6 @@ class SenderCredit(Waiter):
         self.settle(now)
         self.route = None
         self._target = UNRESOLVED
-        self._goes_anywhere = True
         self.reservation.follow(NO_QUEUES, admission.NO_GATES, now)
         self.schedule_review()
 
@@ -210,7 +208,7 @@ class SenderCredit(Waiter):
             self.counts.drained += messages
             self._release(messages, now)
         if self.credit == 0:
-            self.idle.end_drain()
+            self.state = after_drain(self.state)
             self.hold.count_first(0)
         self.schedule_review()
 
@@ -218,14 +216,14 @@ class SenderCredit(Waiter):
 
     def schedule_review(self) -> None:
         """Review it in the next turn."""
-        if not self.is_listed and not self.is_closed:
+        if not self.is_listed and self.state is not CreditState.CLOSED:
             self.is_listed = True
             self.broker.credits.add(self)
 
     def review(self) -> None:
         """Settle what was used, and ask for more if there is demand; the broker calls it once a turn."""
         self.is_listed = False
-        if self.is_closed:
+        if self.state is CreditState.CLOSED:
             return
         now = self.broker.now
         self.settle(now)
@@ -244,18 +242,15 @@ class SenderCredit(Waiter):
 
         Where the credit that it has lacks room, that is used first.
         """
-        if self.is_closed or not self.producer.is_ordinary() or (self._is_short and self.credit > 0):
+        if self.state is CreditState.CLOSED or not self.producer.is_ordinary() or (self._is_short and self.credit > 0):
             return False
-        if self.exact and self.idle.is_idle and self.available == 0:
+        if self.exact and is_idle(self.state) and self.available == 0:
             return False
         return (self.credit == 0 or self.available > 0 or self._is_active) and self._window_lacks() > 0
 
     def _window_lacks(self) -> i64:
         """Return how many messages its window lacks, which is smaller where a rate limits it; 0 while half is left."""
-        gates = self._own_gates()
-        if not gates:
-            return self.window.wanted(self.credit)
-        return self.window.wanted(self.credit, admission.credit_limit(gates, self.window.charge))
+        return self.window.wanted(self.credit, admission.credit_limit(self._own_gates(), self.window.charge))
 
     def _ask(self, now: float) -> None:
         """Grant at once what needs no wait; otherwise wait, unless the sender can go on with what it has."""
@@ -312,9 +307,9 @@ class SenderCredit(Waiter):
         wanted = self._wanted(charge, now)
         for gate in self._own_gates():
             wanted = wanted if gate.owner is None else gate.owner.grantable(wanted, charge, now)
-        if self._goes_anywhere:
+        if self._goes_anywhere():
             granted = self.hold.grant(wanted)
-        elif self.idle.is_idle or (self.credit == 0 and self._is_beyond_share()):
+        elif is_idle(self.state) or (self.credit == 0 and self._is_beyond_share()):
             granted = self._grant_one(charge, now) if wanted > 0 else 0
         else:
             if self.window.is_unproven():
@@ -322,7 +317,7 @@ class SenderCredit(Waiter):
                 wanted = wanted if wanted < left else left
             granted = self.reservation.grant(wanted, now, True, self._parts())
         if granted > 0:
-            if self.counts.granted == 0 and not self._goes_anywhere:
+            if self.counts.granted == 0 and not self._goes_anywhere():
                 self.hold.count_first(granted * charge)
             self._add_credit(granted, charge, now)
         self.producer.update_blocked(now)
@@ -337,14 +332,14 @@ class SenderCredit(Waiter):
 
     def _goes_on(self) -> bool:
         """Return whether exact credit is granted on in this turn: the room below stop is dealt out in small parts."""
-        if self.exact and not self.idle.is_idle and not self.window.is_unproven():
+        if self.exact and not is_idle(self.state) and not self.window.is_unproven():
             self._is_active = self._stopping_gate(self.broker.now, True) is None
             return self._is_active
         return False
 
     @override
     def will_return_soon(self) -> bool:
-        return (self._is_active or self._was_active) and self.credit > 0 and not self.is_closed
+        return (self._is_active or self._was_active) and self.credit > 0 and self.state is not CreditState.CLOSED
 
     @override
     def release(self, gate: Gate, now: float) -> i64:
@@ -352,10 +347,10 @@ class SenderCredit(Waiter):
 
     def close(self) -> None:
         """Release everything: the link has ended. Repeating it changes nothing."""
-        if self.is_closed:
+        if self.state is CreditState.CLOSED:
             return
         now = self.broker.now
-        self.is_closed = True
+        self.state = CREDIT_STATES.move(self.state, CreditState.CLOSED)
         self.broker.turns.forget(self, now)
         self._leave_line(now)
         self.credit = self.available = 0
@@ -400,9 +395,14 @@ class SenderCredit(Waiter):
         """Return the gates that count grants: those of the producer and of the address."""
         return [*self.producer.own, *self.reservation.gates] if self.reservation.gates else self.producer.own
 
+    def _goes_anywhere(self) -> bool:
+        """Return whether its road is not known, or too wide, so that its room is in the hold room."""
+        target = self._target
+        return target is UNRESOLVED or target.by_headers or len(target.queues) > QUEUES_MAX
+
     def _last_gate(self) -> Gate | None:
         """Return the gate to wait at for a turn where no gate stops it; None: it need not wait."""
-        if self._goes_anywhere:
+        if self._goes_anywhere():
             return self.hold.room.gate
         for queue in self.reservation.queues:
             if not queue.deleted:
@@ -412,7 +412,7 @@ class SenderCredit(Waiter):
     def _recharge(self, now: float) -> i64:
         """Reserve what the last messages ask for from now on; returns the bytes of each message of credit."""
         charge = self.window.charge
-        if self._goes_anywhere:
+        if self._goes_anywhere():
             self.hold.recharge(charge)
             self._is_short = self.hold.charge < charge
             return self.hold.charge
@@ -423,16 +423,16 @@ class SenderCredit(Waiter):
     def _wanted(self, charge: i64, now: float) -> i64:
         """Return the most that its turn may grant."""
         wanted = self._window_lacks() if self.has_demand() else 0
-        if wanted > 0 and self.idle.is_idle:
+        if wanted > 0 and is_idle(self.state):
             return 1
         if wanted == 0 or self.counts.granted > 0:
             return wanted
         if not self.window.is_size_known:
             trial: i64 = 1
-            if not self._goes_anywhere:
+            if not self._goes_anywhere():
                 trial = self.reservation.trial(wanted, TRIAL_OCTETS + OVERHEAD, self._parts(), now)
             wanted = wanted if wanted < trial else trial
-        return wanted if self._goes_anywhere else self.hold.first_grant(wanted, charge)
+        return wanted if self._goes_anywhere() else self.hold.first_grant(wanted, charge)
 
     def _parts(self) -> i64:
         """Return into how many grants the free room is divided: the more wait, the smaller each is."""
@@ -444,7 +444,7 @@ class SenderCredit(Waiter):
 
     def _is_beyond_share(self) -> bool:
         """Return whether nothing has come yet, and its connection has its share of the room in a queue."""
-        return not self._goes_anywhere and self.window.is_unproven() and self.reservation.share_left() == 0
+        return not self._goes_anywhere() and self.window.is_unproven() and self.reservation.share_left() == 0
 
     def _grant_one(self, charge: i64, now: float) -> i64:
         """Add one message of credit: on trial, or with room where credit is exact; returns the number granted."""
@@ -468,9 +468,8 @@ class SenderCredit(Waiter):
         for gate in self._own_gates():
             if not gate.open or gate.in_line() or not gate.admits(charge, 1, now):
                 return False
-        is_trial = not self.exact and (
-            self.idle.is_idle or (self._goes_anywhere and self.counts.granted == 0 and not self.window.is_size_known)
-        )
+        is_unknown = self._goes_anywhere() and self.counts.granted == 0 and not self.window.is_size_known
+        is_trial = not self.exact and (is_idle(self.state) or is_unknown)
         most: i64 = 0
         for queue in self.reservation.queues:
             for gate in credit_gates(queue, charge, self.window.stores()):
@@ -502,7 +501,7 @@ class SenderCredit(Waiter):
         self._is_active = False
         self._reported = None
         self.window.on_granted()
-        self.idle.end_drain()
+        self.state = after_drain(self.state)
         self.credit += granted
         self.counts.granted += granted
         self.available = self.available - granted if self.available > granted else 0
@@ -525,7 +524,7 @@ class SenderCredit(Waiter):
         for gate in self._own_gates():
             if not gate.open or (gate.in_line() and not in_turn) or not gate.admits(charge, 1, now):
                 return gate
-        if self._goes_anywhere:
+        if self._goes_anywhere():
             gate = self.hold.room.gate
             return gate if (gate.in_line() and not in_turn) or not gate.admits(charge, 1, now) else None
         for queue in self.reservation.queues:
@@ -551,8 +550,7 @@ class SenderCredit(Waiter):
         target = route.target
         if target is not self._target:
             self._target = target
-            self._goes_anywhere = target.by_headers or len(target.queues) > QUEUES_MAX
-            queues = NO_QUEUES if self._goes_anywhere else target.queues
+            queues = NO_QUEUES if self._goes_anywhere() else target.queues
             self.reservation.follow(queues, target.gates, now)
         else:
             self.reservation.refresh(now)
@@ -580,8 +578,8 @@ class SenderCredit(Waiter):
         self._largest = 0
         self._is_active = True
         self.used_at = now
-        if self.idle.is_idle:
-            self.idle.on_used()
+        if self.state is not CreditState.IN_USE:
+            self.state = after_use(self.state)
         if self.hold.first_bytes > 0:
             self.hold.count_first(0)
 

@@ -10,6 +10,7 @@ from typing_extensions import override
 from penstock.core.large_bodies import LargeBody
 from penstock.core.large_content import large_content
 from penstock.core.publish.admission import describe_target
+from penstock.core.publish.credit_state import is_draining
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_listener import ProducerListener
 from penstock.core.publish.publisher_counts import take_counts
@@ -156,7 +157,7 @@ class IncomingLink(Link):
                 self.delivery_count,
                 credit,
                 ABSENT,
-                self.credit.idle.is_draining,
+                is_draining(self.credit.state),
             )
             return
         self._reported_at = now
@@ -166,7 +167,7 @@ class IncomingLink(Link):
                 handle=int(self.handle),
                 delivery_count=int(self.delivery_count),
                 link_credit=int(credit),
-                drain=self.credit.idle.is_draining or None,
+                drain=is_draining(self.credit.state) or None,
                 properties=blocked_properties(self.credit, gate),
             )
         )

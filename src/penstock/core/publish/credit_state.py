@@ -1,0 +1,85 @@
+"""The states of the credit of a sender: whether its room was taken back, and what its sender is asked for."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+from penstock.flow.states import StateTable
+
+
+class CreditState(IntEnum):
+    """States of the credit of one link."""
+
+    IN_USE = 0
+    """Its sender is asked for nothing, and has sent since its room was taken back, if it ever was."""
+    DRAINING = 1
+    """Room of some of it was taken back, and its sender is to give back what it will not use."""
+    IDLE = 2
+    """All its room was taken back, and its sender has sent nothing since."""
+    IDLE_DRAINING = 3
+    """As `IDLE`, and its sender is to give it back."""
+    CLOSED = 4
+    """Its link has ended, and it has no room."""
+
+
+CREDIT_STATES: Final = StateTable(
+    "credit of a sender",
+    CreditState.IN_USE,
+    {
+        CreditState.IN_USE: {
+            CreditState.DRAINING: "room of the unused part taken back",
+            CreditState.IDLE: "all its room taken back, and the sender answers no drain",
+            CreditState.IDLE_DRAINING: "all its room taken back",
+            CreditState.CLOSED: "link ended",
+        },
+        CreditState.DRAINING: {
+            CreditState.IN_USE: "drained, or granted more",
+            CreditState.IDLE_DRAINING: "all its room taken back",
+            CreditState.CLOSED: "link ended",
+        },
+        CreditState.IDLE: {
+            CreditState.IN_USE: "message came, or a part taken back and the sender answers no drain",
+            CreditState.DRAINING: "room of the unused part taken back",
+            CreditState.IDLE_DRAINING: "all its room taken back again",
+            CreditState.CLOSED: "link ended",
+        },
+        CreditState.IDLE_DRAINING: {
+            CreditState.IN_USE: "message came",
+            CreditState.DRAINING: "room of the unused part taken back",
+            CreditState.IDLE: "drained, or granted more",
+            CreditState.CLOSED: "link ended",
+        },
+    },
+)
+
+
+def is_idle(state: CreditState) -> bool:
+    """Return whether all its room was taken back, and its sender has sent nothing since."""
+    return state is CreditState.IDLE or state is CreditState.IDLE_DRAINING
+
+
+def is_draining(state: CreditState) -> bool:
+    """Return whether its sender is to give unused credit back: until it does, or gets more."""
+    return state is CreditState.DRAINING or state is CreditState.IDLE_DRAINING
+
+
+def after_drain(state: CreditState) -> CreditState:
+    """Return the state after its sender has answered a drain, or gets more credit; the same if there is no drain."""
+    if state is CreditState.DRAINING:
+        return CREDIT_STATES.move(state, CreditState.IN_USE)
+    return CREDIT_STATES.move(state, CreditState.IDLE) if state is CreditState.IDLE_DRAINING else state
+
+
+def after_use(state: CreditState) -> CreditState:
+    """Return the state after a message has come; it ends idleness, and a drain of idle credit."""
+    return CREDIT_STATES.move(state, CreditState.IN_USE) if is_idle(state) else state
+
+
+def without_room(state: CreditState, whole: bool, drains: bool) -> CreditState:
+    """Return the state after room was taken back: the `whole`, or that of a part; `drains`: its sender is to drain."""
+    if whole:
+        after = CreditState.IDLE_DRAINING if drains else CreditState.IDLE
+    else:
+        after = CreditState.DRAINING if drains else CreditState.IN_USE
+    return state if after is state else CREDIT_STATES.move(state, after)
