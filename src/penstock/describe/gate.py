@@ -10,7 +10,7 @@ from typing import Final
 
 from typing_extensions import override
 
-from penstock.core.gates.disk_gate import FREE_SPACE, QUOTA, STORE_FAILURE
+from penstock.core.gates.disk import FREE_SPACE, QUOTA, STORE_FAILURE
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.sender_credit import SenderCredit
 from penstock.core.publish.waiting_publisher import WaitingPublisher

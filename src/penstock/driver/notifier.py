@@ -20,7 +20,7 @@ from penstock.core.effects import (
     Stopped,
     Unblocked,
 )
-from penstock.core.gates.disk_gate import DISK_KIND
+from penstock.core.gates.disk import DISK_KIND
 from penstock.describe.gate import because, text_of
 from penstock.flow.gate import Gate
 from penstock.flow.timers import NEVER

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from penstock.core.gates.disk_gate import FREE_SPACE, QUOTA, STORE_FAILURE
+from penstock.core.gates.disk import FREE_SPACE, QUOTA, STORE_FAILURE
 from penstock.core.publish.dead_letters import publisher_of
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.queue import Queue, queue_of

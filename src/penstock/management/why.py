@@ -14,7 +14,7 @@ from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.rotation import consumers_of
 from penstock.core.consume.session import Session
-from penstock.core.gates.disk_gate import FREE_SPACE, QUOTA, STORE_FAILURE
+from penstock.core.gates.disk import FREE_SPACE, QUOTA, STORE_FAILURE
 from penstock.core.publish.admission import gates_of
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.session_counts import producers_of

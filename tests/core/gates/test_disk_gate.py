@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.core.gates.disk_gate import FREE_SPACE, QUOTA, STORE_FAILURE, DiskGate
+from penstock.core.gates.disk import FREE_SPACE, QUOTA, STORE_FAILURE, DiskGate
 from tests.support.broker_fixture import House
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.gates.free_space_gate import FreeSpaceGate
+from penstock.core.gates.disk import FreeSpaceGate
 from penstock.core.settings.limits import DISK_FREE_BYTES
 from tests.support.durable_broker import Kept
 

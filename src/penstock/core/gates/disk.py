@@ -13,21 +13,27 @@ limits that is one comparison for each message.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.gates.disk_gate import DiskGate, DiskState
-from penstock.core.gates.free_space_gate import FreeSpaceGate
-from penstock.core.gates.quota_gate import QuotaGate
-from penstock.core.gates.store_failure_gate import StoreFailureGate
-from penstock.flow.gate import Gate
+from penstock.flow.gate import Gate, GateOwner
 from penstock.flow.level import UNLIMITED
 from penstock.flow.turns import Turns
 
 if TYPE_CHECKING:
     from penstock.core.settings.limits import DiskLimits
+
+
+DISK_KIND: Final = "disk"
+"""Kind of all disk gates."""
+QUOTA: Final = "quota"
+FREE_SPACE: Final = "room"
+STORE_FAILURE: Final = "store"
+"""First words of the gates' names, one for each kind."""
+RESUME_PERCENT: Final = 110
+"""Percent of the limit of free space at which its gate opens again; symmetric to 90 % of a quota."""
 
 
 class Backlog:
@@ -36,6 +42,137 @@ class Backlog:
     def unwritten(self) -> i64:
         """Return the bytes (charges) of unwritten messages."""
         raise NotImplementedError
+
+
+class DiskGate(GateOwner):
+    """Base of the disk gates."""
+
+    def __init__(self, disk: Disk, name: str) -> None:
+        self.disk = disk
+        self.gate = Gate(DISK_KIND, name, disk.turns.transitions)
+        self.gate.owner = self
+
+    def admits(self, charge: i64, copies: i64, now: float) -> bool:
+        """See `GateOwner.admits`: nothing goes in while it is closed."""
+        return self.gate.open
+
+    @override
+    def update_gate(self, now: float) -> None:
+        if self.gate.open and self.gate.has_line():
+            self.disk.turns.schedule(self.gate)
+        self.disk.find_easy()
+
+    def move(self, closed: bool, amount: i64, now: float) -> None:
+        """Close or open the gate, at this amount of bytes."""
+        if closed:
+            self.gate.close(0, amount, now)
+        else:
+            self.gate.reopen(0, amount, now)
+
+    @override
+    def describe_refusal(self) -> str:
+        return f"disk {self.gate.name}: {self.describe_cause(0.0)}"
+
+
+class QuotaGate(DiskGate):
+    """Limit of stored bytes: the store's disk use for the broker, charges for a virtual host."""
+
+    def __init__(self, disk: Disk, vhost: str) -> None:
+        super().__init__(disk, f"{QUOTA} of vhost {vhost}" if vhost else QUOTA)
+        self.vhost = vhost
+        """Empty for the broker's quota."""
+        self.overfull: i64 = UNLIMITED
+        self.underfull: i64 = UNLIMITED
+        self.bytes: i64 = 0
+        """Bytes at the last check."""
+
+    def judge(self, amount: i64, now: float) -> None:
+        """Close above overfull, open at or below underfull."""
+        self.bytes = amount
+        if self.gate.open and amount > self.overfull:
+            self.move(True, amount, now)
+        elif not self.gate.open and amount <= self.underfull:
+            self.move(False, amount, now)
+        self.update_gate(now)
+
+    @override
+    def vhost_name(self) -> str | None:
+        return self.vhost or None
+
+    def limits_increase(self, messages: i64, bytes: i64) -> bool:
+        """Return whether the commit adds bytes; one that frees as much passes."""
+        return bytes > 0
+
+    @override
+    def describe_cause(self, now: float) -> str:
+        what = "stored" if self.vhost else "used"
+        sign = ">" if self.bytes > self.overfull else "after more than"
+        return (
+            f"{int(self.bytes):,} bytes {what} {sign} disk-overfull {int(self.overfull):,} "
+            f"(opens at {int(self.underfull):,})"
+        )
+
+
+class FreeSpaceGate(DiskGate):
+    """Minimum of free space on the file system, besides the store's own needs."""
+
+    def __init__(self, disk: Disk) -> None:
+        super().__init__(disk, FREE_SPACE)
+        self.bytes: i64 = 0
+        self.percent: float = 0.0
+        """The minimum in percent of the file system, if it was set so."""
+        self.free: i64 = UNLIMITED
+        """Free bytes at the last check."""
+        self.total: i64 = 0
+        """Size of the file system; 0 until it is known."""
+
+    def recheck_at(self) -> i64:
+        """Return the free bytes below which it closes."""
+        if self.percent == 0.0:
+            return self.bytes
+        return i64(int(self.total) * round(self.percent * 100) // 10_000)
+
+    def resume(self) -> i64:
+        """Return the free bytes at which it opens: a tenth more, or half of the space beyond the minimum."""
+        mark = self.recheck_at()
+        more = mark * (RESUME_PERCENT - 100) // 100
+        beyond = (self.total - mark) // 2
+        if self.total > 0 and beyond < more:
+            more = beyond if beyond > 0 else 0
+        return mark + more
+
+    def judge(self, free: i64, now: float) -> None:
+        """Close below the minimum, open some way above it."""
+        self.free = free
+        if self.gate.open and free < self.recheck_at():
+            self.move(True, free, now)
+        elif not self.gate.open and free >= self.resume():
+            self.move(False, free, now)
+        self.update_gate(now)
+
+    def full_percent(self) -> int:
+        """Return the limit as the used share of the file system, in whole percent: 0 if the minimum is all of it."""
+        return max(100 - int(self.recheck_at() * 100 // self.total), 0) if self.total > 0 else 100
+
+    @override
+    def describe_cause(self, now: float) -> str:
+        free = "0" if self.free < 0 else f"{int(self.free):,}"
+        sign = "<" if self.free < self.recheck_at() else "after less than"
+        needed = f", besides {int(self.disk.needed):,} for the store itself" if self.disk.needed else ""
+        mark = f"min-disk-free {int(self.recheck_at()):,} (opens at {int(self.resume()):,})"
+        return f"{free} bytes free {sign} {mark}{needed}"
+
+
+class StoreFailureGate(DiskGate):
+    """Closed while the store cannot be written."""
+
+    def __init__(self, disk: Disk) -> None:
+        super().__init__(disk, STORE_FAILURE)
+        self.reason: str = ""
+
+    @override
+    def describe_cause(self, now: float) -> str:
+        return self.reason
 
 
 class VhostDiskUsage:
@@ -77,7 +214,7 @@ class VhostDiskUsage:
             self.disk.judge(now)
 
 
-class Disk(DiskState):
+class Disk:
     """The disk gates of one broker. Amounts are in bytes."""
 
     def __init__(self, turns: Turns) -> None:
@@ -90,7 +227,8 @@ class Disk(DiskState):
         """Disk use of the store at the last measurement."""
         self.free: i64 = UNLIMITED
         """Free space of its file system; UNLIMITED if unknown."""
-        self.needed = 0
+        self.needed: i64 = 0
+        """Free space that the store itself will need."""
         self.fault = StoreFailureGate(self)
         self.quota: QuotaGate | None = None
         self.room: FreeSpaceGate | None = None
@@ -257,8 +395,8 @@ class Disk(DiskState):
             usage.recheck_at = UNLIMITED if share == UNLIMITED else usage.bytes_in + share
         self.find_easy()
 
-    @override
     def find_easy(self) -> None:
+        """Update for each virtual host whether all its gates are open."""
         for usage in self.vhosts.values():
             usage.all_open = _are_easy(usage.gates)
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.gates.disk_gate import DISK_KIND
+from penstock.core.gates.disk import DISK_KIND
 from penstock.core.publish import admission
 from penstock.core.publish.admission import OWN_GATES_PREPAID, RATES_PREPAID, credit_gates, is_stored, passes_disk
 from penstock.core.publish.credit_counts import CreditCounts
