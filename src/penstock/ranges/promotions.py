@@ -123,7 +123,7 @@ class Promotion(RowBatch):
     def bring(self, deltas: dict[int, QueueDelta]) -> None:
         """Count its rows in the changes of queues."""
         for queue, rows in self.queues.items():
-            delta_of(deltas, queue).bring_rows(rows)
+            delta_of(deltas, queue).add_sum(rows)
 
     @override
     def bring_to_addresses(self, at_gates: dict[int, GateDelta]) -> None:

@@ -52,35 +52,57 @@ class Settlement:
         return is_rejection(self.outcome, self.queue) and self.queue.dead_letters is None
 
 
-class QueueDelta:
-    """Messages that a commit adds to one queue, and removes from it."""
+class RowSum:
+    """Publishes of a commit, or rows of a batch: those for one queue, at one gate, or in one shared limit."""
 
-    __slots__ = (
-        "queue",
-        "messages",
-        "bytes",
-        "persistent",
-        "persistent_bytes",
-        "bodies",
-        "largest",
-        "freed",
-        "freed_bytes",
-        "back",
-        "back_bytes",
-    )
+    __slots__ = ("messages", "bytes", "persistent", "persistent_bytes", "bodies", "largest")
 
-    def __init__(self, queue: Queue) -> None:
-        self.queue = queue
+    def __init__(self) -> None:
         self.messages: i64 = 0
         self.bytes: i64 = 0
-        """Bytes published to the queue."""
         self.persistent: i64 = 0
         self.persistent_bytes: i64 = 0
         """Bytes of the persistent ones among them."""
         self.bodies: i64 = 0
-        """Octets of the published bodies, if the queue's length limit counts them."""
+        """Octets of their bodies, if the queue's length limit counts them."""
         self.largest: i64 = 0
-        """Largest charge among the publishes."""
+        """Largest charge among them."""
+
+    def add(self, messages: i64, bytes: i64) -> None:
+        """Count rows."""
+        self.messages += messages
+        self.bytes += bytes
+
+    def add_row(self, charge: i64, persistent: bool, bodies: i64) -> None:
+        """Count a row for a queue, with the octets of its body that count in the length limit."""
+        self.messages += 1
+        self.bytes += charge
+        self.bodies += bodies
+        if persistent:
+            self.persistent += 1
+            self.persistent_bytes += charge
+        if charge > self.largest:
+            self.largest = charge
+
+    def add_sum(self, other: RowSum) -> None:
+        """Count the rows of another sum."""
+        self.messages += other.messages
+        self.bytes += other.bytes
+        self.persistent += other.persistent
+        self.persistent_bytes += other.persistent_bytes
+        self.bodies += other.bodies
+        if other.largest > self.largest:
+            self.largest = other.largest
+
+
+class QueueDelta(RowSum):
+    """Messages that a commit adds to one queue, and removes from it."""
+
+    __slots__ = ("queue", "freed", "freed_bytes", "back", "back_bytes")
+
+    def __init__(self, queue: Queue) -> None:
+        super().__init__()
+        self.queue = queue
         self.freed: i64 = 0
         self.freed_bytes: i64 = 0
         """Bytes of the messages removed by settlement."""
@@ -99,16 +121,6 @@ class QueueDelta:
         self.bytes += charge
         if charge > self.largest:
             self.largest = charge
-
-    def bring_rows(self, rows: RowSum) -> None:
-        """Count the rows of a stage."""
-        self.persistent += rows.persistent
-        self.persistent_bytes += rows.persistent_bytes
-        self.bodies += rows.bodies
-        self.messages += rows.messages
-        self.bytes += rows.bytes
-        if rows.largest > self.largest:
-            self.largest = rows.largest
 
     def settle(self, charge: i64, frees: bool) -> None:
         """Count a settlement."""
@@ -155,49 +167,6 @@ class QueueDelta:
             return False
         unacked = Level(queue.unacked_messages - self.back, queue.unacked_bytes - self.back_bytes)
         return queue.overflow.judge(queue, messages, size, self.largest, unacked) == REFUSE
-
-
-class RowSum:
-    """Rows of a batch: those for one queue, at one gate, or in one shared limit."""
-
-    __slots__ = ("messages", "bytes", "persistent", "persistent_bytes", "bodies", "largest")
-
-    def __init__(self) -> None:
-        self.messages: i64 = 0
-        self.bytes: i64 = 0
-        self.persistent: i64 = 0
-        self.persistent_bytes: i64 = 0
-        """Bytes of the persistent ones among them."""
-        self.bodies: i64 = 0
-        """Octets of their bodies, if the queue's length limit counts them."""
-        self.largest: i64 = 0
-        """Largest charge among them."""
-
-    def add(self, messages: i64, bytes: i64) -> None:
-        """Count rows."""
-        self.messages += messages
-        self.bytes += bytes
-
-    def add_row(self, charge: i64, persistent: bool, bodies: i64) -> None:
-        """Count a row for a queue, with the octets of its body that count in the length limit."""
-        self.messages += 1
-        self.bytes += charge
-        self.bodies += bodies
-        if persistent:
-            self.persistent += 1
-            self.persistent_bytes += charge
-        if charge > self.largest:
-            self.largest = charge
-
-    def add_sum(self, other: RowSum) -> None:
-        """Count the rows of another sum."""
-        self.messages += other.messages
-        self.bytes += other.bytes
-        self.persistent += other.persistent
-        self.persistent_bytes += other.persistent_bytes
-        self.bodies += other.bodies
-        if other.largest > self.largest:
-            self.largest = other.largest
 
 
 def sum_of(sums: dict[Key, RowSum], key: Key) -> RowSum:

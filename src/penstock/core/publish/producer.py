@@ -74,7 +74,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         """True if no closed gate withholds its confirms; its client stops by another signal (withdrawal.py)."""
         self.confirms = Confirms()
         self.fast_path: bool = True
-        """True if nothing is held, all confirms are in the ordinary state, and `own` needs no look (`is_gated`)."""
+        """True if nothing is held, all confirms are in the ordinary state, and no gate in `own` may stop a message."""
         self.withheld_run: WithheldRun | None = None
         """State of the last publish behind a closed gate, for further ones of this turn."""
         self.scheduled: bool = False
@@ -116,12 +116,11 @@ class Producer(WaitingPublisher, DurabilityListener):
         self._update_fast_path()
 
     def _update_fast_path(self) -> None:
-        self.fast_path = not self.is_gated() and self.is_ordinary() and not self.confirms.pending
+        is_gated = len(self.own) > 0
+        if self.credit is not None:
+            is_gated = self._is_rated  # The other gates stop the grants instead.
+        self.fast_path = not is_gated and self.is_ordinary() and not self.confirms.pending
         self.withheld_run = None
-
-    def is_gated(self) -> bool:
-        """Return whether gates in `own` stop its messages: on credit they stop the grants instead, but for rates."""
-        return len(self.own) > 0 if self.credit is None else self._is_rated
 
     def is_ordinary(self) -> bool:
         """Return whether it takes publishes and holds none, and has no transaction."""
