@@ -117,3 +117,11 @@ def test_entering_the_line_twice_is_once() -> None:
     line.enter(client)
     assert turn(line) == [client]
     assert len(line) == 0
+
+
+def test_meter_tells_where_work_in_steps_is_to_yield() -> None:
+    meter = WorkMeter()
+    assert not meter.spend(1_000)
+    meter.limit = meter.done + 10
+    assert [meter.spend(4) for _ in range(3)] == [False, False, True]
+    assert meter.done == 1_012

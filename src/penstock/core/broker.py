@@ -359,11 +359,11 @@ class Broker(Dispatcher):
                 self.work.done += TURN_WORK * len(woken)
                 for waiter in woken:
                     passed = waiter.release(gate, self.now)
-                    account = waiter.account
-                    if account is None:
+                    credit = waiter.credit if isinstance(waiter, Producer) else None
+                    if credit is None:
                         self.turns.expect_back(waiter, gate, passed, self.now)
                     else:  # Its grants have counted that.
-                        self.turns.expect_back(account, gate, 0, self.now)
+                        self.turns.expect_back(credit, gate, 0, self.now)
             if not gate.open or not gate.to_release:
                 self._reopened.pop(id(gate), None)
             if most <= 0:

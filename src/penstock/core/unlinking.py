@@ -51,7 +51,7 @@ def unlink(ended: list[object]) -> None:
 def unlink_producer(producer: Producer) -> None:
     """Cut the references to the client of a producer and to its credit."""
     producer.listener = NO_CLIENT
-    producer.credit = producer.account = None
+    producer.credit = None
     producer.transaction = None
 
 

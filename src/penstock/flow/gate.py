@@ -47,8 +47,6 @@ class Waiter:
         """The gate that waits for it until then, among others; None for none."""
         self.listed_at: i64 = 0
         """Its position in the list of that gate."""
-        self.account: Waiter | None = None
-        """The waiter whose turns count what it passes, if its client sends on credit; None for itself."""
         self.weight: i64 = 1
         """Its share of the turns among waiters: 2 passes twice the bytes of 1."""
         self.gate: Gate | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.core.publish.credit_counts import CreditCounts
+from penstock.core.publish.credit_state import CreditCounts
 
 
 def test_used_credit_follows_from_what_was_granted_drained_and_is_left() -> None:

@@ -28,8 +28,7 @@ from typing_extensions import override
 from penstock.core.gates.disk import DISK_KIND
 from penstock.core.publish import admission
 from penstock.core.publish.admission import OWN_GATES_PREPAID, RATES_PREPAID, credit_gates, is_stored, passes_disk
-from penstock.core.publish.credit_counts import CreditCounts
-from penstock.core.publish.credit_state import CREDIT_STATES, CreditState, after_drain, after_use, is_idle
+from penstock.core.publish.credit_state import CREDIT_STATES, CreditCounts, CreditState, after_drain, after_use, is_idle
 from penstock.core.publish.credit_window import TRIAL_OCTETS, CreditWindow
 from penstock.core.publish.hold_room import HoldShare, hold_room_of
 from penstock.core.publish.idle_credit import IdleCredit
@@ -105,7 +104,7 @@ class SenderCredit(Waiter):
         """The same before the last grant: its sender soon uses that too."""
         self.idle = IdleCredit(self)
         """Room that is taken back if others wait for it."""
-        producer.credit = producer.account = self
+        producer.credit = self
         producer.set_gates(producer.own)
         self.schedule_review()
 
