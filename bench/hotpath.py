@@ -17,7 +17,8 @@ from penstock.core.journal.journal import Journal
 from penstock.core.queue.queue import Queue
 from penstock.core.settings.limits import Defaults
 from penstock.driver.driver import BrokerDriver
-from penstock.persistence.transaction_encoder import encode
+from penstock.flow.work import WorkMeter, finish
+from penstock.persistence.transaction_encoder import encode_steps
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.peer import Peer
@@ -107,7 +108,7 @@ class Bench:
         journal = self.driver.broker.journal
         if journal is None or not journal.has_urgent():
             return False
-        self.written += encode(journal, journal.take(), 0.0).size()
+        self.written += finish(encode_steps(journal, journal.take(), 0.0, WorkMeter())).size()
         journal.written()
         return True
 
