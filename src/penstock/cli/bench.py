@@ -16,12 +16,12 @@ from penstock.cli.common import (
     Seconds,
     cell,
     interruptible,
-    main,
     report_errors,
     say,
     say_json,
     table,
 )
+from penstock.cli.grammar import CommandGroup
 from penstock.cli.target import tls_files
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ LONGEST_S = 24 * 3600.0
 TLS_NAMES = {"cacert": "cacertfile", "client_cert": "certfile", "client_key": "keyfile"}
 
 
-@main.group(invoke_without_command=True)
+@click.group(cls=CommandGroup, invoke_without_command=True)
 @click.option(
     "--compare",
     metavar="A B",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from penstock.cli.common import main, report_errors, say, writing
+from penstock.cli.common import report_errors, say, writing
 from penstock.settings.start import DEFAULTS, NAMES, RULES
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@main.command()
+@click.command()
 @with_settings
 @click.option(
     "--data",

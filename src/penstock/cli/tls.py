@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.common import JSON, URL, control_session, main, report_errors, say, say_json
+from penstock.cli.common import JSON, report_errors, say, say_json
 from penstock.errors import ConfigError
 
 FILES = ("ca.pem", "server.pem", "server-key.pem", "client.pem", "client-key.pem", "penstock.toml")
@@ -25,12 +25,7 @@ client-certificates = "optional"
 """
 
 
-@main.group()
-def tls() -> None:
-    """Make certificates for development, and reload those of a running broker."""
-
-
-@tls.command("self-signed")
+@click.command("self-signed")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--name", "names", metavar="HOST", multiple=True, help="Name or address of the server besides localhost.")
 @click.option("--user", default="guest", show_default=True, help="User that the client's certificate names.")
@@ -69,22 +64,3 @@ def self_signed(folder: Path, names: tuple[str, ...], user: str, days: int, as_j
             f"start with `penstock serve --config {folder}/penstock.toml`"
         )
         say(f"and connect with `penstock status --url amqps://localhost --cacert {folder}/ca.pem`")
-
-
-@tls.command("reload")
-@JSON
-@URL
-def reload(as_json: bool, url: str) -> None:
-    """Read the files of the certificates again: new connections get them, and open ones stay.
-
-    If a file cannot be used, the old certificates stay and the reason is printed. For example: penstock tls reload
-    """
-    with control_session(url) as control:
-        found = control.request("tls.reload")["certificates"]
-    if as_json:
-        say_json(found, indent=2)
-        return
-    for each in found:
-        say(f"{each['file']}: {', '.join(each['names']) or each['subject']}, valid for {each['days_left']:,} days")
-        if each["warning"]:
-            say(str(each["warning"]))

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from penstock.cli.common import JSON, counted, main, print_result, report_errors, say, say_json
+from penstock.cli.common import JSON, print_result, report_errors, say, say_json
 from penstock.errors import ConfigError, StoreError
+from penstock.texts import counted
 
 if TYPE_CHECKING:
     from penstock.persistence.message_audit import Loss
@@ -31,7 +32,7 @@ ADVICE = click.option("--store", metavar="URL", help="Tell how PostgreSQL does i
 TARGET = click.argument("target", metavar="DIR", type=click.Path(path_type=Path))
 
 
-@main.command()
+@click.command()
 @TARGET
 @DATA
 @ADVICE
@@ -40,7 +41,7 @@ def backup(target: Path, data: Path | None, store: str | None, as_json: bool) ->
     """Copy a broker's store into DIR, which is new or empty; the broker may keep running.
 
     The copy is a consistent snapshot and a data directory of its own: `penstock serve --data DIR` starts from it. It
-    does not contain the settings file and the flow log. For example: penstock backup /backup/monday
+    does not contain the settings file and the flow log. For example: penstock store backup /backup/monday
     """
     from penstock.store.backup import copy
     from penstock.store.sqlite import FILE
@@ -55,15 +56,15 @@ def backup(target: Path, data: Path | None, store: str | None, as_json: bool) ->
         print_result(as_json, {"backup": str(target), "bytes": octets}, f"backed up to {target}: {octets:,} bytes")
 
 
-@main.command()
+@click.command()
 @DATA
 @STORE
 @JSON
 def check(data: Path | None, store: str | None, as_json: bool) -> None:
     """Read everything in the data directory or database of a stopped broker, and report damage.
 
-    Nothing is changed. Exit code 0: no damage; 1: damage. `penstock repair` saves the rest of a damaged data directory.
-    For example: penstock check --data /var/lib/penstock
+    Nothing is changed. Exit code 0: no damage; 1: damage. `penstock store repair` saves the rest of a damaged data
+    directory. For example: penstock store check --data /var/lib/penstock
     """
     from penstock.persistence.message_audit import summed_up
 
@@ -83,7 +84,7 @@ def check(data: Path | None, store: str | None, as_json: bool) -> None:
         say(f"{place} is in order")
 
 
-@main.command()
+@click.command()
 @TARGET
 @DATA
 @ADVICE
@@ -92,7 +93,9 @@ def repair(target: Path, data: Path | None, store: str | None, as_json: bool) ->
     """Copy everything readable from a damaged data directory into DIR, which is new or empty.
 
     The damaged directory is not changed. Exit code 0: something was saved; losses are reported. A queue with messages
-    but without a declaration is restored without its arguments. For example: penstock repair /data/new --data /data/old
+    but without a declaration is restored without its arguments.
+
+    For example: penstock store repair /data/new --data /data/old
     """
     from penstock.persistence.message_audit import summed_up
     from penstock.server.store_repair import repair_directory
@@ -142,7 +145,8 @@ def _refuse_database(data: Path | None, store: str | None, way: str) -> None:
 def _look_in_folder(path: Path) -> tuple[str, CheckReport, str]:
     from penstock.server.store_repair import check_directory
 
-    return str(path), check_directory(path), f"`penstock repair NEW --data {path}` saves the rest in a new folder NEW"
+    rest = f"`penstock store repair NEW --data {path}` saves the rest in a new folder NEW"
+    return str(path), check_directory(path), rest
 
 
 def _look_in_database(url: str) -> tuple[str, CheckReport, str]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
+import shutil
+import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import click
 
-from penstock.cli.common import main, report_errors
-from penstock.cli.java import NoJavaError, java_home
+from penstock.cli.common import report_errors
 from penstock.errors import PenstockError
 
 JOBS = "pyspark_penstock.analysis"
@@ -28,7 +30,7 @@ class NoSparkError(PenstockError):
     """PySpark is not installed."""
 
 
-@main.command()
+@click.command()
 @LOGS
 @click.option(
     "--output",
@@ -54,8 +56,10 @@ def analyze(
 ) -> None:
     """Analyze flow logs: who was blocked, by which gate and why. A log of more than 4 MiB needs Spark and Java.
 
-    LOG is the directory of a flow log, a data directory, a file, or what `penstock log compact` has written. The page
-    is DIR/index.html, and the tables are Parquet in DIR/tables. For example: penstock analyze data/flow-log --queue a
+    LOG is the directory of a flow log, a data directory, a file, or what `penstock logs compact` has written. The page
+    is DIR/index.html, and the tables are Parquet in DIR/tables.
+
+    For example: penstock flow analyze data/flow-log --queue a
     """
     with report_errors():
         options = [("--from", begin), ("--to", end), ("--queue", queue), ("--master", master)]
@@ -69,12 +73,7 @@ def analyze(
         _become(environment, "analyze", *map(str, logs), "--output", str(output), "--memory", memory, *given)
 
 
-@main.group()
-def log() -> None:
-    """Keep flow logs."""
-
-
-@log.command()
+@click.command()
 @LOGS
 @click.option(
     "--to",
@@ -87,7 +86,9 @@ def log() -> None:
 def compact(logs: tuple[Path, ...], target: Path) -> None:
     """Copy the records of flow logs into DIR as Parquet, a directory for each day (UTC).
 
-    The logs are not changed. `penstock analyze DIR` reads the copy. For example: penstock log compact a b --to archive
+    The logs are not changed. `penstock flow analyze DIR` reads the copy.
+
+    For example: penstock logs compact a b --to archive
     """
     with report_errors():
         _check_extra()
@@ -105,3 +106,51 @@ def _become(environment: Mapping[str, str], *words: str) -> None:
     """Become a job: signals and the exit code are its own."""
     sys.stdout.flush()
     os.execve(sys.executable, [sys.executable, "-m", JOBS, *words], environment)
+
+
+# Java for Spark
+
+
+OLDEST = 17
+"""Oldest major version that Spark 4 runs on."""
+HOMES = Path("/usr/lib/jvm")
+"""Place of Debian's JDKs."""
+ASKED_S = 20.0
+"""Seconds that a Java has to tell its version."""
+
+
+class NoJavaError(PenstockError):
+    """No Java that is new enough."""
+
+
+def java_home() -> str:
+    """Return the first home that is new enough: JAVA_HOME, java on the path, then Debian's. Raises NoJavaError."""
+    for home in _homes():
+        if _major(home) >= OLDEST:
+            return str(home)
+    raise NoJavaError(
+        f"Spark needs a JDK {OLDEST} or later, and there is none: install one "
+        "(on Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME"
+    )
+
+
+def _homes() -> Iterator[Path]:
+    if os.environ.get("JAVA_HOME"):
+        yield Path(os.environ["JAVA_HOME"])
+    on_path = shutil.which("java")
+    if on_path:
+        yield Path(on_path).resolve().parent.parent
+    if HOMES.is_dir():
+        yield from sorted(HOMES.iterdir())
+
+
+def _major(home: Path) -> int:
+    """Return the major version of the Java in a home; 0 if there is none."""
+    try:
+        done = subprocess.run(
+            [str(home / "bin" / "java"), "-version"], capture_output=True, text=True, check=False, timeout=ASKED_S
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    found = re.search(r'version "(\d+)', done.stderr + done.stdout)
+    return int(found[1]) if found else 0

@@ -1,4 +1,4 @@
-"""Man page penstock(1), made from the commands themselves, so that it has all of them."""
+"""Pages about the command line itself: help on the connection, the man page, and scripts of completion."""
 
 from __future__ import annotations
 
@@ -7,10 +7,22 @@ from collections.abc import Iterator
 from typing import Final
 
 import click
+from click.shell_completion import get_completion_class
 
 import penstock
-from penstock.cli.common import OTHERS, SECTIONS, Commands, main, report_errors, writing
+from penstock.cli.common import report_errors, writing
+from penstock.cli.grammar import CommandGroup, main, sections
+from penstock.cli.target import DEFAULT_URL, target_options
 
+VARIABLE: Final = "_PENSTOCK_COMPLETE"
+"""Environment variable by which the scripts of completion ask."""
+CONNECTION: Final = """\
+These options say which broker a command is for. They may be anywhere on the line, and the last one counts. The path of
+a URL is the virtual host: amqp://anna@broker.example.com/orders."""
+SOURCES: Final = f"""\
+Without --url and --profile a command takes the URL in the variable PENSTOCK_URL, then the profile in PENSTOCK_PROFILE,
+then the profile "default" of the file, and at last {DEFAULT_URL}. Both variables keep passwords from other
+users of the machine, who see command lines. docs/cli.md describes the file of profiles."""
 ENVIRONMENT: Final = (
     ("PENSTOCK_URL", "URL of the broker, which other users of the machine do not see."),
     ("PENSTOCK_PROFILE", "Name of a profile."),
@@ -42,16 +54,16 @@ def man_page(group: click.Group) -> str:
         *_options(group, context),
         ".SH COMMANDS",
     ]
-    names = group.list_commands(context)
-    placed = {name for section in SECTIONS.values() for name in section}
-    for section, its in {**SECTIONS, OTHERS: [name for name in names if name not in placed]}.items():
-        there = [name for name in its if name in names]
-        if there:
-            lines.append(f'.SS "{section}"')
-            for name in there:
-                command = group.get_command(context, name)
-                if command is not None:
-                    lines += _command(command, context, f"penstock {name}")
+    for section, names in sections().items():
+        lines.append(f'.SS "{section}"')
+        for name in names:
+            command = group.get_command(context, name)
+            if command is not None:
+                lines += _command(command, context, f"penstock {name}")
+    lines += [".SH CONNECTION", *_prose(f"{CONNECTION}\n\n{SOURCES}")]
+    for option in target_options():
+        term, text = option.record()
+        lines += [".TP", f"\\fB{_escaped(term)}\\fR", _escaped(text)]
     for title, rows in (("ENVIRONMENT", ENVIRONMENT), ("FILES", FILES), ("EXIT STATUS", EXIT)):
         lines.append(f".SH {title}")
         for term, text in rows:
@@ -103,12 +115,62 @@ def _escaped(text: str) -> str:
     return f"\\&{found}" if found.startswith((".", "\\(aq")) else found
 
 
-@main.command()
+def connection_page(context: click.Context) -> str:
+    """Return the help on the options that name a broker."""
+    formatter = context.make_formatter()
+    formatter.write_text(CONNECTION)
+    with formatter.section("Options"):
+        formatter.write_dl([option.record() for option in target_options()])
+    formatter.write_paragraph()
+    formatter.write_text(SOURCES)
+    return formatter.getvalue()
+
+
+@click.command("help")
+@click.argument("words", metavar="[connection | COMMAND...]", nargs=-1)
+@click.pass_context
+def help_(context: click.Context, words: tuple[str, ...]) -> None:
+    """Print the help of a command, or of the options for the connection.
+
+    For example: penstock help connection, or penstock help queues declare
+    """
+    root = context.find_root()
+    with writing():
+        if words == ("connection",):
+            click.echo(connection_page(context), nl=False)
+            return
+        command: click.Command = root.command
+        for number, word in enumerate(words):
+            if not isinstance(command, click.Group):
+                break
+            if command.get_command(root, word) is None and isinstance(command, CommandGroup):
+                raise click.UsageError(command.unknown(root, word), root)
+            found = command.get_command(root, word)
+            assert found is not None
+            command, root = found, click.Context(found, info_name=words[number], parent=root)
+        click.echo(command.get_help(root))
+
+
+@click.command()
 def man() -> None:
     """Print the man page of all commands, for man(1).
 
     For example: penstock man | man -l -
     """
     with report_errors(), writing():
-        assert isinstance(main, Commands)
         click.echo(man_page(main), nl=False)
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the script that completes commands, options and names for SHELL.
+
+    For example, in ~/.bashrc: eval "$(penstock completion bash)"; in ~/.zshrc: eval "$(penstock completion zsh)"; for
+    fish: penstock completion fish > ~/.config/fish/completions/penstock.fish
+    """
+    with report_errors(), writing():
+        kind = get_completion_class(shell)
+        assert kind is not None
+        made = kind(main, {}, "penstock", VARIABLE)
+        click.echo(made.source_template % made.source_vars())
