@@ -33,9 +33,9 @@ def test_list_of_settings_in_effect_has_hidden_values_in_parentheses() -> None:
 def test_list_of_limits_is_one_object_by_scope_and_name() -> None:
     row = ROWS["limits list"]
     assert row.rows is not None
-    assert row.object is not None
+    assert row.as_object is not None
     answer = {"users": {"ada": {"max-channels": 1}}, "vhosts": {}}
-    assert row.object(row.rows([answer])) == answer
+    assert row.as_object(row.rows([answer])) == answer
 
 
 def test_list_of_consumers_is_in_the_order_of_queues() -> None:

@@ -147,8 +147,8 @@ def _list(row: Listing, given: Given, shown: Shown, url: str) -> None:
     if row.rows is not None and not (row.raw and shown.as_json):
         items = row.rows(items)
     with report_errors():
-        if row.object is not None and shown.as_json and not shown.columns:
-            say_json(row.object(chosen(items, columns, shown)[: shown.limit]))
+        if row.as_object is not None and shown.as_json and not shown.columns:
+            say_json(row.as_object(chosen(items, columns, shown)[: shown.limit]))
         else:
             print_list(items, columns, shown, row.whole)
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SHORT_HELP: Final = 200
 """Most letters of a command's first sentence in a list of commands."""
-CONNECTION_LINE: Final = "Which broker: --url, --profile, and options of TLS; see `penstock help connection`."
+CONNECTION_LINE: Final = "Which broker: --url, --profile, TLS; see `penstock help connection`."
 BEFORE_EXAMPLES: Final = re.compile(r"For\s+example:\s+")
 EXAMPLES: Final = re.compile(r",? (?:or|and)(?: without a log:)? (?=penstock )")
 """Words between two examples."""
@@ -166,7 +166,7 @@ def command_at(path: str) -> click.Command | None:
     elif path in FORMER:
         return command_at(FORMER[path])
     elif any(former.startswith(f"{path} ") for former in FORMER):
-        return FormerGroup(path, help="Former name of commands that are in groups of nouns now: see `penstock --help`.")
+        return FormerGroup(path, help="Former names; `penstock --help` has the present ones.")
     else:
         return None
     if any(parameter.name == "url" for parameter in found.params):

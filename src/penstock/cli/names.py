@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -22,14 +22,18 @@ TIME_S: Final = 1.0
 """Seconds that questions to the broker may take; then there are no names and no near match."""
 OFFERED_MOST: Final = 200
 """Most names that are offered."""
-SCOPED: Final = {
+NAMES_MOST: Final = 5_000
+"""Most names that are asked for."""
+LISTS: Final = {
     "queue": "queues",
+    "exchange": "exchanges",
     "address": "exchanges",
     "vhost": "vhosts",
+    "cursor": "cursors",
     "user": "users",
-    "connection": "connections",
+    "policy": "policies",
 }
-"""Kinds of lists by the scope of `block`, `set` and `show`."""
+"""Lists of the broker by the word that a sentence or an argument has for one of their items."""
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
@@ -40,8 +44,8 @@ def names_of(kind: str) -> Complete:
 
 
 def names_by_scope(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the names that fit the scope, which is the argument before: `penstock queues block NAME`."""
-    kind = SCOPED.get(str(context.params.get("scope")))
+    """Return the names that fit the scope, which is the argument before: `penstock limits set user NAME`."""
+    kind = LISTS.get(str(context.params.get("scope")))
     return [] if kind is None else _items(context, kind, incomplete)
 
 
@@ -68,49 +72,25 @@ def _items(context: click.Context, kind: str, incomplete: str) -> list[Completio
 
 
 def _find(where: Options, kind: str, begin: str, found: list[str]) -> None:
-    """Add names to `found`; in a thread, which is left alone after TIME_S."""
+    """Add names that a shell can take to `found`; in a thread, which is left alone after TIME_S."""
     from penstock.client.blocking import Connection
 
     try:
         with Connection(where) as connection:
-            found += _fitting((str(each.get("name") or "") for each in _listed(connection, kind, begin)), begin)
+            names = _begun(connection, begin) if kind == "queues" else _names(connection, kind)
     except (PenstockError, OSError):
         return
+    found += [name for name in names if name.startswith(begin) and name.isprintable()][:OFFERED_MOST]
 
 
-def _listed(connection: Connection, kind: str, begin: str) -> list[dict[str, Any]]:
-    """Return one page of a list."""
-    if kind == "queues":
-        answer, key = connection.request("top", prefix=begin, count=OFFERED_MOST), "items"
-    elif kind == "users":
-        answer, key = connection.request("user.list", count=OFFERED_MOST), "users"
-    elif kind == "policies":
-        answer, key = connection.request("policy.list", everywhere=False), "policies"
-    else:
-        answer, key = connection.request("list", kind=kind), "items"
-    listed: list[dict[str, Any]] = answer.get(key) or answer.get("items") or []
-    return listed
-
-
-def _fitting(names: Iterable[str], begin: str) -> list[str]:
-    """Return names that a shell can take: no line feeds and other unprintable characters."""
-    return [name for name in names if name and name.startswith(begin) and name.isprintable()][:OFFERED_MOST]
+def _begun(connection: Connection, begin: str) -> list[str]:
+    """Return the names of queues that begin so."""
+    page = _ask(connection, "top", {"prefix": begin, "count": OFFERED_MOST})
+    return [str(each["name"]) for each in page["items"]]
 
 
 # Near matches
 
-NAMES_MOST: Final = 5_000
-"""Names that are compared."""
-LISTS: Final = {
-    "queue": "queues",
-    "exchange": "exchanges",
-    "address": "exchanges",
-    "vhost": "vhosts",
-    "cursor": "cursors",
-    "user": "users",
-    "policy": "policies",
-}
-"""Lists of the broker by the word that a sentence has for one of their items."""
 UNKNOWN: Final = re.compile(rf"\bno ({'|'.join(LISTS)}) '([^']*)'|^({'|'.join(LISTS)}) '([^'*#]*)' matches nothing yet")
 
 

@@ -106,7 +106,7 @@ class Listing(NamedTuple):
     """True if --json has the items and not the rows."""
     whole: str | None = None
     """Name of the one list that --json prints; "" for a list without an object; None: one object per line."""
-    object: Callable[[list[Item]], Answer] | None = None
+    as_object: Callable[[list[Item]], Answer] | None = None
     """Function that makes the one object that --json prints of whole rows."""
 
 

@@ -256,6 +256,6 @@ LISTINGS: Final[tuple[Listing, ...]] = (
         "limits list", "limit.list",
         "List all limits of users and virtual hosts.\n\nFor example: penstock limits list",
         Columns(("scope", "name", "limits"), texts={"limits": _limits}), "", rows=_limited, whole="limits",
-        object=_limits_by_name,
+        as_object=_limits_by_name,
     ),
 )  # fmt: skip
