@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -101,16 +102,23 @@ def _options(command: click.Command, context: click.Context) -> Iterator[str]:
 
 
 def _prose(text: str) -> Iterator[str]:
-    """Return paragraphs."""
-    for number, paragraph in enumerate(re.split(r"\n\s*\n", text.strip())):
+    """Return paragraphs; those that begin with a backspace keep their lines, as in click."""
+    for number, paragraph in enumerate(re.split(r"\n\s*\n", inspect.cleandoc(text))):
         if number:
             yield ".PP"
-        yield _escaped(" ".join(paragraph.replace("\b", "").split()))
+        if paragraph.startswith("\b\n"):
+            yield from (".nf", *(_escaped(line, keep=True) for line in paragraph.splitlines()[1:]), ".fi")
+        else:
+            yield _escaped(paragraph)
 
 
-def _escaped(text: str) -> str:
-    """Return a text that man(7) takes as it is: backslashes, hyphens, quotes and a dot at its begin."""
-    found = " ".join(text.split()).replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq").replace("`", "\\(ga")
+def _escaped(text: str, keep: bool = False) -> str:
+    """Return a text that man(7) takes as it is: backslashes, hyphens, quotes and a dot at its begin.
+
+    Spaces stay as they are with `keep`, and are one between two words otherwise.
+    """
+    found = (text if keep else " ".join(text.split())).replace("\\", "\\e").replace("-", "\\-")
+    found = found.replace("'", "\\(aq").replace("`", "\\(ga")
     found = found.replace("^", "\\(ha").replace("~", "\\(ti")
     return f"\\&{found}" if found.startswith((".", "\\(aq")) else found
 
