@@ -12,7 +12,7 @@ import click
 import pytest
 
 from penstock.cli import main
-from penstock.cli.grammar import FORMER, PLACES, command_at, groups, rows, sections
+from penstock.cli.grammar import CONNECTION_LINE, FORMER, PLACES, command_at, groups, rows, sections
 from tests.support.brokers import PATIENCE, BrokerProcess, penstock_command
 from tests.support.commands import run, told
 
@@ -21,7 +21,7 @@ MODULES = sorted({place.partition(":")[0] for place in PLACES.values() if not pl
 
 def parse(line: str) -> None:
     """Parse a command of a help as the command line does, and carry nothing out. Raises click.ClickException."""
-    words = shlex.split(line)[1:]
+    words = shlex.split(re.sub(r"\$\([^)]*\)", "1", line))[1:]  # What a shell puts in is a number.
     context = click.Context(main, info_name="penstock")
     command: click.Command = main
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
@@ -66,9 +66,7 @@ def test_every_command_answers_in_json_as_well() -> None:
 def test_command_has_examples_that_it_takes(path: str) -> None:
     if path == "penstock completion":
         return  # Its lines are for files of shells.
-    command = command_at(path.removeprefix("penstock "))
-    if command is None:
-        return  # A load of `penstock bench`: tests/cli/test_bench.py.
+    command = dict(commands_of(main))[path]
     block = (command.help or "").partition("For example:\n")[2]
     examples = [found[0] for found in re.finditer(r"\bpenstock [a-z][^|&\n]*", block)]
     assert any(example.startswith(path) for example in examples), command.help
@@ -119,6 +117,12 @@ def test_help_fits_into_eighty_columns() -> None:
         context = click.Context(command, info_name=path, terminal_width=80)
         prose = command.get_help(context).partition("For example:")[0]
         assert all(len(line) <= 80 for line in prose.splitlines()), path
+
+
+def test_help_of_a_command_that_asks_a_broker_has_the_line_on_the_connection() -> None:
+    for path, command in commands_of(main):
+        asks = any(parameter.name == "url" for parameter in command.params)
+        assert (command.epilog == CONNECTION_LINE) == asks, path
 
 
 def test_options_of_the_connection_are_on_one_page() -> None:

@@ -52,24 +52,19 @@ def derived(row: Command | Listing) -> click.Command:
 def _parameter(field: Field) -> Any:
     """Return the decorator of an argument or option."""
     name = field.name.replace("-", "_")
-    complete = {"target": names_of_target, "scope": names_by_scope}.get(field.names) or names_of(field.names)
     kind = OneOf(field.choices) if field.choices else int if field.kind == NUMBER else None
     settings: dict[str, Any] = {"type": kind, "metavar": field.metavar or None}
     if field.names:
-        settings["shell_complete"] = complete
+        own = {"target": names_of_target, "scope": names_by_scope}
+        settings["shell_complete"] = own.get(field.names) or names_of(field.names)
     if not field.help:
         return click.argument(name, required=field.required, nargs=-1 if field.many else 1, **settings)
+    option = field.option or f"--{name.replace('_', '-')}"
     if field.kind == FLAG:
-        option = field.option or f"--{field.name.replace('_', '-')}"
-        shows = "/" in option
-        return click.option(
-            option, name, is_flag=True, default=bool(field.default), show_default=shows, help=field.help,
-            hidden=field.hidden,
-        )  # fmt: skip
-    return click.option(
-        field.option or f"--{name.replace('_', '-')}", name, default=field.default, multiple=field.many,
-        show_default=field.default not in (None, ""), help=field.help, **settings,
-    )  # fmt: skip
+        settings = {"is_flag": True, "default": bool(field.default), "show_default": "/" in option}
+    else:
+        settings |= {"default": field.default, "show_default": field.default not in (None, ""), "multiple": field.many}
+    return click.option(option, name, help=field.help, hidden=field.hidden, **settings)
 
 
 def _values(row: Command | Listing, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,8 +72,6 @@ def _values(row: Command | Listing, given: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = dict(row.fixed)
     for field in row.fields:
         value = given[field.name.replace("-", "_")]
-        if field.name in found and not value:
-            continue
         found[field.name] = value if field.read is None else field.read(tuple(value))
     if "if_exists" in given:
         found["if_exists"] = given["if_exists"]

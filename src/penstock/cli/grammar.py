@@ -169,10 +169,16 @@ def command_at(path: str) -> click.Command | None:
         return FormerGroup(path, help="Former names; `penstock --help` has the present ones.")
     else:
         return None
-    if any(parameter.name == "url" for parameter in found.params):
-        found.epilog = CONNECTION_LINE
-    found.help = with_examples(found.help or "")
-    return found
+    return dressed(found)
+
+
+def dressed(command: click.Command) -> click.Command:
+    """Return a command whose help has its examples on lines of their own, and the line on the connection."""
+    if any(parameter.name == "url" for parameter in command.params):
+        command.epilog = CONNECTION_LINE
+    if "\b\nFor example:" not in (command.help or ""):
+        command.help = with_examples(command.help or "")
+    return command
 
 
 def with_examples(text: str) -> str:
@@ -190,6 +196,11 @@ class CommandGroup(click.Group):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.params += target_options()
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command of a group that is written by hand."""
+        found = super().get_command(ctx, cmd_name)
+        return None if found is None else dressed(found)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
