@@ -68,7 +68,7 @@ def test_command_has_examples_that_it_takes(path: str) -> None:
         return  # Its lines are for files of shells.
     command = dict(commands_of(main))[path]
     block = (command.help or "").partition("For example:\n")[2]
-    examples = [found[0] for found in re.finditer(r"\bpenstock [a-z][^|&\n]*", block)]
+    examples = [found[0] for found in re.finditer(r"\bpenstock [a-z](?:(?! > )[^|&\n])*", block)]
     assert any(example.startswith(path) for example in examples), command.help
     for example in examples:
         parse(example.strip())
