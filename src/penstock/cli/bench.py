@@ -17,7 +17,6 @@ from penstock.cli.common import (
     Seconds,
     cell,
     interruptible,
-    report_errors,
     say,
     say_json,
     table,
@@ -59,12 +58,11 @@ def bench(context: click.Context, compare: tuple[Path, Path] | None, as_json: bo
         return
     from penstock.bench import result
 
-    with report_errors():
-        rows = result.compare(*(result.read(path) for path in compare))
-        if as_json:
-            say_json(rows)
-        else:
-            show(rows)
+    rows = result.compare(*(result.read(path) for path in compare))
+    if as_json:
+        say_json(rows)
+    else:
+        show(rows)
     context.exit()
 
 
@@ -73,7 +71,7 @@ def shared(command: Decorated) -> Decorated:
 
     @functools.wraps(command)
     def bundled(yes_really: bool, plot: Path | None, quiet: bool, as_json: bool, url: str, **given: Any) -> None:
-        with report_errors(), interruptible():
+        with interruptible():
             command(session=Session(url, yes_really, quiet, as_json, plot), **given)
 
     found: Any = bundled

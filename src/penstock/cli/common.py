@@ -225,19 +225,18 @@ def control_session(url: str) -> Iterator[Connection]:
     from penstock.client.blocking import Connection
     from penstock.client.errors import ChannelClosed, ControlError, LinkClosed, LoginRefused
 
-    with report_errors():
+    try:
+        connection = Connection(options_of(url))
+    except LoginRefused as error:
+        raise ConfigError(f"{error}{near_vhost(url, error.text)}") from None
+    with connection:
         try:
-            connection = Connection(options_of(url))
-        except LoginRefused as error:
-            raise ConfigError(f"{error}{near_vhost(url, error.text)}") from None
-        with connection:
-            try:
-                yield connection
-            except (ChannelClosed, LinkClosed, ControlError) as error:
-                near = near_match(connection, error.text)
-                if not near:
-                    raise
-                raise ConfigError(f"{error}{near}") from None
+            yield connection
+        except (ChannelClosed, LinkClosed, ControlError) as error:
+            near = near_match(connection, error.text)
+            if not near:
+                raise
+            raise ConfigError(f"{error}{near}") from None
 
 
 @contextlib.contextmanager

@@ -19,7 +19,6 @@ from penstock.cli.common import (
     OneOf,
     control_session,
     print_result,
-    report_errors,
     say,
     say_json,
     write_private,
@@ -111,26 +110,25 @@ def import_(
     """
     from penstock.client.errors import ControlError
 
-    with report_errors():
-        found = None if source is None else _converted(source, file)
-        text = _decoded(file) if found is None else found.text()
-        if output is not None:
-            _write_converted(output, found, as_json)
-            return
-        with control_session(url) as control:
-            try:
-                everywhere = not here and found is None  # Other brokers' files need not name a virtual host.
-                answer = control.import_definitions(
-                    text,
-                    everywhere=everywhere,
-                    skip=skip,
-                    skip_refused=skip_refused,
-                    streams_as_queues=streams_as_queues,
-                    dry_run=dry_run,
-                )
-            except ControlError as error:
-                said = str(error) if found is None else found.relocated(str(error))
-                raise ConfigError(said + (OTHERWISE if ENTRY.search(said) and not skip_refused else "")) from None
+    found = None if source is None else _converted(source, file)
+    text = _decoded(file) if found is None else found.text()
+    if output is not None:
+        _write_converted(output, found, as_json)
+        return
+    with control_session(url) as control:
+        try:
+            everywhere = not here and found is None  # Other brokers' files need not name a virtual host.
+            answer = control.import_definitions(
+                text,
+                everywhere=everywhere,
+                skip=skip,
+                skip_refused=skip_refused,
+                streams_as_queues=streams_as_queues,
+                dry_run=dry_run,
+            )
+        except ControlError as error:
+            said = str(error) if found is None else found.relocated(str(error))
+            raise ConfigError(said + (OTHERWISE if ENTRY.search(said) and not skip_refused else "")) from None
     if found is not None:
         found.complete(answer)
     (_print_differences if dry_run else _print_imported)(answer, as_json)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from penstock.cli.common import JSON, URL, OneOf, control_session, maybe_absent, report_errors, say, say_json
+from penstock.cli.common import JSON, URL, OneOf, control_session, maybe_absent, say, say_json
 from penstock.cli.lists import LIST, Shown, chosen, print_list
 from penstock.cli.names import names_by_scope, names_of, names_of_target, near_match
 from penstock.errors import PenstockError
@@ -33,8 +33,7 @@ def derived(row: Command | Listing) -> click.Command:
 
     def asking(as_json: bool, url: str, **given: Any) -> None:
         assert isinstance(row, Command)
-        with report_errors():
-            _ask(row, _values(row, given), as_json, url)
+        _ask(row, _values(row, given), as_json, url)
 
     function: Any
     if isinstance(row, Listing):
@@ -139,11 +138,10 @@ def _list(row: Listing, given: Given, shown: Shown, url: str) -> None:
         columns = columns._replace(default=(*columns.default, "vhost"))
     if row.rows is not None and not (row.raw and shown.as_json):
         items = row.rows(items)
-    with report_errors():
-        if row.as_object is not None and shown.as_json and not shown.columns:
-            say_json(row.as_object(chosen(items, columns, shown)[: shown.limit]))
-        else:
-            print_list(items, columns, shown, row.whole)
+    if row.as_object is not None and shown.as_json and not shown.columns:
+        say_json(row.as_object(chosen(items, columns, shown)[: shown.limit]))
+    else:
+        print_list(items, columns, shown, row.whole)
 
 
 def _items(row: Listing, given: Given, control: Connection) -> Iterator[Item]:

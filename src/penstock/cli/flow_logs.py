@@ -13,7 +13,6 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.common import report_errors
 from penstock.errors import PenstockError
 
 JOBS = "pyspark_penstock.analysis"
@@ -61,16 +60,15 @@ def analyze(
 
     For example: penstock flow analyze data/flow-log --queue a
     """
-    with report_errors():
-        options = [("--from", begin), ("--to", end), ("--queue", queue), ("--master", master)]
-        given = [word for name, value in options if value is not None for word in (name, value)]
-        _check_extra()
-        environment = dict(os.environ)
-        try:
-            environment["JAVA_HOME"] = java_home()
-        except NoJavaError as error:  # The job tells it if it needs Spark.
-            given += ["--no-java", str(error)]
-        _become(environment, "analyze", *map(str, logs), "--output", str(output), "--memory", memory, *given)
+    options = [("--from", begin), ("--to", end), ("--queue", queue), ("--master", master)]
+    given = [word for name, value in options if value is not None for word in (name, value)]
+    _check_extra()
+    environment = dict(os.environ)
+    try:
+        environment["JAVA_HOME"] = java_home()
+    except NoJavaError as error:  # The job tells it if it needs Spark.
+        given += ["--no-java", str(error)]
+    _become(environment, "analyze", *map(str, logs), "--output", str(output), "--memory", memory, *given)
 
 
 @click.command()
@@ -90,9 +88,8 @@ def compact(logs: tuple[Path, ...], target: Path) -> None:
 
     For example: penstock logs compact a b --to archive
     """
-    with report_errors():
-        _check_extra()
-        _become(os.environ, "compact", *map(str, logs), "--to", str(target))
+    _check_extra()
+    _become(os.environ, "compact", *map(str, logs), "--to", str(target))
 
 
 def _check_extra() -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from penstock.cli.common import JSON, URL, cell, control_session, report_errors, say, say_json, table
+from penstock.cli.common import JSON, URL, cell, control_session, say, say_json, table
 from penstock.cli.names import names_of
 from penstock.operations.command_lists import asked_last, shown_seconds
 from penstock.texts import counted, shown_capacity, shown_percent
@@ -141,20 +141,19 @@ def config(file: Path | None, changed: bool, as_json: bool, url: str) -> None:
     A source is FILE:LINE, an environment variable, the command line, a run-time change (`penstock set`), or the
     default. For example: penstock config --changed
     """
-    with report_errors():
-        found = _asked(url) if file is None else _of_file(file)
-        if changed:
-            for part in ("start", "broker"):
-                found[part] = [row for row in found[part] if row["from"] != "default"]
-        if as_json:
-            say_json(found)
-            return
-        rows = [(row["setting"], _setting(row["value"]), row["from"]) for row in (*found["start"], *found["broker"])]
-        rows += [
-            (f'{row["scope"]} "{row["pattern"]}" {row["setting"]}', _setting(row["value"]), row["from"])
-            for row in found["patterns"]
-        ]
-        table(("setting", "value", "from"), rows)
+    found = _asked(url) if file is None else _of_file(file)
+    if changed:
+        for part in ("start", "broker"):
+            found[part] = [row for row in found[part] if row["from"] != "default"]
+    if as_json:
+        say_json(found)
+        return
+    rows = [(row["setting"], _setting(row["value"]), row["from"]) for row in (*found["start"], *found["broker"])]
+    rows += [
+        (f'{row["scope"]} "{row["pattern"]}" {row["setting"]}', _setting(row["value"]), row["from"])
+        for row in found["patterns"]
+    ]
+    table(("setting", "value", "from"), rows)
 
 
 def _asked(url: str) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from penstock.cli.common import (
     control_session,
     interruptible,
     print_result,
-    report_errors,
     say,
     say_json,
     writing,
@@ -108,7 +107,7 @@ def publish(
     from penstock.client.errors import ConnectionClosed, Timeout
     from penstock.content.properties import Properties
 
-    with report_errors(), interruptible():
+    with interruptible():
         if bodies and (file is not None or whole):
             raise ConfigError("BODY and --file (or --whole) exclude each other: give bodies or a file")
         properties = Properties(content_type=content_type, headers=pairs(headers) or None)
@@ -326,7 +325,7 @@ def consume(queue: str, count: int | None, ack: bool, timeout: float | None, as_
     from penstock.client.errors import LinkClosed
 
     prefetch = min(most or SHOWN_MOST, SHOWN_MOST)
-    with report_errors(), interruptible(), control_session(url) as connection:
+    with interruptible(), control_session(url) as connection:
         receiver = connection.receiver(queue, prefetch=prefetch, consumerWindowSize=-1)
         seen = 0
         while most is None or seen < most:
@@ -364,7 +363,7 @@ def get(queue: str, count: int, ack: bool, as_json: bool, url: str) -> None:
 
     For example: penstock queues get orders --count 3
     """
-    with report_errors(), interruptible(), control_session(url) as connection:
+    with interruptible(), control_session(url) as connection:
         receiver = connection.receiver(queue, consumerWindowSize=0)
         found = 0
         while found < count and (delivery := receiver.get()) is not None:

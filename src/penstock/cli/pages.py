@@ -11,7 +11,7 @@ import click
 from click.shell_completion import get_completion_class
 
 import penstock
-from penstock.cli.common import report_errors, writing
+from penstock.cli.common import writing
 from penstock.cli.grammar import CommandGroup, main, sections
 from penstock.cli.target import DEFAULT_URL, target_options
 
@@ -165,7 +165,7 @@ def man() -> None:
 
     For example: penstock man | man -l -
     """
-    with report_errors(), writing():
+    with writing():
         click.echo(man_page(main), nl=False)
 
 
@@ -177,7 +177,7 @@ def completion(shell: str) -> None:
     For example, in ~/.bashrc: eval "$(penstock completion bash)"; in ~/.zshrc: eval "$(penstock completion zsh)"; for
     fish: penstock completion fish > ~/.config/fish/completions/penstock.fish
     """
-    with report_errors(), writing():
+    with writing():
         kind = get_completion_class(shell)
         assert kind is not None
         made = kind(main, {}, "penstock", VARIABLE)

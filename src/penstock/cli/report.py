@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote
 import click
 
 import penstock
-from penstock.cli.common import JSON, URL, report_errors, say, say_json, writing
+from penstock.cli.common import JSON, URL, say, say_json, writing
 from penstock.cli.target import options_of
 from penstock.errors import ConfigError, PenstockError
 from penstock.texts import counted, printable, printable_json
@@ -60,30 +60,29 @@ def report(
     A broker that does not answer is told in it. Without FILE the name has the time; - is standard output; --json writes
     JSON. For example: journalctl -u penstock | penstock report --log -
     """
-    with report_errors():
-        made = datetime.now(UTC)
-        where = options_of(url)
-        known = [] if where.password == where.user else [where.password]
-        settings = None if config is None else _try(lambda: _settings_file(config))
-        redactor = Redactor([*known, *secrets_of(settings)])
-        found: dict[str, object] = {"made": made.isoformat(timespec="seconds"), "note": NOTE, "client": _client()}
-        found |= {name: redactor.data(part) for name, part in _of_broker(where)}
-        if settings is not None:
-            found["settings file"] = redactor.data(settings)
-        found["log"] = redactor.data(_try(lambda: _log_lines(log)))
-        found["flow log"] = redactor.data(_try(lambda: _flow_log(data)))
-        text = _as_json(found) if as_json else _as_text(found)
-        if file is not None and str(file) == "-":
-            with writing():
-                click.echo(text, nl=False)
-            return
-        path = file or Path(f"penstock-report-{made:%Y%m%dT%H%M%SZ}.{'json' if as_json else 'txt'}")
-        _write(path, text)
-        octets = len(text.encode())
-        if as_json:
-            say_json({"file": str(path), "bytes": octets})
-        else:
-            say(f"{path}: {counted(octets, 'byte')}. {NOTE}")
+    made = datetime.now(UTC)
+    where = options_of(url)
+    known = [] if where.password == where.user else [where.password]
+    settings = None if config is None else _try(lambda: _settings_file(config))
+    redactor = Redactor([*known, *secrets_of(settings)])
+    found: dict[str, object] = {"made": made.isoformat(timespec="seconds"), "note": NOTE, "client": _client()}
+    found |= {name: redactor.data(part) for name, part in _of_broker(where)}
+    if settings is not None:
+        found["settings file"] = redactor.data(settings)
+    found["log"] = redactor.data(_try(lambda: _log_lines(log)))
+    found["flow log"] = redactor.data(_try(lambda: _flow_log(data)))
+    text = _as_json(found) if as_json else _as_text(found)
+    if file is not None and str(file) == "-":
+        with writing():
+            click.echo(text, nl=False)
+        return
+    path = file or Path(f"penstock-report-{made:%Y%m%dT%H%M%SZ}.{'json' if as_json else 'txt'}")
+    _write(path, text)
+    octets = len(text.encode())
+    if as_json:
+        say_json({"file": str(path), "bytes": octets})
+    else:
+        say(f"{path}: {counted(octets, 'byte')}. {NOTE}")
 
 
 def _write(path: Path, text: str) -> None:

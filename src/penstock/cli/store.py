@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from penstock.cli.common import JSON, print_result, report_errors, say, say_json
+from penstock.cli.common import JSON, print_result, say, say_json
 from penstock.errors import ConfigError, StoreError
 from penstock.texts import counted
 
@@ -46,14 +46,13 @@ def backup(target: Path, data: Path | None, store: str | None, as_json: bool) ->
     from penstock.store.backup import copy
     from penstock.store.sqlite import FILE
 
-    with report_errors():
-        _refuse_database(
-            data, store, "backed up with pg_dump, which may run while brokers use it: pg_dump --schema={schema} "
-            "--format=custom --file=FILE URL",
-        )  # fmt: skip
-        copy(_directory(data) / FILE, target, _progress("copied"))
-        octets = (target / FILE).stat().st_size
-        print_result(as_json, {"backup": str(target), "bytes": octets}, f"backed up to {target}: {octets:,} bytes")
+    _refuse_database(
+        data, store, "backed up with pg_dump, which may run while brokers use it: pg_dump --schema={schema} "
+        "--format=custom --file=FILE URL",
+    )  # fmt: skip
+    copy(_directory(data) / FILE, target, _progress("copied"))
+    octets = (target / FILE).stat().st_size
+    print_result(as_json, {"backup": str(target), "bytes": octets}, f"backed up to {target}: {octets:,} bytes")
 
 
 @click.command()
@@ -69,19 +68,18 @@ def check(data: Path | None, store: str | None, as_json: bool) -> None:
     from penstock.persistence.message_audit import summed_up
 
     _check_one(data, store)
-    with report_errors():
-        place, found, advice = _look_in_folder(_directory(data)) if store is None else _look_in_database(store)
-        if as_json:
-            damaged = [{"what": each.what, "why": each.why, "messages": each.messages} for each in found.damaged]
-            say_json({"store": place, "damaged": damaged, "losses": [str(loss) for loss in found.losses]})
-            if damaged:
-                sys.exit(1)
-            return
-        if found.damaged:
-            _report(found.damaged, found.losses)
-            places = counted(len(found.damaged), "place")
-            raise StoreError(f"{place} is damaged in {places}: {summed_up(found.losses)}; {advice}")
-        say(f"{place} is in order")
+    place, found, advice = _look_in_folder(_directory(data)) if store is None else _look_in_database(store)
+    if as_json:
+        damaged = [{"what": each.what, "why": each.why, "messages": each.messages} for each in found.damaged]
+        say_json({"store": place, "damaged": damaged, "losses": [str(loss) for loss in found.losses]})
+        if damaged:
+            sys.exit(1)
+        return
+    if found.damaged:
+        _report(found.damaged, found.losses)
+        places = counted(len(found.damaged), "place")
+        raise StoreError(f"{place} is damaged in {places}: {summed_up(found.losses)}; {advice}")
+    say(f"{place} is in order")
 
 
 @click.command()
@@ -100,25 +98,24 @@ def repair(target: Path, data: Path | None, store: str | None, as_json: bool) ->
     from penstock.persistence.message_audit import summed_up
     from penstock.server.store_repair import repair_directory
 
-    with report_errors():
-        _refuse_database(data, store, "restored from a backup with pg_restore: pg_restore --dbname=URL FILE")
-        saved, messages, losses, declared = repair_directory(_directory(data), target)
-        _report(saved.lost, losses)
-        for queue in declared:
-            say(f"{queue} had lost its declaration and was declared again without its arguments", err=True)
-        answer: dict[str, object] = {
-            "saved": str(target),
-            "messages": int(messages),
-            "declarations": int(saved.metadata),
-            "lost": len(saved.lost),
-            "declared_again": [str(queue) for queue in declared],
-        }
-        print_result(
-            as_json,
-            answer,
-            f"saved in {target}: {counted(messages, 'message')}, {counted(saved.metadata, 'declaration')}; "
-            f"lost: {counted(len(saved.lost), 'record')}, {summed_up(losses)}",
-        )
+    _refuse_database(data, store, "restored from a backup with pg_restore: pg_restore --dbname=URL FILE")
+    saved, messages, losses, declared = repair_directory(_directory(data), target)
+    _report(saved.lost, losses)
+    for queue in declared:
+        say(f"{queue} had lost its declaration and was declared again without its arguments", err=True)
+    answer: dict[str, object] = {
+        "saved": str(target),
+        "messages": int(messages),
+        "declarations": int(saved.metadata),
+        "lost": len(saved.lost),
+        "declared_again": [str(queue) for queue in declared],
+    }
+    print_result(
+        as_json,
+        answer,
+        f"saved in {target}: {counted(messages, 'message')}, {counted(saved.metadata, 'declaration')}; "
+        f"lost: {counted(len(saved.lost), 'record')}, {summed_up(losses)}",
+    )
 
 
 def _directory(data: Path | None) -> Path:

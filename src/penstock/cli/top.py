@@ -18,7 +18,6 @@ from penstock.cli.common import (
     INTERRUPTED,
     URL,
     Seconds,
-    report_errors,
     say,
     say_json,
     styled,
@@ -70,25 +69,24 @@ def top(interval: float, order: str, everywhere: bool, once: bool, limit: int | 
     'penstock[terminal]'`. For example: penstock top, or penstock top --order messages --once
     """
 
-    with report_errors():
-        feed = Feed(options_of(url, timeout=TIMEOUT_S))
-        live = not (once or as_json) and sys.stdout.isatty() and sys.stdin.isatty()
-        if not live:
-            fields: dict[str, object] = {"order": order, "count": limit or QUEUES_PRINTED, "everywhere": everywhere}
-            try:
-                _print_once(feed, fields, as_json)
-            finally:
-                feed.close()
-            return
+    feed = Feed(options_of(url, timeout=TIMEOUT_S))
+    live = not (once or as_json) and sys.stdout.isatty() and sys.stdin.isatty()
+    if not live:
+        fields: dict[str, object] = {"order": order, "count": limit or QUEUES_PRINTED, "everywhere": everywhere}
         try:
-            from penstock.cli.top_screen import TopScreen
-        except ImportError as error:
-            raise ConfigError(
-                f"the live picture needs the package {(error.name or 'textual').partition('.')[0]}: "
-                "pip install 'penstock[terminal]'; `penstock top --once` prints a picture without it"
-            ) from None
-        fields = {"order": order, "everywhere": everywhere} | ({} if limit is None else {"count": limit})
-        code = TopScreen(feed, fields, interval).run()
+            _print_once(feed, fields, as_json)
+        finally:
+            feed.close()
+        return
+    try:
+        from penstock.cli.top_screen import TopScreen
+    except ImportError as error:
+        raise ConfigError(
+            f"the live picture needs the package {(error.name or 'textual').partition('.')[0]}: "
+            "pip install 'penstock[terminal]'; `penstock top --once` prints a picture without it"
+        ) from None
+    fields = {"order": order, "everywhere": everywhere} | ({} if limit is None else {"count": limit})
+    code = TopScreen(feed, fields, interval).run()
     sys.exit(code or 0)
 
 
@@ -124,17 +122,16 @@ def watch(queue: str, interval: float, count: int | None, as_json: bool, url: st
     example: penstock queues watch orders
     """
 
-    with report_errors():
-        feed = Feed(options_of(url, timeout=TIMEOUT_S))
-        live = sys.stdout.isatty() and not as_json and os.environ.get("TERM") != "dumb"
-        if count is None and not sys.stdout.isatty():
-            count = 1
-        try:
-            _watch(feed, queue, interval, count, Lines() if live else None, as_json)
-        except KeyboardInterrupt:
-            sys.exit(INTERRUPTED)
-        finally:
-            feed.close()
+    feed = Feed(options_of(url, timeout=TIMEOUT_S))
+    live = sys.stdout.isatty() and not as_json and os.environ.get("TERM") != "dumb"
+    if count is None and not sys.stdout.isatty():
+        count = 1
+    try:
+        _watch(feed, queue, interval, count, Lines() if live else None, as_json)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    finally:
+        feed.close()
 
 
 def _watch(feed: Feed, queue: str, interval: float, count: int | None, lines: Lines | None, as_json: bool) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from penstock.cli.common import JSON, URL, control_session, print_result, report_errors, say
+from penstock.cli.common import JSON, URL, control_session, print_result, say
 from penstock.cli.names import names_of
 from penstock.errors import ConfigError
 from penstock.operations.commands import unknown_tags
@@ -78,13 +78,12 @@ def add_user(
 
     For example: penstock users add anna --tags monitoring
     """
-    with report_errors():
-        tagged = [tag for tag in (each.strip() for each in tags.split(",")) if tag]
-        secrets = {} if no_password else _secrets(_password(password_file, password_env))
-        answer = _asked(url, "user.declare", {"name": name, "tags": tagged, "new": True, **secrets})
-        print_result(as_json, answer, f"user {name} is added; `penstock permissions set {name} ...` permits something")
-        for sentence in unknown_tags({"tags": tagged}):
-            say(sentence, err=True)
+    tagged = [tag for tag in (each.strip() for each in tags.split(",")) if tag]
+    secrets = {} if no_password else _secrets(_password(password_file, password_env))
+    answer = _asked(url, "user.declare", {"name": name, "tags": tagged, "new": True, **secrets})
+    print_result(as_json, answer, f"user {name} is added; `penstock permissions set {name} ...` permits something")
+    for sentence in unknown_tags({"tags": tagged}):
+        say(sentence, err=True)
 
 
 @click.command("passwd")
@@ -98,6 +97,5 @@ def change_password(name: str, password_file: Path | None, password_env: str | N
 
     For example: penstock users passwd anna --password-file secret
     """
-    with report_errors():
-        answer = _asked(url, "user.password", {"name": name, **_secrets(_password(password_file, password_env))})
-        print_result(as_json, answer, f"user {name} has a new password")
+    answer = _asked(url, "user.password", {"name": name, **_secrets(_password(password_file, password_env))})
+    print_result(as_json, answer, f"user {name} has a new password")
