@@ -101,7 +101,7 @@ def live(broker: str, workload: Workload, settings: Candidate, scratch: Path) ->
         port = node.port(process)
         url = f"amqp://guest:guest@127.0.0.1:{port}/"
         node.command(*settings.command(QUEUE).split()[1:], "--url", url).check_returncode()
-        node.command("declare", "queue", QUEUE, "--url", url).check_returncode()
+        node.command("queues", "declare", QUEUE, "--transient", "--url", url).check_returncode()
         start = threading.Event()
         consumer = Consumer(port, workload, settings.prefetch, start)
         producers = [Producer(port, workload, index, settings.window, start) for index in range(len(workload.sources))]

@@ -103,7 +103,8 @@ def live(broker: str, overload: Overload, capacity: int, seconds: float, scratch
     try:
         port = node.port(process)
         url = f"amqp://guest:guest@127.0.0.1:{port}/"
-        words = ["declare", "queue", QUEUE, f"capacity-messages={capacity}", "hold-deadline=0", "--url", url]
+        settings = (f"capacity-messages={capacity}", "hold-deadline=0")
+        words = ["queues", "declare", QUEUE, "--transient", *settings, "--url", url]
         node.command(*words).check_returncode()
         consumer, start = Consumer(port, overload.step), threading.Event()
         producers = [

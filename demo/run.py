@@ -235,7 +235,7 @@ def lead(given: argparse.Namespace) -> bool:
     screen.say("\n" + "\n".join(report.figures(run)) + "\n")
     screen.say("\n".join(report.verdict(run, wrong)))
     screen.say(f"Parquet    {_near(output / 'delays')}")
-    screen.say(f"Flow log   {_near(output / FLOW_LOG)}: for `penstock analyze`, `penstock replay` and `penstock plan`")
+    screen.say(f"Flow log   {_near(output / FLOW_LOG)}: for `penstock flow analyze`, `replay` and `plan`")
     screen.say(f"Duration   {time.monotonic() - begun:.0f} s")
     screen.say(f"Picture    {_near(shown)}")
     return not wrong

@@ -8,7 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.texts import BYTES, TIMES, amount, nearest, printable, printable_json, shown_bytes, shown_time
+from penstock.texts import (
+    BYTES,
+    TIMES,
+    amount,
+    counted,
+    nearest,
+    printable,
+    printable_json,
+    shown_bytes,
+    shown_capacity,
+    shown_percent,
+    shown_time,
+)
 
 
 @pytest.mark.parametrize(
@@ -86,3 +98,10 @@ def test_escapes_in_json_leave_its_value_and_its_line_feeds() -> None:
     assert json.loads(escaped) == value
     assert escaped.count("\n") == text.count("\n")
     assert all(line.isprintable() for line in escaped.split("\n"))
+
+
+def test_counts_capacities_and_percentages_are_for_people() -> None:
+    assert (counted(1, "message"), counted(1200, "message")) == ("1 message", "1,200 messages")
+    assert shown_capacity({"messages": 1000, "bytes": 2048}) == "1,000 messages and 2 KiB"
+    assert shown_capacity({"messages": None, "bytes": None}) == "no limit"
+    assert (shown_percent(None), shown_percent(12.5)) == ("-", "12.5 %")

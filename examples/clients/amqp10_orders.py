@@ -1,6 +1,6 @@
 """Send and receive orders over AMQP 1.0 with Qpid Proton.
 
-    penstock declare queue orders capacity-messages=20 stop-messages=10 resume-messages=5
+    penstock queues declare orders capacity-messages=20 stop-messages=10 resume-messages=5
     python amqp10_orders.py send 40
     python amqp10_orders.py receive 40
 

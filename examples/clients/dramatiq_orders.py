@@ -1,6 +1,6 @@
 """Send messages to actors of Dramatiq, and learn whether each is in its queue.
 
-    penstock set queue orders capacity-messages=20 hold-deadline=60
+    penstock queues set orders capacity-messages=20 hold-deadline=60
     dramatiq dramatiq_orders --processes 1 --threads 2     # in this folder
     python dramatiq_orders.py 40
 

@@ -1,6 +1,6 @@
 """Read a queue with Spark's Structured Streaming, and write to another one.
 
-    penstock declare queue orders; penstock declare queue bills
+    penstock queues declare orders; penstock queues declare bills
     python spark_orders.py                             # reads what is there, and ends
 
 The query's cursor holds messages back until they are in the target: a slow query closes the gate of `orders`, and

@@ -249,7 +249,7 @@ CATALOGUE: Final[tuple[LogId, ...]] = (
     LogId(STANDBY, INFO, "the broker waits for the store of another broker, or has taken it over"),
     LogId(RECOVERING, INFO, "the store is being read; every few seconds"),
     LogId(RECOVERED, INFO, "the store is read"),
-    LogId(DAMAGED, ERROR, "something in the store is missing or damaged", "`penstock check`, then `repair`"),
+    LogId(DAMAGED, ERROR, "something in the store is missing or damaged", "`penstock store check`, then `repair`"),
     LogId(STORE_LATE, ERROR, "the store could not be written until the broker stopped", "look at the disk"),
     LogId(STORE_UNREADABLE, ERROR, "the store cannot be read; the broker tries again", "look at the disk"),
     LogId(STORE_ODD, WARNING, "something about the store needs a look; the text says it", "do what the text says"),

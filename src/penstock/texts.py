@@ -99,3 +99,23 @@ def shown_time(milliseconds: float) -> str:
         if milliseconds >= size and milliseconds % size == 0:
             return f"{int(milliseconds // size)} {name}"
     return f"{milliseconds:.10g} ms"
+
+
+def counted(count: int, one: str) -> str:
+    """Return a number with its noun: 1 message, 2 messages."""
+    return f"1 {one}" if count == 1 else f"{count:,} {one}s"
+
+
+def shown_capacity(level: Mapping[str, int | None]) -> str:
+    """Return a capacity for people: in messages, bytes or both."""
+    parts = [
+        shown_bytes(value) if unit == "bytes" else f"{value:,} {unit}"
+        for unit, value in level.items()
+        if value is not None
+    ]
+    return " and ".join(parts) or "no limit"
+
+
+def shown_percent(value: float | None) -> str:
+    """Return a percentage for people."""
+    return "-" if value is None else f"{value:g} %"

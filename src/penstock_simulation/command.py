@@ -1,4 +1,4 @@
-"""Commands ``penstock plan`` and ``penstock replay``."""
+"""Commands ``penstock flow plan`` and ``penstock flow replay``."""
 
 from __future__ import annotations
 
@@ -99,9 +99,8 @@ def plan(logs: Sequence[Path], **given: Any) -> None:
     starved, closed, above_stop (shares), wait_p50, wait_p99, cycle_s, return_s (times), depth, mean_depth (bytes),
     depth_messages, refused, crossings (counts).
 
-    For example: penstock plan data/flow-log --queue orders --goal 'blocked<1%,depth<=64MiB'
-
-    Without a log: penstock plan --arrivals poisson:2000 --services exponential:2500 --goal 'wait_p99<1s,depth<=1MiB'
+    For example: penstock flow plan data/flow-log --queue orders --goal 'blocked<1%,depth<=64MiB', or without a log:
+    penstock flow plan --arrivals poisson:2000 --services exponential:2500 --goal 'wait_p99<1s,depth<=1MiB'
     """
     with _sentences():
         goals = goals_of.parse(given["goal_text"])
@@ -141,7 +140,7 @@ def replay(logs: Sequence[Path], queue: str, changes: Sequence[str], as_json: bo
     the third), and what it gives with the settings of --set: capacity-bytes, capacity-messages, stop-percent,
     resume-percent, hold-deadline.
 
-    For example: penstock replay data/flow-log --queue orders --from 2026-11-22T17:00 --set capacity-bytes=128MiB
+    For example: penstock flow replay data/flow-log --queue orders --from 2026-11-22T17:00 --set capacity-bytes=128MiB
     """
     with _sentences():
         recording = _recording(logs, queue, given)

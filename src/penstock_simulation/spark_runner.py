@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.java import NoJavaError, java_home
+from penstock.cli.flow_logs import NoJavaError, java_home
 from penstock_simulation.candidate import Candidate
 from penstock_simulation.grid import Trial
 from penstock_simulation.outcome import NAMES, Outcome

@@ -31,8 +31,11 @@ def offered(names: list[str], *words: str, url: str = "") -> None:
 
 
 def test_commands_and_options_are_completed_without_a_broker() -> None:
-    assert completed("wa") == ["watch"]
-    assert completed("list", "--fil") == ["--filter"]
+    assert completed("que") == ["queues"]
+    assert completed("queues", "pu") == ["publish", "purge"]
+    assert completed("queues", "list", "--ur") == ["--url"]
+    assert completed("wat") == []
+    assert completed("list", "queues", "--fil") == ["--filter"]
     assert completed("declare", "") == ["exchange", "queue", "vhost"]
 
 
@@ -43,6 +46,8 @@ def test_names_come_from_the_broker(broker: BrokerProcess) -> None:
     run(broker, "declare", "queue", f"{prefix}\x1bodd")
     run(broker, "declare", "exchange", f"{prefix}-x")
     names = [f"{prefix}-1", f"{prefix}-2"]
+    for words in (("queues", "purge"), ("queues", "block"), ("bindings", "declare", "amq.topic")):
+        offered(names, *words, prefix, url=broker.url)
     for words in (("purge",), ("why",), ("delete", "queue"), ("block", "queue"), ("bind", "amq.topic")):
         offered(names, *words, prefix, url=broker.url)
     for words in (("bind",), ("delete", "exchange"), ("bind", "--exchange", "amq.topic"), ("publish", "--exchange")):

@@ -44,7 +44,7 @@ def test_queue_that_was_left_is_told_and_released(broker: BrokerProcess, name: s
     with connect(broker.url, protocol="amqp091") as control:
         control.attach_cursor(name, [name, other])
         control.attach_cursor(name, [name])
-    assert f"`penstock cursor release {name} {other}`" in run(broker, "cursor", "show", name)
+    assert f"`penstock cursors release {name} {other}`" in run(broker, "cursor", "show", name)
     assert f"waits for cursor {name}, which has left it" in run(broker, "why", other)
     assert f"still subscribes to queue '{name}'" in run(broker, "cursor", "release", name, name, code=1)
     assert "no longer keeps the messages" in run(broker, "cursor", "release", name, other)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli import java
-from penstock.cli.java import NoJavaError, java_home
+from penstock.cli import flow_logs
+from penstock.cli.flow_logs import NoJavaError, java_home
 
 
 def install(home: Path, version: str) -> Path:
@@ -24,7 +24,7 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine without Java."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "/bin-that-is-not-there")
-    monkeypatch.setattr(java, "HOMES", tmp_path / "jvm")
+    monkeypatch.setattr(flow_logs, "HOMES", tmp_path / "jvm")
     return tmp_path
 
 

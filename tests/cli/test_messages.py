@@ -24,7 +24,7 @@ def test_messages_go_in_and_come_out(broker: BrokerProcess, name: str) -> None:
     assert run(broker, "get", name, "--ack") == "one\n"
     assert run(broker, "consume", name, "--ack", "--count", "2", "--timeout", "60") == "two\ngrüße\n"
     assert run(broker, "consume", name, "--ack", "--timeout", "0.2") == ""
-    assert "has no ready message; `penstock list queues` shows unacknowledged ones" in run(broker, "get", name, code=1)
+    assert "has no ready message; `penstock queues list` shows unacknowledged ones" in run(broker, "get", name, code=1)
     run(broker, "publish", name, "again")
     assert run(broker, "purge", name) == f"queue {name} is purged of 1 message\n"
 

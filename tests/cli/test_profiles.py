@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.profiles import exposed, profile_of, profiles_file, read_profiles
+from penstock.cli.target import exposed, profile_of, profiles_file, read_profiles
 from penstock.errors import ConfigError
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cli.report_redaction import HIDDEN, Redactor, secrets_of
+from penstock.cli.report import HIDDEN, Redactor, secrets_of
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cli import common, style
+from penstock.cli import common
 from tests.support.brokers import BrokerProcess
 from tests.support.commands import run
 from tests.support.terminals import in_terminal
@@ -63,4 +63,4 @@ def test_error_has_its_name_in_colour() -> None:
      ("state", "running", None), ("state", "blocked", "alarm")],
 )  # fmt: skip
 def test_value_has_the_style_of_its_column(column: str, text: str, found: str | None) -> None:
-    assert style.COLUMNS[column](text) == found
+    assert common.COLUMN_COLOURS[column](text) == found

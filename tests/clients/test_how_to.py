@@ -33,7 +33,7 @@ NOT_RUN = {
 def commands_in_sentences(page: str) -> Iterator[str]:
     """Yield the commands that sentences and tables of a page name with their arguments."""
     for command in re.findall(r"`(penstock [^`\n]*)`", BLOCK.sub("", page)):
-        if "NAME" not in command and not re.fullmatch(r"penstock [a-z]+( import)?", command):
+        if "NAME" not in command and not re.fullmatch(r"penstock [a-z]+( (import|publish|plan))?", command):
             yield command
 
 

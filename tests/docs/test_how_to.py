@@ -72,7 +72,7 @@ def test_command_that_does_not_exist_is_found() -> None:
     with pytest.raises(click.ClickException):
         parse("penstock lost queues")
     with pytest.raises(click.ClickException):
-        parse("penstock list --sideways queues")
+        parse("penstock queues list --sideways")
 
 
 def test_programs_of_the_guides_are_those_of_the_examples() -> None:

@@ -17,8 +17,8 @@ from tests.support.driven_connection import make_driver
 from tests.support.source_trees import parsed
 
 SOURCES = Path(penstock.__file__).parent
-CLIENTS = ("client/", "cli/", "bench/", "testing/")
-"""The other side of the wire has names of its own."""
+CLIENTS = ("client/", "cli/", "operations/command", "bench/", "testing/")
+"""The other side of the wire has names of its own, and so have the rows of commands, which a command loads."""
 
 
 def test_operation_has_a_name_or_a_path_and_no_two_have_the_same() -> None:

@@ -58,7 +58,7 @@ def test_consumer_window_is_unbounded_by_default_and_1_mib_by_one_line(
     queue: Callable[..., str], producer: Callable[..., Producer], consumer: Callable[..., Consumer], say: Say
 ) -> None:
     """'By default, the consumerWindowSize is set to 1 MiB (1024 * 1024 bytes)': on purpose unbounded, for clients of
-    AMQP 0-9-1 that acknowledge late would stop (decision 91). `penstock set queue '#' consumerWindowSize=1048576` is
+    AMQP 0-9-1 that acknowledge late would stop (decision 91). `penstock queues set '#' consumerWindowSize=1048576` is
     theirs."""
     say("queue", "seeds.window.#", {"consumerWindowSize": MIB})
     usual, theirs = queue(), queue(prefix="seeds.window.")
@@ -451,7 +451,7 @@ def test_policy_block_blocks(
 
 def test_default_is_100_mib_a_queue_and_10_mib_by_one_line(queue: Callable[..., str], board: Board, say: Say) -> None:
     """'Note that in the default configuration all addresses are set to block producers after 10 MiB of message data is
-    in the address': on purpose 100 MiB a queue, as in Qpid C++ (decision 92). `penstock set queue '#'
+    in the address': on purpose 100 MiB a queue, as in Qpid C++ (decision 92). `penstock queues set '#'
     max-size-bytes=10Mb` is theirs."""
     say("queue", "seeds.ten.#", {"max-size-bytes": "10Mb"})
     assert board.marks(queue())[0] == (None, 100 * MIB)

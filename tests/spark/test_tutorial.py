@@ -18,7 +18,7 @@ SLOW, FOREVER = "time.sleep(0.5)", "query.awaitTermination()"
 
 def test_first_hours_query_is_the_brake_of_its_publisher(spark, tmp_path):
     before, _, part = PAGE.partition(HEADING)
-    prepared = [step for step in steps(before) if "declare queue" in step.text or step.title == "publisher.py"]
+    prepared = [step for step in steps(before) if "queues declare" in step.text or step.title == "publisher.py"]
     asked = threading.Event()
     with serving(tmp_path) as broker:
         reader = Walkthrough(broker, tmp_path, 300)

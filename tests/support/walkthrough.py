@@ -40,7 +40,7 @@ SHELL = (
 """The programs that the environment of a reader has."""
 ENDLESS = ("dramatiq ",)
 """Commands that go on until they are stopped."""
-ASKING = ("penstock why", "penstock list", "penstock status")
+ASKING = re.compile(r"penstock (why|status|[a-z-]+ (list|show))\b")
 """Commands that change nothing: they are run again until they print what the page shows."""
 
 
@@ -156,7 +156,7 @@ class Walkthrough:
             if shows(done.stdout.splitlines(), printed):
                 assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
                 return
-            again = command.startswith(ASKING) and time.monotonic() < end
+            again = ASKING.match(command) is not None and time.monotonic() < end
             assert again, f"{command}\n--- prints\n{done.stdout}{done.stderr}\n--- and not\n" + "\n".join(printed)
 
     def _words(self, command: str) -> list[str]:

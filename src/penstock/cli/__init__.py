@@ -1,5 +1,5 @@
-"""Command line: each module has the commands of one kind; the main group imports it when one of them is used."""
+"""Command line: a noun and a verb; `grammar` has the places of all commands."""
 
-from penstock.cli.common import main
+from penstock.cli.grammar import main
 
 __all__ = ["main"]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -16,12 +17,11 @@ from penstock.cli.common import (
     Seconds,
     cell,
     interruptible,
-    main,
-    report_errors,
     say,
     say_json,
     table,
 )
+from penstock.cli.grammar import CommandGroup
 from penstock.cli.target import tls_files
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ LONGEST_S = 24 * 3600.0
 TLS_NAMES = {"cacert": "cacertfile", "client_cert": "certfile", "client_key": "keyfile"}
 
 
-@main.group(invoke_without_command=True)
+@click.group(cls=CommandGroup, invoke_without_command=True)
 @click.option(
     "--compare",
     metavar="A B",
@@ -58,50 +58,67 @@ def bench(context: click.Context, compare: tuple[Path, Path] | None, as_json: bo
         return
     from penstock.bench import result
 
-    with report_errors():
-        rows = result.compare(*(result.read(path) for path in compare))
-        if as_json:
-            say_json(rows)
-        else:
-            show(rows)
+    rows = result.compare(*(result.read(path) for path in compare))
+    if as_json:
+        say_json(rows)
+    else:
+        show(rows)
     context.exit()
 
 
 def shared(command: Decorated) -> Decorated:
-    """Add the options of every run."""
+    """Add the options of every run to a command, which takes them as `session`."""
+
+    @functools.wraps(command)
+    def bundled(yes_really: bool, plot: Path | None, quiet: bool, as_json: bool, url: str, **given: Any) -> None:
+        with interruptible():
+            command(session=Session(url, yes_really, quiet, as_json, plot), **given)
+
+    found: Any = bundled
     for option in (
         click.option("--yes-really", is_flag=True, help="Load a broker that is on another machine."),
         click.option("--plot", metavar="FILE", type=click.Path(path_type=Path), help="Draw the course as SVG."),
         click.option("--quiet", is_flag=True, help="Print no progress on standard error."),
     ):
-        command = option(command)
-    return URL(JSON(command))
+        found = option(found)
+    return URL(JSON(found))  # type: ignore[no-any-return]
+
+
+_LOAD: Final = (
+    click.option("--size", "sizes", metavar="N", type=click.IntRange(8, 1 << 24), multiple=True,
+                 help="Octets of a body; may be repeated, a run for each. Default: 100."),
+    click.option("--window", type=click.IntRange(1, 100_000), default=1000, show_default=True,
+                 help="Most unconfirmed messages of a sender."),
+    click.option("--prefetch", type=click.IntRange(1, 65_535), default=1000, show_default=True,
+                 help="Messages that a receiver is sent in advance."),
+    click.option("--senders", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes that send."),
+    click.option("--receivers", type=click.IntRange(1, 64), default=1, show_default=True,
+                 help="Processes that receive."),
+    click.option("--count", type=click.IntRange(1), default=None, help="Stop after this number of messages."),
+    click.option("--warm-up", metavar="S", type=Seconds(0, 600), default=1.0, show_default=True,
+                 help="Seconds before the measurement."),
+    click.option("--durable", is_flag=True, help="Send durable messages to a durable queue."),
+    click.option("--queue", metavar="NAME", default="",
+                 help="Use this queue, which is there and empty, instead of one of the run's own."),
+)  # fmt: skip
 
 
 def loaded(command: Decorated) -> Decorated:
-    """Add the options of a load."""
-    for option in reversed(
-        (
-            click.option("--size", "sizes", metavar="N", type=click.IntRange(8, 1 << 24), multiple=True,
-                         help="Octets of a body; may be repeated, a run for each. Default: 100."),
-            click.option("--window", type=click.IntRange(1, 100_000), default=1000, show_default=True,
-                         help="Most unconfirmed messages of a sender."),
-            click.option("--prefetch", type=click.IntRange(1, 65_535), default=1000, show_default=True,
-                         help="Messages that a receiver is sent in advance."),
-            click.option("--senders", type=click.IntRange(1, 64), default=1, show_default=True,
-                         help="Processes that send."),
-            click.option("--receivers", type=click.IntRange(1, 64), default=1, show_default=True,
-                         help="Processes that receive."),
-            click.option("--count", type=click.IntRange(1), default=None, help="Stop after this number of messages."),
-            click.option("--warm-up", metavar="S", type=Seconds(0, 600), default=1.0, show_default=True,
-                         help="Seconds before the measurement."),
-            click.option("--durable", is_flag=True, help="Send durable messages to a durable queue."),
-            click.option("--queue", metavar="NAME", default="",
-                         help="Use this queue, which is there and empty, instead of one of the run's own."),
-        )
-    ):  # fmt: skip
-        command = option(command)
-    return command
+    """Add the options of a load to a command, which takes them as `loads`, one for each size of a body."""
+
+    @functools.wraps(command)
+    def bundled(sizes: tuple[int, ...], count: int | None, seconds: float, **given: Any) -> None:
+        from penstock.bench.loads import Load
+
+        names = ("warm_up", "senders", "receivers", "window", "prefetch", "durable")
+        fields = {"rate": given.pop("rate", 0.0), **{name: given.pop(name) for name in names}}
+        fields |= {"seconds": seconds, "interval": _interval(seconds), "most": count or 0}
+        command(loads=[Load(size=size, **fields) for size in sizes or (100,)], **given)
+
+    found: Any = bundled
+    for option in reversed(_LOAD):
+        found = option(found)
+    return found  # type: ignore[no-any-return]
 
 
 def duration(default: float) -> Callable[[Decorated], Decorated]:
@@ -115,19 +132,24 @@ class Session:
     """One use of the command: its broker, its progress, and how its result is printed."""
 
     def __init__(self, url: str, yes_really: bool, quiet: bool, as_json: bool, plot: Path | None) -> None:
+        self._url = url
+        self._yes_really = yes_really
+        self._quiet = quiet
+        self._as_json = as_json
+        self.plot = plot
+
+    @functools.cached_property
+    def target(self) -> Target:
+        """Ask the broker what it is. Raises BenchError for one on another machine without --yes-really."""
         from penstock.bench.target import BenchError, Target, strangers, with_options
 
-        files = {TLS_NAMES[name]: path for name, path in tls_files().items()}
-        url = with_options(url, **files)
+        url = with_options(self._url, **{TLS_NAMES[name]: path for name, path in tls_files().items()})
         hosts = strangers(url)
-        if hosts and not yes_really:
+        if hosts and not self._yes_really:
             raise BenchError(
                 f"{hosts[0]} is another machine, and a bench loads it fully: --yes-really does it all the same"
             )
-        self.target: Target = Target.ask(url)
-        self._quiet = quiet
-        self._as_json = as_json
-        self._plot = plot
+        return Target.ask(url)
 
     def say(self, text: str) -> None:
         """Print a line of progress on standard error."""
@@ -139,9 +161,9 @@ class Session:
         from penstock.bench import result
 
         found = result.result(bench, self.target, rows, courses)
-        if self._plot is not None:
+        if self.plot is not None:
             title = f"penstock bench {bench}: {self.target.product} {self.target.version}"
-            result.plot(self._plot, title, courses)
+            result.plot(self.plot, title, courses)
         if self._as_json:
             say_json(found)
             return
@@ -153,9 +175,10 @@ class Session:
         from penstock.bench.loads import play
         from penstock.bench.process import resident_mib
 
+        target = self.target
         self.say(f"{load.words()}, for {load.warm_up + load.seconds:g} s")
-        with self.target.queue(queue, load.durable) as name:
-            return play(self.target, name, load, self.say, lambda: None if pid is None else resident_mib(pid))
+        with target.queue(queue, load.durable) as name:
+            return play(target, name, load, self.say, lambda: None if pid is None else resident_mib(pid))
 
 
 def show(rows: list[dict[str, object]]) -> None:
@@ -174,11 +197,7 @@ def _figure(value: object) -> str:
 @duration(10.0)
 @loaded
 @shared
-def throughput(
-    seconds: float, sizes: tuple[int, ...], window: int, prefetch: int, senders: int, receivers: int,
-    count: int | None, warm_up: float, durable: bool, queue: str,
-    yes_really: bool, plot: Path | None, quiet: bool, as_json: bool, url: str,
-) -> None:  # fmt: skip
+def throughput(session: Session, loads: list[Load], queue: str) -> None:
     """Send as fast as the broker confirms, and receive as fast as it delivers.
 
     `transit` is the time from the sending to the receiver: mostly waiting in queues here, since the queue fills up when
@@ -186,33 +205,16 @@ def throughput(
     the limit where these are near 1,000,000 divided by the rate. For example: penstock bench throughput --size 100
     --size 10000 --for 5
     """
-    from penstock.bench import loads
+    from penstock.bench import loads as of
 
-    with report_errors(), interruptible():
-        session = Session(url, yes_really, quiet, as_json, plot)
-        rows: list[dict[str, object]] = []
-        courses: dict[str, Any] = {}
-        for size in sizes or (100,):
-            load = loads.Load(
-                seconds,
-                warm_up,
-                _interval(seconds),
-                senders,
-                receivers,
-                size,
-                window,
-                prefetch,
-                0.0,
-                count or 0,
-                durable,
-            )
-            run = session.run(load, queue)
-            rows.append(loads.throughput(run))
-            names = {} if len(sizes) < 2 else {"size": size}
-            courses |= {
-                " ".join([name, *(f"{size:,} B" for _ in names)]): line for name, line in loads.courses(run).items()
-            }
-        session.finish("throughput", rows, courses)
+    rows: Rows = []
+    courses: dict[str, Any] = {}
+    for load in loads:
+        run = session.run(load, queue)
+        rows.append(of.throughput(run))
+        size = f" {load.size:,} B" if len(loads) > 1 else ""
+        courses |= {f"{name}{size}": line for name, line in of.courses(run).items()}
+    session.finish("throughput", rows, courses)
 
 
 @bench.command()
@@ -222,11 +224,7 @@ def throughput(
 @duration(10.0)
 @loaded
 @shared
-def latency(
-    rate: float, seconds: float, sizes: tuple[int, ...], window: int, prefetch: int, senders: int, receivers: int,
-    count: int | None, warm_up: float, durable: bool, queue: str,
-    yes_really: bool, plot: Path | None, quiet: bool, as_json: bool, url: str,
-) -> None:  # fmt: skip
+def latency(session: Session, loads: list[Load], queue: str) -> None:
     """Send each message at its own time, and measure from then to its confirm and to its receiver.
 
     The load is open: a message is due at its time whatever became of those before it, and its latency counts from the
@@ -234,30 +232,15 @@ def latency(
     row `of the bench` says how late the bench itself was with messages that the broker did not hold: latencies below
     it mean nothing. For example: penstock bench latency --rate 5000 --for 30 --plot latency.svg
     """
-    from penstock.bench import loads
+    from penstock.bench import loads as of
 
-    with report_errors(), interruptible():
-        session = Session(url, yes_really, quiet, as_json, plot)
-        rows: list[dict[str, object]] = []
-        courses: dict[str, Any] = {}
-        for size in sizes or (100,):
-            load = loads.Load(
-                seconds,
-                warm_up,
-                _interval(seconds),
-                senders,
-                receivers,
-                size,
-                window,
-                prefetch,
-                rate,
-                count or 0,
-                durable,
-            )
-            run = session.run(load, queue)
-            rows += loads.latency(run)
-            courses |= loads.courses(run)
-        session.finish("latency", rows, courses)
+    rows: Rows = []
+    courses: dict[str, Any] = {}
+    for load in loads:
+        run = session.run(load, queue)
+        rows += of.latency(run)
+        courses |= of.courses(run)
+    session.finish("latency", rows, courses)
 
 
 @bench.command()
@@ -268,30 +251,19 @@ def latency(
 @duration(3600.0)
 @loaded
 @shared
-def soak(
-    rate: float, pid: int | None, seconds: float, sizes: tuple[int, ...], window: int, prefetch: int, senders: int,
-    receivers: int, count: int | None, warm_up: float, durable: bool, queue: str,
-    yes_really: bool, plot: Path | None, quiet: bool, as_json: bool, url: str,
-) -> None:  # fmt: skip
+def soak(session: Session, loads: list[Load], queue: str, pid: int | None) -> None:
     """Send at a rate for hours, and tell how latency and the broker's memory drift.
 
     The table compares the first tenth of the run with the last one. Latency is measured as by `penstock bench latency`.
     For example: penstock bench soak --for 8h --rate 200 --pid "$(pgrep -f 'penstock serve')" --json > soak.json
     """
-    from penstock.bench import loads
+    from penstock.bench import loads as of
     from penstock.bench.target import BenchError
 
-    with report_errors(), interruptible():
-        if len(sizes) > 1:
-            raise BenchError("`penstock bench soak` has one --size")
-        session = Session(url, yes_really, quiet, as_json, plot)
-        size = sizes[0] if sizes else 100
-        load = loads.Load(
-            seconds, warm_up, _interval(seconds), senders, receivers, size, window, prefetch, rate, count or 0, durable
-        )
-        run = session.run(load, queue, pid)
-        courses: dict[str, Any] = {**loads.courses(run), "broker MiB": run.resident}
-        session.finish("soak", loads.soak(run), courses)
+    if len(loads) > 1:
+        raise BenchError("`penstock bench soak` has one --size")
+    run = session.run(loads[0], queue, pid)
+    session.finish("soak", of.soak(run), {**of.courses(run), "broker MiB": run.resident})
 
 
 def _interval(seconds: float) -> float:
@@ -308,9 +280,7 @@ def _interval(seconds: float) -> float:
     help="Time-out of a send, where the library has one; default: a third of the hold.",
 )
 @shared
-def survive(
-    hold: float, timeout: float | None, yes_really: bool, plot: Path | None, quiet: bool, as_json: bool, url: str
-) -> None:
+def survive(session: Session, hold: float, timeout: float | None) -> None:
     """Hold every client library that is installed here, and tell what each does.
 
     Each sends numbers one by one to a queue of four messages that nobody consumes. Then the queue is emptied, and each
@@ -321,12 +291,10 @@ def survive(
     from penstock.bench import survive as experiment
     from penstock.bench.target import BenchError
 
-    with report_errors(), interruptible():
-        session = Session(url, yes_really, quiet, as_json, None)
-        if plot is not None:
-            raise BenchError("`penstock bench survive` has no course to plot")
-        rows = experiment.survive(session.target, hold, timeout or hold / 3, session.say)
-        session.finish("survive", rows, {})
+    if session.plot is not None:
+        raise BenchError("`penstock bench survive` has no course to plot")
+    rows = experiment.survive(session.target, hold, timeout or hold / 3, session.say)
+    session.finish("survive", rows, {})
 
 
 PROTOCOLS = {"auto": ("auto",), "amqp091": ("amqp091",), "amqp10": ("amqp10",), "both": ("amqp091", "amqp10")}
@@ -349,10 +317,7 @@ EXPERIMENTS = (
 @click.option("--pid", type=click.IntRange(1), help="The broker's process on this machine, for its memory and CPU.")
 @duration(3.0)
 @shared
-def flow(
-    only: tuple[str, ...], full: bool, protocol: str, pid: int | None, seconds: float,
-    yes_really: bool, plot: Path | None, quiet: bool, as_json: bool, url: str,
-) -> None:  # fmt: skip
+def flow(session: Session, only: tuple[str, ...], full: bool, protocol: str, pid: int | None, seconds: float) -> None:
     """Judge a broker's flow control: a scorecard with goals.
 
     Publishers meet full queues of 1 MiB and 64 KiB. The table has the worst cell of each experiment, `--json` all of
@@ -364,15 +329,13 @@ def flow(
     from penstock.bench.scorecard import figures, met, scorecard
     from penstock.bench.target import BenchError
 
-    with report_errors(), interruptible():
-        if plot is not None and only and not {"starvation", "equal", "greedy", "order"}.intersection(only):
-            raise BenchError("a plot of flow control needs one of the experiments starvation, equal and greedy")
-        session = Session(url, yes_really, quiet, as_json, plot)
-        session.target.protocol = protocol
-        card = Card(Place(session.target, PROTOCOLS[protocol]), session.say, seconds, full, pid)
-        cells = list(card.cells(set(only or EXPERIMENTS)))
-        if not cells:
-            raise BenchError("no experiment could be run: some are for Penstock only, and crowd needs --pid")
-        session.finish("flow", figures(cells), card.courses, scorecard(cells))
-        if not all(met([each]) for each in cells):
-            sys.exit(1)
+    if session.plot is not None and only and not {"starvation", "equal", "greedy", "order"}.intersection(only):
+        raise BenchError("a plot of flow control needs one of the experiments starvation, equal and greedy")
+    session.target.protocol = protocol
+    card = Card(Place(session.target, PROTOCOLS[protocol]), session.say, seconds, full, pid)
+    cells = list(card.cells(set(only or EXPERIMENTS)))
+    if not cells:
+        raise BenchError("no experiment could be run: some are for Penstock only, and crowd needs --pid")
+    session.finish("flow", figures(cells), card.courses, scorecard(cells))
+    if not all(met([each]) for each in cells):
+        sys.exit(1)

@@ -7,8 +7,9 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
@@ -17,9 +18,7 @@ from penstock.cli.common import (
     URL,
     OneOf,
     control_session,
-    main,
     print_result,
-    report_errors,
     say,
     say_json,
     write_private,
@@ -36,18 +35,10 @@ ENTRY: Final = re.compile(r"line \d+, \w+\[\d+\]")
 OTHERWISE: Final = ". With --dry-run all refused entries are told, and --skip-refused imports the others"
 
 
-@main.group()
-def definitions() -> None:
-    """Export definitions to a file, or import them: virtual hosts, queues, exchanges, bindings, policies, parameters.
-
-    The format is RabbitMQ's, in both directions. An import also reads configurations of Artemis and Qpid.
-    """
-
-
 HERE = click.option("--here", is_flag=True, help="Export only the virtual host in --url, not all.")
 
 
-@definitions.command("export")
+@click.command("export")
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True), default="-")
 @HERE
 @click.option("--for-rabbitmq", is_flag=True, help="Leave out keys of policies that RabbitMQ refuses.")
@@ -82,7 +73,7 @@ OUTPUT = click.option(
 )
 
 
-@definitions.command("import")
+@click.command("import")
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--here", is_flag=True, help="Import entries without a virtual host into the one in --url.")
 @click.option("--dry-run", is_flag=True, help="Change nothing; tell line by line what the import would do.")
@@ -119,29 +110,37 @@ def import_(
     """
     from penstock.client.errors import ControlError
 
-    with report_errors():
-        found = None if source is None else _converted(source, file)
-        text = _decoded(file) if found is None else found.text()
-        if output is not None:
-            _write_converted(output, found, as_json)
-            return
-        with control_session(url) as control:
-            try:
-                everywhere = not here and found is None  # Other brokers' files need not name a virtual host.
-                answer = control.import_definitions(
-                    text,
-                    everywhere=everywhere,
-                    skip=skip,
-                    skip_refused=skip_refused,
-                    streams_as_queues=streams_as_queues,
-                    dry_run=dry_run,
-                )
-            except ControlError as error:
-                said = str(error) if found is None else found.relocated(str(error))
-                raise ConfigError(said + (OTHERWISE if ENTRY.search(said) and not skip_refused else "")) from None
+    found = None if source is None else _converted(source, file)
+    text = _decoded(file) if found is None else found.text()
+    if output is not None:
+        _write_converted(output, found, as_json)
+        return
+    with control_session(url) as control:
+        try:
+            everywhere = not here and found is None  # Other brokers' files need not name a virtual host.
+            answer = control.import_definitions(
+                text,
+                everywhere=everywhere,
+                skip=skip,
+                skip_refused=skip_refused,
+                streams_as_queues=streams_as_queues,
+                dry_run=dry_run,
+            )
+        except ControlError as error:
+            said = str(error) if found is None else found.relocated(str(error))
+            raise ConfigError(said + (OTHERWISE if ENTRY.search(said) and not skip_refused else "")) from None
     if found is not None:
         found.complete(answer)
     (_print_differences if dry_run else _print_imported)(answer, as_json)
+
+
+check = click.Command(
+    "check",
+    params=[each for each in import_.params if each.name not in ("dry_run", "output")],
+    callback=partial(cast("Any", import_.callback), dry_run=True, output=None),
+    help="Tell line by line what an import of FILE would do, and change nothing.\n\nExit code 1: it would be refused. "
+    "The options are those of the import. For example: penstock definitions check broker.json",
+)
 
 
 def _print_imported(answer: dict[str, Any], as_json: bool) -> None:

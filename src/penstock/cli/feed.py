@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.cli.near_names import near_match
+from penstock.cli.names import near_match
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 import click
 
-from penstock.cli import style
-from penstock.cli.common import cell, say, say_json, table
+from penstock.cli.common import COLUMN_COLOURS, cell, say, say_json, table
+from penstock.operations.command import Columns, Item
 from penstock.texts import printable
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
-Item = dict[str, Any]
-Value = Callable[[Item], object]
 FILTER: Final = re.compile(r"([^=<>!~]+)(!=|>=|<=|=|>|<|!~|~)(.*)", re.DOTALL)
 SUGGESTED: Final = 5
 """Most near names in an error about a column."""
@@ -40,16 +38,6 @@ class Shown(NamedTuple):
     filters: tuple[Condition, ...]
     limit: int | None
     as_json: bool
-
-
-class Columns(NamedTuple):
-    """Columns of a kind of list: those that are shown, paths or functions of computed ones, and texts of values."""
-
-    default: tuple[str, ...]
-    computed: Mapping[str, Value | str] = {}
-    texts: Mapping[str, Callable[[Any], str]] = {}
-    of_items: Mapping[str, Callable[[Item], str]] = {}
-    """Texts that take more of an item than the value."""
 
 
 _OPTIONS: Final = (
@@ -127,7 +115,7 @@ def print_list(items: Iterable[Item], columns: Columns, shown: Shown, whole: str
             say_json(each)
         return
     heads = shown.columns or columns.default
-    table(heads, [tuple(text_of(item, name, columns) for name in heads) for item in rows], style.COLUMNS)
+    table(heads, [tuple(text_of(item, name, columns) for name in heads) for item in rows], COLUMN_COLOURS)
     if total > len(rows):
         say(f"{len(rows):,} of {total:,} are shown", err=True)
 

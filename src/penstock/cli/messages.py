@@ -18,19 +18,16 @@ from penstock.cli.common import (
     URL,
     Seconds,
     control_session,
-    counted,
     interruptible,
-    main,
-    pairs,
     print_result,
-    report_errors,
     say,
     say_json,
     writing,
 )
-from penstock.cli.completion import names_of
-from penstock.cli.near_names import near_match
+from penstock.cli.names import names_of, near_match
 from penstock.errors import ConfigError
+from penstock.operations.command import pairs
+from penstock.texts import counted
 
 if TYPE_CHECKING:
     from penstock.client.blocking import Connection, Publisher
@@ -54,7 +51,7 @@ SHOWN_MOST = 1000
 """
 
 
-@main.command()
+@click.command()
 @click.argument("key", shell_complete=names_of("queues"))
 @click.argument("bodies", metavar="[BODY]...", nargs=-1)
 @click.option(
@@ -101,14 +98,16 @@ def publish(
     """Publish each BODY with routing key KEY; without BODY, each line of --file or of standard input.
 
     Waits until the broker has confirmed all messages, and reports on standard error which gate withholds confirms. Exit
-    code 1: a message was refused or reached no queue. For example: penstock publish orders 'one order', or penstock
-    publish eu.orders --exchange logs --file orders.txt
+    code 1: a message was refused or reached no queue.
+
+    For example: penstock queues publish orders 'one order', or
+    penstock queues publish eu.orders --exchange logs --file orders.txt
     """
     from penstock.client.engine.window import SendResult
     from penstock.client.errors import ConnectionClosed, Timeout
     from penstock.content.properties import Properties
 
-    with report_errors(), interruptible():
+    with interruptible():
         if bodies and (file is not None or whole):
             raise ConfigError("BODY and --file (or --whole) exclude each other: give bodies or a file")
         properties = Properties(content_type=content_type, headers=pairs(headers) or None)
@@ -309,7 +308,7 @@ def _opened(file: Path | None) -> Iterator[BufferedReader]:
 ACK = click.option("--ack", is_flag=True, help="Acknowledge the messages; default: requeue them.")
 
 
-@main.command()
+@click.command()
 @click.argument("queue", shell_complete=names_of("queues"))
 @click.option("-n", "--count", type=click.IntRange(1), help="Stop after this number of messages.")
 @ACK
@@ -320,13 +319,13 @@ def consume(queue: str, count: int | None, ack: bool, timeout: float | None, as_
     """Print the bodies of QUEUE's messages as they arrive, one per line, until --count, --timeout or Ctrl-C.
 
     Without --ack at most 1,000 messages are shown; they are requeued at the end, marked as redelivered. For example:
-    penstock consume orders --ack --count 10
+    penstock queues consume orders --ack --count 10
     """
     most = count if ack else min(count or SHOWN_MOST, SHOWN_MOST)
     from penstock.client.errors import LinkClosed
 
     prefetch = min(most or SHOWN_MOST, SHOWN_MOST)
-    with report_errors(), interruptible(), control_session(url) as connection:
+    with interruptible(), control_session(url) as connection:
         receiver = connection.receiver(queue, prefetch=prefetch, consumerWindowSize=-1)
         seen = 0
         while most is None or seen < most:
@@ -349,7 +348,7 @@ def consume(queue: str, count: int | None, ack: bool, timeout: float | None, as_
             )
 
 
-@main.command()
+@click.command()
 @click.argument("queue", shell_complete=names_of("queues"))
 @click.option(
     "-n", "--count", type=click.IntRange(1), default=1, show_default=True, help="Print at most this number of messages."
@@ -360,10 +359,11 @@ def consume(queue: str, count: int | None, ack: bool, timeout: float | None, as_
 def get(queue: str, count: int, ack: bool, as_json: bool, url: str) -> None:
     """Print the bodies of the first messages of QUEUE, one per line, without waiting for more.
 
-    Without --ack the messages are requeued. Exit code 1: no message was ready. For example: penstock get orders --count
-    3
+    Without --ack the messages are requeued. Exit code 1: no message was ready.
+
+    For example: penstock queues get orders --count 3
     """
-    with report_errors(), interruptible(), control_session(url) as connection:
+    with interruptible(), control_session(url) as connection:
         receiver = connection.receiver(queue, consumerWindowSize=0)
         found = 0
         while found < count and (delivery := receiver.get()) is not None:
@@ -372,7 +372,7 @@ def get(queue: str, count: int, ack: bool, as_json: bool, url: str) -> None:
             if ack:
                 delivery.accept()
         if not found:
-            raise ConfigError(f"queue '{queue}' has no ready message; `penstock list queues` shows unacknowledged ones")
+            raise ConfigError(f"queue '{queue}' has no ready message; `penstock queues list` shows unacknowledged ones")
 
 
 def _print(delivery: Delivery, as_json: bool) -> None:

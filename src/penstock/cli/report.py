@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, unquote
 
 import click
 
 import penstock
-from penstock.cli.common import JSON, URL, counted, main, report_errors, say, say_json, writing
-from penstock.cli.report_redaction import Redactor, secrets_of
+from penstock.cli.common import JSON, URL, say, say_json, writing
 from penstock.cli.target import options_of
 from penstock.errors import ConfigError, PenstockError
-from penstock.texts import printable, printable_json
+from penstock.texts import counted, printable, printable_json
 
 if TYPE_CHECKING:
     from penstock.client.blocking import Connection
@@ -42,7 +43,7 @@ NOTE: Final = (
 Part = Callable[[], object]
 
 
-@main.command()
+@click.command()
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True), required=False)
 @click.option("--log", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True),
               help="Add the last lines of the broker's log; - is standard input.")  # fmt: skip
@@ -59,30 +60,29 @@ def report(
     A broker that does not answer is told in it. Without FILE the name has the time; - is standard output; --json writes
     JSON. For example: journalctl -u penstock | penstock report --log -
     """
-    with report_errors():
-        made = datetime.now(UTC)
-        where = options_of(url)
-        known = [] if where.password == where.user else [where.password]
-        settings = None if config is None else _try(lambda: _settings_file(config))
-        redactor = Redactor([*known, *secrets_of(settings)])
-        found: dict[str, object] = {"made": made.isoformat(timespec="seconds"), "note": NOTE, "client": _client()}
-        found |= {name: redactor.data(part) for name, part in _of_broker(where)}
-        if settings is not None:
-            found["settings file"] = redactor.data(settings)
-        found["log"] = redactor.data(_try(lambda: _log_lines(log)))
-        found["flow log"] = redactor.data(_try(lambda: _flow_log(data)))
-        text = _as_json(found) if as_json else _as_text(found)
-        if file is not None and str(file) == "-":
-            with writing():
-                click.echo(text, nl=False)
-            return
-        path = file or Path(f"penstock-report-{made:%Y%m%dT%H%M%SZ}.{'json' if as_json else 'txt'}")
-        _write(path, text)
-        octets = len(text.encode())
-        if as_json:
-            say_json({"file": str(path), "bytes": octets})
-        else:
-            say(f"{path}: {counted(octets, 'byte')}. {NOTE}")
+    made = datetime.now(UTC)
+    where = options_of(url)
+    known = [] if where.password == where.user else [where.password]
+    settings = None if config is None else _try(lambda: _settings_file(config))
+    redactor = Redactor([*known, *secrets_of(settings)])
+    found: dict[str, object] = {"made": made.isoformat(timespec="seconds"), "note": NOTE, "client": _client()}
+    found |= {name: redactor.data(part) for name, part in _of_broker(where)}
+    if settings is not None:
+        found["settings file"] = redactor.data(settings)
+    found["log"] = redactor.data(_try(lambda: _log_lines(log)))
+    found["flow log"] = redactor.data(_try(lambda: _flow_log(data)))
+    text = _as_json(found) if as_json else _as_text(found)
+    if file is not None and str(file) == "-":
+        with writing():
+            click.echo(text, nl=False)
+        return
+    path = file or Path(f"penstock-report-{made:%Y%m%dT%H%M%SZ}.{'json' if as_json else 'txt'}")
+    _write(path, text)
+    octets = len(text.encode())
+    if as_json:
+        say_json({"file": str(path), "bytes": octets})
+    else:
+        say(f"{path}: {counted(octets, 'byte')}. {NOTE}")
 
 
 def _write(path: Path, text: str) -> None:
@@ -244,3 +244,81 @@ def _as_text(found: dict[str, object]) -> str:
 
 def _one(value: object) -> str:
     return printable_json(json.dumps(value, ensure_ascii=False, default=str))
+
+
+# Redaction: passwords, keys and tokens are replaced before anything is written
+
+
+HIDDEN: Final = "***"
+"""Text in place of a secret."""
+SHORTEST: Final = 4
+"""Shortest known secret that is searched for in texts: a shorter one would hide half of the report."""
+
+_SECRET_NAME: Final = re.compile(
+    r"pass(word|wd|phrase|code)?$|secret|token|credential|private|api[-_]?key|_hash$|-hash$|^hash|salt|cookie|authorization",
+    re.IGNORECASE,
+)
+_NO_SECRET: Final = re.compile(r"^(has|is|no)[-_]|file$|count$|tokens?-(url|audience|issuer|leeway)", re.IGNORECASE)
+"""Names that look like those of secrets and are none."""
+_USER_INFO: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@'\"]*):[^\s'\"]*@")
+_URL_PASSWORD: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/:@]*:(.*)@", re.DOTALL)
+"""Password of a text that is a URL as a whole: it may have spaces and quotes, at which one inside a text would end."""
+_ASSIGNED: Final = re.compile(
+    r"(?i)([\w-]*(?:password|passwd|secret|token|api[-_]?key|credential)[\w-]*[\"']?\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s,;&}\])]+)"
+)
+_BEARER: Final = re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9+/=._~-]{8,}")
+_JWT: Final = re.compile(r"\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
+_PEM: Final = re.compile(r"-----BEGIN [A-Z ]*(?:KEY|CERTIFICATE)-----.*?(?:-----END [A-Z ]*-----|\Z)", re.DOTALL)
+
+
+class Redactor:
+    """Replacement of secrets in plain data and in texts."""
+
+    def __init__(self, known: Iterable[str] = ()) -> None:
+        found = {form for secret in known for form in (secret, unquote(secret), quote(secret, safe=""))}
+        self._known = sorted((each for each in found if len(each) >= SHORTEST), key=len, reverse=True)
+
+    def text(self, text: str) -> str:
+        """Return a text without the known secrets and what looks like one."""
+        for secret in self._known:
+            text = text.replace(secret, HIDDEN)
+        text = _PEM.sub(HIDDEN, text)
+        text = _USER_INFO.sub(rf"\1:{HIDDEN}@", text)
+        text = _BEARER.sub(rf"\1 {HIDDEN}", text)
+        text = _JWT.sub(HIDDEN, text)
+        return _ASSIGNED.sub(rf"\1{HIDDEN}", text)
+
+    def data(self, value: object) -> object:
+        """Return plain data in which values of secret names, and secrets in texts, are replaced."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict):
+            return {
+                self.text(str(name)): HIDDEN if _is_secret(str(name)) and item not in (None, "", False, True)
+                else self.data(item)
+                for name, item in value.items()
+            }  # fmt: skip
+        if isinstance(value, list | tuple):
+            return [self.data(item) for item in value]
+        return value
+
+
+def secrets_of(value: object) -> Iterator[str]:
+    """Return the texts of secret names in plain data, and the passwords of its URLs."""
+    if isinstance(value, str):
+        url = _URL_PASSWORD.match(value)
+        if url is not None:
+            yield url[1]
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            if isinstance(item, str) and _is_secret(str(name)):
+                yield item
+            else:
+                yield from secrets_of(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from secrets_of(item)
+
+
+def _is_secret(name: str) -> bool:
+    return _SECRET_NAME.search(name) is not None and _NO_SECRET.search(name) is None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from penstock.cli.common import main, report_errors, say, writing
+from penstock.cli.common import say, writing
 from penstock.settings.start import DEFAULTS, NAMES, RULES
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@main.command()
+@click.command()
 @with_settings
 @click.option(
     "--data",
@@ -116,21 +116,20 @@ def serve(
     from penstock.server.logs import logging_to_stderr, without_log
     from penstock.server.turn_loop import new_loop
 
-    with report_errors():
-        given = {name: list(value) if isinstance(value, tuple) else value for name, value in options.items() if value}
-        settings = with_environment(Settings() if config is None else load(config), os.environ)
-        settings = with_options(settings, given)
-        settings = _stored(settings, data, store, memory)
-        if standby and settings.store is None:
-            raise click.UsageError("--standby needs a store that brokers share: add --store URL")
-        if check:
-            _check(settings)
-            return
-        with (
-            without_log() if quiet else logging_to_stderr(settings.log_level, settings.log_format),
-            asyncio.Runner(loop_factory=new_loop) as runner,
-        ):
-            runner.run(_serve(settings, standby))
+    given = {name: list(value) if isinstance(value, tuple) else value for name, value in options.items() if value}
+    settings = with_environment(Settings() if config is None else load(config), os.environ)
+    settings = with_options(settings, given)
+    settings = _stored(settings, data, store, memory)
+    if standby and settings.store is None:
+        raise click.UsageError("--standby needs a store that brokers share: add --store URL")
+    if check:
+        _check(settings)
+        return
+    with (
+        without_log() if quiet else logging_to_stderr(settings.log_level, settings.log_format),
+        asyncio.Runner(loop_factory=new_loop) as runner,
+    ):
+        runner.run(_serve(settings, standby))
 
 
 def _stored(settings: Settings, data: Path | None, store: str | None, memory: bool) -> Settings:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.common import JSON, URL, control_session, main, report_errors, say, say_json
+from penstock.cli.common import JSON, say, say_json
 from penstock.errors import ConfigError
 
 FILES = ("ca.pem", "server.pem", "server-key.pem", "client.pem", "client-key.pem", "penstock.toml")
@@ -25,12 +25,7 @@ client-certificates = "optional"
 """
 
 
-@main.group()
-def tls() -> None:
-    """Make certificates for development, and reload those of a running broker."""
-
-
-@tls.command("self-signed")
+@click.command("self-signed")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--name", "names", metavar="HOST", multiple=True, help="Name or address of the server besides localhost.")
 @click.option("--user", default="guest", show_default=True, help="User that the client's certificate names.")
@@ -42,49 +37,26 @@ def self_signed(folder: Path, names: tuple[str, ...], user: str, days: int, as_j
     The authority's key is not kept. For example: penstock tls self-signed ./tls && penstock serve --config
     tls/penstock.toml
     """
-    with report_errors():
-        try:
-            from penstock.cli import self_signed as made
-        except ImportError as error:
-            raise ConfigError(
-                f"`penstock tls self-signed` needs the package {error.name}: pip install 'penstock[tls]'"
-            ) from None
-        there = [name for name in FILES if (folder / name).exists()]
-        if there:
-            raise ConfigError(f"'{folder / there[0]}' is there already: give an empty directory")
-        texts = made.make(("localhost", socket.gethostname(), "127.0.0.1", "::1", *names), user, days)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            for name, text in {**texts, "penstock.toml": SETTINGS.encode()}.items():
-                mode = 0o600 if "key" in name else 0o644
-                with open(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-                    file.write(text)
-        except OSError as error:
-            raise ConfigError(f"cannot write to '{folder}': {error.strerror}") from None
-        if as_json:
-            say_json({"folder": str(folder), "files": list(FILES), "days": days})
-            return
-        say(
-            f"certificates for {days} days are in '{folder}'; "
-            f"start with `penstock serve --config {folder}/penstock.toml`"
-        )
-        say(f"and connect with `penstock status --url amqps://localhost --cacert {folder}/ca.pem`")
-
-
-@tls.command("reload")
-@JSON
-@URL
-def reload(as_json: bool, url: str) -> None:
-    """Read the files of the certificates again: new connections get them, and open ones stay.
-
-    If a file cannot be used, the old certificates stay and the reason is printed. For example: penstock tls reload
-    """
-    with control_session(url) as control:
-        found = control.request("tls.reload")["certificates"]
+    try:
+        from penstock.cli import self_signed as made
+    except ImportError as error:
+        raise ConfigError(
+            f"`penstock tls self-signed` needs the package {error.name}: pip install 'penstock[tls]'"
+        ) from None
+    there = [name for name in FILES if (folder / name).exists()]
+    if there:
+        raise ConfigError(f"'{folder / there[0]}' is there already: give an empty directory")
+    texts = made.make(("localhost", socket.gethostname(), "127.0.0.1", "::1", *names), user, days)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in {**texts, "penstock.toml": SETTINGS.encode()}.items():
+            mode = 0o600 if "key" in name else 0o644
+            with open(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+                file.write(text)
+    except OSError as error:
+        raise ConfigError(f"cannot write to '{folder}': {error.strerror}") from None
     if as_json:
-        say_json(found, indent=2)
+        say_json({"folder": str(folder), "files": list(FILES), "days": days})
         return
-    for each in found:
-        say(f"{each['file']}: {', '.join(each['names']) or each['subject']}, valid for {each['days_left']:,} days")
-        if each["warning"]:
-            say(str(each["warning"]))
+    say(f"certificates for {days} days are in '{folder}'; start with `penstock serve --config {folder}/penstock.toml`")
+    say(f"and connect with `penstock status --url amqps://localhost --cacert {folder}/ca.pem`")

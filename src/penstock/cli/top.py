@@ -1,4 +1,4 @@
-"""`penstock top` and `penstock watch`: queues live in a terminal, or printed once."""
+"""`penstock top` and `penstock queues watch`: queues live in a terminal, or printed once."""
 
 from __future__ import annotations
 
@@ -12,28 +12,26 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from penstock.cli import style, top_view
+from penstock.cli import top_view
 from penstock.cli.common import (
+    COLUMN_COLOURS,
     INTERRUPTED,
     URL,
     Seconds,
-    counted,
-    limits,
-    main,
-    percent,
-    report_errors,
     say,
     say_json,
+    styled,
     table,
     writing,
 )
-from penstock.cli.completion import names_of
+from penstock.cli.feed import TIMEOUT_S, Feed
+from penstock.cli.names import names_of
 from penstock.cli.target import options_of
 from penstock.errors import ConfigError, PenstockError
-from penstock.texts import printable
+from penstock.texts import counted, printable, shown_capacity, shown_percent
 
 if TYPE_CHECKING:
-    from penstock.cli.feed import Feed
+    pass
 
 INTERVAL_S: Final = 1.0
 """Seconds between two pictures."""
@@ -55,7 +53,7 @@ INTERVAL = click.option(
 )
 
 
-@main.command()
+@click.command()
 @INTERVAL
 @click.option("--order", type=click.Choice(["blocked", "fill", "messages", "bytes", "rate"]), default="blocked",
               show_default=True, help="Show the queues in this order, the highest first.")  # fmt: skip
@@ -70,27 +68,25 @@ def top(interval: float, order: str, everywhere: bool, once: bool, limit: int | 
     Where the output is no terminal: print one picture and exit. The live picture needs `pip install
     'penstock[terminal]'`. For example: penstock top, or penstock top --order messages --once
     """
-    from penstock.cli.feed import TIMEOUT_S, Feed
 
-    with report_errors():
-        feed = Feed(options_of(url, timeout=TIMEOUT_S))
-        live = not (once or as_json) and sys.stdout.isatty() and sys.stdin.isatty()
-        if not live:
-            fields: dict[str, object] = {"order": order, "count": limit or QUEUES_PRINTED, "everywhere": everywhere}
-            try:
-                _print_once(feed, fields, as_json)
-            finally:
-                feed.close()
-            return
+    feed = Feed(options_of(url, timeout=TIMEOUT_S))
+    live = not (once or as_json) and sys.stdout.isatty() and sys.stdin.isatty()
+    if not live:
+        fields: dict[str, object] = {"order": order, "count": limit or QUEUES_PRINTED, "everywhere": everywhere}
         try:
-            from penstock.cli.top_screen import TopScreen
-        except ImportError as error:
-            raise ConfigError(
-                f"the live picture needs the package {(error.name or 'textual').partition('.')[0]}: "
-                "pip install 'penstock[terminal]'; `penstock top --once` prints a picture without it"
-            ) from None
-        fields = {"order": order, "everywhere": everywhere} | ({} if limit is None else {"count": limit})
-        code = TopScreen(feed, fields, interval).run()
+            _print_once(feed, fields, as_json)
+        finally:
+            feed.close()
+        return
+    try:
+        from penstock.cli.top_screen import TopScreen
+    except ImportError as error:
+        raise ConfigError(
+            f"the live picture needs the package {(error.name or 'textual').partition('.')[0]}: "
+            "pip install 'penstock[terminal]'; `penstock top --once` prints a picture without it"
+        ) from None
+    fields = {"order": order, "everywhere": everywhere} | ({} if limit is None else {"count": limit})
+    code = TopScreen(feed, fields, interval).run()
     sys.exit(code or 0)
 
 
@@ -107,13 +103,13 @@ def _print_once(feed: Feed, fields: dict[str, object], as_json: bool) -> None:
         say(line)
     everywhere = fields.get("everywhere") is True
     heads, rows = top_view.rows_of(found["items"], everywhere, width)
-    table(heads, rows, style.COLUMNS)
+    table(heads, rows, COLUMN_COLOURS)
     more = found["sums"]["queues"] - len(found["items"])
     if more > 0:
         say(f"and {counted(more, 'more queue')}; --limit shows more")
 
 
-@main.command()
+@click.command()
 @click.argument("queue", shell_complete=names_of("queues"))
 @INTERVAL
 @click.option("-n", "--count", type=click.IntRange(1), help="Stop after this number of samples.")
@@ -123,21 +119,19 @@ def watch(queue: str, interval: float, count: int | None, as_json: bool, url: st
     """Show the depth and the rates of QUEUE as lines that grow, until --count or Ctrl-C.
 
     Where the output is no terminal, or with --json: a line for each sample, and one sample without --count. For
-    example: penstock watch orders
+    example: penstock queues watch orders
     """
-    from penstock.cli.feed import TIMEOUT_S, Feed
 
-    with report_errors():
-        feed = Feed(options_of(url, timeout=TIMEOUT_S))
-        live = sys.stdout.isatty() and not as_json and os.environ.get("TERM") != "dumb"
-        if count is None and not sys.stdout.isatty():
-            count = 1
-        try:
-            _watch(feed, queue, interval, count, Lines() if live else None, as_json)
-        except KeyboardInterrupt:
-            sys.exit(INTERRUPTED)
-        finally:
-            feed.close()
+    feed = Feed(options_of(url, timeout=TIMEOUT_S))
+    live = sys.stdout.isatty() and not as_json and os.environ.get("TERM") != "dumb"
+    if count is None and not sys.stdout.isatty():
+        count = 1
+    try:
+        _watch(feed, queue, interval, count, Lines() if live else None, as_json)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    finally:
+        feed.close()
 
 
 def _watch(feed: Feed, queue: str, interval: float, count: int | None, lines: Lines | None, as_json: bool) -> None:
@@ -193,7 +187,7 @@ def _line(item: dict[str, Any]) -> str:
         datetime.now().astimezone().strftime("%H:%M:%S"),
         counted(own["depth"]["messages"], "message"),
         top_view.size(own["depth"]["bytes"]),
-        f"{percent(own['fill_percent'])} full",
+        f"{shown_percent(own['fill_percent'])} full",
         *([] if came is None else [f"in {came:,.1f}/s"]),
         *([] if went is None else [f"out {went:,.1f}/s"]),
         f"gate {'open' if own['gate']['open'] else 'closed'}",
@@ -223,9 +217,9 @@ class Lines:
     def _write(self, item: dict[str, Any], lost: str | None) -> None:
         width = shutil.get_terminal_size().columns
         found = [_cut(line, width) for line in self._picture(item, lost, max(width - LABEL_CELLS - VALUE_CELLS, 10))]
-        found[0] = style.styled(found[0], "heading")
+        found[0] = styled(found[0], "heading")
         if lost is not None:
-            found[-1] = style.styled(found[-1], "alarm")
+            found[-1] = styled(found[-1], "alarm")
         up = f"\x1b[{self._written}A" if self._written else ""
         with writing():
             click.echo(up + "\r\x1b[J" + "\n".join(found))
@@ -242,7 +236,7 @@ class Lines:
         found = [
             printable(
                 f"{item['name']}: {counted(depth['messages'], 'message')}, {top_view.size(depth['bytes'])} of "
-                f"{limits(capacity)} ({percent(own['fill_percent'])}), {state}, "
+                f"{shown_capacity(capacity)} ({shown_percent(own['fill_percent'])}), {state}, "
                 f"{counted(gate['blocked'], 'producer')} blocked, {counted(item['consumers'], 'consumer')}"
             ),
             f"{'depth':<{LABEL_CELLS}}{top_view.spark(depths, most)}  {least[0]:,.0f} to {least[1]:,.0f}",

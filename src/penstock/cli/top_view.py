@@ -1,12 +1,11 @@
-"""Texts of `penstock top` and `penstock watch` from the broker's answers, for a screen or for one print."""
+"""Texts of `penstock top` and `penstock queues watch` from the broker's answers, for a screen or for one print."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from penstock.cli.common import counted
-from penstock.texts import printable
+from penstock.texts import counted, printable
 
 Item = dict[str, Any]
 Row = tuple[str, ...]

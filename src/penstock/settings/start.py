@@ -77,7 +77,7 @@ class Start:
     store: str | None = None
     """A store elsewhere instead: `postgresql://HOST/DATABASE`."""
     vhosts: list[str] = field(default_factory=lambda: ["/"])
-    """Virtual hosts; `penstock declare vhost` makes more."""
+    """Virtual hosts; `penstock vhosts declare` makes more."""
     hold_bytes: Annotated[int, Rule(connection=True)] = 1024 * 1024
     """Bytes that a connection may have held before its reading is paused."""
     transaction_bytes: Annotated[int, Rule(connection=True)] = 16 * 1024 * 1024

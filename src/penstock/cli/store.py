@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from penstock.cli.common import JSON, counted, main, print_result, report_errors, say, say_json
+from penstock.cli.common import JSON, print_result, say, say_json
 from penstock.errors import ConfigError, StoreError
+from penstock.texts import counted
 
 if TYPE_CHECKING:
     from penstock.persistence.message_audit import Loss
@@ -31,7 +32,7 @@ ADVICE = click.option("--store", metavar="URL", help="Tell how PostgreSQL does i
 TARGET = click.argument("target", metavar="DIR", type=click.Path(path_type=Path))
 
 
-@main.command()
+@click.command()
 @TARGET
 @DATA
 @ADVICE
@@ -40,50 +41,48 @@ def backup(target: Path, data: Path | None, store: str | None, as_json: bool) ->
     """Copy a broker's store into DIR, which is new or empty; the broker may keep running.
 
     The copy is a consistent snapshot and a data directory of its own: `penstock serve --data DIR` starts from it. It
-    does not contain the settings file and the flow log. For example: penstock backup /backup/monday
+    does not contain the settings file and the flow log. For example: penstock store backup /backup/monday
     """
     from penstock.store.backup import copy
     from penstock.store.sqlite import FILE
 
-    with report_errors():
-        _refuse_database(
-            data, store, "backed up with pg_dump, which may run while brokers use it: pg_dump --schema={schema} "
-            "--format=custom --file=FILE URL",
-        )  # fmt: skip
-        copy(_directory(data) / FILE, target, _progress("copied"))
-        octets = (target / FILE).stat().st_size
-        print_result(as_json, {"backup": str(target), "bytes": octets}, f"backed up to {target}: {octets:,} bytes")
+    _refuse_database(
+        data, store, "backed up with pg_dump, which may run while brokers use it: pg_dump --schema={schema} "
+        "--format=custom --file=FILE URL",
+    )  # fmt: skip
+    copy(_directory(data) / FILE, target, _progress("copied"))
+    octets = (target / FILE).stat().st_size
+    print_result(as_json, {"backup": str(target), "bytes": octets}, f"backed up to {target}: {octets:,} bytes")
 
 
-@main.command()
+@click.command()
 @DATA
 @STORE
 @JSON
 def check(data: Path | None, store: str | None, as_json: bool) -> None:
     """Read everything in the data directory or database of a stopped broker, and report damage.
 
-    Nothing is changed. Exit code 0: no damage; 1: damage. `penstock repair` saves the rest of a damaged data directory.
-    For example: penstock check --data /var/lib/penstock
+    Nothing is changed. Exit code 0: no damage; 1: damage. `penstock store repair` saves the rest of a damaged data
+    directory. For example: penstock store check --data /var/lib/penstock
     """
     from penstock.persistence.message_audit import summed_up
 
     _check_one(data, store)
-    with report_errors():
-        place, found, advice = _look_in_folder(_directory(data)) if store is None else _look_in_database(store)
-        if as_json:
-            damaged = [{"what": each.what, "why": each.why, "messages": each.messages} for each in found.damaged]
-            say_json({"store": place, "damaged": damaged, "losses": [str(loss) for loss in found.losses]})
-            if damaged:
-                sys.exit(1)
-            return
-        if found.damaged:
-            _report(found.damaged, found.losses)
-            places = counted(len(found.damaged), "place")
-            raise StoreError(f"{place} is damaged in {places}: {summed_up(found.losses)}; {advice}")
-        say(f"{place} is in order")
+    place, found, advice = _look_in_folder(_directory(data)) if store is None else _look_in_database(store)
+    if as_json:
+        damaged = [{"what": each.what, "why": each.why, "messages": each.messages} for each in found.damaged]
+        say_json({"store": place, "damaged": damaged, "losses": [str(loss) for loss in found.losses]})
+        if damaged:
+            sys.exit(1)
+        return
+    if found.damaged:
+        _report(found.damaged, found.losses)
+        places = counted(len(found.damaged), "place")
+        raise StoreError(f"{place} is damaged in {places}: {summed_up(found.losses)}; {advice}")
+    say(f"{place} is in order")
 
 
-@main.command()
+@click.command()
 @TARGET
 @DATA
 @ADVICE
@@ -92,30 +91,31 @@ def repair(target: Path, data: Path | None, store: str | None, as_json: bool) ->
     """Copy everything readable from a damaged data directory into DIR, which is new or empty.
 
     The damaged directory is not changed. Exit code 0: something was saved; losses are reported. A queue with messages
-    but without a declaration is restored without its arguments. For example: penstock repair /data/new --data /data/old
+    but without a declaration is restored without its arguments.
+
+    For example: penstock store repair /data/new --data /data/old
     """
     from penstock.persistence.message_audit import summed_up
     from penstock.server.store_repair import repair_directory
 
-    with report_errors():
-        _refuse_database(data, store, "restored from a backup with pg_restore: pg_restore --dbname=URL FILE")
-        saved, messages, losses, declared = repair_directory(_directory(data), target)
-        _report(saved.lost, losses)
-        for queue in declared:
-            say(f"{queue} had lost its declaration and was declared again without its arguments", err=True)
-        answer: dict[str, object] = {
-            "saved": str(target),
-            "messages": int(messages),
-            "declarations": int(saved.metadata),
-            "lost": len(saved.lost),
-            "declared_again": [str(queue) for queue in declared],
-        }
-        print_result(
-            as_json,
-            answer,
-            f"saved in {target}: {counted(messages, 'message')}, {counted(saved.metadata, 'declaration')}; "
-            f"lost: {counted(len(saved.lost), 'record')}, {summed_up(losses)}",
-        )
+    _refuse_database(data, store, "restored from a backup with pg_restore: pg_restore --dbname=URL FILE")
+    saved, messages, losses, declared = repair_directory(_directory(data), target)
+    _report(saved.lost, losses)
+    for queue in declared:
+        say(f"{queue} had lost its declaration and was declared again without its arguments", err=True)
+    answer: dict[str, object] = {
+        "saved": str(target),
+        "messages": int(messages),
+        "declarations": int(saved.metadata),
+        "lost": len(saved.lost),
+        "declared_again": [str(queue) for queue in declared],
+    }
+    print_result(
+        as_json,
+        answer,
+        f"saved in {target}: {counted(messages, 'message')}, {counted(saved.metadata, 'declaration')}; "
+        f"lost: {counted(len(saved.lost), 'record')}, {summed_up(losses)}",
+    )
 
 
 def _directory(data: Path | None) -> Path:
@@ -142,7 +142,8 @@ def _refuse_database(data: Path | None, store: str | None, way: str) -> None:
 def _look_in_folder(path: Path) -> tuple[str, CheckReport, str]:
     from penstock.server.store_repair import check_directory
 
-    return str(path), check_directory(path), f"`penstock repair NEW --data {path}` saves the rest in a new folder NEW"
+    rest = f"`penstock store repair NEW --data {path}` saves the rest in a new folder NEW"
+    return str(path), check_directory(path), rest
 
 
 def _look_in_database(url: str) -> tuple[str, CheckReport, str]:

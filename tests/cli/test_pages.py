@@ -11,7 +11,8 @@ import click
 import pytest
 
 from penstock.cli import main
-from penstock.cli.man_page import man_page
+from penstock.cli.pages import man_page
+from penstock.cli.target import TargetOption
 from tests.support.brokers import PATIENCE, penstock_command
 
 
@@ -40,9 +41,10 @@ def test_page_has_every_command_with_every_option_and_its_help() -> None:
         assert path in parts, path
         assert " ".join((command.help or "").partition("\n\n")[0].split())[:60] in " ".join(parts[path].split())
         for parameter in command.params:
-            if isinstance(parameter, click.Option) and not parameter.hidden:
+            hidden = isinstance(parameter, TargetOption) or (isinstance(parameter, click.Option) and parameter.hidden)
+            if isinstance(parameter, click.Option) and not hidden:
                 assert max(parameter.opts, key=len) in parts[path], (path, parameter.opts)
-    for word in ("PENSTOCK_URL", "PENSTOCK_PROFILE", "NO_COLOR", "EXIT STATUS", "profiles.toml"):
+    for word in ("PENSTOCK_URL", "PENSTOCK_PROFILE", "NO_COLOR", "EXIT STATUS", "profiles.toml", "--cacert"):
         assert word in page
 
 
@@ -54,4 +56,4 @@ def test_groff_takes_the_page_without_a_warning() -> None:
         timeout=PATIENCE,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
-    assert "penstock list" in re.sub(r"\x1b\[[0-9;]*m", "", done.stdout)
+    assert "penstock queues list" in re.sub(r"\x1b\[[0-9;]*m", "", done.stdout)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from penstock.cli import log_commands, main
-from penstock.cli.java import NoJavaError
+from penstock.cli import flow_logs, main
+from penstock.cli.flow_logs import NoJavaError
 
 
 @pytest.fixture
@@ -21,8 +21,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     def execve(program: str, command: list[str], environment: Mapping[str, str]) -> None:
         jobs.append([*command[command.index("-m") + 1 :], environment.get("JAVA_HOME", "")])
 
-    monkeypatch.setattr(log_commands.os, "execve", execve)
-    monkeypatch.setattr(log_commands, "java_home", lambda: "/a/jdk")
+    monkeypatch.setattr(flow_logs.os, "execve", execve)
+    monkeypatch.setattr(flow_logs, "java_home", lambda: "/a/jdk")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
     monkeypatch.delenv("JAVA_HOME", raising=False)
     return jobs
@@ -43,7 +43,7 @@ def test_analyze_without_java_leaves_it_to_the_job_to_say_so(
     def none() -> str:
         raise NoJavaError("there is none")
 
-    monkeypatch.setattr(log_commands, "java_home", none)
+    monkeypatch.setattr(flow_logs, "java_home", none)
     assert CliRunner().invoke(main, ["analyze", "a", "--master", "local[2]"]).exit_code == 0
     assert started == [
         ["pyspark_penstock.analysis", "analyze", "a", "--output", "penstock-analysis", "--memory", "1g",

@@ -1,0 +1,243 @@
+"""Commands that look at a broker: why, status, config, and one cursor."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from penstock.cli.common import JSON, URL, cell, control_session, say, say_json, table
+from penstock.cli.names import names_of
+from penstock.operations.command_lists import asked_last, shown_seconds
+from penstock.texts import counted, shown_capacity, shown_percent
+
+CONNECTIONS_LISTED: Final = 100
+"""Most connections that `penstock status` lists; the others are counted."""
+NO_LAG: Final[dict[str, Any]] = {"messages": None, "bytes": None, "oldest_s": None}
+
+
+@click.command()
+@click.argument("queue", required=False, shell_complete=names_of("queues"))
+@click.option("--connection", metavar="N|NAME", help="Explain a connection, by its number or name in the log.")
+@click.option("--channel", metavar="CON/CH", help="Explain a channel, such as 2/1.")
+@click.option("--link", metavar="NAME", help="Explain a link of AMQP 1.0, such as why its sender has no credit.")
+@click.option("--user", metavar="NAME", help="Explain all connections of a user.")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole answer, for programs.")
+@URL
+def why(
+    queue: str | None,
+    connection: str | None,
+    channel: str | None,
+    link: str | None,
+    user: str | None,
+    as_json: bool,
+    url: str,
+) -> None:
+    """Explain why nothing moves: the producers that QUEUE blocks, since when and why, and what the queue waits for.
+
+    With an option, explain a connection, a channel, a link or a user: what blocks its producers, and why its consumers
+    get no messages. Without any: everything that is blocked, longest first, with advice. For example: penstock why
+    """
+    if sum(subject is not None for subject in (queue, connection, channel, link, user)) > 1:
+        raise click.UsageError("give only one of QUEUE, --connection, --channel, --link and --user")
+    with control_session(url) as control:
+        answer = control.why(queue, connection=connection, channel=channel, link=link, user=user)
+        if as_json:
+            say_json(answer.raw, indent=2)
+        else:
+            for sentence in answer.sentences:
+                say(sentence)
+
+
+# Status
+
+
+def _disk(disk: dict[str, Any]) -> str:
+    """Describe the store's disk usage and its closed gates."""
+    closed = [f"{gate['name']} closed: {gate['cause']}" for gate in disk["gates"] if not gate["open"]]
+    free = "" if disk["free"] is None else f", {disk['free']:,} bytes free on its disk"
+    return f"store: {disk['used']:,} bytes used{free}; {'; '.join(closed) or 'its gates are open'}"
+
+
+@click.command()
+@JSON
+@URL
+def status(as_json: bool, url: str) -> None:
+    """List the queues of a broker (depth, capacity, fill, gate, blocked producers) and its connections.
+
+    For example: penstock status
+    """
+    with control_session(url) as control:
+        answer = control.status()
+    if as_json:
+        say_json(answer, indent=2)
+        return
+    say(f"penstock {answer['version']}, vhost {answer['vhost']}, {counted(answer['connection_count'], 'connection')}")
+    say(_turns(answer["turns"], answer["slowed"]))
+    if answer.get("disk"):
+        say(_disk(answer["disk"]))
+    for each in answer["certificates"]:
+        if each["warning"]:
+            say(str(each["warning"]))
+    for each in answer["queues"]:
+        say(_queue(each))
+    unlisted = answer["queue_count"] - len(answer["queues"])
+    if unlisted > 0:
+        say(f"and {unlisted:,} more queues; `penstock queues list` lists all")
+    for each in answer["connections"][:CONNECTIONS_LISTED]:
+        channels = "1 channel" if each["channels"] == 1 else f"{each['channels']:,} channels"
+        state = ", blocked" if each["blocked"] else ""
+        if each["held"]["messages"]:
+            state += f", {each['held']['messages']:,} publishes held"
+        say(f"{each['name']}: {each['product'] or 'an unnamed client'}, {channels}{state}")
+    more = answer["connection_count"] - CONNECTIONS_LISTED
+    if more > 0:
+        say(f"and {more:,} more connections")
+
+
+def _queue(each: dict[str, Any]) -> str:
+    """Return a queue as one line."""
+    depth, gate = each["depth"], each["gate"]
+    fill = f" ({shown_percent(each['fill_percent'])} full)" if each["fill_percent"] is not None else ""
+    return (
+        f"{each['queue']}: {counted(depth['messages'], 'message')}, {depth['bytes']:,} bytes, "
+        f"{'of at most ' if any(each['capacity'].values()) else ''}{shown_capacity(each['capacity'])}{fill}, "
+        f"gate {'open' if gate['open'] else 'closed'}, {counted(gate['blocked'], 'producer')} blocked, "
+        f"{counted(each['consumers'], 'consumer')}{''.join(f', cursor {name}' for name in each['cursors'])}, "
+        f"in {each['rates']['publish']:,.1f}/s, out {each['rates']['deliver_get']:,.1f}/s"
+    )
+
+
+def _turns(turns: dict[str, Any], slowed: list[str]) -> str:
+    """Return the longest turns, and the connections slowed by their own work, as one line."""
+    longest = []
+    for when, key in (("lately", "recent"), ("since the start", "longest")):
+        turn = turns[key]
+        whose = f" ({turn['connection_work']:,} of {turn['work']:,} units of work for {turn['connection']})"
+        longest.append(f"{turn['ms']:.1f} ms {when}{whose if turn['connection'] else ''}")
+    by_work = f"; slowed by their own work: {', '.join(slowed)}" if slowed else ""
+    return f"longest turn: {', '.join(longest)}{by_work}"
+
+
+# Settings in effect
+
+
+@click.command()
+@click.option(
+    "--config",
+    "file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Show what a broker would have that starts with this settings file here, instead of asking one.",
+)
+@click.option("--changed", is_flag=True, help="Show only settings that have no default.")
+@JSON
+@URL
+def config(file: Path | None, changed: bool, as_json: bool, url: str) -> None:
+    """Show the settings of a broker in effect, each with its source, without secrets.
+
+    A source is FILE:LINE, an environment variable, the command line, a run-time change (`penstock set`), or the
+    default. For example: penstock config --changed
+    """
+    found = _asked(url) if file is None else _of_file(file)
+    if changed:
+        for part in ("start", "broker"):
+            found[part] = [row for row in found[part] if row["from"] != "default"]
+    if as_json:
+        say_json(found)
+        return
+    rows = [(row["setting"], _setting(row["value"]), row["from"]) for row in (*found["start"], *found["broker"])]
+    rows += [
+        (f'{row["scope"]} "{row["pattern"]}" {row["setting"]}', _setting(row["value"]), row["from"])
+        for row in found["patterns"]
+    ]
+    table(("setting", "value", "from"), rows)
+
+
+def _asked(url: str) -> dict[str, Any]:
+    with control_session(url) as control:
+        return control.request("config.show")
+
+
+def _of_file(file: Path) -> dict[str, Any]:
+    """Return the configuration of a broker that is not started. Raises ConfigError."""
+    from penstock.config import load, with_environment
+    from penstock.flow.work import finish
+    from penstock.operations.settings import config_steps
+    from penstock.server.broker import Broker
+
+    return finish(config_steps(Broker(settings=with_environment(load(file), os.environ)).driver))
+
+
+def _setting(value: object) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, dict):
+        return " ".join(f"{name}={item}" for name, item in value.items()) or "none"
+    return ", ".join(map(str, value)) or "none" if isinstance(value, list) else str(value)
+
+
+# One cursor
+
+
+@click.command("show")
+@click.argument("name", shell_complete=names_of("cursors"))
+@JSON
+@URL
+def show_cursor(name: str, as_json: bool, url: str) -> None:
+    """Show cursor NAME: its reader, and its position and lag on each queue, with the producers that wait for it.
+
+    For example: penstock cursors show billing
+    """
+    with control_session(url) as control:
+        found = control.show_cursor(name)
+    if as_json:
+        say_json(found, indent=2)
+        return
+    reader, read = found["reader"], found["read"]
+    say(f"cursor {name}: {_reader(reader)}; {asked_last(found) or 'no request since the start of the broker'}")
+    say(f"read since the start: {counted(read['messages'], 'message')} in {counted(read['blocks'], 'block')}")
+    heads = ("queue", "settled", "planned", "end", "lag", "bytes", "oldest", "blocks")
+    table(heads, [_position(each) for each in found["queues"]])
+    if found["more_queues"]:
+        say(f"and {found['more_queues']:,} more queues")
+    for each in found["queues"]:
+        if each["left"]:
+            say(
+                f"queue {each['queue']} is left: its query no longer subscribes to it; "
+                f"`penstock cursors release {name} {each['queue']}` gives it up"
+            )
+    for each in found["queues"]:
+        if each["max_lag"] is not None:
+            say(f"queue {each['queue']}: {_max_lag(each['max_lag'])}")
+    for each in found.get("blocked_producers", ()):
+        say(f"queue {each['queue']} blocks {each['producer']} for {each['blocked_for_s']:.1f} s")
+
+
+def _reader(reader: dict[str, Any] | None) -> str:
+    """Describe the reader of a cursor."""
+    if reader is None:
+        return "no reader since the start of the broker"
+    query = f" for query {reader['query']}" if reader["query"] else ""
+    return f"{'read' if reader['open'] else 'last read'} by {reader['connection']}{query}"
+
+
+def _max_lag(limit: dict[str, Any]) -> str:
+    """Describe the limit of lag of a queue."""
+    amounts = {"messages": limit["messages"], "bytes": limit["bytes"], "s": limit["age_s"]}
+    parts = [f"{value:,g} {unit}" for unit, value in amounts.items() if value is not None]
+    state = "the cursor is beyond it" if limit["beyond"] else "the cursor is within it"
+    return f"lag is limited to {' and '.join(parts)} ({limit['policy']}); {state}"
+
+
+def _position(each: dict[str, Any]) -> tuple[str, ...]:
+    """Return the row of a queue in the table of one cursor."""
+    lag = each["lag"] or NO_LAG
+    end = "deleted" if each["deleted"] else each["tail"]
+    values = (
+        *(each["queue"], each["settled"], each["planned"], end, lag["messages"], lag["bytes"]),
+        *(shown_seconds(lag["oldest_s"]), each["blocked"] if each["holds_back"] else 0),
+    )
+    return tuple(cell(value) for value in values)

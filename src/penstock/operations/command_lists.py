@@ -1,0 +1,261 @@
+"""The table of commands that print a list: what they ask for, with their columns; `penstock.cli` makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from penstock.operations.command import Answer, Columns, Field, Given, Item, Listing, Value
+from penstock.operations.commands import EVERYWHERE, NOUNS, OPERATOR, Noun
+from penstock.texts import shown_bytes, shown_capacity, shown_percent, shown_time
+
+POSITIONS_LISTED: Final = 3
+"""Most queues of a cursor in a table of cursors."""
+
+
+def _columns(names: str, texts: dict[str, Callable[[Any], str]] | None = None, **computed: Value) -> Columns:
+    """Return columns by their names, each with its path, or the name of a function, where that is another."""
+    pairs = [(name, path) for name, _, path in (word.partition("=") for word in names.split(", "))]
+    paths: dict[str, Value | str] = {name: computed.get(path, path) for name, path in pairs if path}
+    return Columns(tuple(name for name, _ in pairs), paths, texts or {})
+
+
+def _credit(item: Item) -> int | None:
+    """Return the credit of the links of a session that have senders; None for a channel."""
+    links = item["penstock"].get("links", [])
+    granted = [link["credit"]["credit"] for link in links if "credit" in link]
+    return sum(granted) if granted else None
+
+
+def _consumer_tag(item: Item) -> str:
+    return str(item["consumer_tag"]) + (" (browses)" if item["penstock"]["browses"] else "")
+
+
+def shown_seconds(value: float | None) -> str:
+    """Return a number of seconds for people."""
+    return "-" if value is None else f"{value:.1f} s"
+
+
+def asked_last(item: Item) -> str | None:
+    """Return the time since the last request of a cursor's reader; None without one."""
+    return None if item["asked_s_ago"] is None else f"{item['asked_s_ago']:.1f} s ago"
+
+
+def _reader(item: Item) -> str | None:
+    """Return the connection that reads through a cursor; None if it is gone."""
+    reader = item["reader"]
+    return str(reader["connection"]) if reader is not None and reader["open"] else None
+
+
+def _positions(item: Item) -> str:
+    """Return a cursor's progress by queue: settled and last sequence number."""
+    parts = [f"{each['queue']} {each['settled']:,}/{each['tail']:,}" for each in item["queues"][:POSITIONS_LISTED]]
+    more = len(item["queues"]) + item["more_queues"] - len(parts)
+    return ", ".join(parts) + (f" and {more:,} more" if more else "")
+
+
+KINDS: Final[dict[str, Columns]] = {
+    "queues": _columns(
+        "name, messages, bytes=penstock.depth.bytes, capacity=penstock.capacity, fill=penstock.fill_percent"
+        ", messages_unacknowledged, consumers, gate=gate, blocked=penstock.gate.blocked, in/s=penstock.rates.publish"
+        ", out/s=penstock.rates.deliver_get, policy, durable, arguments",
+        {"capacity": shown_capacity, "fill": shown_percent},
+        gate=lambda item: "open" if item["penstock"]["gate"]["open"] else "closed",
+    ),
+    "exchanges": _columns("name, type, durable, auto_delete, internal, policy, arguments"),
+    "bindings": _columns("source, routing_key, destination, destination_type, arguments"),
+    "connections": _columns(
+        "name, user, protocol, state, channels, recv_oct, send_oct, client=client_properties.product"
+    ),
+    "channels": _columns(
+        "name, messages_unacknowledged, consumer_count, prefetch_count, confirm, held=penstock.held.messages"
+        ", withheld=penstock.withheld, credit=credit",
+        credit=_credit,
+    ),
+    "consumers": _columns(
+        "queue=queue.name, consumer_tag=tag, channel=channel_details.name, prefetch_count, credit=penstock.link_credit"
+        ", window=penstock.adaptive_window.messages, window_bytes=penstock.window_bytes, ack_required, waits for=waits",
+        tag=_consumer_tag,
+        waits=lambda item: "; ".join(item["penstock"]["obstacles"]) or None,
+    ),
+    "cursors": _columns(
+        "name, queues=positions, lag=lag.messages, bytes=lag.bytes, oldest=lag.oldest_s, blocks, reader=reader"
+        ", asked last=asked",
+        {"oldest": shown_seconds},
+        positions=_positions,
+        reader=_reader,
+        asked=asked_last,
+    ),
+    "vhosts": _columns("name, messages, messages_ready, messages_unacknowledged"),
+}
+"""Columns of the broker's own lists: their names, with the path of the value or the name of a function where that is
+another."""
+EXAMPLES: Final = {
+    "queues": "queues list --filter gate=closed --sort -messages --limit 20",
+    "exchanges": "exchanges list --filter type=topic",
+    "bindings": "bindings list --filter source=logs",
+    "connections": "connections list --filter 'state!=running'",
+    "channels": "channels list --filter 'held>0'",
+    "consumers": "consumers list --filter queue=orders",
+    "cursors": "cursors list --sort -lag",
+    "vhosts": "vhosts list --sort -messages",
+}
+
+
+def _by_name(items: list[Item]) -> list[Item]:
+    """Return items in the order of names; the broker sends them in the order of creation."""
+    return sorted(items, key=lambda item: str(item["name"] if "name" in item else item["queue"]["name"]))
+
+
+def _listed(kind: str, columns: Columns) -> Listing:
+    rows = _by_name if kind in ("queues", "exchanges", "consumers", "cursors", "vhosts") else None
+    noun = "virtual hosts" if kind == "vhosts" else kind
+    text = f"List the {noun}.\n\nThe fields of --json are those of the HTTP API (docs/http.md). For example: penstock "
+    return Listing(
+        f"{kind} list", "list", text + EXAMPLES[kind], columns, "items", (EVERYWHERE,), {"kind": kind}, rows=rows
+    )
+
+
+# Settings
+
+
+def _set(items: list[Item]) -> list[Item]:
+    return [
+        {"scope": each["scope"], "pattern": each["pattern"], "setting": f"{name}={value}", "by": by}
+        for each in items
+        for by in ("command", "override", "file")
+        for name, value in each.get(by, {}).items()
+    ]
+
+
+def _with_hidden(items: list[Item]) -> list[Item]:
+    rows: list[Item] = []
+    for row in items:
+        rows += [row, *({**each, "setting": row["setting"], "hidden": True} for each in row.get("hides", ()))]
+    return rows
+
+
+def _value(row: Item) -> str:
+    """Return a value with its unit; one that a stronger source hides is in parentheses."""
+    value, unit = row["value"], row.get("unit", "")
+    text = "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if unit == "ms":
+            text = shown_time(value)
+        elif unit == "s":
+            text = shown_time(round(value * 1000, 3))
+        elif unit == "bytes":
+            text = shown_bytes(value) if isinstance(value, int) else f"{value} bytes"
+    return f"({text})" if row.get("hidden") else text
+
+
+def _shown(noun: str, row: Noun) -> Listing:
+    scope = row.scope
+    name = () if scope == "broker" else (Field(scope, metavar="NAME", names=row.names),)
+    example = "broker show" if scope == "broker" else f"{noun} show {row.example}"
+    return Listing(
+        f"{noun} show", "show",
+        f"Show the effective settings of {'the broker' if scope == 'broker' else f'{scope} NAME'}, each with its "
+        "source.\n\nA value in parentheses is one that the source before it hides. For example: penstock " + example,
+        Columns(("setting", "value", "from"), of_items={"value": _value}), "settings", name,
+        {"broker": ""} if scope == "broker" else {}, rows=_with_hidden, raw=True, whole="",
+    )  # fmt: skip
+
+
+# Users, permissions and limits
+
+
+def _of_user(given: Given) -> tuple[str, Answer]:
+    return "user.list", {"user": given["user"]}
+
+
+def _permissions(users: list[Item]) -> list[Item]:
+    rows: list[tuple[str, ...]] = []
+    for each in users:
+        name = each["name"]
+        if each["everywhere"]:
+            rows.append((name, "(all others)", "", ".*", ".*", ".*"))
+        for it in each["permissions"]:
+            rows.append((name, it["vhost"], "", it["configure"], it["write"], it["read"]))
+        for it in each["topic_permissions"]:
+            rows.append((name, it["vhost"], it["exchange"] or "amq.default", "", it["write"], it["read"]))
+    return [dict(zip(PERMISSIONS.default, row, strict=True)) for row in rows]
+
+
+def _limits(given: dict[str, int]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in given.items()) or "-"
+
+
+def _limited(answer: list[Item]) -> list[Item]:
+    return [
+        {"scope": scope, "name": name, "limits": limits}
+        for scope in ("user", "vhost")
+        for name, limits in answer[0][f"{scope}s"].items()
+    ]
+
+
+def _limits_by_name(rows: list[Item]) -> Answer:
+    return {
+        f"{scope}s": {row["name"]: row["limits"] for row in rows if row["scope"] == scope}
+        for scope in ("user", "vhost")
+    }
+
+
+USERS: Final = _columns(
+    "user=name, tags, from=from, virtual hosts=vhosts, limits",
+    {"limits": _limits, "tags": lambda tags: ", ".join(tags) or "-"},
+    **{
+        "from": lambda item: {"file": "settings file", "default": "default"}.get(item["source"], "store"),
+        "vhosts": lambda item: (
+            "everything" if item["everywhere"] else ", ".join(it["vhost"] for it in item["permissions"]) or None
+        ),
+    },
+)
+PERMISSIONS: Final = Columns(("user", "vhost", "topic exchange", "configure", "write", "read"))
+POLICIES: Final = Columns(
+    ("vhost", "name", "pattern", "apply-to", "priority", "definition", "without effect"),
+    {"without effect": lambda item: ", ".join(item["without_effect"]) or None},
+)
+POLICY_HELP: Final = "keys in the last column are kept, and have no effect here.\n\nFor example: penstock"
+LISTINGS: Final[tuple[Listing, ...]] = (
+    *(_listed(kind, columns) for kind, columns in KINDS.items()),
+    *(_shown(noun, row) for noun, row in NOUNS.items() if row.scope),
+    Listing(
+        "settings", "settings.list",
+        "List all settings by pattern, from commands and from the settings file.\n\n"
+        "For example: penstock settings --filter scope=queue",
+        Columns(("scope", "pattern", "setting", "by")), "settings", rows=_set, raw=True, whole="",
+    ),
+    Listing(
+        "policies list", "policy.list", f"List the policies; {POLICY_HELP} policies list",
+        POLICIES, "policies", (EVERYWHERE, OPERATOR),
+    ),
+    Listing(
+        "operator-policies list", "policy.list",
+        f"List the operator policies; {POLICY_HELP} operator-policies list",
+        POLICIES, "policies", (EVERYWHERE,), {"operator": True},
+    ),
+    Listing(
+        "parameters list", "parameter.list",
+        "List the parameters, as RabbitMQ's definitions have them.\n\nFor example: penstock parameters list",
+        Columns(("vhost", "component", "name", "value")), "parameters",
+        (EVERYWHERE,),
+    ),
+    Listing(
+        "users list", "user.list",
+        "List users, without their passwords.\n\nFor example: penstock users list --filter tags~administrator",
+        USERS, "users", whole="users",
+    ),
+    Listing(
+        "permissions list", "user.list",
+        "List permissions and topic permissions.\n\nFor example: penstock permissions list --user anna",
+        PERMISSIONS, "users", (Field("user", "Only those of this user.", names="users"),), request=_of_user,
+        rows=_permissions, whole="permissions",
+    ),
+    Listing(
+        "limits list", "limit.list",
+        "List all limits of users and virtual hosts.\n\nFor example: penstock limits list",
+        Columns(("scope", "name", "limits"), texts={"limits": _limits}), "", rows=_limited, whole="limits",
+        as_object=_limits_by_name,
+    ),
+)  # fmt: skip

@@ -1,0 +1,536 @@
+"""The table of commands that are one operation each, by the nouns of their groups; `penstock.cli` makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from penstock.errors import ConfigError
+from penstock.operations.command import (
+    FLAG,
+    NUMBER,
+    Absent,
+    Answer,
+    Command,
+    Field,
+    Given,
+    definition,
+    limit_numbers,
+    named,
+    pairs,
+    places,
+)
+from penstock.texts import counted, nearest
+
+
+class Noun(NamedTuple):
+    """Group of commands."""
+
+    section: str
+    """Section of the help."""
+    help: str
+    scope: str = ""
+    """Scope of its settings by pattern; "" for none."""
+    names: str = ""
+    """Kind of names that complete one of its objects, which the operator's gate can block; "" for none."""
+    example: str = ""
+    """Name of one of its objects, for the help."""
+
+
+MESSAGES: Final = "Queues and messages"
+CLIENTS: Final = "Clients"
+RULES: Final = "Settings and policies"
+ACCESS: Final = "Users and virtual hosts"
+SPARK: Final = "Readers and writers of Spark"
+NOUNS: Final[dict[str, Noun]] = {
+    "queues": Noun(MESSAGES, "Declare queues, look at them, send and read messages.", "queue", "queues", "orders"),
+    "exchanges": Noun(MESSAGES, "Declare, list and delete exchanges.", "address", "exchanges", "logs"),
+    "bindings": Noun(MESSAGES, "Bind queues to exchanges, list bindings and remove them."),
+    "connections": Noun(CLIENTS, "List, close and block connections of clients.", "connection", "connections", "con:2"),
+    "channels": Noun(CLIENTS, "List channels of AMQP 0-9-1 and sessions of AMQP 1.0."),
+    "consumers": Noun(CLIENTS, "List consumers, with what they wait for."),
+    "producers": Noun(CLIENTS, "Set and show settings of producers.", "producer", "", "nightly"),
+    "policies": Noun(RULES, "Set, delete and list policies: settings for queues and exchanges, as in RabbitMQ."),
+    "operator-policies": Noun(RULES, "Set, delete and list operator policies, which limit what others may set."),
+    "parameters": Noun(RULES, "List parameters, which are kept without effect."),
+    "broker": Noun(RULES, "Set and show settings of the whole broker.", "broker"),
+    "users": Noun(ACCESS, "Add, change, delete and list users.", "user", "users", "anna"),
+    "permissions": Noun(ACCESS, "Set, delete and list permissions: expressions of RE2 for names."),
+    "limits": Noun(ACCESS, "Set, delete and list limits of users and virtual hosts."),
+    "vhosts": Noun(ACCESS, "Declare, list and delete virtual hosts.", "vhost", "vhosts", "staging"),
+    "cursors": Noun(SPARK, "Create, show, move, release and delete cursors: read positions of applications."),
+    "sinks": Noun(SPARK, "Hand over queries that publish with the delivery dedup or transactional."),
+}
+"""Groups of commands, by the plural of their noun, in the order of the help."""
+METHODS: Final = frozenset(
+    f"{noun}.{verb}" for noun in ("queue", "exchange") for verb in ("declare", "delete", "bind", "unbind", "purge")
+)
+"""Operations that are methods of AMQP 0-9-1, which every client has."""
+EVERYWHERE: Final = Field("everywhere", "List all virtual hosts, not only the one in --url.", FLAG)
+ARGUMENTS: Final = Field("arguments", metavar="[ARG=VALUE]...", many=True, required=False, read=pairs)
+DURABLE: Final = Field(
+    "durable", "Keep it over a restart of the broker, or not.", FLAG, default=True, option="--durable/--transient"
+)
+AUTO_DELETE: Final = Field("auto_delete", "Delete it with its last consumer or binding.", FLAG)
+IF_UNUSED: Final = Field("if_unused", "Delete it only if nothing uses it.", FLAG)
+VHOST: Final = Field("vhost", "In this virtual host.", default="/")
+
+
+def _gone(kind: str, field: str, key: str = "existed") -> Absent:
+    """Return what is printed where an object is not there."""
+    return Absent(f"{kind} {{{field}}} does not exist", lambda given: {kind: given[field], key: False})
+
+
+def _deleted(kind: str, field: str) -> Callable[[Given, Answer], object]:
+    """Return the function of the JSON of a deletion; of a queue with the number of its messages."""
+
+    def shown(given: Given, answer: Answer) -> object:
+        count = {"messages": answer["message_count"]} if "message_count" in answer else {}
+        return {kind: given[field], "deleted": True, **count}
+
+    return shown
+
+
+# Queues, exchanges, bindings and virtual hosts
+
+
+def _declared(given: Given, answer: Answer) -> Iterable[str]:
+    messages, consumers = counted(answer["message_count"], "message"), counted(answer["consumer_count"], "consumer")
+    return [f"queue {answer['queue']} is declared; it has {messages} and {consumers}"]
+
+
+def _binding(verb: str) -> Callable[[Given], tuple[str, Answer]]:
+    """Return the function of the request that binds or unbinds: queues and exchanges have methods of their own."""
+
+    def request(given: Given) -> tuple[str, Answer]:
+        ends = ("destination", "source") if given["to_exchange"] else ("queue", "exchange")
+        fields = dict(zip(ends, (given["target"], given["source"]), strict=True))
+        fields |= {"routing_key": given["key"], "arguments": given["arguments"]}
+        return f"{'exchange' if given['to_exchange'] else 'queue'}.{verb}", fields
+
+    return request
+
+
+def _bound(given: Given, answer: Answer) -> object:
+    kind = "exchange" if given["to_exchange"] else "queue"
+    ends = {"source": given["source"], "destination": given["target"], "destination_type": kind}
+    return {**ends, "routing_key": given["key"], "arguments": given["arguments"]}
+
+
+def _by(given: Given) -> str:
+    return f" by '{given['key']}'" if given["key"] else ""
+
+
+_BINDING: Final = (
+    Field("source", names="exchanges"),
+    Field("target", names="target"),
+    ARGUMENTS,
+    Field("key", "Set the binding key; topic keys may have * and #.", default=""),
+    Field("to_exchange", "Take an exchange as TARGET, not a queue.", FLAG, option="--exchange"),
+)
+TOPOLOGY: Final = (
+    Command(
+        "queues declare", "queue.declare",
+        "Declare queue NAME, or check that it exists with the same attributes.\n\nIt is durable unless --transient. "
+        "docs/settings.md lists the arguments. For example: penstock queues declare orders capacity-bytes=64MiB "
+        "hold-deadline=10",
+        (Field("queue", metavar="NAME"), ARGUMENTS, DURABLE, AUTO_DELETE),
+        _declared,
+        answer=lambda given, answer: {
+            "queue": answer["queue"], "messages": answer["message_count"], "consumers": answer["consumer_count"],
+        },
+    ),
+    Command(
+        "queues purge", "queue.purge",
+        "Drop all ready messages of QUEUE; unacknowledged messages stay.\n\nFor example: penstock queues purge orders",
+        (Field("queue", names="queues"),),
+        lambda given, answer: [f"queue {given['queue']} is purged of {counted(answer['message_count'], 'message')}"],
+        answer=lambda given, answer: {"queue": given["queue"], "purged": answer["message_count"]},
+        absent=_gone("queue", "queue"),
+    ),
+    Command(
+        "queues delete", "queue.delete",
+        "Delete queue NAME with its messages and bindings. Exit code 1: it does not exist.\n\n"
+        "For example: penstock queues delete orders --if-empty",
+        (Field("queue", metavar="NAME", names="queues"), IF_UNUSED,
+         Field("if_empty", "Delete it only if it has no messages.", FLAG)),
+        lambda given, answer: [f"queue {given['queue']} is deleted with {counted(answer['message_count'], 'message')}"],
+        answer=_deleted("queue", "queue"), absent=_gone("queue", "queue", "deleted"), first="queue.declare",
+    ),
+    Command(
+        "exchanges declare", "exchange.declare",
+        "Declare exchange NAME, or check that it exists with the same attributes.\n\n"
+        "It is durable unless --transient. For example: penstock exchanges declare logs --type topic",
+        (Field("exchange", metavar="NAME"), ARGUMENTS,
+         Field("type", "Set the type: direct, fanout, topic or headers.", default="direct"),
+         DURABLE, AUTO_DELETE, Field("internal", "Accept publishes only from other exchanges.", FLAG)),
+        "exchange {exchange} ({type}) is declared",
+        answer=lambda given, answer: {"exchange": given["exchange"], "type": given["type"]},
+    ),
+    Command(
+        "exchanges delete", "exchange.delete",
+        "Delete exchange NAME with its bindings. Exit code 1: it does not exist.\n\n"
+        "For example: penstock exchanges delete logs --if-unused",
+        (Field("exchange", metavar="NAME", names="exchanges"), IF_UNUSED),
+        "exchange {exchange} is deleted",
+        answer=_deleted("exchange", "exchange"), absent=_gone("exchange", "exchange", "deleted"),
+        first="exchange.declare",
+    ),
+    Command(
+        "bindings declare", "queue.bind",
+        "Bind queue TARGET to exchange SOURCE: publishes with a matching key reach the queue.\n\n"
+        "A binding to a headers exchange has arguments. For example: penstock bindings declare logs orders --key "
+        "'eu.#', or penstock bindings declare papers orders x-match=any format=pdf",
+        _BINDING,
+        lambda given, answer: [f"{given['target']} is bound to {given['source']}{_by(given)}"],
+        _binding("bind"), answer=_bound,
+    ),
+    Command(
+        "bindings delete", "queue.unbind",
+        "Remove a binding with the same SOURCE, TARGET, key and arguments. A missing binding is no error.\n\n"
+        "For example: penstock bindings delete logs orders --key 'eu.#'",
+        _BINDING,
+        lambda given, answer: [f"{given['target']} is not bound to {given['source']}{_by(given)} any more"],
+        _binding("unbind"), answer=_bound,
+    ),
+    Command(
+        "vhosts declare", "vhost.declare",
+        "Create virtual host NAME. It is durable if the broker has a store (not with `penstock serve --memory`).\n\n"
+        "For example: penstock vhosts declare staging",
+        (Field("name"),),
+        lambda given, answer: [f"vhost {given['name']} {'is created' if answer['created'] else 'exists already'}"],
+        answer=lambda given, answer: {"vhost": given["name"], "created": bool(answer["created"])},
+    ),
+    Command(
+        "vhosts delete", "vhost.delete",
+        "Delete virtual host NAME with all its objects, and close its connections. --url must name another one.\n\n"
+        "For example: penstock vhosts delete staging",
+        (Field("name", names="vhosts"),), "vhost {name} is deleted",
+        answer=_deleted("vhost", "name"), absent=_gone("vhost", "name", "deleted"),
+    ),
+)  # fmt: skip
+
+
+# Settings by pattern and the operator's gate, for each noun that has them
+
+
+EXAMPLES: Final = {
+    "queue": "capacity-messages=10000 stop-percent=60",
+    "address": "capacity-bytes=64MiB",
+    "vhost": "hold-deadline=30s",
+    "broker": "stop-percent=60",
+}
+"""Settings in the help, by scope."""
+
+
+def _setting(given: Given) -> tuple[str, Answer]:
+    scope, pattern, words = given["scope"], given.get("pattern", ""), given["settings"]
+    if not words:
+        raise ConfigError(f"no settings for {scope} '{pattern}': give at least one NAME=VALUE after the pattern")
+    settings = named(words, ": give a setting such as capacity-messages=10000", "setting ")
+    fields = {"scope": scope, "pattern": pattern, "settings": settings, "override": given["override"] or None}
+    return "settings.set", fields
+
+
+def _unsetting(given: Given) -> tuple[str, Answer]:
+    names = list(given["names"]) or None
+    return "settings.unset", {"scope": given["scope"], "pattern": given.get("pattern", ""), "names": names}
+
+
+def _changed(given: Given, answer: Answer) -> Iterable[str]:
+    shown = " ".join(f"{name}={value}" for name, value in answer["settings"].items())
+    parts = (answer["scope"], answer["pattern"], shown or "nothing set by command")
+    return [" ".join(part for part in parts if part), *answer["sentences"]]
+
+
+def _settings_of(noun: str, row: Noun) -> tuple[Command, ...]:
+    """Return the commands that set and unset settings of a noun."""
+    scope = row.scope
+    pattern = () if scope == "broker" else (Field("pattern"),)
+    where = "of the broker" if scope == "broker" else "for all names that match PATTERN"
+    setting, shown = EXAMPLES.get(scope, "rate-messages=100"), f" {row.example}" if row.example else ""
+    of = f"nothing is set for {scope}" + ("" if scope == "broker" else " {pattern}")
+    return (
+        Command(
+            f"{noun} set", "settings.set",
+            f"Set flow-control settings {where}, at once and until `penstock {noun} unset`.\n\n"
+            + ("" if scope == "broker" else "In a pattern * is one word and # any number of words between dots; the "
+               "most specific pattern wins. ")
+            + "The exit code is 1 if a stronger source hides a setting. For example: "
+            + f"penstock {noun} set{shown} {setting}",
+            (*pattern, Field("settings", metavar="NAME=VALUE...", many=True, required=scope == "broker"),
+             Field("override", "Be stronger than arguments of queues, and than all policies.", FLAG)),
+            _changed, _setting, {"scope": scope},
+        ),
+        Command(
+            f"{noun} unset", "settings.unset",
+            f"Remove settings of {'the broker' if scope == 'broker' else 'PATTERN'} that `penstock {noun} set` has "
+            "made: the named ones, or all.\n\n"
+            f"For example: penstock {noun} unset{shown}",
+            (*pattern, Field("names", metavar="[NAME...]", many=True, required=False)),
+            _changed, _unsetting, {"scope": scope},
+            absent=Absent(of, lambda given: {"scope": scope, "pattern": given.get("pattern", ""), "existed": False}),
+        ),
+    )  # fmt: skip
+
+
+def _gate_of(noun: str, row: Noun) -> tuple[Command, ...]:
+    """Return the commands that close and open the operator's gate of an object."""
+    scope = row.scope
+    said = "of" if scope in ("user", "connection") else "to"
+    fields = (Field(scope, metavar="NAME", names=row.names),)
+    return (
+        Command(
+            f"{noun} block", "block",
+            f"Hold all publishes {said} {scope} NAME until `penstock {noun} unblock`.\n\n"
+            "Consumers continue. A publish is refused at its hold deadline, as with any other gate. For example: "
+            f"penstock {noun} block {row.example} --reason 'database upgrade'",
+            (*fields, Field("reason", "Send this reason to blocked clients.", default="")),
+            f"{scope} {{{scope}}} is blocked; `penstock {noun} unblock {{{scope}}}` releases it",
+        ),
+        Command(
+            f"{noun} unblock", "unblock",
+            f"Release the publishes that `penstock {noun} block` holds.\n\n"
+            f"For example: penstock {noun} unblock {row.example}",
+            fields, f"{scope} {{{scope}}} is not blocked any more",
+            absent=Absent(f"{scope} {{{scope}}} is not blocked", lambda given: {scope: given[scope], "existed": False}),
+        ),
+    )  # fmt: skip
+
+
+OBJECTS: Final = tuple(
+    command
+    for noun, row in NOUNS.items()
+    if row.scope
+    for command in (*_settings_of(noun, row), *(_gate_of(noun, row) if row.names else ()))
+)
+
+
+# Policies
+
+APPLY_TO: Final = ("all", "queues", "classic_queues", "quorum_queues", "streams", "exchanges")
+OPERATOR: Final = Field("operator", "Take operator policies.", FLAG, hidden=True)
+
+
+def _policy_set(given: Given, answer: Answer) -> Iterable[str]:
+    return [f"policy {given['name']} is {'set' if answer['created'] else 'changed'}", *answer["sentences"]]
+
+
+def _policies(noun: str, operator: tuple[Field, ...], fixed: Mapping[str, object]) -> tuple[Command, ...]:
+    return (
+        Command(
+            f"{noun} set", "policy.set",
+            "Set policy NAME for all names that the regular expression PATTERN matches, at once.\n\n"
+            "The definition is a JSON object, as for rabbitmqctl, or KEY=VALUE words. For example: penstock "
+            f"{noun} set lost '^orders\\.' alternate-exchange=lost, or penstock {noun} set short '^celery' "
+            '\'{"max-length": 1000}\'',
+            (Field("name"), Field("pattern"),
+             Field("definition", metavar="DEFINITION | KEY=VALUE...", many=True, read=definition),
+             Field("priority", "Of several that match, the highest applies.", NUMBER, default=0),
+             Field("apply-to", "Apply it to these only.", choices=APPLY_TO), *operator),
+            _policy_set, fixed=fixed,
+        ),
+        Command(
+            f"{noun} delete", "policy.clear",
+            f"Remove policy NAME.\n\nFor example: penstock {noun} delete short",
+            (Field("name", names="policies"), *operator), "policy {name} is cleared", fixed=fixed,
+            absent=_gone("policy", "name"),
+        ),
+    )  # fmt: skip
+
+
+# Users, permissions and limits
+
+
+def _tagged(given: Given, answer: Answer) -> Iterable[str]:
+    tags = given["tags"]
+    return [f"user {given['name']} has {'the tags ' + ', '.join(tags) if tags else 'no tags'}"]
+
+
+def unknown_tags(given: Given) -> Iterable[str]:
+    """Return a sentence for each tag that permits nothing; they are kept for other programs, as in RabbitMQ."""
+    from penstock.access.tags import TAGS
+
+    for tag in given["tags"]:
+        if tag not in TAGS:
+            near = nearest(tag, TAGS)
+            yield f"tag {tag} permits nothing{f'; did you mean {near}?' if near else ''}"
+
+
+def _permitting(given: Given) -> tuple[str, Answer]:
+    topic, expressions = given["topic"], given["expressions"]
+    kinds = ("configure", "write", "read") if topic is None else ("write", "read")
+    if len(expressions) != len(kinds):
+        raise ConfigError(f"give {len(kinds)} expressions, {', '.join(kinds)}, not {len(expressions)}")
+    fields = {"user": given["user"], "vhost": given["vhost"], **dict(zip(kinds, expressions, strict=True))}
+    return ("permission.set", fields) if topic is None else ("topic-permission.set", {**fields, "exchange": topic})
+
+
+def _permitted(given: Given, answer: Answer) -> Iterable[str]:
+    where = f"vhost {given['vhost']}"
+    where = where if given["topic"] is None else f"exchange {given['topic']} in {where}"
+    return [f"user {given['user']} has a permission for {where}"]
+
+
+def _forbidding(given: Given) -> tuple[str, Answer]:
+    fields = {"user": given["user"], "vhost": given["vhost"], "exchange": given["topic"]}
+    return "permission.clear" if given["topic"] is None else "topic-permission.clear", fields
+
+
+def _forbidden(given: Given, answer: Answer) -> Iterable[str]:
+    user, vhost = given["user"], given["vhost"]
+    if not answer["cleared"] and not given["if_exists"]:
+        raise ConfigError(f"user '{user}' has no such permission in vhost '{vhost}': nothing was changed")
+    return [f"user {user} has no permission in vhost {vhost}"]
+
+
+def _limiting(given: Given) -> tuple[str, Answer]:
+    return "limit.set", {given["scope"]: given["name"], "limits": given["limits"]}
+
+
+def _limited(given: Given, answer: Answer) -> Iterable[str]:
+    limits = given["limits"].items()
+    changed = ", ".join(f"{limit}={value}" if value >= 0 else f"no {limit}" for limit, value in limits)
+    return [f"{given['scope']} {given['name']} has {changed}"]
+
+
+_LIMITED: Final = (Field("scope", choices=("user", "vhost")), Field("name", names="scope"))
+USERS: Final = (
+    Command(
+        "users tags", "user.tags",
+        "Give user NAME these TAGS and no others; none takes all away.\n\n"
+        "For example: penstock users tags anna monitoring policymaker",
+        (Field("name", names="users"), Field("tags", many=True, required=False, read=list)),
+        _tagged, remarks=unknown_tags,
+    ),
+    Command(
+        "users delete", "user.delete",
+        "Delete user NAME with its permissions, and close its connections.\n\nFor example: penstock users delete anna",
+        (Field("name", names="users"),), "user {name} is deleted", answer=lambda given, answer: {},
+        absent=_gone("user", "name"), ends="user '{name}' was deleted",
+    ),
+    Command(
+        "permissions set", "permission.set",
+        "Permit USER what CONFIGURE WRITE READ match; '.*' is everything, '' nothing. It counts at once.\n\n"
+        "For example: penstock permissions set anna '^anna-' '.*' '.*'",
+        (Field("user", names="users"), Field("expressions", many=True), VHOST,
+         Field("topic", "Set a topic permission for this exchange: WRITE READ.", metavar="EXCHANGE")),
+        _permitted, _permitting,
+    ),
+    Command(
+        "permissions delete", "permission.clear",
+        "Take away what USER may do, and close its connections there.\n\n"
+        "For example: penstock permissions delete anna --vhost staging",
+        (Field("user", names="users"), VHOST,
+         Field("topic", "Delete the topic permission for this exchange.", metavar="EXCHANGE")),
+        _forbidden, _forbidding,
+        absent=Absent("user {user} has no permission in vhost {vhost}",
+                      lambda given: {"user": given["user"], "vhost": given["vhost"], "existed": False}),
+    ),
+    Command(
+        "limits set", "limit.set",
+        "Set limits: max-connections and max-channels of a user, max-connections and max-queues of a vhost.\n\n"
+        "For example: penstock limits set user anna max-connections=10",
+        (*_LIMITED, Field("limits", metavar="LIMIT=NUMBER...", many=True, read=limit_numbers)), _limited, _limiting,
+    ),
+    Command(
+        "limits delete", "limit.set",
+        "Remove limits of a user or of a virtual host.\n\n"
+        "For example: penstock limits delete user anna max-connections",
+        (*_LIMITED, Field("limits", metavar="LIMIT...", many=True, read=lambda names: dict.fromkeys(names, -1))),
+        _limited, _limiting,
+    ),
+)  # fmt: skip
+
+
+# Clients, cursors and certificates
+
+
+def _moved(given: Given, answer: Answer) -> Iterable[str]:
+    return [f"cursor {given['cursor']}, {sentence}" for sentence in answer["sentences"]]
+
+
+def _created(given: Given, answer: Answer) -> Iterable[str]:
+    begins = answer["initial"].items()
+    return [f"cursor {given['cursor']} begins after {offset:,} on queue {queue}" for queue, offset in begins]
+
+
+def _released(given: Given, answer: Answer) -> Iterable[str]:
+    return [f"cursor {given['cursor']} no longer keeps the messages of queue {queue}" for queue in given["queues"]]
+
+
+def _certificates(given: Given, answer: Answer) -> Iterable[str]:
+    for each in answer["certificates"]:
+        yield f"{each['file']}: {', '.join(each['names']) or each['subject']}, valid for {each['days_left']:,} days"
+        if each["warning"]:
+            yield str(each["warning"])
+
+
+_CURSOR: Final = Field("cursor", metavar="NAME", names="cursors")
+OTHERS: Final = (
+    Command(
+        "connections close", "connection.close",
+        "Close connection NAME: its number, its name in the log, its client's connection_name or port.\n\n"
+        "Its client hears connection-forced (320) with the reason. It may connect again; `penstock users block NAME` "
+        "holds publishes. For example: penstock connections close 2 --reason 'maintenance'",
+        (Field("connection", metavar="NAME", names="connections"),
+         Field("reason", "Send this reason to the client.", default="")),
+        "connection {closed} is closed", absent=_gone("connection", "connection"),
+    ),
+    Command(
+        "sinks assign", "sink.assign",
+        "Let USER continue QUERY: the id of a stream, or its txnAppId. It belonged to the user who began it.\n\n"
+        "Tasks of the former user take no more rows. For example: penstock sinks assign nightly-bills etl2",
+        (Field("query"), Field("user", names="users")),
+        lambda given, answer: [f"query {given['query']} belongs to user {given['user']} now, at "
+                               f"{counted(answer['targets'], 'target')}"],
+    ),
+    Command(
+        "cursors create", "cursor.attach",
+        "Create cursor NAME on each QUEUE, before its reader comes: what arrives meanwhile waits for it.\n\n"
+        "With QUEUE=SEQUENCE everything up to that counts as read; other queues begin at the earliest message. Exit "
+        "code 1: it exists. For example: penstock cursors create billing orders --at latest",
+        (Field("cursor", metavar="NAME"), Field("queues", metavar="QUEUE...", many=True, names="queues", read=list),
+         Field("starting", "earliest (the default), latest or QUEUE=SEQUENCE.", option="--at", metavar="PLACE",
+               many=True, read=places)),
+        _created, fixed={"create": True},
+        answer=lambda given, answer: {"cursor": given["cursor"], "queues": answer["initial"]},
+    ),
+    Command(
+        "cursors move", "cursor.move",
+        "Move cursor NAME to PLACE: earliest, latest or QUEUE=SEQUENCE (everything up to it counts as read).\n\n"
+        "What a move passes over is gone for this cursor. Back goes as far as another cursor still needs the messages. "
+        "For example: penstock cursors move billing latest --dry-run, or penstock cursors move billing orders=1200",
+        (_CURSOR, Field("to", metavar="PLACE...", many=True, read=places),
+         Field("dry_run", "Only tell what the move would do.", FLAG),
+         Field("force", "Move it while a query reads; the query ends with an error.", FLAG)),
+        _moved,
+    ),
+    Command(
+        "cursors release", "cursor.release",
+        "Release each QUEUE that cursor NAME has left: its query no longer subscribes to it.\n\n"
+        "What was not settled stays in the queue, for other cursors and consumers. For example: penstock cursors "
+        "release billing old-orders",
+        (_CURSOR, Field("queues", metavar="QUEUE...", many=True, names="queues", read=list)), _released,
+        answer=lambda given, answer: {"released": given["queues"]}, absent=_gone("cursor", "cursor"),
+    ),
+    Command(
+        "cursors delete", "cursor.delete",
+        "Delete cursor NAME of a reader that is gone for good: its queues become ordinary queues again.\n\n"
+        "Unsettled messages stay in them. For example: penstock cursors delete billing",
+        (_CURSOR,), "cursor {cursor} is deleted",
+        answer=_deleted("cursor", "cursor"), absent=_gone("cursor", "cursor", "deleted"),
+    ),
+    Command(
+        "tls reload", "tls.reload",
+        "Read the files of the certificates again: new connections get them, and open ones stay.\n\n"
+        "If a file cannot be used, the old certificates stay and the reason is printed. For example: penstock tls "
+        "reload",
+        says=_certificates, answer=lambda given, answer: answer["certificates"],
+    ),
+)  # fmt: skip
+
+COMMANDS: Final[tuple[Command, ...]] = (
+    *TOPOLOGY, *OBJECTS, *_policies("policies", (OPERATOR,), {}),
+    *_policies("operator-policies", (), {"operator": True}), *USERS, *OTHERS,
+)  # fmt: skip

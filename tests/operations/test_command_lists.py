@@ -1,0 +1,51 @@
+"""Rows of lists: what is computed of the broker's answers."""
+
+from __future__ import annotations
+
+from penstock.operations.command_lists import LISTINGS, asked_last, shown_seconds
+
+ROWS = {row.path: row for row in LISTINGS}
+
+
+def test_list_of_permissions_has_a_row_for_each() -> None:
+    row = ROWS["permissions list"]
+    assert row.rows is not None
+    user = {
+        "name": "ada",
+        "everywhere": True,
+        "permissions": [{"vhost": "/", "configure": "a", "write": "b", "read": "c"}],
+        "topic_permissions": [{"vhost": "/", "exchange": "", "write": "w", "read": "r"}],
+    }
+    assert [tuple(each.values()) for each in row.rows([user])] == [
+        ("ada", "(all others)", "", ".*", ".*", ".*"),
+        ("ada", "/", "", "a", "b", "c"),
+        ("ada", "/", "amq.default", "", "w", "r"),
+    ]
+
+
+def test_list_of_settings_in_effect_has_hidden_values_in_parentheses() -> None:
+    row = ROWS["queues show"]
+    assert row.rows is not None
+    found = row.rows([{"setting": "ttl", "value": 60_000, "unit": "ms", "hides": [{"value": None}]}])
+    assert [row.columns.of_items["value"](each) for each in found] == ["1 min", "(none)"]
+
+
+def test_list_of_limits_is_one_object_by_scope_and_name() -> None:
+    row = ROWS["limits list"]
+    assert row.rows is not None
+    assert row.as_object is not None
+    answer = {"users": {"ada": {"max-channels": 1}}, "vhosts": {}}
+    assert row.as_object(row.rows([answer])) == answer
+
+
+def test_list_of_consumers_is_in_the_order_of_queues() -> None:
+    row = ROWS["consumers list"]
+    assert row.rows is not None
+    found = row.rows([{"queue": {"name": "b"}}, {"queue": {"name": "a"}}])
+    assert [each["queue"]["name"] for each in found] == ["a", "b"]
+
+
+def test_time_that_is_not_known_is_a_dash() -> None:
+    assert shown_seconds(None) == "-"
+    assert shown_seconds(1.25) == "1.2 s"
+    assert asked_last({"asked_s_ago": None}) is None

@@ -1,0 +1,127 @@
+"""The tables of docs/cli.md: commands by their nouns, and former names, as the command line has them.
+
+`PYTHONPATH=src python -m tests.support.command_tables` writes them into the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from penstock.cli import main
+from penstock.cli.grammar import FORMER, sections
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
+BEGIN, END = "<!-- table of {} -->", "<!-- end of table -->"
+OWN = ("-h", "--help")
+LINKS = {
+    "analyze": "analyze.md",
+    "bench": "benchmarks.md",
+    "completion": "#completion",
+    "config": "settings.md#where-settings-come-from",
+    "cursors": "spark-operation.md",
+    "definitions": "definitions.md",
+    "limits": "security.md#limits-of-users-and-virtual-hosts",
+    "permissions": "security.md#permissions",
+    "plan": "plan.md",
+    "policies": "policies.md",
+    "report": "#a-bug-report",
+    "serve": "settings.md",
+    "settings": "settings.md#settings-by-pattern-of-names",
+    "sinks": "spark.md#delivery",
+    "store": "durability.md",
+    "tls": "tls.md",
+    "top": "#live-pictures",
+    "users": "security.md#users",
+    "why": "why.md",
+}
+"""Pages and headings about a noun or verb."""
+
+
+def tables() -> dict[str, list[str]]:
+    """Return the lines of each table by its name."""
+    return {"commands": list(_of_commands()), "former names": list(_of_former_names())}
+
+
+def _of_commands() -> Iterator[str]:
+    context = click.Context(main, info_name="penstock")
+    for section, names in sections().items():
+        yield f"### {section}"
+        yield ""
+        yield "| command | options | |"
+        yield "| --- | --- | --- |"
+        for name in names:
+            command = main.get_command(context, name)
+            assert command is not None
+            yield from _of_command(command, context, name)
+        yield ""
+        links = ", ".join(f"[{name}]({LINKS[name]})" for name in _words(names) if name in LINKS)
+        if links:
+            yield f"More on {links}."
+            yield ""
+
+
+def _words(names: tuple[str, ...]) -> Iterator[str]:
+    """Yield nouns and verbs, and the verbs of nouns that have pages of their own."""
+    for name in names:
+        yield name
+        yield from {"flow": ("analyze", "plan")}.get(name, ())
+
+
+def _of_command(command: click.Command, parent: click.Context, path: str) -> Iterator[str]:
+    context = click.Context(command, info_name=path, parent=parent)
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from _of_command(found, context, f"{path} {name}")
+        return
+    words = [piece for each in command.get_params(context) for piece in each.get_usage_pieces(context)]
+    line = _cell(f"`{' '.join((path, *words))}`")
+    text = _cell(command.get_short_help_str(300))
+    yield f"| {line} | {_options(command, context)} | {text} |"
+
+
+def _options(command: click.Command, context: click.Context) -> str:
+    """Return the options of a command besides those of the connection, --json and --help."""
+    of_lists = ("`--columns`", "`--sort`", "`--filter`", "`--limit`")
+    found = [
+        f"`{'/'.join((max(each.opts, key=len), *each.secondary_opts))}`"
+        for each in command.get_params(context)
+        if isinstance(each, click.Option) and not each.hidden and each.get_help_record(context) is not None
+        if not {*OWN, "--json"} & {*each.opts}
+    ]
+    if {*of_lists} <= {*found}:
+        found = [*(each for each in found if each not in of_lists), "[of lists](#lists)"]
+    return " ".join(found)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _of_former_names() -> Iterator[str]:
+    yield "| former | now |"
+    yield "| --- | --- |"
+    by_verb: dict[str, list[tuple[str, str]]] = {}
+    for former, path in FORMER.items():
+        by_verb.setdefault(former.partition(" ")[0], []).append((former, path))
+    for pairs in by_verb.values():
+        yield f"| {', '.join(f'`{former}`' for former, _ in pairs)} | {', '.join(f'`{path}`' for _, path in pairs)} |"
+
+
+def with_tables(page: str) -> str:
+    """Return the page with the tables of the code."""
+    for name, lines in tables().items():
+        before, begin, rest = page.partition(BEGIN.format(name) + "\n")
+        _, end, after = rest.partition(END)
+        assert begin
+        assert end, f"docs/cli.md has no place for the table of {name}"
+        page = before + begin + "\n" + "\n".join(lines).rstrip() + "\n\n" + end + after
+    return page
+
+
+if __name__ == "__main__":
+    PAGE.write_text(with_tables(PAGE.read_text()))
