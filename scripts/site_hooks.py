@@ -3,7 +3,7 @@
 A link to a file outside of docs/ leads to nowhere in the site, so its text stays without the link. The documents of the
 repository's root are pages of the site as well, and the decisions are a section of the navigation without being listed
 in mkdocs.yml. Tables that follow from the code are made here, as are the list of modules and the calls of the client,
-of their docstrings. Pages with diagrams load Mermaid from the site itself:
+of their docstrings. Programs come from the examples. Pages with diagrams load Mermaid from the site itself:
 the theme would fetch it from elsewhere.
 """
 
@@ -26,6 +26,10 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 """Documents of the root, and the pages that they become."""
 LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
+PROGRAM = re.compile(r"^\[`([\w.]+)`\]\((?:\.\./)*(examples/[\w/.]+)\)$", re.MULTILINE)
+"""A link that is a paragraph of its own: the place of a program of the examples."""
+DECISIONS = "<!-- decisions -->"
+"""The place of the list of decisions in its page."""
 TABLE = re.compile(r"^<!-- table: .+ -->$", re.MULTILINE)
 """The place of a table that is made of the code."""
 MERMAID = "vendor/mermaid.tiny.js"
@@ -85,8 +89,9 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Return a page whose links lead to pages of the site."""
     source = next((name for name, made in DOCUMENTS.items() if made == page.file.src_uri), None)
     place = source or posixpath.join("docs", page.file.src_uri)
-    markdown = with_tables(markdown)
+    markdown = with_programs(with_tables(markdown))
     markdown = markdown.replace(MODULES, "\n".join(module_list())) if MODULES in markdown else markdown
+    markdown = markdown.replace(DECISIONS, "\n".join(decisions())) if DECISIONS in markdown else markdown
     markdown = markdown.replace(CLIENT, "\n".join(client_classes())) if CLIENT in markdown else markdown
     parts = FENCE.split(markdown)
     parts[::2] = [LINK.sub(lambda found: _in_site(found, place, page.file.src_uri), part) for part in parts[::2]]
@@ -107,6 +112,11 @@ def with_tables(markdown: str) -> str:
     return made
 
 
+def with_programs(markdown: str) -> str:
+    """Return a page with the programs of the examples in place of the links to them."""
+    return PROGRAM.sub(lambda found: f'```python title="{found[1]}"\n{(ROOT / found[2]).read_text()}```', markdown)
+
+
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     """Return a page that loads Mermaid if it has a diagram. The theme draws with it, in the colours of its palette."""
     if '<pre class="mermaid">' not in output:
@@ -123,6 +133,12 @@ def module_list() -> Iterator[str]:
         if modules:
             yield from ("| module | |", "|---|---|")
             yield from (f"| `{path.name}` | {purpose(path).replace('|', chr(92) + '|')} |" for path in modules)
+
+
+def decisions() -> Iterator[str]:
+    """Yield the lines of the list of decisions: their titles as links to their pages."""
+    for page in sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md")):
+        yield f"- [{page.read_text().splitlines()[0].removeprefix('# ')}]({page.name})"
 
 
 def client_classes() -> Iterator[str]:

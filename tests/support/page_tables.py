@@ -16,6 +16,7 @@ from tests.support import (
     http_reference,
     log_id_table,
     metric_tables,
+    record_tables,
     seed_tables,
     settings_tables,
 )
@@ -24,7 +25,7 @@ PLACE = re.compile(r"^<!-- table: (.+) -->$", re.MULTILINE)
 """The place of a table in a page."""
 MAKERS = (
     *(access_tables, checklist_tables, conversion_table, error_table, http_reference),
-    *(log_id_table, metric_tables, seed_tables, settings_tables),
+    *(log_id_table, metric_tables, record_tables, seed_tables, settings_tables),
 )
 """Modules whose `tables` returns tables by name."""
 
