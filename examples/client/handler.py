@@ -20,7 +20,7 @@ async def main() -> None:
         await connection.publisher("tasks").send_many(b"%d" % number for number in range(100))
         async with connection.receiver("tasks") as receiver:
             handling = asyncio.create_task(receiver.handle(work_on, concurrency=8))
-            while receiver.counters.accepted < 100:  # noqa: ASYNC110
+            while receiver.counters.accepted < 100:
                 await asyncio.sleep(0.1)
             await receiver.drain()  # No more messages come, and so `handle` returns.
             await handling
