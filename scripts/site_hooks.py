@@ -2,7 +2,8 @@
 
 A link to a file outside of docs/ leads to nowhere in the site, so its text stays without the link. The documents of the
 repository's root are pages of the site as well, and the decisions are a section of the navigation without being listed
-in mkdocs.yml. The list of modules is made of their docstrings. Pages with diagrams load Mermaid from the site itself:
+in mkdocs.yml. Tables that follow from the code are made here, as are the list of modules and the calls of the client,
+of their docstrings. Programs come from the examples. Pages with diagrams load Mermaid from the site itself:
 the theme would fetch it from elsewhere.
 """
 
@@ -10,8 +11,10 @@ from __future__ import annotations
 
 import ast
 import copy
+import importlib
 import posixpath
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,7 +26,12 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 """Documents of the root, and the pages that they become."""
 LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
-TABLE_BELOW_COMMENT = re.compile(r"^(<!--.*-->)\n(?=\|)", re.MULTILINE)
+PROGRAM = re.compile(r"^\[`([\w.]+)`\]\((?:\.\./)*(examples/[\w/.]+)\)$", re.MULTILINE)
+"""A link that is a paragraph of its own: the place of a program of the examples."""
+DECISIONS = "<!-- decisions -->"
+"""The place of the list of decisions in its page."""
+TABLE = re.compile(r"^<!-- table: .+ -->$", re.MULTILINE)
+"""The place of a table that is made of the code."""
 MERMAID = "vendor/mermaid.tiny.js"
 """The script that draws diagrams, as a file of the site."""
 MODULES = "<!-- modules -->"
@@ -81,11 +89,32 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Return a page whose links lead to pages of the site."""
     source = next((name for name, made in DOCUMENTS.items() if made == page.file.src_uri), None)
     place = source or posixpath.join("docs", page.file.src_uri)
+    markdown = with_programs(with_tables(markdown))
     markdown = markdown.replace(MODULES, "\n".join(module_list())) if MODULES in markdown else markdown
+    markdown = markdown.replace(DECISIONS, "\n".join(decisions())) if DECISIONS in markdown else markdown
     markdown = markdown.replace(CLIENT, "\n".join(client_classes())) if CLIENT in markdown else markdown
-    parts = FENCE.split(TABLE_BELOW_COMMENT.sub(r"\1\n\n", markdown))
+    parts = FENCE.split(markdown)
     parts[::2] = [LINK.sub(lambda found: _in_site(found, place, page.file.src_uri), part) for part in parts[::2]]
     return "".join(parts)
+
+
+def with_tables(markdown: str) -> str:
+    """Return a page with the tables that follow from the code of this tree, whatever is installed.
+
+    The source package has no tests, which the makers of the tables are among: its pages say where the tables are.
+    """
+    if not (ROOT / "tests").exists():
+        return TABLE.sub("*This table is made in the repository, from the code and its tests.*", markdown)
+    for folder in (str(ROOT), str(ROOT / "src")):
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+    made: str = importlib.import_module("tests.support.page_tables").with_tables(markdown)
+    return made
+
+
+def with_programs(markdown: str) -> str:
+    """Return a page with the programs of the examples in place of the links to them."""
+    return PROGRAM.sub(lambda found: f'```python title="{found[1]}"\n{(ROOT / found[2]).read_text()}```', markdown)
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
@@ -104,6 +133,12 @@ def module_list() -> Iterator[str]:
         if modules:
             yield from ("| module | |", "|---|---|")
             yield from (f"| `{path.name}` | {purpose(path).replace('|', chr(92) + '|')} |" for path in modules)
+
+
+def decisions() -> Iterator[str]:
+    """Yield the lines of the list of decisions: their titles as links to their pages."""
+    for page in sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md")):
+        yield f"- [{page.read_text().splitlines()[0].removeprefix('# ')}]({page.name})"
 
 
 def client_classes() -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The reader of the flow log, and the page that describes its records."""
+"""The reader of the flow log."""
 
 from __future__ import annotations
 
@@ -19,11 +19,8 @@ def records(folder: Path) -> list[dict[str, Any]]:
     return list(flowlog.read(folder))
 
 
-def test_the_documentation_describes_every_field_and_every_event(tmp_path: Path) -> None:
-    text = DOCS.read_text()
-    described = dict(re.findall(r"^\| `(\w+)` \| ([\w<>]+) \|", text, re.MULTILINE))
-    assert described == {name: kind.lower() for name, kind in flowlog.FIELDS.items()}
-    table = text.split("| event | when |")[1]
+def test_the_documentation_describes_every_event() -> None:
+    table = DOCS.read_text().split("| event | when |")[1].split("\n\n")[0]
     named = {
         name
         for first in re.findall(r"^\| (`[^|]*) \|", table, re.MULTILINE)

@@ -17,27 +17,30 @@ from penstock.record_files import RecordFiles
 VERSION: Final = 1
 """Version of the schema; raised when a field changes its meaning or is removed, not for new fields and events."""
 
-FIELDS: Final[dict[str, str]] = {
-    "v": "INT",
-    "event": "STRING",
-    "wall": "DOUBLE",
-    "mono": "DOUBLE",
-    "user": "STRING",
-    "address": "STRING",
-    "protocol": "STRING",
-    "mechanism": "STRING",
-    "connection": "STRING",
-    "vhost": "STRING",
-    "operation": "STRING",
-    "subject": "STRING",
-    "before": "STRING",
-    "after": "STRING",
-    "reason": "STRING",
-    "count": "BIGINT",
-    "cause": "STRING",
-    "version": "STRING",
+RECORD: Final[dict[str, tuple[str, str]]] = {
+    "v": ("INT", "version of the schema: 1. It changes when a field changes its meaning or is removed"),
+    "event": ("STRING", "what happened"),
+    "wall": ("DOUBLE", "seconds since 1970"),
+    "mono": ("DOUBLE", "seconds of a clock that is never set"),
+    "user": ("STRING", "user; empty if it is not known"),
+    "address": ("STRING", "host and port of the client; `file` for a settings file that was read again"),
+    "protocol": ("STRING", "`AMQP 0-9-1`, `AMQP 1.0`, `http` or `signal`"),
+    "mechanism": ("STRING", "authentication mechanism of a login"),
+    "connection": ("STRING", "number of the connection, as in the broker's log (con:2)"),
+    "vhost": ("STRING", "virtual host of the connection"),
+    "operation": ("STRING", "method (`queue.delete`), control operation (`settings.set`), or method and path of HTTP"),
+    "subject": ("STRING", "name of the object"),
+    "before": ("STRING", "its state before the change, in JSON"),
+    "after": ("STRING", "what was asked for, in JSON"),
+    "reason": ("STRING", "reason of a refusal, `temporary` or `summed`"),
+    "count": ("BIGINT", "number of events in a sum, or of lost records"),
+    "cause": ("STRING", "cause of lost records"),
+    "version": ("STRING", "version of Penstock, at the start"),
 }
-"""Fields of a record with their types in Spark's names; a record has those that apply to its event."""
+"""Fields of a record: types in Spark's names, and meanings. A record has those that apply to its event."""
+
+FIELDS: Final = {name: kind for name, (kind, _) in RECORD.items()}
+"""Types of the fields, in Spark's names."""
 
 EVENTS: Final = ("start", "stop", "login", "login-refused", "access-refused", "change", "lost")
 

@@ -10,6 +10,7 @@ import pika
 import pytest
 
 from penstock.sync import connect
+from scripts.site_hooks import with_programs, with_tables
 from tests.support.brokers import BrokerProcess, eventually, penstock_command, serving
 from tests.support.walkthrough import BLOCK, Walkthrough, steps
 
@@ -28,6 +29,11 @@ NOT_RUN = {
     "penstock definitions import --from qpid-java virtualhosts.xml": "needs Broker-J's file: tests/cli/conversions",
 }
 """Commands in sentences that are not run, and why."""
+
+
+def text_of(page: str) -> str:
+    """Return a guide with the programs and tables that its page of the site has."""
+    return with_programs(with_tables((FOLDER / f"{page}.md").read_text()))
 
 
 def commands_in_sentences(page: str) -> Iterator[str]:
@@ -69,7 +75,7 @@ def with_orders(broker: BrokerProcess, flow_log: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_guide_works_command_by_command(page: str, prepared: BrokerProcess, tmp_path: Path) -> None:
-    text = (FOLDER / f"{page}.md").read_text()
+    text = text_of(page)
     blocks = steps(text)
     assert len(re.findall("^ *```", text, re.MULTILINE)) == 2 * len(blocks), "every block is run"
     if page in OPERATED:
@@ -87,5 +93,5 @@ def test_guide_works_command_by_command(page: str, prepared: BrokerProcess, tmp_
 
 
 def test_commands_that_are_not_run_are_in_the_guides() -> None:
-    named = {command for page in PAGES for command in commands_in_sentences((FOLDER / f"{page}.md").read_text())}
+    named = {command for page in PAGES for command in commands_in_sentences(text_of(page))}
     assert NOT_RUN.keys() <= named

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from scripts.site_hooks import purpose
+from scripts.site_hooks import decisions, purpose, with_programs
 from tests.repo.test_glossary import BANNED_NAMES, BANNED_WORDS
+from tests.support.page_tables import with_tables
 from tests.support.source_trees import tree_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,6 +37,11 @@ NAMES_IN_LOWER_CASE = {"aiormq", "amqplib", "kombu", "pika", "uamqp", "zopfli"}
 """What a sentence may begin with besides a capital."""
 
 
+def text_of(document: Path) -> str:
+    """Return a document with the tables and programs that its page of the site has."""
+    return with_programs(with_tables(document.read_text()))
+
+
 def without_code(text: str) -> str:
     """Remove the fenced blocks of a document."""
     return FENCE.sub("\n", text)
@@ -48,7 +54,7 @@ def anchor(heading: str) -> str:
 
 
 def anchors(path: Path) -> set[str]:
-    return {anchor(heading) for heading in re.findall(r"^#+ (.*)$", without_code(path.read_text()), re.MULTILINE)}
+    return {anchor(heading) for heading in re.findall(r"^#+ (.*)$", without_code(text_of(path)), re.MULTILINE)}
 
 
 def is_dead(document: Path, link: str) -> bool:
@@ -99,18 +105,18 @@ def name_of(path: Path) -> str:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 def test_no_relative_link_of_a_document_is_dead(document: Path) -> None:
-    links = LINK.findall(without_code(document.read_text()))
+    links = LINK.findall(without_code(text_of(document)))
     assert [link for link in links if is_dead(document, link)] == []
 
 
 def test_documents_and_sources_name_only_decisions_that_exist() -> None:
-    dead = {name_of(path): dead_decisions(path.read_text()) for path in [*DOCUMENTS, *SOURCES]}
+    dead = {name_of(path): dead_decisions(text_of(path)) for path in [*DOCUMENTS, *SOURCES]}
     assert {name: found for name, found in dead.items() if found} == {}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 def test_link_of_a_decision_leads_to_the_one_of_its_number(document: Path) -> None:
-    links = DECISION_LINK.findall(document.read_text())
+    links = DECISION_LINK.findall(text_of(document))
     assert [(shown, file) for shown, file in links if int(shown) != int(file)] == []
 
 
@@ -121,18 +127,15 @@ def test_no_sentence_of_the_changelog_stands_twice() -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 def test_no_line_of_a_document_goes_on_with_a_sentence_that_has_ended(document: Path) -> None:
-    lines = without_code(document.read_text()).splitlines()
+    lines = without_code(text_of(document)).splitlines()
     after_an_end = [line.strip() for before, line in pairwise(lines) if re.search(r"[a-z`)]\.$", before)]
     begun = [line for line in after_an_end if re.match(r"[a-z]", line) and line.split()[0] not in NAMES_IN_LOWER_CASE]
     assert begun == []
 
 
-def test_list_of_decisions_has_every_decision_by_its_title() -> None:
-    pages = sorted(DECISIONS.glob("[0-9]*.md"))
-    titles = [page.read_text().splitlines()[0].removeprefix("# ") for page in pages]
-    listed = re.findall(r"^- \[(.*)\]\((.*)\)$", (DECISIONS / "README.md").read_text(), re.MULTILINE)
-    assert listed == [(title, page.name) for title, page in zip(titles, pages, strict=True)]
-    assert [int(title.partition(".")[0]) for title in titles] == list(range(1, len(pages) + 1))
+def test_decisions_are_numbered_in_order() -> None:
+    titles = [line.partition("[")[2] for line in decisions()]
+    assert [int(title.partition(".")[0]) for title in titles] == list(range(1, len(titles) + 1))
 
 
 def methods() -> Iterator[str]:
@@ -194,14 +197,14 @@ def test_glossary_is_alphabetical_and_names_files_that_exist() -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 def test_no_sentence_of_a_document_has_more_than_30_words(document: Path) -> None:
-    found = list(sentences(document.read_text()))
+    found = list(sentences(text_of(document)))
     assert found
     assert [sentence for sentence in found if len(sentence.split()) > LONGEST_SENTENCE] == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 def test_python_files_that_a_document_names_exist(document: Path) -> None:
-    named = set(re.findall(r"`((?:\w+/)+\w+\.py)[`:]", without_code(document.read_text())))
+    named = set(re.findall(r"`((?:\w+/)+\w+\.py)[`:]", without_code(text_of(document))))
     assert [
         path for path in sorted(named - FILES_OF_OTHERS) if not ((ROOT / path).exists() or (PACKAGE / path).exists())
     ] == []

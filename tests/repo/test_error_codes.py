@@ -1,4 +1,4 @@
-"""Every error that a client is told has its codes in each protocol, and docs/errors.md lists them."""
+"""Every error that a client is told has its codes in each protocol, which docs/errors.md lists."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 
 from penstock.errors import CODES, BrokerError, PenstockError, StoreError
 from penstock.protocols.amqp091.malformed import Malformed
-from penstock.protocols.amqp10.malformed import MalformedMessage, MalformedPerformative
 from penstock.server.http.app import STATUS_WORDS, refused
 from penstock.wire.amqp091.malformed import CodecError
 from penstock.wire.amqp091.spec import ReplyCode
 from penstock.wire.amqp10.malformed import CodecError as Amqp10CodecError
+from tests.support.error_table import FROM_CODEC
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "src"
@@ -50,8 +50,6 @@ UNUSED = {
     "amqp:link:detach-forced": "a link ends with its connection, its node or by its name",
 }
 """Conditions that no error has, with the reason."""
-FROM_CODEC = (Malformed, MalformedPerformative, MalformedMessage)
-"""Errors whose code or condition the codec chooses."""
 SCOPES = {
     "delivery": {
         *("decode-error", "invalid-field", "not-found", "unauthorized-access", "precondition-failed"),
@@ -131,18 +129,3 @@ def test_malformed_frame_has_the_code_of_the_codec(code: ReplyCode) -> None:
     assert (malformed.code, malformed.reply_text) == (int(code), f"{code.name} - a reason")
     assert (malformed.condition, malformed.http_status) == (error.condition, error.http_status)
     assert (error.condition, error.http_status) == (CODES[code].condition, CODES[code].http_status)
-
-
-def test_page_of_error_codes_lists_the_error_table() -> None:
-    page = (ROOT / "docs" / "errors.md").read_text()
-    row = r"^\| `(\w+)` \| (\d+) \| (\w+) \| (\w+) \| ([\w:-]+) \| (\w+) \| (\d+) \|$"
-    documented = re.findall(row, page, re.MULTILINE)
-    errors = [error for error in BrokerError.__subclasses__() if error not in FROM_CODEC]
-    table = [
-        (
-            *(error.__name__, str(error.code), CODES[error.code].name, error.closes),
-            *(error("").condition, error.ends, str(CODES[error.code].http_status)),
-        )
-        for error in sorted(errors, key=lambda each: each.code)
-    ]
-    assert documented == table

@@ -1,20 +1,17 @@
 """The tables of docs/checklists.md: lines of other brokers' tests with the test here, and lines without one.
 
-`python -m tests.support.checklist_tables --write` rewrites them. A line is the docstring of its test in
+A line is the docstring of its test in
 tests/checklists; those without a test there have a reason here, or a test elsewhere.
 """
 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 
-from tests.support.generated_parts import ROOT, documented_tests, enclosed, escaped, replaced, table
+from tests.support.generated_parts import ROOT, documented_tests, escaped, table
 
-PAGE = ROOT / "docs" / "checklists.md"
 CHECKLISTS = ROOT / "tests" / "checklists"
-COMMAND = "python -m tests.support.checklist_tables --write"
 QPID, JAVA, ARTEMIS = "Qpid C++", "Broker-J", "Artemis"
 FILES = {
     QPID: ("test_qpid_cpp_thresholds.py", "test_qpid_cpp.py", "test_qpid_cpp_policies.py"),
@@ -104,15 +101,11 @@ def lines_of(broker: str) -> Iterator[tuple[str, str, str]]:
             yield found[2], found[3], name
 
 
-def generated() -> dict[str, str]:
-    """Return all tables with the comments around them."""
+def tables() -> dict[str, str]:
+    """Return all tables by their names."""
     parts = {}
     for broker in FILES:
         rows = [(escaped(part), escaped(line), f"`{name}`") for part, line, name in lines_of(broker)]
-        parts[broker] = table(("part", "asserted there, and what differs here", "test"), *rows)
-        parts[f"{broker}, without a test"] = table(("asserted there", "here"), *ELSEWHERE[broker])
-    return {name: enclosed(name, "tests/support/checklist_tables.py", part) for name, part in parts.items()}
-
-
-if __name__ == "__main__" and "--write" in sys.argv:
-    PAGE.write_text(replaced(PAGE.read_text(), generated()))
+        parts[f"tests of {broker}"] = table(("part", "asserted there, and what differs here", "test"), *rows)
+        parts[f"without a test, {broker}"] = table(("asserted there", "here"), *ELSEWHERE[broker])
+    return parts

@@ -1,6 +1,6 @@
 """The table of docs/reference/http-paths.md, made from the table of paths and the table of operations.
 
-`PYTHONPATH=src python -m tests.support.http_reference` writes it into the page. The words about a path are the first
+The words about a path are the first
 sentence of its handler's docstring.
 """
 
@@ -8,12 +8,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from pathlib import Path
 
 from penstock.server.http.app import TABLE
-
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "http-paths.md"
-BEGIN, END = "<!-- table of paths -->", "<!-- end of table -->"
 
 
 def sentence(handler: object) -> str:
@@ -38,8 +34,8 @@ def rows() -> Iterator[tuple[str, str]]:
             yield path.split("/")[1], f"| {' '.join(methods)} | `{path}` | {purpose} | {tag} | {needs} |"
 
 
-def lines() -> list[str]:
-    """Return the lines of the tables: one for each first part of the paths."""
+def tables() -> dict[str, str]:
+    """Return the tables, one for each first part of the paths, by their name."""
     found: list[str] = []
     heading = ""
     for part, row in rows():
@@ -47,14 +43,4 @@ def lines() -> list[str]:
             heading = part
             found += ["", f"## {part}", "", "| method | path | | tag | and |", "| --- | --- | --- | --- | --- |"]
         found.append(row)
-    return found
-
-
-def with_table(page: str) -> str:
-    """Return the page with its table made anew."""
-    before, _, rest = page.partition(BEGIN)
-    return "\n".join([before + BEGIN, *lines(), "", rest[rest.index(END) :]])
-
-
-if __name__ == "__main__":
-    PAGE.write_text(with_table(PAGE.read_text()))
+    return {"http paths": "\n".join(found)}

@@ -1,12 +1,8 @@
-"""The tables of docs/metrics.md, made from the families in the code.
-
-`PYTHONPATH=src python -m tests.support.metric_tables` writes them into the page.
-"""
+"""The tables of docs/metrics.md, made from the families in the code."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from penstock.describe import node
 from penstock.describe.connection import CONNECTION
@@ -17,8 +13,6 @@ from penstock.describe.node import GATE_KINDS, NODE, SHARED_GATES
 from penstock.describe.queue import QUEUE
 from penstock.describe.routing import EXCHANGE
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
-BEGIN, END = "<!-- table of {} -->", "<!-- end of table -->"
 LABELS = {
     "rabbitmq_identity_info": "rabbitmq_node, rabbitmq_cluster, rabbitmq_cluster_permanent_id",
     "rabbitmq_build_info": "rabbitmq_version, product_name, product_version, ...",
@@ -37,18 +31,20 @@ def node_level() -> list[Family]:
     return [*several, *ours, *GATE_KINDS.families, *SHARED_GATES.families]
 
 
-def tables() -> dict[str, list[str]]:
-    """Return the lines of each table by its name."""
-    return {
-        "the node": list(_of_node()),
-        "queues": list(_of_objects(QUEUE.families, "vhost, queue")),
-        "exchanges": list(_of_objects(EXCHANGE.families, "vhost, exchange")),
-        "connections and channels": [
-            *_of_objects(CONNECTION.families, "vhost, connection"),
-            *list(_of_objects(CHANNEL_FAMILIES, "vhost, channel"))[2:],
-        ],
-        "cursors": list(_of_objects(POSITION.families, "vhost, cursor, queue")),
+def tables() -> dict[str, str]:
+    """Return the tables by their names."""
+    connections = [
+        *_of_objects(CONNECTION.families, "vhost, connection"),
+        *list(_of_objects(CHANNEL_FAMILIES, "vhost, channel"))[2:],
+    ]
+    lines = {
+        "the node": _of_node(),
+        "queues": _of_objects(QUEUE.families, "vhost, queue"),
+        "exchanges": _of_objects(EXCHANGE.families, "vhost, exchange"),
+        "connections and channels": connections,
+        "cursors": _of_objects(POSITION.families, "vhost, cursor, queue"),
     }
+    return {f"metrics of {name}": "\n".join(each) for name, each in lines.items()}
 
 
 def all_families() -> set[str]:
@@ -80,16 +76,3 @@ def _of_objects(families: Sequence[Family], labels: str) -> Iterator[str]:
     yield "| --- | --- | --- | --- | --- |"
     for family in families:
         yield f"| `{family.name}` | {family.kind} | `{family.group}` | {labels} | {family.help} |"
-
-
-def with_tables(page: str) -> str:
-    """Return a page with its tables made anew."""
-    for name, lines in tables().items():
-        head, begin, rest = page.partition(BEGIN.format(name))
-        assert begin, f"the page has no table of {name}"
-        page = f"{head}{begin}\n\n" + "\n".join(lines) + f"\n\n{END}" + rest.partition(END)[2]
-    return page
-
-
-if __name__ == "__main__":
-    PAGE.write_text(with_tables(PAGE.read_text()))

@@ -1,13 +1,12 @@
 """The tables of docs/how-to/from-qpid-and-artemis.md: names of settings, and sentences with their tests.
 
-`python -m tests.support.seed_tables --write` rewrites them. Names come from `settings.table`,
+Names come from `settings.table`,
 sentences and verdicts from the docstrings in tests/seeds.
 """
 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 
 from penstock.errors import PreconditionFailed
@@ -22,11 +21,9 @@ from penstock.settings.table import (
     WHOLE_RATES,
     ZERO_IS_NONE,
 )
-from tests.support.generated_parts import ROOT, documented_tests, enclosed, escaped, replaced, table
+from tests.support.generated_parts import ROOT, documented_tests, escaped, table
 
-PAGE = ROOT / "docs" / "how-to" / "from-qpid-and-artemis.md"
 SEEDS = ROOT / "tests" / "seeds"
-COMMAND = "python -m tests.support.seed_tables --write"
 BROKERS = {"Qpid C++": "qpid", "Broker-J": "java", "Artemis": "artemis"}
 """Names of the brokers, each with its attribute of `settings.table.Setting`."""
 DOCUMENTS = {
@@ -100,12 +97,7 @@ def sentence_table(file: str) -> str:
     return table(("sentence", "here", "test"), *cells)
 
 
-def generated() -> dict[str, str]:
-    """Return all tables with the comments around them."""
+def tables() -> dict[str, str]:
+    """Return all tables by their names."""
     parts = {f"names of {name}": names_of(broker) for name, broker in BROKERS.items()}
-    parts |= {f"sentences of {file}": sentence_table(file) for file in DOCUMENTS}
-    return {name: enclosed(name, "tests/support/seed_tables.py", part) for name, part in parts.items()}
-
-
-if __name__ == "__main__" and "--write" in sys.argv:
-    PAGE.write_text(replaced(PAGE.read_text(), generated()))
+    return parts | {f"sentences of {file}": sentence_table(file) for file in DOCUMENTS}
