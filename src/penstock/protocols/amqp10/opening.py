@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.errors import InvalidField
-from penstock.protocols.amqp10.idle_timer import IdleTimer
 from penstock.protocols.amqp10.link_credit import plain_properties
 from penstock.protocols.amqp10.sole_connections import CAPABILITY, DETECTION
 from penstock.protocols.common.engine import HOLD_DEADLINE
 from penstock.wire.amqp10.composite import Composite, composite
+from penstock.wire.amqp10.frames import frame
 from penstock.wire.amqp10.spec import FRAME_MIN_SIZE, OPEN
 from penstock.wire.amqp10.values import Symbol, ulong
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 KEPT: Final = ("product", "version", "platform")
 KEPT_LETTERS: Final = 255
 """Properties of a client that are stored for people, with the most letters of each. Others are dropped."""
+EMPTY_FRAME: Final = frame(0)
+PEER_TIMEOUT_MIN_S: Final = 0.1
+"""Shortest idle-time-out of a peer that is obeyed: an empty frame every 50 ms."""
 VHOST_PREFIX: Final = "vhost:"
 CAPABILITIES: Final = ("ANONYMOUS-RELAY", "SHARED-SUBS", CAPABILITY)
 """Offered capabilities: a target without an address takes messages for any (Anonymous Terminus for Message Routing),
@@ -47,8 +50,9 @@ def on_open(engine: Amqp10Engine, open: Composite) -> None:
     connection.open(vhost)
     connection.review_hold_bound()
     write_open(engine)
-    engine.idle = IdleTimer(engine, open.number("idle_time_out", 0) / 1000)
-    engine.idle.begin()
+    timeout_s = open.number("idle_time_out", 0) / 1000
+    beat_s = max(timeout_s, PEER_TIMEOUT_MIN_S) / 2 if timeout_s > 0 else 0.0
+    engine.keep_time(EMPTY_FRAME, beat_s, 2.0 * engine.limits.heartbeat_s)
 
 
 def write_open(engine: Amqp10Engine) -> None:

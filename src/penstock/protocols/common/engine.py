@@ -10,14 +10,20 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
+from librt.strings import BytesWriter
 from mypy_extensions import mypyc_attr
 
+from penstock.core.broker import Broker
 from penstock.core.consume.session import Session
 from penstock.core.message_format import MessageFormat
 from penstock.errors import BrokerError
+from penstock.flow.work import WorkMeter
+from penstock.protocols.common.connection_limits import ConnectionLimits
+from penstock.protocols.common.idle_timer import IdleTimer
 
 if TYPE_CHECKING:
     from penstock.protocols.common.connection import Connection
+    from penstock.protocols.common.services import Services
 
 
 HOLD_DEADLINE: Final = "penstock:hold-deadline"
@@ -28,8 +34,16 @@ HOLD_DEADLINE: Final = "penstock:hold-deadline"
 class ProtocolEngine:
     """Engine of one connection. The defaults suit a protocol without sessions, notices and heartbeats."""
 
+    idle: IdleTimer | None = None
+    """Idle time-outs, while the connection is open and its protocol has them."""
+
     def __init__(self, connection: Connection) -> None:
         self.connection: Connection = connection
+        self.services: Services = connection.services
+        self.broker: Broker = connection.broker
+        self.limits: ConnectionLimits = connection.limits
+        self.work: WorkMeter = connection.work
+        self.out: BytesWriter = connection.output.buffer
 
     # Input
 
@@ -78,6 +92,18 @@ class ProtocolEngine:
 
     def on_disconnect(self) -> None:
         """Release what the engine holds: the socket is closed."""
+        if self.idle is not None:
+            self.idle.end()
+        self.idle = None
+
+    def on_silence(self, seconds: float) -> None:
+        """Give a peer up that was silent for too long; the event loop closes it."""
+        self.services.report_silent(self.connection)
+
+    def keep_time(self, empty_frame: bytes, beat_s: float, silent_s: float) -> None:
+        """Begin the idle time-outs; see `IdleTimer`."""
+        self.idle = IdleTimer(self, empty_frame, beat_s, silent_s)
+        self.idle.begin()
 
     # Notices and output
 
@@ -96,7 +122,7 @@ class ProtocolEngine:
 
     def take_urgent(self) -> bytes:
         """Take what passes output that waits for fsync: a heartbeat that is due, or a notice; empty without one."""
-        return b""
+        return b"" if self.idle is None else self.idle.take()
 
     # For people
 

@@ -1,4 +1,4 @@
-"""Heartbeats by the clock: when one goes out, and when a silent peer is given up."""
+"""Heartbeats and idle time-outs by the clock: when one goes out, and when a silent peer is given up."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pytest
 from penstock.driver.driver import BrokerDriver
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
+from tests.support.amqp10_dialogue import Amqp10Dialogue, condition
 from tests.support.driven_connection import Dialogue, make_driver, publish
 
 
@@ -74,3 +75,20 @@ def test_a_connection_that_is_closed_in_good_order_leaves_no_timer() -> None:
     client.say(method_frame(0, spec.CONNECTION_CLOSE, reply_code=200))
     driver.disconnect(client.connection)
     assert driver.next_deadline() is None
+
+
+def test_empty_frame_is_sent_after_half_of_the_peers_time_out() -> None:
+    driver = make_driver()
+    driver.begin(100.0)
+    client = Amqp10Dialogue(driver, idle_time_out=10_000)
+    assert client.listen_raw(104.9) == b""
+    assert client.listen_raw(105.0) == bytes((0, 0, 0, 8, 2, 0, 0, 0))
+
+
+def test_silent_peer_is_closed_after_twice_what_was_announced() -> None:
+    driver = make_driver()
+    driver.begin(100.0)
+    client = Amqp10Dialogue(driver)
+    assert client.listen(219.0) == []
+    (closed,) = client.listen(220.0)
+    assert condition(closed) == "amqp:resource-limit-exceeded"
