@@ -8,7 +8,7 @@ from penstock.access.access_table import GUEST
 from penstock.errors import AccessRefused, CommandInvalid, FrameError, NotAllowed
 from penstock.protocols.amqp091 import method_arguments as arg
 from penstock.protocols.amqp091.blocked_notice import BlockedNotice
-from penstock.protocols.amqp091.client_profiles import EXACT_FLOW, PRODUCER_LANES, profile_of
+from penstock.protocols.common.client_profiles import EXACT_FLOW, PRODUCER_LANES, profile_of
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.engine import HOLD_DEADLINE
 from penstock.protocols.common.login import check_login_rate, conclude_login, count_login, log_in

@@ -11,6 +11,7 @@ from penstock.protocols.amqp10.error_scopes import error_composite
 from penstock.protocols.amqp10.link_node import LinkNode
 from penstock.protocols.amqp10.link_state import LINK_ATTACHED, LINK_STATES, LinkState
 from penstock.protocols.amqp10.suspended_links import LinkKey
+from penstock.protocols.common.client_profiles import Profile, profile_of_sender
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.flow import Flow
 from penstock.wire.amqp10.spec import DETACH
@@ -33,6 +34,12 @@ def link_key(session: AmqpSession, attach: Composite) -> LinkKey:
     """Return what names a link in the broker."""
     connection, role = session.connection, attach.flag("role")
     return (session.vhost.name, connection.user, session.engine.container, role, attach.text("name"))
+
+
+def sender_profile(container: str, attach: Composite) -> Profile:
+    """Return the profile of the client library that attaches a sender."""
+    source = attach.inner("source")
+    return profile_of_sender(container, attach.text("name"), None if source is None else source.text("address"))
 
 
 class Link:

@@ -1,9 +1,11 @@
 """Client profiles: one row per client library with its tolerances, from which the way to hold it is chosen.
 
-A client names itself in `client-properties`. Two means hold every client: publisher confirms, and connection.blocked
-where it announces the capability (none stops publishing for it). The table holds the differences. Each row was
-measured; tests/clients/test_holding.py and test_profiles.py keep it true by driving each library. docs/clients.md has
-the other observations.
+A client of AMQP 0-9-1 names itself in `client-properties`. Two means hold every client: publisher confirms, and
+connection.blocked where it announces the capability (none stops publishing for it). Libraries of AMQP 1.0 name neither
+themselves nor their tolerances, so a sender is known by the names it gives its links.
+
+The table holds the differences. Each row was measured; tests/clients keeps it true by driving each library.
+docs/clients.md has the other observations.
 """
 
 from __future__ import annotations
@@ -17,25 +19,34 @@ EXACT_FLOW: Final = "penstock.exact-flow"
 
 On their channels with confirms what enters a queue is confirmed at once (decision 105).
 """
+SENDER_LINK: Final = "sender-link-"
+"""Beginning of names that the libraries of Azure make for their links."""
+AMQP_0_9_1: Final = "AMQP 0-9-1"
+AMQP_1_0: Final = "AMQP 1.0"
 PRODUCER_LANES: Final = "penstock.producer-lanes"
 """Capability of the broker: the control operation `producer.begin` for channels with confirms (decision 106)."""
 
 
 class Profile:
-    """Properties of one client library that matter while it is held."""
+    """Properties of one client library that matter while it sends or is held."""
 
     def __init__(
         self,
         product: str,
+        protocol: str = AMQP_0_9_1,
         platform: str = "",
         small_receive_buffer: bool = False,
         obeys_flow: bool = False,
         return_is_success: bool = False,
         flow_with_confirms: bool = False,
         exact_flow: bool = False,
+        settles: bool = True,
+        hears_released: bool = True,
+        answers_drain: bool = True,
     ) -> None:
         self.product = product
-        """`product` in its client-properties."""
+        """`product` in its client-properties (AMQP 0-9-1), or the name of the library (AMQP 1.0)."""
+        self.protocol = protocol
         self.platform = platform
         """`platform` in its client-properties, where several libraries share one product; else empty."""
         self.small_receive_buffer = small_receive_buffer
@@ -45,15 +56,9 @@ class Profile:
         the window; with a large one that takes many pulses.
         """
         self.obeys_flow = obeys_flow
-        """True if it stops publishing on channel.flow(active=false).
-
-        Others never get it: some ignore it, some take it for the reply to another call and fail.
-        """
+        """True if it stops on channel.flow(active=false). Others never get it: some fail on it."""
         self.return_is_success = return_is_success
-        """True if it treats a returned message as published and ignores the nack that follows.
-
-        A refused message is not returned to such a client.
-        """
+        """True if it treats a returned message as published, and ignores a nack: it gets no refused message back."""
         self.flow_with_confirms = flow_with_confirms
         """True if channel.flow is for its channels with confirms too: it has announced the capability.
 
@@ -62,10 +67,24 @@ class Profile:
         """
         self.exact_flow = exact_flow
         """True if no confirm is withheld from it, and it is never asked to go on at a closed gate."""
+        self.settles = settles
+        """True if it settles deliveries when it has heard their outcome, as rcv-settle-mode second asks of a sender.
+
+        Others wait for ever for us to settle. Their links are answered with the mode first.
+        """
+        self.hears_released = hears_released
+        """True if it learns that a message was released. To others an unroutable message is rejected."""
+        self.answers_drain = answers_drain
+        """True if its sender may give credit back when it is asked to drain; others are not asked."""
 
 
 UNKNOWN: Final = Profile("")
 """Profile of a client that is not in the table: the means that all clients tolerate."""
+PYAMQP: Final = Profile("azure-servicebus", AMQP_1_0, settles=False, hears_released=False, answers_drain=False)
+"""The engine inside azure-servicebus: its sender fails in a callback when a message was released, and waits on. It
+takes no notice of credit: a message without it is held."""
+UAMQP: Final = Profile("uamqp", AMQP_1_0, settles=False, answers_drain=False)
+"""uamqp, on azure-uamqp-c: sends a message again whose outcome was not settled in time."""
 
 PROFILES: Final[dict[str, Profile]] = {
     profile.product: profile
@@ -86,17 +105,28 @@ PROFILES: Final[dict[str, Profile]] = {
         Profile("RabbitMQ", platform="Java", obeys_flow=True),
         # librabbitmq: reads nothing while it publishes; does not announce connection.blocked.
         Profile("rabbitmq-c"),
+        PYAMQP,
+        UAMQP,
     )
 }
 
 
 def profile_of(product: str, platform: str, capabilities: dict[str, object]) -> Profile:
-    """Return the profile of a client, by its product, platform and capabilities."""
+    """Return the profile of a client of AMQP 0-9-1, by its product, platform and capabilities."""
     if capabilities.get(EXACT_FLOW) is True:
-        return Profile(product, platform, obeys_flow=True, flow_with_confirms=True, exact_flow=True)
+        return Profile(product, platform=platform, obeys_flow=True, flow_with_confirms=True, exact_flow=True)
     found = PROFILES.get(product, UNKNOWN)
-    if found.platform and found.platform != platform:
+    if found.protocol != AMQP_0_9_1 or (found.platform and found.platform != platform):
         found = UNKNOWN
     if capabilities.get(FLOW_CAPABILITY) is True and (found.obeys_flow or not found.product):
-        return Profile(product, platform, obeys_flow=True, flow_with_confirms=True)
+        return Profile(product, platform=platform, obeys_flow=True, flow_with_confirms=True)
     return found
+
+
+def profile_of_sender(container: str, link: str, source: str | None) -> Profile:
+    """Return the profile of a sender of AMQP 1.0, by its container-id, link and source's address."""
+    if source == SENDER_LINK + link:
+        return PYAMQP
+    if link.startswith(SENDER_LINK) and source == container:
+        return UAMQP
+    return UNKNOWN

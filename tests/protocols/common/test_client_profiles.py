@@ -1,14 +1,38 @@
-"""Senders that the broker treats otherwise: the libraries of Azure, by the names that they give their links."""
+"""Profiles of client libraries: how each of them is held, and by what it is known."""
 
 from __future__ import annotations
 
 import pytest
 
-from penstock.protocols.amqp10.client_profiles import PYAMQP, UAMQP, UNKNOWN, Profile, profile_of_sender
 from penstock.protocols.amqp10.incoming_link import IncomingLink
+from penstock.protocols.common.client_profiles import PYAMQP, UAMQP, UNKNOWN, Profile, profile_of, profile_of_sender
 from penstock.wire.amqp10 import spec
-from penstock.wire.amqp10.composite import Composite, composite
+from penstock.wire.amqp10.composite import composite
 from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, data_section
+
+OBEYS: dict[str, object] = {"channel.flow": True}
+
+
+def test_an_unknown_client_bears_what_all_bear() -> None:
+    assert profile_of("", "", {}) is UNKNOWN
+    assert not UNKNOWN.obeys_flow
+    assert profile_of("py-amqp", "", OBEYS).small_receive_buffer
+    assert profile_of("new one", "", OBEYS).obeys_flow
+
+
+def test_profile_gets_channel_flow_with_confirms_only_if_its_client_announces_the_capability() -> None:
+    assert profile_of("new one", "", OBEYS).flow_with_confirms
+    assert not profile_of("RabbitMQ", "Java", {}).flow_with_confirms
+    assert profile_of("RabbitMQ", "Java", OBEYS).flow_with_confirms
+    assert not profile_of("Pika Python Client Library", "", OBEYS).flow_with_confirms
+    assert not UNKNOWN.flow_with_confirms
+
+
+def test_a_product_that_several_libraries_share_is_told_apart_by_its_platform() -> None:
+    assert profile_of("RabbitMQ", "Java", {}).obeys_flow
+    assert profile_of("RabbitMQ", ".NET", {}) is UNKNOWN
+    assert profile_of("RabbitMQ", "Erlang/OTP", OBEYS).obeys_flow
+
 
 NAMES = {
     PYAMQP: ("sender-link-5082", "sender-link-sender-link-5082"),
@@ -18,20 +42,15 @@ NAMES = {
 """Names of a link and of its source, of a client with the container-id `us`."""
 
 
-def attach_of(name: str, source: str | None) -> Composite:
-    terminus = None if source is None else composite(spec.SOURCE, address=source)
-    return composite(spec.ATTACH, name=name, handle=0, role=False, source=terminus)
-
-
-@pytest.mark.parametrize("profile", NAMES, ids=lambda profile: profile.name or "unknown")
+@pytest.mark.parametrize("profile", NAMES, ids=lambda profile: profile.product or "unknown")
 def test_sender_is_known_by_the_names_of_its_link_and_source(profile: Profile) -> None:
-    assert profile_of_sender("us", attach_of(*NAMES[profile])) is profile
+    assert profile_of_sender("us", *NAMES[profile]) is profile
 
 
 def test_sender_with_other_names_is_not_in_the_table() -> None:
-    assert profile_of_sender("us", attach_of("sender-link-1", "sender-link-2")) is UNKNOWN
-    assert profile_of_sender("us", attach_of("link", "us")) is UNKNOWN
-    assert profile_of_sender("us", attach_of("link", None)) is UNKNOWN
+    assert profile_of_sender("us", "sender-link-1", "sender-link-2") is UNKNOWN
+    assert profile_of_sender("us", "link", "us") is UNKNOWN
+    assert profile_of_sender("us", "link", None) is UNKNOWN
 
 
 def azure(target: str = "/queues/q", **arguments: object) -> tuple[Amqp10Dialogue, int]:
