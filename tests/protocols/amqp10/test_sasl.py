@@ -18,7 +18,7 @@ from penstock.errors import CommandInvalid
 from penstock.protocols.amqp10.sasl import RESPONSE_MAX, SCRAM_MAX, SCRAM_WORK, SaslExchange, SaslState, SaslStep
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.login import LoginAttempt, LoginListener
-from penstock.protocols.common.login_backoff import Backoff
+from penstock.protocols.common.login_limits import Backoff
 from penstock.protocols.common.peer import Peer
 from penstock.protocols.common.services import Services
 from penstock.settings.start import SASL_MECHANISMS

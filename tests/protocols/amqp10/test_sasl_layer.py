@@ -6,9 +6,9 @@ import pytest
 from scramp import ScramClient
 
 from penstock.access import scram
-from penstock.protocols.common.authentication import Verification
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.connection_state import ConnectionState
+from penstock.protocols.common.login import Verification
 from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite, decode_performative, encode_composite

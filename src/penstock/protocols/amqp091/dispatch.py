@@ -17,8 +17,8 @@ from penstock.protocols.amqp091.channel_state import CHANNEL_OPEN, ChannelState
 from penstock.protocols.amqp091.method_audit import AUDITED, MethodAudit
 from penstock.protocols.amqp091.methods import CHANNEL_METHODS
 from penstock.protocols.common.connection_state import ConnectionState
+from penstock.protocols.common.login import SecretUpdate
 from penstock.protocols.common.lost_publishes import CLOSED_BEFORE
-from penstock.protocols.common.secret_update import SecretUpdate
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Method
 

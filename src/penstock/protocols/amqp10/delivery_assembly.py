@@ -16,8 +16,7 @@ from typing_extensions import override
 from penstock.core.large_bodies import LargeBody, Span
 from penstock.errors import BrokerError
 from penstock.protocols.amqp10.malformed import MalformedMessage
-from penstock.protocols.common.large_arrivals import LargeMessage
-from penstock.protocols.common.partial_messages import PIECE_BYTES, PartialMessage
+from penstock.protocols.common.partial_messages import PIECE_BYTES, LargeMessage, PartialMessage
 from penstock.wire.amqp10.body_walk import BodyWalk, body_start, may_walk
 from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.sections import Sections

@@ -27,7 +27,7 @@ from penstock.errors import AccessRefused, BrokerError, InvalidField, NotFound, 
 from penstock.protocols.amqp10.http_messages import HttpRequest, pairs, response
 from penstock.protocols.common import authorization, topology
 from penstock.protocols.common.audit_trail import actor_of, audit_refusal
-from penstock.protocols.common.secret_update import SecretUpdate
+from penstock.protocols.common.login import SecretUpdate
 from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.neutral_values import neutral_table, to_amqp10
 from penstock.wire.amqp10.values import UINT, Array, Symbol, Typed, ulong

@@ -1,6 +1,6 @@
 """Logins over AMQP 1.0: the server's side of SASL (specification section 5.3), without frames.
 
-The mechanisms are those of mechanisms.py without AMQPLAIN. Wrong passwords count in the back-off (`login_backoff`).
+The mechanisms are those of mechanisms.py without AMQPLAIN. Wrong passwords count in the back-off (login_limits.py).
 """
 
 from __future__ import annotations

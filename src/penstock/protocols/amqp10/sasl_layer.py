@@ -13,9 +13,8 @@ from typing_extensions import override
 from penstock.access.scram import load_scram, scram_is_loaded
 from penstock.errors import CommandInvalid
 from penstock.protocols.amqp10.sasl import SaslExchange, SaslStep
-from penstock.protocols.common.authentication import Verification
 from penstock.protocols.common.connection_state import ConnectionState
-from penstock.protocols.common.login import conclude_login
+from penstock.protocols.common.login import Verification, conclude_login
 from penstock.protocols.common.mechanisms import ANONYMOUS, SCRAM
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.frames import SASL_HEADER

@@ -1,7 +1,6 @@
 """Refusals of strangers in the log: one line a second of each kind, the others counted."""
 
-from penstock.protocols.common.log_line import LogLine
-from penstock.protocols.common.refusal_log import HTTP, LOGIN, LimitedLines
+from penstock.protocols.common.log_line import HTTP, LOGIN, LimitedLines, LogLine
 
 
 def line(text: str) -> LogLine:
