@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import CODES, BrokerError, PenstockError, StoreError
-from penstock.protocols.amqp091.malformed import Malformed
-from penstock.protocols.amqp10.malformed import MalformedMessage, MalformedPerformative
+from penstock.protocols.amqp091.methods import Malformed
+from penstock.protocols.amqp10.error_scopes import MalformedMessage, MalformedPerformative
 from penstock.server.http.app import STATUS_WORDS, refused
 from penstock.wire.amqp091.malformed import CodecError
 from penstock.wire.amqp091.spec import ReplyCode

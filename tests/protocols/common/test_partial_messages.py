@@ -16,7 +16,7 @@ from penstock.describe.table import reading
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.management.why import of_connection
-from penstock.protocols.amqp091.channel_state import CHANNEL_OPEN
+from penstock.protocols.amqp091.channel import CHANNEL_OPEN
 from penstock.protocols.amqp091.content_assembly import ContentState
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.partial_messages import PIECE_BYTES

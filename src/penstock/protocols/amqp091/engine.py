@@ -25,12 +25,10 @@ from penstock.errors import BrokerError, NotImplementedHere
 from penstock.protocols.amqp091 import handshake
 from penstock.protocols.amqp091 import method_arguments as arg
 from penstock.protocols.amqp091.blocked_notice import BlockedNotice
-from penstock.protocols.amqp091.channel import Channel
-from penstock.protocols.amqp091.channel_state import CHANNEL_OPEN, ChannelState
-from penstock.protocols.amqp091.dispatch import channel_method, connection_method
+from penstock.protocols.amqp091.channel import CHANNEL_OPEN, Channel, ChannelState
 from penstock.protocols.amqp091.frame_reader import FrameReader
-from penstock.protocols.amqp091.malformed import Malformed
 from penstock.protocols.amqp091.message_format import Amqp091Format
+from penstock.protocols.amqp091.methods import Malformed, channel_method, connection_method
 from penstock.protocols.common.audit_trail import audit_refusal
 from penstock.protocols.common.authorization import check_route
 from penstock.protocols.common.client_profiles import UNKNOWN, Profile

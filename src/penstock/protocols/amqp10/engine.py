@@ -25,16 +25,12 @@ from penstock.errors import BrokerError, CommandInvalid, FrameError, PeerFrameTo
 from penstock.protocols.amqp10 import opening
 from penstock.protocols.amqp10.delivery_tags import TagCount
 from penstock.protocols.amqp10.dynamic_nodes import DynamicNodes
-from penstock.protocols.amqp10.error_scopes import error_composite
-from penstock.protocols.amqp10.frame_fitting import fitted
+from penstock.protocols.amqp10.error_scopes import MalformedPerformative, error_composite, fitted
 from penstock.protocols.amqp10.frame_reader import FrameReader
-from penstock.protocols.amqp10.malformed import MalformedPerformative
 from penstock.protocols.amqp10.message_format import FIRST_OCTET, Amqp10Format
-from penstock.protocols.amqp10.sasl_layer import SaslLayer
-from penstock.protocols.amqp10.session import AmqpSession
-from penstock.protocols.amqp10.session_links import HANDLE_MAX
-from penstock.protocols.amqp10.session_state import SESSION_MAPPED, SessionState
-from penstock.protocols.amqp10.sole_connections import SoleConnections
+from penstock.protocols.amqp10.opening import SoleConnections
+from penstock.protocols.amqp10.sasl import SaslLayer
+from penstock.protocols.amqp10.session import HANDLE_MAX, SESSION_MAPPED, AmqpSession, SessionState
 from penstock.protocols.amqp10.suspended_links import SuspendedLinks
 from penstock.protocols.amqp10.target import SharedTargets
 from penstock.protocols.amqp10.transactions import Transactions

@@ -1,12 +1,12 @@
 """Audit trail: who logged in, who was refused, and who changed which object, from where (docs/audit-log.md).
 
-Theory of operation. A change is a record of its own, and so is a login, as long as its user has an allowance for it,
-so that no user can replace what others did. What a client may cause at any rate is summed: refusals, logins of HTTP requests, declarations of
-objects that end with their clients, and what is beyond the allowance. The first of a kind is recorded at once. Those
-that follow within `APART_S` become one record with their `count`. Names of users and objects are the client's choice,
-so the kinds are bounded as well: refused logins of all strangers together, and refusals of one user, have `KINDS_KEPT`.
-Neither who guesses passwords nor a user that changes things in a loop can push what others did out of the files soon.
-Secrets are replaced before a record is made.
+Theory of operation. A change is a record of its own, and so is a login, as long as its user has an allowance for it, so
+that no user can replace what others did. What a client may cause at any rate is summed: refusals, logins of HTTP
+requests, declarations of objects that end with their clients, and what is beyond the allowance. The first of a kind is
+recorded at once. Those that follow within `APART_S` become one record with their `count`. Names of users and objects
+are the client's choice, so the kinds are bounded as well: refused logins of all strangers together, and refusals of one
+user, have `KINDS_KEPT`. Neither who guesses passwords nor a user that changes things in a loop can push what others did
+out of the files soon. Secrets are replaced before a record is made.
 """
 
 from __future__ import annotations

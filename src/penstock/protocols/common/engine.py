@@ -1,8 +1,8 @@
 """Protocol engine: the part of a connection that depends on its protocol, which each protocol fills in.
 
 Theory of operation. A `Connection` holds what belongs to no protocol. It passes input to its engine, which carries it
-out on the core and writes output to `Connection.output`. The first engine of every connection is `HeaderReader`:
-it reads the first eight octets and hands over to the engine of the `Protocol` that they name.
+out on the core and writes output to `Connection.output`. The first engine of every connection is `HeaderReader`: it
+reads the first eight octets and hands over to the engine of the `Protocol` that they name.
 """
 
 from __future__ import annotations

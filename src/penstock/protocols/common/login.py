@@ -4,9 +4,9 @@ Theory of operation. `log_in` begins an attempt, and the connection is `VERIFYIN
 input waits meanwhile, but its socket is read, within a bound. So an end of input is seen at once, and the attempt of a
 client that is gone costs no verification. Wrong passwords are answered late (login_limits.py).
 
-A `Verification` has a slow part, `run`, which touches nothing of the broker, and `conclude`, which
-acts on the result. An `Authenticator` runs the first in a thread and the second in a later turn. Pure tests and the
-simulation use `InlineAuthenticator`, which does both at once.
+A `Verification` has a slow part, `run`, which touches nothing of the broker, and `conclude`, which acts on the result.
+An `Authenticator` runs the first in a thread and the second in a later turn. Pure tests and the simulation use
+`InlineAuthenticator`, which does both at once.
 
 Two parts follow a login: the expiry of its token, which closes the connection (in RabbitMQ it refuses operations), and
 the update of its secret. `connection.update-secret` and `/auth/tokens` of AMQP 1.0 are extensions of RabbitMQ.

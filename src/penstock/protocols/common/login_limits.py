@@ -2,9 +2,9 @@
 
 **Back-off** delays answers to wrong passwords by address and by user, without locking anybody out for long.
 
-A right password is answered at once. The answer to a wrong one is delayed. The delay doubles with
-every failure of the address, and with every failure of the user name from addresses at which that user never logged in.
-No thread sleeps: the answer waits for its deadline while the connection counts as not logged in.
+A right password is answered at once. The answer to a wrong one is delayed. The delay doubles with every failure of the
+address, and with every failure of the user name from addresses at which that user never logged in. No thread sleeps:
+the answer waits for its deadline while the connection counts as not logged in.
 
 The number of waiting answers is bounded by address, by user name, and by both. Beyond a bound the password is not
 checked and the login is refused at once. So an address has `WAITING_MOST` guesses per delay, and a user name
@@ -26,12 +26,12 @@ This machine has as many as all others together, and no limit by address: an ope
 
 **The line of verifications**: networks take turns, users of a network take turns, and the number is bounded.
 
-A client that is gone leaves the line at once. So an attacker has at most as many places as it has open sockets, and
-who guesses at one user delays no other one.
+A client that is gone leaves the line at once. So an attacker has at most as many places as it has open sockets, and who
+guesses at one user delays no other one.
 
-**Connections that are not logged in** have bounds per address and in total. Such a connection
-costs a socket and some KiB, so their number is bounded per address and in total.
-Clients that open sockets and never log in affect others as follows:
+**Connections that are not logged in** have bounds per address and in total. Such a connection costs a socket and some
+KiB, so their number is bounded per address and in total. Clients that open sockets and never log in affect others as
+follows:
 
 - At other addresses not at all. At the total bound the address with the most loses its oldest connection, so an address
   with few gets in.

@@ -4,8 +4,8 @@ A connection that only publishes is paused when its hold budget is used up, and 
 and closes arrive. A connection that consumes or has transactions is never paused, nor one of a protocol whose senders
 have credit: its next publish is refused instead.
 
-`SlowedConnections` are those that are slowed by their own work: their input waits for its share of a
-turn most of the time.
+`SlowedConnections` are those that are slowed by their own work: their input waits for its share of a turn most of the
+time.
 
 `work` is a gate with a name, like those of queues. It closes for one connection and appears in the log, the flow log
 and `penstock why`. Its state is updated once a second, from the time that input of the connection waited.
