@@ -12,7 +12,7 @@ from tests.support import access_matrix
 BEFORE_TABLES = {
     "connection.open", "connection.update-secret", "channel.open", "channel.close", "basic.publish",
 }  # fmt: skip
-"""Methods that dispatch.py and the frame reader handle without a table."""
+"""Methods that methods.py and the frame reader handle without a table."""
 
 
 def without_case(row: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.core.broker import Broker
 from penstock.core.settings.limits import Defaults
 from penstock.driver.log_queue import LINE_MOST, LINES_KEPT, LogQueue
-from penstock.protocols.common.refusal_log import LOGIN
+from penstock.protocols.common.log_line import LOGIN
 
 
 def texts(queue: LogQueue) -> list[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.file_tables import CertificateFiles, TlsSettings
-from penstock.protocols.common.tls_session import TlsSession
+from penstock.protocols.common.peer import TlsSession
 from penstock.server.tls.handshakes import Handshake
 from penstock.server.tls.layer import SecuredProtocol, TlsLayer, TlsState
 from penstock.server.tls.tls_server import TlsServer

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import CODES, BrokerError, PenstockError, StoreError
-from penstock.protocols.amqp091.malformed import Malformed
+from penstock.protocols.amqp091.methods import Malformed
 from penstock.server.http.app import STATUS_WORDS, refused
 from penstock.wire.amqp091.malformed import CodecError
 from penstock.wire.amqp091.spec import ReplyCode

@@ -46,9 +46,6 @@ INTERFACES = {
     "management/node.py": "what the driver provides; tests/driver tests the driver",
     "operations/spark.py": "rows; tests/operations/test_table.py goes through them",
     "protocols/common/callbacks.py": "listeners that only call a function",
-    "protocols/amqp10/link_node.py": "an interface; test_dynamic_nodes.py, test_subscriptions.py test what fills it in",
-    "protocols/common/engine.py": "the interface of a protocol; tests/line_protocol fills it in",
-    "protocols/common/log_line.py": "a text with its fields",
     "store/damage.py": "a record and a text; tests/store tests what makes them",
     "protocols/common/services.py": "the interface of the driver; tests/driver/test_services.py tests what fills it in",
 }

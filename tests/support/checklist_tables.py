@@ -48,7 +48,7 @@ ELSEWHERE: dict[str, tuple[tuple[str, str], ...]] = {
     JAVA: (
         (
             "enforcement against clients that ignore `channel.flow`",
-            "no test there to take over; here `tests/protocols/amqp091/test_channel_flow.py::"
+            "no test there to take over; here `tests/protocols/amqp091/test_channel.py::"
             "test_channel_with_confirms_is_closed_if_its_client_goes_on_after_the_enforcement_time`",
         ),
         ("copying messages respects limits", "no operation copies messages"),

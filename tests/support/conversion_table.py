@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from penstock.content.properties import Properties
 from penstock.protocols.amqp091.content_frames import body_of, properties_of
-from penstock.protocols.amqp10.address_annotations import EXCHANGE, ROUTING_KEY
+from penstock.protocols.amqp10.addresses import EXCHANGE_KEY, ROUTING_KEY
 from penstock.wire.amqp091 import spec as spec091
 from penstock.wire.amqp091.codec import decode_method, frame, method_frame
 from penstock.wire.amqp10 import spec, values
@@ -269,7 +269,7 @@ def shown_091(read: Read091, durability: bool = True) -> str:
 
 def shown_10(read: DecodedMessage, durability: bool = True) -> str:
     """Return what AMQP 1.0 reads; x-exchange, x-routing-key and the usual body are left out."""
-    annotations = {name: value for name, value in read.annotations.items() if name not in (EXCHANGE, ROUTING_KEY)}
+    annotations = {name: value for name, value in read.annotations.items() if name not in (EXCHANGE_KEY, ROUTING_KEY)}
     header = {name: value for name, value in read.header.items() if value is False or name != "first_acquirer"}
     if not durability:
         header.pop("durable", None)

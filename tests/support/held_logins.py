@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.access.credentials import CredentialCheck
-from penstock.protocols.common.authentication import Authenticator, Verification
+from penstock.protocols.common.login import Authenticator, Verification
 
 
 class SlowCheck(CredentialCheck):

@@ -11,8 +11,7 @@ from penstock.describe.message_stats import connection_tally, tally_stats
 from penstock.describe.table import ABSENT, Field, Reading, Row, Table, amounts, metric, plain
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import ConnectionState
-from penstock.protocols.common.tls_session import rabbitmq_fields
-from penstock.protocols.common.traffic import Traffic
+from penstock.protocols.common.peer import Traffic, rabbitmq_fields
 
 TRAFFIC: Final = "connection_coarse_metrics"
 CONNECTIONS: Final = "connection_metrics"

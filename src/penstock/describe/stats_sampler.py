@@ -39,7 +39,7 @@ from penstock.flow.gate import Gate
 from penstock.flow.series import PERIOD, PERIODS, SampleTimes, Series
 from penstock.flow.tally import TALLY_KEYS, Tally
 from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.traffic import Traffic
+from penstock.protocols.common.peer import Traffic
 
 SERIES_MOST: Final = 10_000
 """Most series with slots, about 11 KiB each after a day; further objects have rates only."""

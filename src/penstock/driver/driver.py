@@ -45,12 +45,11 @@ from penstock.protocols import standard_protocols
 from penstock.protocols.common.audit_trail import AuditTrail
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_limits import ConnectionLimits
-from penstock.protocols.common.engine import Protocol
+from penstock.protocols.common.engine import HeaderReader, Protocol
 from penstock.protocols.common.log_line import LogLine
 from penstock.protocols.common.peer import Peer
-from penstock.protocols.common.protocol_header import HeaderReader
+from penstock.protocols.common.read_pausing import SlowedConnections
 from penstock.protocols.common.single_publish import SinglePublishes
-from penstock.protocols.common.slowed_connections import SlowedConnections
 
 TURNS: Final = 500
 """Most turns of waiting producers per turn of the driver, so that many released producers do not delay the others."""

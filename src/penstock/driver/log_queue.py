@@ -6,8 +6,7 @@ from typing import Final
 
 from penstock.core.broker import Broker
 from penstock.log_ids import LOG_CROWDED
-from penstock.protocols.common.log_line import LogLine
-from penstock.protocols.common.refusal_log import LimitedLines
+from penstock.protocols.common.log_line import LimitedLines, LogLine
 from penstock.texts import printable
 
 LINES_KEPT: Final = 10_000
@@ -37,7 +36,7 @@ class LogQueue:
             self._dropped += 1
 
     def add_refusal(self, kind: str, text: str) -> None:
-        """Add a refused client: at most one line a second of each kind (refusal_log.py); others are counted."""
+        """Add a refused client: at most one line a second of each kind (log_line.py); others are counted."""
         self.add_limited(LogLine(text, {"id": kind}), 1)
 
     def add_limited(self, line: LogLine, most: int) -> None:

@@ -22,7 +22,7 @@ from penstock.driver.log_queue import LogQueue
 from penstock.driver.turn_times import TurnTimes
 from penstock.flow.work import ASKING_SHARE, LOOKING_SHARE, SHARE, TURN, UNLIMITED_WORK, Steps, WorkQueue
 from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.slowed_connections import SlowedConnections
+from penstock.protocols.common.read_pausing import SlowedConnections
 
 
 class Scheduler:

@@ -20,14 +20,12 @@ from penstock.errors import BrokerError
 from penstock.flow.gate import Gate
 from penstock.flow.work import Steps
 from penstock.log_ids import WITHOUT_EFFECT
-from penstock.protocols.common.authentication import Authenticator, InlineAuthenticator
 from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.connection_limits import OpenConnections
 from penstock.protocols.common.log_line import LogLine
-from penstock.protocols.common.login_backoff import Backoff
-from penstock.protocols.common.login_rate import LoginRate
-from penstock.protocols.common.open_connections import OpenConnections
+from penstock.protocols.common.login import Authenticator, InlineAuthenticator
+from penstock.protocols.common.login_limits import Backoff, LoginRate, PendingLogins
 from penstock.protocols.common.partial_messages import PartialMessages
-from penstock.protocols.common.pending_logins import PendingLogins
 from penstock.protocols.common.services import Services
 
 if TYPE_CHECKING:

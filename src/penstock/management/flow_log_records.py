@@ -38,7 +38,7 @@ from penstock.flow.work import Steps
 from penstock.log_ids import BLOCKED_BRIEFLY, CLOSED_BRIEFLY
 from penstock.management.brief_spells import BLOCKS_AT_ONCE, CLOSINGS_AT_ONCE, Spell, Spells, SpellSum
 from penstock.management.flow_log_samples import Record, Sampler, record_at, record_of_gate
-from penstock.protocols.common.slowed_connections import KIND, Wait
+from penstock.protocols.common.read_pausing import KIND, Wait
 
 if TYPE_CHECKING:
     from penstock.management.control_request import ControlRequest

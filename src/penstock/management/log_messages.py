@@ -17,7 +17,7 @@ from penstock.log_ids import BLOCKED_BRIEFLY, CLOSED_BRIEFLY, SLOW_TURN
 from penstock.management.brief_spells import SpellSum
 from penstock.protocols.common.log_line import LogLine
 from penstock.protocols.common.lost_publishes import Losses
-from penstock.protocols.common.slowed_connections import KIND, Wait
+from penstock.protocols.common.read_pausing import KIND, Wait
 
 
 def gate_fields(gate: Gate) -> dict[str, object]:

@@ -14,7 +14,7 @@ from penstock.flow.work import Steps
 from penstock.management.certificates import Certificates
 from penstock.management.refused_publishes import RefusedPublishes
 from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.slowed_connections import SlowedConnections
+from penstock.protocols.common.read_pausing import SlowedConnections
 
 if TYPE_CHECKING:
     from penstock.management.control_api import ControlApi

@@ -56,7 +56,7 @@ from penstock.operations.users import replace_file_users
 from penstock.protocols.common.audit_trail import Actor
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.engine import Protocol
-from penstock.protocols.common.login_backoff import SHARES
+from penstock.protocols.common.login_limits import SHARES
 from penstock.protocols.common.peer import is_loopback
 from penstock.record_files import RecordFiles
 from penstock.server.event_loop import EventLoop

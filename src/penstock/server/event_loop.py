@@ -21,9 +21,8 @@ from penstock.driver.entry_times import END, TICK
 from penstock.log_ids import DEBUG, LATE_LOOP, level_of
 from penstock.protocols.common.callbacks import DurableCallback, PageLoadCallback
 from penstock.protocols.common.connection import GIVEN_UP, Connection
-from penstock.protocols.common.log_line import LogLine
+from penstock.protocols.common.log_line import HANDSHAKE, LogLine
 from penstock.protocols.common.peer import Peer
-from penstock.protocols.common.refusal_log import HANDSHAKE
 from penstock.protocols.common.single_publish import SinglePublish
 from penstock.server.loop_clock import wall_clock
 from penstock.server.record_log import RecordLog

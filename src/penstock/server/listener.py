@@ -17,7 +17,7 @@ from typing import Final
 
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import StartError
-from penstock.protocols.common.refusal_log import FILES
+from penstock.protocols.common.log_line import FILES
 from penstock.server.socket_transport import SocketTransport
 from penstock.server.tls.layer import TlsLayer
 from penstock.server.tls.tls_server import TlsServer

@@ -1,6 +1,6 @@
 """Threads that verify credentials: a password hash takes 40 ms of a core on purpose.
 
-Theory of operation. The line (login_line.py) belongs to the event loop, which hands one verification to each idle
+Theory of operation. The line (login_limits.py) belongs to the event loop, which hands one verification to each idle
 thread. A result comes back with `call_soon_threadsafe`. So a client that is gone costs nothing unless its verification
 runs already. The threads have a lower priority than the event loop (Linux).
 """
@@ -18,8 +18,8 @@ from typing_extensions import override
 
 from penstock.log_ids import INTERNAL_ERROR
 from penstock.logger import log
-from penstock.protocols.common.authentication import Authenticator, Verification
-from penstock.protocols.common.login_line import LoginLine
+from penstock.protocols.common.login import Authenticator, Verification
+from penstock.protocols.common.login_limits import LoginLine
 
 if TYPE_CHECKING:
     from penstock.server.event_loop import EventLoop

@@ -14,8 +14,7 @@ from penstock.core.publish.closed_sessions import ENDED, RESET
 from penstock.flow.states import StateTable
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import ConnectionState
-from penstock.protocols.common.peer import Peer, is_loopback
-from penstock.protocols.common.tls_session import TlsSession
+from penstock.protocols.common.peer import Peer, TlsSession, is_loopback
 from penstock.server.tls.layer import SecuredProtocol, TlsLayer
 
 if TYPE_CHECKING:

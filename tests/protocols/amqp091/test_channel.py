@@ -1,10 +1,21 @@
-"""A channel: its deliveries, its answers, and its end."""
+"""A channel: its deliveries, its answers, and its end.
+
+States of a channel: closes of the broker, of the client, of both at once, and of the connection.
+
+The lever that holds a client is chosen by what it is: channel.flow only to who obeys it, and enforced.
+"""
 
 from __future__ import annotations
 
+import pytest
+
+from penstock.driver.driver import BrokerDriver
+from penstock.protocols.amqp091.channel import ChannelState
+from penstock.protocols.common.client_profiles import AMQP_0_9_1, PROFILES
+from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, decode_method, method_frame
-from tests.support.driven_connection import Dialogue, make_driver, publish
+from tests.support.driven_connection import Dialogue, Frame, drain, make_driver, methods, publish
 
 
 def test_channel_delivers_a_message_with_tag_address_and_content() -> None:
@@ -54,3 +65,217 @@ def test_channel_routes_by_the_selector_of_a_binding() -> None:
     invalid = {"x-jms-selector": "a ="}
     bind = method_frame(1, spec.QUEUE_BIND, queue="q", exchange="amq.topic", routing_key="#", arguments=invalid)
     assert client.names(bind) == ["channel.close"]
+
+
+UNKNOWN_QUEUE = method_frame(1, spec.QUEUE_DECLARE, queue="none", passive=True)
+CLOSE = method_frame(1, spec.CHANNEL_CLOSE, reply_code=200, reply_text="bye", class_id=0, method_id=0)
+CLOSE_OK = method_frame(1, spec.CHANNEL_CLOSE_OK)
+OPEN = method_frame(1, spec.CHANNEL_OPEN)
+
+
+def test_an_error_closes_the_channel_and_its_number_is_free_after_close_ok() -> None:
+    client = Dialogue(make_driver())
+    channel = client.connection.engine.channels[1]
+    assert client.names(UNKNOWN_QUEUE) == ["channel.close"]
+    assert channel.state == ChannelState.CLOSE_SENT
+    assert client.names(UNKNOWN_QUEUE) == [], "what is sent on it is ignored"
+    assert client.names(CLOSE_OK + OPEN) == ["channel.open-ok"]
+    assert channel.state == ChannelState.ENDED
+
+
+def test_a_close_by_the_client_is_answered_once_the_channel_is_torn_down() -> None:
+    client = Dialogue(make_driver())
+    channel = client.connection.engine.channels[1]
+    assert client.names(CLOSE) == ["channel.close-ok"]
+    assert channel.state == ChannelState.ENDED
+    assert client.connection.engine.channels == {}
+
+
+def test_a_channel_that_both_sides_have_closed_may_be_opened_again_before_close_ok() -> None:
+    client = Dialogue(make_driver())
+    before = client.connection.engine.channels[1]
+    assert client.names(UNKNOWN_QUEUE) == ["channel.close"]
+    assert client.names(CLOSE + CLOSE) == ["channel.close-ok", "channel.close-ok"]
+    assert before.state == ChannelState.CLOSED_BY_BOTH
+    assert client.names(OPEN) == ["channel.open-ok"]
+    assert before.state == ChannelState.ENDED
+    assert client.connection.engine.channels[1].state == ChannelState.OPEN
+
+
+def test_channels_end_with_their_connection_in_whatever_state() -> None:
+    client = Dialogue(make_driver())
+    client.say(method_frame(2, spec.CHANNEL_OPEN) + UNKNOWN_QUEUE)
+    first, second = client.connection.engine.channels[1], client.connection.engine.channels[2]
+    assert (first.state, second.state) == (ChannelState.CLOSE_SENT, ChannelState.OPEN)
+    client.driver.disconnect(client.connection)
+    assert first.state == second.state == ChannelState.ENDED
+
+
+def flows(frames: list[Frame]) -> list[object]:
+    return [method.args["active"] for method in methods(frames) if method.id == spec.CHANNEL_FLOW]
+
+
+def blocked_publisher(**who: object) -> tuple[BrokerDriver, Dialogue, list[Frame]]:
+    """A client that has just published what closes the gate of queue q (stop 1)."""
+    driver = make_driver()
+    driver.begin(100.0)
+    peer = Dialogue(driver, **who)  # type: ignore[arg-type]
+    peer.declare("q", capacity_messages=10, stop_messages=1, resume_messages=0)
+    peer.say(publish("q", b"1"))
+    return driver, peer, peer.say(publish("q", b"2"))
+
+
+def test_a_client_that_obeys_is_asked_to_stop_and_to_go_on() -> None:
+    driver, peer, came = blocked_publisher(obeys=True)
+    assert flows(came) == [False]
+    assert peer.say(method_frame(1, spec.CHANNEL_FLOW_OK, active=False)) == []
+    drain(driver, "q")
+    assert flows(peer.listen(101.0)) == [True]
+    peer.say(publish("q", b"3"))
+    assert flows(peer.say(publish("q", b"4"))) == [False]
+
+
+def test_who_goes_on_within_the_enforcement_time_is_heard_and_after_it_closed() -> None:
+    driver, peer, _ = blocked_publisher(obeys=True)
+    driver.begin(104.9)
+    assert methods(peer.say(publish("q", b"3"))) == []
+    driver.begin(105.1)
+    closed, unblocked = methods(peer.say(publish("q", b"4")))
+    assert (closed.name, unblocked.name) == ("channel.close", "connection.unblocked")
+    assert closed.args["reply_code"] == 506
+    assert "channel.flow was requested" in str(closed.args["reply_text"])
+    assert [note.text for note in driver.log_queue.take() if "CHN-1012" in note.text]
+    assert driver.broker.vhosts["/"].queues["q"].messages == 3, "what was published in time is in the queue"
+
+
+def test_a_pause_that_ended_in_time_is_not_held_against_it_later() -> None:
+    driver, peer, _ = blocked_publisher(obeys=True)
+    drain(driver, "q")
+    peer.listen(103.0)
+    driver.begin(200.0)
+    peer.say(publish("q", b"3"))
+    assert flows(peer.say(publish("q", b"4"))) == [False]
+    driver.begin(201.0)
+    assert methods(peer.say(publish("q", b"5"))) == []
+
+
+NOT_OBEYING = [row.product for row in PROFILES.values() if row.protocol == AMQP_0_9_1 and not row.obeys_flow]
+
+
+@pytest.mark.parametrize("product", ["", "somebody's own", *NOT_OBEYING])
+def test_nobody_else_is_ever_asked(product: str) -> None:
+    _, peer, came = blocked_publisher(product=product, obeys=product in PROFILES)
+    assert flows(came) == [], "not even who announces it, when its library is known not to obey"
+    assert [method.name for method in methods(came)] == ["connection.blocked"]
+    assert flows(peer.listen(200.0)) == []
+
+
+def test_who_obeys_is_asked_to_go_on_at_the_hold_deadline_and_is_held_and_refused_as_everybody() -> None:
+    driver, peer, _ = blocked_publisher(obeys=True)
+    assert flows(peer.listen(129.9)) == []
+    assert flows(peer.listen(130.1)) == [True], "nobody else would ever tell its caller"
+    depth = driver.broker.vhosts["/"].queues["q"].messages
+    assert methods(peer.say(publish("q", b"held"))) == []
+    assert driver.broker.vhosts["/"].queues["q"].messages == depth, "it has waited a whole hold deadline: it is stopped"
+    assert methods(peer.listen(160.0)) == []
+    closed = methods(peer.listen(160.2))[0]
+    assert (closed.name, closed.args["reply_code"]) == ("channel.close", 506)
+    assert "refused after its hold deadline" in str(closed.args["reply_text"])
+
+
+def test_who_obeys_and_has_a_queue_that_holds_for_ever_is_never_asked_to_go_on_before_there_is_room() -> None:
+    driver = make_driver()
+    driver.begin(100.0)
+    peer = Dialogue(driver, obeys=True)
+    peer.declare("q", capacity_messages=10, stop_messages=0, resume_messages=0, hold_deadline=0)
+    assert flows(peer.say(publish("q", b"1"))) == [False]
+    assert flows(peer.listen(1e6)) == []
+    drain(driver, "q")
+    assert flows(peer.listen(1e6)) == [True]
+
+
+def test_who_was_asked_to_stop_and_then_chose_confirms_is_asked_to_go_on() -> None:
+    driver, peer, came = blocked_publisher(obeys=True)
+    assert flows(came) == [False]
+    peer.confirm()
+    drain(driver, "q")
+    assert flows(peer.listen(101.0)) == [True]
+
+
+def test_a_channel_that_ends_while_it_is_asked_to_stop_leaves_no_timer() -> None:
+    driver, peer, _ = blocked_publisher(obeys=True)
+    assert driver.broker.timers.next() == 130.0
+    peer.say(method_frame(1, spec.CHANNEL_CLOSE, reply_code=200, reply_text="", class_id=0, method_id=0))
+    assert driver.broker.timers.next() is None
+
+
+def confirming(driver: BrokerDriver, **who: object) -> Dialogue:
+    """A client with confirms on channels 1 and 2, and queues q and r that close with their first message."""
+    driver.begin(100.0)
+    peer = Dialogue(driver, **who)  # type: ignore[arg-type]
+    for queue in ("q", "r"):
+        peer.declare(queue, capacity_messages=10, stop_messages=0, resume_messages=0)
+    peer.confirm()
+    peer.names(method_frame(2, spec.CHANNEL_OPEN) + method_frame(2, spec.CONFIRM_SELECT))
+    return peer
+
+
+def test_channel_with_confirms_is_asked_to_stop_where_its_client_has_announced_the_capability() -> None:
+    driver = make_driver()
+    peer = confirming(driver, obeys=True)
+    came = peer.say(publish("q", b"1"))
+    assert [(method.name, frame[1]) for method, frame in zip(methods(came), came, strict=True)] == [
+        ("channel.flow", 1),
+        ("connection.blocked", 0),
+    ]
+    assert flows(peer.say(publish("nowhere", b"2", channel=2))) == [], "another channel goes on"
+    drain(driver, "q")
+    assert [method.name for method in methods(peer.listen(101.0))] == [
+        "channel.flow",
+        "connection.unblocked",
+        "basic.ack",
+    ]
+
+
+def test_channel_with_confirms_is_asked_to_go_on_at_the_hold_deadline_with_its_confirm() -> None:
+    driver = make_driver()
+    peer = confirming(driver, obeys=True)
+    peer.say(publish("q", b"1"))
+    assert [method.name for method in methods(peer.listen(130.1))] == ["channel.flow", "basic.ack"]
+    assert [method.name for method in methods(peer.say(publish("q", b"held")))] == []
+    assert [method.name for method in methods(peer.listen(160.2))] == ["basic.nack"]
+
+
+def test_channel_with_confirms_stays_asked_to_stop_while_one_of_two_gates_is_closed() -> None:
+    driver = make_driver()
+    peer = confirming(driver, obeys=True)
+    assert flows(peer.say(publish("q", b"1") + publish("r", b"2"))) == [False]
+    drain(driver, "q")
+    assert flows(peer.listen(101.0)) == []
+    drain(driver, "r")
+    assert flows(peer.listen(102.0)) == [True]
+
+
+def test_channel_with_confirms_is_closed_if_its_client_goes_on_after_the_enforcement_time() -> None:
+    limits = ConnectionLimits()
+    limits.flow_enforcement_s = 2.0
+    driver = make_driver(limits)
+    peer = confirming(driver, obeys=True)
+    peer.say(publish("q", b"1"))
+    driver.begin(101.9)
+    assert methods(peer.say(publish("q", b"2"))) == []
+    driver.begin(102.1)
+    closed = methods(peer.say(publish("q", b"3")))[0]
+    assert (closed.name, closed.args["reply_code"]) == ("channel.close", 506)
+
+
+def test_channel_with_confirms_of_the_java_client_is_held_by_those() -> None:
+    """Its ConfirmListener runs in the thread that reads: one that publishes would wait for itself."""
+    driver = make_driver()
+    java = confirming(driver, product="RabbitMQ", platform="Java")
+    assert flows(java.say(publish("q", b"1"))) == []
+    plain = Dialogue(driver, product="RabbitMQ", platform="Java")
+    assert flows(plain.say(publish("q", b"1"))) == [False]
+    announcing = Dialogue(driver, product="RabbitMQ", platform="Java", obeys=True)
+    announcing.confirm()
+    assert flows(announcing.say(publish("q", b"1"))) == [False], "it may announce the capability itself"

@@ -6,7 +6,7 @@ from penstock.content.properties import Properties
 from penstock.core.message import Envelope
 from penstock.core.queue.queue import Queue
 from penstock.driver.driver import BrokerDriver
-from penstock.protocols.amqp091.basic_return import write_return
+from penstock.protocols.amqp091.publishing import write_return
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_properties, method_frame
 from tests.support.driven_connection import Dialogue, Frame, make_driver, publish

@@ -1,8 +1,14 @@
-"""Contents of AMQP 0-9-1: what is written on dead letters, and that everything else of them stays as it was."""
+"""Contents of AMQP 0-9-1: what is written on dead letters, and that everything else of them stays as it was.
+
+Rewriting a content header: what is not changed stays octet by octet.
+
+Rows of blocks as contents: the same as properties that are encoded one by one, and well formed.
+"""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,10 +18,28 @@ from penstock.core.death_headers import DEATHS_KEPT
 from penstock.core.death_record import DeathRecord
 from penstock.core.message_format import UnreadableContent
 from penstock.errors import PreconditionFailed
-from penstock.protocols.amqp091.content_frames import body_of, header_payload, make_content, properties_of
-from penstock.protocols.amqp091.message_format import Amqp091Format
+from penstock.flow.level import OVERHEAD
+from penstock.protocols.amqp091.content_frames import (
+    FRAME_PAYLOAD_MAX,
+    body_of,
+    header_end,
+    header_payload,
+    make_content,
+    properties_of,
+)
+from penstock.protocols.amqp091.message_format import (
+    COPIED_OCTETS,
+    Amqp091Format,
+    Amqp091RowEncoder,
+    HeaderRewriter,
+    payload_of,
+    properties_in,
+)
+from penstock.ranges.incoming import IncomingBlock
 from penstock.wire.amqp091.codec import Properties, decode_properties, encode_table
+from penstock.wire.amqp091.content_header import FLAGS_AT, property_flags
 from tests.profiles import examples
+from tests.support.block_encoder import encode_published
 from tests.wire.amqp091.test_content_header import properties
 
 ALL_BUT_HEADERS_AND_EXPIRATION = (
@@ -158,3 +182,82 @@ def test_headers_are_added_and_the_rest_stays(writer: Amqp091Format) -> None:
     assert counted is not None
     assert writer.properties(counted) == Properties(message_id="1", headers={"a": 1, "x-delivery-count": 3})
     assert writer.body(counted) == b"body"
+
+
+@settings(max_examples=examples(200), derandomize=True, database=None)
+@given(properties())
+def test_splitting_and_joining_gives_the_same_octets(made: Properties) -> None:
+    payload = header_payload(make_content(made, b"body"))
+    assert payload_of(payload, properties_in(payload)) == payload
+
+
+def test_headers_are_added_replaced_and_removed_and_others_keep_their_octets() -> None:
+    content = make_content(Properties(message_id="m", headers={"a": 1, "b": "x", "c": 2.5}), b"body")
+    header = HeaderRewriter(content)
+    kept = header.headers["c"]
+    del header.headers["a"]
+    written = header.written({"b": "y", "d": [1, {"e": True}]})
+    assert properties_of(written) == Properties(message_id="m", headers={"c": 2.5, "b": "y", "d": [1, {"e": True}]})
+    assert kept in written
+    assert written.endswith(content[-12:])
+
+
+def test_a_header_that_would_not_fit_into_a_frame_is_not_written() -> None:
+    assert HeaderRewriter(make_content(Properties(), b"")).with_headers({"large": "x" * 131_072}) is None
+
+
+FORMAT = Amqp091Format()
+short = st.none() | st.text(max_size=20)
+row = st.fixed_dictionaries(
+    {"value": st.binary(max_size=50)},
+    optional={
+        **dict.fromkeys(
+            (
+                "message_id",
+                "correlation_id",
+                "reply_to",
+                "content_type",
+                "content_encoding",
+                "type",
+                "app_id",
+                "user_id",
+            ),
+            short,
+        ),
+        "priority": st.none() | st.integers(0, 255),
+        "delivery_mode": st.none() | st.integers(0, 255),
+        "message_timestamp": st.none() | st.integers(-(2**63), 2**63 - 1),
+        "headers": st.none() | st.lists(st.tuples(st.text(max_size=9), st.none() | st.binary(max_size=9)), max_size=3),
+        "headers_json": st.sampled_from([None, "{}", '{"a":[1,2.5,null,{"b":"c"}]}']),
+    },
+)
+
+
+@settings(max_examples=examples(400))
+@given(rows=st.lists(row, min_size=1, max_size=6))
+def test_rows_are_encoded_as_properties_are(rows: list[dict[str, Any]]) -> None:
+    block = IncomingBlock(encode_published(rows))
+    encoder = Amqp091RowEncoder(block.columns)
+    for at, given_row in enumerate(rows):
+        content = encoder.encode(at)
+        assert content == FORMAT.encode(block.columns.properties(at), given_row["value"])
+        assert encoder.charge == FORMAT.charge(content) + OVERHEAD
+        assert property_flags(content, FLAGS_AT, header_end(content) - 1) >= 0
+
+
+@pytest.mark.parametrize(
+    "size",
+    [0, 1, COPIED_OCTETS, COPIED_OCTETS + 1, FRAME_PAYLOAD_MAX, FRAME_PAYLOAD_MAX + 1, 3 * FRAME_PAYLOAD_MAX + 5],
+)
+def test_bodies_of_all_sizes_are_framed(size: int) -> None:
+    body = bytes(range(256)) * (size // 256 + 1)
+    block = IncomingBlock(encode_published([{"value": body[:size]}], {"delivery_mode": 2, "message_id": "m"}))
+    content = Amqp091RowEncoder(block.columns).encode(0)
+    assert content == FORMAT.encode(block.columns.properties(0), body[:size])
+
+
+def test_properties_that_no_frame_holds_are_refused() -> None:
+    rows = [{"value": b"", "headers": [("k", bytes(FRAME_PAYLOAD_MAX))]}]
+    block = IncomingBlock(encode_published(rows))
+    with pytest.raises(PreconditionFailed, match="row 0 has properties of"):
+        Amqp091RowEncoder(block.columns).encode(0)

@@ -1,14 +1,24 @@
-"""Every method, cut at every octet, too long, on every channel and in every state: one close with the right code."""
+"""Every method, cut at every octet, too long, on every channel and in every state: one close with the right code.
+
+Malformed octets as an error of the broker.
+
+Audit of methods: what is recorded of each one that changes the topology, and that others record nothing.
+
+Methods to their handlers: which channel expects what.
+"""
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from penstock.protocols.amqp091.methods import Malformed
 from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Method, decode_method, encode_method, frame
-from penstock.wire.amqp091.spec import METHODS, MethodSpec
-from tests.support.driven_connection import Dialogue, cut, make_driver
+from penstock.wire.amqp091.codec import CodecError, Method, decode_method, encode_method, frame, method_frame
+from penstock.wire.amqp091.spec import METHODS, MethodSpec, ReplyCode
+from tests.support.driven_connection import Dialogue, cut, make_driver, refused
 
 FILLED: dict[str, object] = {"shortstr": "text", "longstr": b"octets", "table": {"a": 1, "b": {"c": [None, "d"]}}}
 """A value for each type of field that has a size of its own."""
@@ -80,3 +90,100 @@ def test_octets_behind_a_close_are_not_acted_on() -> None:
     said = dialogue.names(frame(spec.FRAME_METHOD, 1, b"\0\x32\0\x0a") + declare * 3)
     assert said == ["connection.close"]
     assert dialogue.driver.broker.vhosts["/"].queues == {}
+
+
+def test_malformed_octets_close_the_connection_with_the_code_and_reason_of_the_codec() -> None:
+    error = Malformed(CodecError("a table is cut short", ReplyCode.SYNTAX_ERROR))
+    assert (error.code, error.closes, error.reply_text) == (502, "connection", "SYNTAX_ERROR - a table is cut short")
+
+
+@pytest.fixture
+def driver():
+    driver = make_driver()
+    driver.audit.enabled = True
+    return driver
+
+
+@pytest.fixture
+def dialogue(driver):
+    dialogue = Dialogue(driver)
+    driver.audit.take()
+    return dialogue
+
+
+def call(dialogue, method, **args):
+    dialogue.names(method_frame(1, method, **args))
+
+
+def changes(driver):
+    return [(r["operation"], r["subject"]) for r in driver.audit.take() if r["event"] == "change"]
+
+
+def test_each_method_that_changes_something_is_recorded_once(driver, dialogue):
+    bound = {"queue": "q", "exchange": "e", "routing_key": "k"}
+    joined = {"source": "e", "destination": "amq.fanout", "routing_key": "k"}
+    for method, args, subject in (
+        (spec.QUEUE_DECLARE, {"queue": "q", "durable": True}, "q"),
+        (spec.EXCHANGE_DECLARE, {"exchange": "e", "type": "direct"}, "e"),
+        (spec.QUEUE_BIND, bound, "q"),
+        (spec.EXCHANGE_BIND, joined, "amq.fanout"),
+    ):
+        for expected in ([(spec.METHODS[method].name, subject)], []):  # The second time nothing changes.
+            call(dialogue, method, **args)
+            assert changes(driver) == expected
+    for method, args, subject in (
+        (spec.EXCHANGE_UNBIND, joined, "amq.fanout"),
+        (spec.QUEUE_UNBIND, bound, "q"),
+        (spec.EXCHANGE_DELETE, {"exchange": "e"}, "e"),
+        (spec.QUEUE_DELETE, {"queue": "q"}, "q"),
+    ):
+        for expected in ([(spec.METHODS[method].name, subject)], []):
+            call(dialogue, method, **args)
+            assert changes(driver) == expected
+
+
+def test_deleted_queue_is_recorded_as_it_was(driver, dialogue):
+    call(dialogue, spec.QUEUE_DECLARE, queue="q", durable=True, arguments={"x-max-length": 5})
+    call(dialogue, spec.QUEUE_DELETE, queue="q")
+    deleted = driver.audit.take()[-1]
+    assert json.loads(deleted["before"]) == {"durable": True, "arguments": {"x-max-length": 5}}
+
+
+def test_queue_without_a_name_is_recorded_with_the_one_that_it_got(driver, dialogue):
+    call(dialogue, spec.QUEUE_DECLARE, queue="")
+    ((operation, subject),) = changes(driver)
+    assert operation == "queue.declare"
+    assert subject.startswith("amq.gen-")
+
+
+def test_purge_is_recorded_and_reading_is_not(driver, dialogue):
+    call(dialogue, spec.QUEUE_DECLARE, queue="q")
+    driver.audit.take()
+    call(dialogue, spec.QUEUE_PURGE, queue="q")
+    assert changes(driver) == [("queue.purge", "q")]
+    call(dialogue, spec.QUEUE_DECLARE, queue="q", passive=True)
+    call(dialogue, spec.BASIC_GET, queue="q")
+    assert changes(driver) == []
+
+
+def test_dispatch_opens_a_channel_and_closes_it() -> None:
+    client = Dialogue(make_driver())
+    assert client.names(method_frame(7, spec.CHANNEL_OPEN)) == ["channel.open-ok"]
+    close = method_frame(7, spec.CHANNEL_CLOSE, reply_code=200, reply_text="", class_id=0, method_id=0)
+    assert client.names(close) == ["channel.close-ok"]
+    assert client.names(method_frame(7, spec.CHANNEL_OPEN)) == ["channel.open-ok"]
+
+
+def test_dispatch_ends_the_connection_for_a_channel_that_is_open_already() -> None:
+    name, code, _ = refused(Dialogue(make_driver()), method_frame(1, spec.CHANNEL_OPEN))
+    assert (name, code) == ("connection.close", 504)
+
+
+def test_dispatch_closes_only_the_channel_of_an_error_that_names_its_method() -> None:
+    client = Dialogue(make_driver())
+    client.say(method_frame(2, spec.CHANNEL_OPEN))
+    (frame,) = client.say(method_frame(1, spec.BASIC_CONSUME, queue="none"))
+    close = decode_method(frame[2])
+    assert (close.name, close.args["reply_code"]) == ("channel.close", 404)
+    assert (close.args["class_id"], close.args["method_id"]) == (spec.BASIC_CONSUME >> 16, spec.BASIC_CONSUME & 0xFFFF)
+    assert client.names(method_frame(2, spec.QUEUE_DECLARE, queue="q")) == ["queue.declare-ok"]

@@ -1,4 +1,9 @@
-"""Addresses: RabbitMQ 4's and plain names, what they name, and the addresses of queues and exchanges."""
+"""Addresses: RabbitMQ 4's and plain names, what they name, and the addresses of queues and exchanges.
+
+Annotations that tell a consumer of AMQP 1.0 the exchange and routing key of a message.
+
+Queues that an attach creates where a pattern asks for it.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.content.names import is_name
+from penstock.core.message import Envelope
+from penstock.core.settings.table import COMMAND
 from penstock.core.vhost import VirtualHost
-from penstock.errors import InvalidField, NotFound
+from penstock.errors import InvalidField, NotFound, PreconditionFailed
 from penstock.protocols.amqp10.addresses import (
     ADDRESS_MAX,
     CACHED_MAX,
@@ -19,6 +26,7 @@ from penstock.protocols.amqp10.addresses import (
     Node,
     ToAddresses,
     Unroutable,
+    annotations_octets,
     parse_source,
     parse_target,
     parse_to,
@@ -26,9 +34,19 @@ from penstock.protocols.amqp10.addresses import (
     source_node,
     target_node,
 )
+from penstock.settings.read import read_settings
+from penstock.wire.amqp091 import spec as spec091
+from penstock.wire.amqp091.codec import method_frame
+from penstock.wire.amqp10 import spec
+from penstock.wire.amqp10.composite import encode
 from penstock.wire.amqp10.neutral_properties import reply_queue
 from penstock.wire.amqp10.node_addresses import exchange_address, queue_address
+from penstock.wire.amqp10.values import Symbol
+from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, data_section, names
+from tests.support.amqp10_messages import decode_message, delivered
+from tests.support.amqp10_strategies import section
 from tests.support.broker_fixture import House
+from tests.support.driven_connection import Dialogue, methods, publish
 
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=255).filter(is_name)
 
@@ -306,3 +324,100 @@ def test_address_without_its_first_slash_is_refused_with_the_right_one(vhost: Vi
         target_node(parse_target("queues/gone", []), vhost)
     with pytest.raises(NotFound, match=r"in vhost '/'$"):
         target_node(parse_target("gone", []), vhost)
+
+
+BODY = data_section(b"hello")
+ADDRESS = {"x-exchange": "amq.direct", "x-routing-key": "k"}
+
+
+def sent(*messages: bytes) -> list[bytes]:
+    """Return what a receiver gets of messages that were sent to amq.direct with the key k."""
+    client = Amqp10Dialogue()
+    client.declare("q")
+    vhost = client.driver.broker.vhosts["/"]
+    vhost.bind("amq.direct", vhost.queues["q"], None, "k", {})
+    client.attach_sender("/exchanges/amq.direct/k")
+    client.say(*[client.transfer(message) for message in messages])
+    return delivered(client.attach_receiver("/queues/q", credit=len(messages)))
+
+
+def test_constant_octets_follow_the_header_where_a_message_has_no_annotations() -> None:
+    for message in sent(BODY, BODY):
+        assert message.endswith(annotations_octets(Envelope("amq.direct", "k")) + BODY)
+        assert decode_message(message).annotations == ADDRESS
+
+
+def test_octets_of_an_envelope_are_cached() -> None:
+    envelope = Envelope("", "q")
+    assert annotations_octets(envelope) is annotations_octets(envelope.variant(1, 5.0, True))
+
+
+@pytest.mark.parametrize(
+    "before", [b"", encode(spec.HEADER, priority=3), section(spec.DELIVERY_ANNOTATIONS, {Symbol("x-hop"): 1})]
+)
+def test_annotations_of_a_message_are_merged(before: bytes) -> None:
+    own = {Symbol("x-mine"): "a", Symbol("x-exchange"): "another"}
+    (message,) = sent(before + section(spec.MESSAGE_ANNOTATIONS, own) + BODY)
+    assert decode_message(message).annotations == {"x-mine": "a", **ADDRESS}
+    assert message.endswith(BODY)
+
+
+def test_message_of_amqp_0_9_1_has_them_too() -> None:
+    client = Amqp10Dialogue()
+    other = Dialogue(client.driver)
+    other.declare("q")
+    other.say(publish("q", b"hello"))
+    (message,) = delivered(client.attach_receiver("/queues/q", credit=1))
+    assert decode_message(message).annotations == {"x-exchange": "", "x-routing-key": "q"}
+
+
+def test_envelope_that_both_protocols_deliver_has_octets_of_each() -> None:
+    client = Amqp10Dialogue()
+    other = Dialogue(client.driver)
+    other.declare("a")
+    vhost = client.driver.broker.vhosts["/"]
+    vhost.declare_queue("b", {}, False, False, None, None)
+    for queue in ("a", "b"):
+        vhost.bind("amq.fanout", vhost.queues[queue], None, "", {})
+    other.say(publish("", b"hello", exchange="amq.fanout"))
+    (got,) = methods(other.say(method_frame(1, spec091.BASIC_GET, queue="a", no_ack=True)))
+    assert got.args["exchange"] == "amq.fanout"
+    (message,) = delivered(client.attach_receiver("/queues/b", credit=1))
+    assert decode_message(message).annotations == {"x-exchange": "amq.fanout", "x-routing-key": ""}
+
+
+def with_pattern(**settings: object) -> Amqp10Dialogue:
+    client = Amqp10Dialogue()
+    words = read_settings("queue", "orders.*", {name.replace("_", "-"): value for name, value in settings.items()})
+    client.driver.broker.table.set("queue", "orders.*", COMMAND, words)
+    return client
+
+
+@pytest.mark.parametrize("address", ["/queues/orders.new", "orders.new"])
+@pytest.mark.parametrize("sends", [True, False])
+def test_queue_of_a_pattern_is_created_with_the_settings_of_its_name(address: str, sends: bool) -> None:
+    client = with_pattern(auto_create=True, capacity_messages=7)
+    heard = client.attach_sender(address) if sends else client.attach_receiver(address)
+    assert names(heard)[0] == "attach"
+    queue = client.driver.broker.vhosts["/"].queues["orders.new"]
+    assert (queue.durable, queue.thresholds.capacity.messages) == (True, 7)
+
+
+def test_nothing_else_is_created() -> None:
+    client = with_pattern(auto_create="true")
+    for handle, address in enumerate(("/queues/others", "/exchanges/orders.new/key", "orders")):
+        _, detached = client.attach_sender(address, handle)
+        assert condition(detached) == "amqp:not-found"
+    assert client.driver.broker.vhosts["/"].queues == {}
+
+
+def test_exchange_of_that_name_is_not_shadowed() -> None:
+    client = with_pattern(auto_create=True)
+    client.driver.broker.vhosts["/"].declare_exchange("orders.new", "topic", {}, False, False, False)
+    client.attach_sender("orders.new")
+    assert client.driver.broker.vhosts["/"].queues == {}
+
+
+def test_value_is_true_or_false() -> None:
+    with pytest.raises(PreconditionFailed, match="auto-create=maybe is neither true nor false"):
+        read_settings("queue", "#", {"auto-create": "maybe"})

@@ -1,8 +1,14 @@
-"""Links: detach from both sides."""
+"""Links: detach from both sides.
+
+States of a link: the table has each of them, and permits no way back.
+"""
 
 from __future__ import annotations
 
-from penstock.errors import NotFound
+import pytest
+
+from penstock.errors import InternalError, NotFound
+from penstock.protocols.amqp10.link import LINK_STATES, LinkState
 from penstock.wire.amqp10 import spec
 from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, data_section, names, performative
 
@@ -77,3 +83,14 @@ def test_echo_of_a_link_is_answered_once_and_asks_for_none() -> None:
         assert (flow.field("handle"), flow.field("echo")) == (handle, False)
         assert client.flow(handle, 1) == []
         assert client.grants == {}
+
+
+def test_detached_link_stays_detached() -> None:
+    for state in LinkState:
+        with pytest.raises(InternalError):
+            LINK_STATES.move(LinkState.DETACHED, state)
+
+
+def test_link_may_be_detached_from_every_other_state() -> None:
+    for state in (LinkState.ATTACHED, LinkState.DETACH_SENT):
+        assert LINK_STATES.move(state, LinkState.DETACHED) is LinkState.DETACHED

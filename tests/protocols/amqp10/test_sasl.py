@@ -1,4 +1,7 @@
-"""Logins over AMQP 1.0: each mechanism, the back-off, and responses that do not follow their mechanism."""
+"""Logins over AMQP 1.0: each mechanism, the back-off, and responses that do not follow their mechanism.
+
+SASL layer: mechanisms, challenges and outcomes as frames.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scramp import ScramClient, ScramException, ScramMechanism
 
+from penstock.access import scram
 from penstock.access.credentials import CredentialCheck
 from penstock.access.scram import ScramKeys
 from penstock.core.broker import Broker
@@ -17,18 +21,25 @@ from penstock.driver.driver import BrokerDriver
 from penstock.errors import CommandInvalid
 from penstock.protocols.amqp10.sasl import RESPONSE_MAX, SCRAM_MAX, SCRAM_WORK, SaslExchange, SaslState, SaslStep
 from penstock.protocols.common.connection_limits import ConnectionLimits
-from penstock.protocols.common.login import LoginAttempt, LoginListener
-from penstock.protocols.common.login_backoff import Backoff
+from penstock.protocols.common.connection_state import ConnectionState
+from penstock.protocols.common.login import LoginAttempt, LoginListener, Verification
+from penstock.protocols.common.login_limits import Backoff
 from penstock.protocols.common.peer import Peer
 from penstock.protocols.common.services import Services
 from penstock.settings.start import SASL_MECHANISMS
+from penstock.wire.amqp10 import spec
+from penstock.wire.amqp10.composite import Composite, composite, decode_performative, encode_composite
+from penstock.wire.amqp10.frames import AMQP_HEADER, SASL_HEADER, FrameSplitter, frame
 from penstock.wire.sasl import plain_response
+from tests.support.amqp10_dialogue import login
+from tests.support.driven_connection import make_driver
+from tests.support.held_logins import HeldAuthenticator
 from tests.support.users import file_users, table_of
 
 PASSWORDS = {"ada": "lovelace", "é,=": "pässword", "guest": "guest"}
 
 
-def make_driver(passwords: dict[str, str] | None = None) -> BrokerDriver:
+def driver_with_passwords(passwords: dict[str, str] | None = None) -> BrokerDriver:
     core = Broker(Defaults())
     core.add_vhost("/")
     core.access.set_file_users(file_users(PASSWORDS if passwords is None else passwords))
@@ -63,14 +74,14 @@ class Exchange(SaslExchange):
 def exchange(driver: BrokerDriver | None = None, address: str = "127.0.0.1", subject: str = "") -> SaslExchange:
     peer = Peer(f"{address}:1", address.startswith("127."))
     peer.tls_subject = subject
-    return Exchange((driver or make_driver()).services, peer)
+    return Exchange((driver or driver_with_passwords()).services, peer)
 
 
 def accepted(step: SaslStep) -> bool:
     return not step.is_challenge and not step.refusal
 
 
-def scram(login: SaslExchange, user: str, password: str) -> SaslStep:
+def log_in_by_scram(login: SaslExchange, user: str, password: str) -> SaslStep:
     """Log in as a client does that checks the server's proof."""
     client = ScramClient(["SCRAM-SHA-256"], user, password)
     challenge = login.init("SCRAM-SHA-256", client.get_client_first().encode())
@@ -89,7 +100,7 @@ def test_mechanisms_are_offered_with_the_strongest_first() -> None:
 
 
 def test_mechanisms_can_be_left_out_and_are_refused_then() -> None:
-    driver = make_driver()
+    driver = driver_with_passwords()
     driver.connection_limits.sasl_mechanisms = ["PLAIN", "SCRAM-SHA-256"]
     login = exchange(driver, subject="ada")
     assert login.mechanisms == ["PLAIN", "SCRAM-SHA-256"]
@@ -103,7 +114,7 @@ def test_anonymous_is_guest_on_this_machine_as_long_as_everybody_knows_its_passw
         login = exchange()
         assert accepted(login.init("ANONYMOUS", trace))
         assert (login.user, login.mechanism) == ("guest", "ANONYMOUS")
-    for driver in (make_driver({"guest": "secret"}), make_driver({"ada": "lovelace"})):
+    for driver in (driver_with_passwords({"guest": "secret"}), driver_with_passwords({"ada": "lovelace"})):
         assert "ANONYMOUS" not in exchange(driver).mechanisms
 
 
@@ -144,7 +155,7 @@ def test_external_refuses_unknown_users_guest_from_elsewhere_and_acting_for_anot
 @pytest.mark.parametrize("user", sorted(PASSWORDS))
 def test_scram_proves_the_password_to_each_other(user: str) -> None:
     login = exchange()
-    assert accepted(scram(login, user, PASSWORDS[user]))
+    assert accepted(log_in_by_scram(login, user, PASSWORDS[user]))
     assert login.user == user
 
 
@@ -157,15 +168,18 @@ def test_scram_without_an_initial_response_begins_with_an_empty_challenge() -> N
 
 
 def test_scram_refuses_a_wrong_password_as_it_does_an_unknown_user() -> None:
-    driver = make_driver()
-    wrong, unknown = scram(exchange(driver), "ada", "guess"), scram(exchange(driver), "eve", "guess")
+    driver = driver_with_passwords()
+    wrong, unknown = (
+        log_in_by_scram(exchange(driver), "ada", "guess"),
+        log_in_by_scram(exchange(driver), "eve", "guess"),
+    )
     assert (wrong.refusal, unknown.refusal) == ("user 'ada' gave a wrong password", "user 'eve' is not known")
     assert wrong.data == unknown.data == b""
-    assert "this machine" in scram(exchange(driver, "10.0.0.1"), "guest", "guest").refusal
+    assert "this machine" in log_in_by_scram(exchange(driver, "10.0.0.1"), "guest", "guest").refusal
 
 
 def test_scram_has_a_nonce_for_each_login_and_a_salt_for_each_user() -> None:
-    driver = make_driver()
+    driver = driver_with_passwords()
 
     def challenge(user: str) -> dict[str, str]:
         data = exchange(driver).init("SCRAM-SHA-256", f"n,,n={user},r=abc".encode()).data
@@ -203,7 +217,7 @@ class Rfc7677(Services):
 
 
 def test_scram_is_that_of_the_example_in_rfc_7677() -> None:
-    login = SaslExchange(Rfc7677(make_driver().services), Peer("10.0.0.1:1", False))
+    login = SaslExchange(Rfc7677(driver_with_passwords().services), Peer("10.0.0.1:1", False))
     nonce = "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
     step = login.init("SCRAM-SHA-256", b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO")
     assert step.data.decode() == f"r={nonce},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
@@ -252,20 +266,20 @@ def test_scram_refuses_a_proof_that_is_too_short_as_a_wrong_password() -> None:
 
 
 def test_scram_counts_its_work() -> None:
-    driver = make_driver()
+    driver = driver_with_passwords()
     exchange(driver).init("SCRAM-SHA-256", b"n,,n=eve,r=abc")
     assert driver.broker.work.done == SCRAM_WORK
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
 def test_wrong_passwords_are_answered_late_whatever_the_mechanism(mechanism: str) -> None:
-    driver = make_driver()
+    driver = driver_with_passwords()
 
     def attempt(password: str) -> SaslStep:
         login = exchange(driver, "10.0.0.1")
         if mechanism == "PLAIN":
             return login.init(mechanism, plain_response("ada", password))
-        return scram(login, "ada", password)
+        return log_in_by_scram(login, "ada", password)
 
     assert [attempt("guess").delay_s for _ in range(5)] == [0.0, 0.0, 0.0, 0.5, 1.0]
     assert accepted(attempt("lovelace"))
@@ -273,14 +287,14 @@ def test_wrong_passwords_are_answered_late_whatever_the_mechanism(mechanism: str
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
 def test_password_is_not_checked_while_too_many_answers_wait(mechanism: str) -> None:
-    driver = make_driver()
+    driver = driver_with_passwords()
     for _ in range(16):
         driver.services.backoff.wait("ada", "10.0.0.1")
     login = exchange(driver, "10.0.0.1")
     if mechanism == "PLAIN":
         step = login.init(mechanism, plain_response("ada", "lovelace"))
     else:
-        step = scram(login, "ada", "lovelace")
+        step = log_in_by_scram(login, "ada", "lovelace")
     assert (step.refusal, step.delay_s) == ("16 wrong passwords from 10.0.0.1 are not answered yet", 0.0)
 
 
@@ -331,3 +345,220 @@ def test_server_that_does_not_know_the_password_is_found_out() -> None:
     client.get_client_final()
     with pytest.raises(ScramException):
         client.set_server_final("v=AAAA")
+
+
+class Login:
+    """A client that logs in, frame by frame."""
+
+    def __init__(self, address: str = "127.0.0.1", subject: str = "", limits: ConnectionLimits | None = None) -> None:
+        self.driver = make_driver(limits)
+        peer = Peer(f"{address}:1", address.startswith("127."))
+        peer.tls_subject = subject
+        self.connection = self.driver.connect(peer)
+        self._splitter = FrameSplitter(512)
+        self.connection.receive(SASL_HEADER)
+        said = self.connection.take_output()
+        assert said.startswith(SASL_HEADER)
+        (self.offered,) = self._performatives(said[8:])
+
+    def _performatives(self, data: bytes) -> list[Composite]:
+        frames = self._splitter.feed(data)
+        assert all(each.kind == spec.FRAME_SASL for each in frames)
+        return [decode_performative(each.body)[0] for each in frames]
+
+    def say(self, code: int, **fields: object) -> Composite:
+        """Send a SASL frame, and return the answer, however late it is."""
+        self.connection.receive(frame(0, encode_composite(composite(code, **fields)), spec.FRAME_SASL))
+        self.driver.begin(self.driver.broker.now + 10)
+        self.driver.run_turn()
+        (answer,) = self._performatives(self.connection.take_output())
+        return answer
+
+    def init(self, mechanism: str, initial_response: bytes | None) -> Composite:
+        return self.say(spec.SASL_INIT, mechanism=mechanism, initial_response=initial_response)
+
+    def is_logged_in(self) -> bool:
+        assert self.connection.logged_in == (self.connection.state is ConnectionState.TUNE)
+        assert self.connection.logged_in != self.connection.is_closed()
+        return self.connection.logged_in
+
+
+def test_mechanisms_are_those_that_the_peer_may_use() -> None:
+    assert Login().offered.texts("sasl_server_mechanisms") == ["SCRAM-SHA-256", "PLAIN", "ANONYMOUS"]
+    assert Login("10.0.0.1", "guest").offered.texts("sasl_server_mechanisms") == ["EXTERNAL", "SCRAM-SHA-256", "PLAIN"]
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "response"), [("PLAIN", plain_response("guest", "guest")), ("ANONYMOUS", None), ("EXTERNAL", b"")]
+)
+def test_login_by_an_initial_response(mechanism: str, response: bytes | None) -> None:
+    client = Login(subject="guest")
+    outcome = client.init(mechanism, response)
+    assert (outcome.code, outcome.number("code"), outcome.octets("additional_data")) == (spec.SASL_OUTCOME, 0, b"")
+    assert client.is_logged_in()
+    assert (client.connection.user, client.connection.peer.mechanism) == ("guest", mechanism)
+
+
+def test_login_by_scram_ends_with_the_proof_of_the_broker() -> None:
+    client, scram = Login(), ScramClient(["SCRAM-SHA-256"], "guest", "guest")
+    challenge = client.init("SCRAM-SHA-256", scram.get_client_first().encode())
+    assert challenge.code == spec.SASL_CHALLENGE
+    scram.set_server_first(challenge.octets("challenge").decode())
+    outcome = client.say(spec.SASL_RESPONSE, response=scram.get_client_final().encode())
+    assert outcome.number("code") == 0
+    scram.set_server_final(outcome.octets("additional_data").decode())
+    assert client.is_logged_in()
+    assert client.connection.user == "guest"
+
+
+def test_login_by_plain_with_an_empty_challenge() -> None:
+    client = Login()
+    challenge = client.init("PLAIN", None)
+    assert (challenge.code, challenge.octets("challenge")) == (spec.SASL_CHALLENGE, b"")
+    assert client.say(spec.SASL_RESPONSE, response=plain_response("guest", "guest")).number("code") == 0
+    assert client.is_logged_in()
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "response"),
+    [
+        ("PLAIN", plain_response("guest", "wrong")),
+        ("PLAIN", b"guest"),
+        ("EXTERNAL", b"guest"),
+        ("GSSAPI", b""),
+        ("SCRAM-SHA-256", b"n"),
+    ],
+)
+def test_login_that_is_refused_closes_the_connection(mechanism: str, response: bytes) -> None:
+    client = Login()
+    outcome = client.init(mechanism, response)
+    assert (outcome.code, outcome.number("code")) == (spec.SASL_OUTCOME, 1)
+    assert not client.is_logged_in()
+
+
+def test_login_with_a_wrong_password_is_refused_late_after_several() -> None:
+    driver = make_driver()
+    for _ in range(3):
+        connection = driver.connect(Peer("10.0.0.1:1", False))
+        connection.receive(login("guest", "wrong"))
+        assert connection.is_closed()
+    connection = driver.connect(Peer("10.0.0.1:1", False))
+    connection.receive(login("guest", "wrong"))
+    assert connection.state is ConnectionState.REFUSED
+    connection.take_output()
+    driver.begin(driver.broker.now + 0.5)
+    driver.run_turn()
+    assert connection.is_closed()
+    assert connection.take_output().endswith(b"\x50\x01")
+
+
+@pytest.mark.parametrize("code", [spec.SASL_RESPONSE, spec.SASL_MECHANISMS, spec.SASL_OUTCOME])
+def test_frame_that_is_not_expected_closes_the_connection(code: int) -> None:
+    fields: dict[int, dict[str, object]] = {
+        spec.SASL_RESPONSE: {"response": b""},
+        spec.SASL_MECHANISMS: {"sasl_server_mechanisms": ["PLAIN"]},
+        spec.SASL_OUTCOME: {"code": 0},
+    }
+    client = Login()
+    client.connection.receive(frame(0, encode_composite(composite(code, **fields[code])), spec.FRAME_SASL))
+    assert client.connection.is_closed()
+    assert not client.connection.logged_in
+
+
+def test_empty_frame_closes_the_connection() -> None:
+    client = Login()
+    client.connection.receive(frame(0, b"", spec.FRAME_SASL))
+    assert client.connection.is_closed()
+    assert not client.connection.logged_in
+
+
+def test_login_and_open_may_come_in_one_piece() -> None:
+    driver = make_driver()
+    connection = driver.connect(Peer("127.0.0.1:1", True))
+    opening = frame(0, encode_composite(composite(spec.OPEN, container_id="test")))
+    connection.receive(login() + AMQP_HEADER + opening)
+    assert connection.state is ConnectionState.RUNNING
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "ANONYMOUS"])
+def test_login_beyond_the_limit_of_a_second_is_a_temporary_failure(mechanism: str) -> None:
+    limits = ConnectionLimits()
+    limits.login_rate_max = 1
+    client = Login(limits=limits)
+    client.driver.services.login_rate.refusal(client.connection.peer.network, client.driver.broker.now)
+    outcome = client.init(mechanism, plain_response("guest", "guest"))
+    assert (outcome.code, outcome.number("code")) == (spec.SASL_OUTCOME, 4)
+    assert not client.is_logged_in()
+
+
+@pytest.fixture
+def unloaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No login by SCRAM has been before."""
+    monkeypatch.setattr(scram, "_is_loaded", False)
+
+
+FIRST = b"n,,n=guest,r=client"
+
+
+def asked(mechanism: str) -> bytes:
+    """Return the init with a mechanism."""
+    init = composite(spec.SASL_INIT, mechanism=mechanism, initial_response=FIRST)
+    return frame(0, encode_composite(init), spec.FRAME_SASL)
+
+
+def asked_for_scram() -> tuple[Login, HeldAuthenticator]:
+    """Return a client that has asked for SCRAM, and the authenticator that has yet to load its library."""
+    client, authenticator = Login(), HeldAuthenticator()
+    client.driver.services.authenticator = authenticator
+    client.connection.receive(asked("SCRAM-SHA-256"))
+    return client, authenticator
+
+
+@pytest.mark.usefixtures("unloaded")
+def test_first_login_by_scram_waits_for_its_library_beside_the_event_loop() -> None:
+    client, authenticator = asked_for_scram()
+    client.driver.run_turn()
+    assert client.connection.take_output() == b""
+    assert (client.connection.busy, len(authenticator.held)) == (1, 1)
+    authenticator.let_go()
+    assert scram.scram_is_loaded()
+    (challenge,) = client._performatives(client.connection.take_output())
+    assert challenge.octets("challenge").startswith(b"r=client")
+    assert (client.connection.busy, client.connection.login.attempt) == (0, None)
+    other = Login()
+    other.driver.services.authenticator = authenticator
+    assert other.init("SCRAM-SHA-256", FIRST).octets("challenge").startswith(b"r=client")
+    assert authenticator.held == []
+
+
+@pytest.mark.usefixtures("unloaded")
+def test_client_that_goes_while_the_library_is_loaded_is_not_answered() -> None:
+    client, authenticator = asked_for_scram()
+    client.driver.disconnect(client.connection)
+    assert (client.connection.busy, client.connection.login.attempt) == (0, None)
+    assert authenticator.held[0].cancelled
+    authenticator.let_go()
+    assert client.connection.take_output() == b""
+
+
+@pytest.mark.usefixtures("unloaded")
+def test_client_is_refused_when_too_many_wait_for_the_library() -> None:
+    class Full(HeldAuthenticator):
+        def start(self, verification: Verification) -> None:
+            verification.turn_away()
+
+    client = Login()
+    client.driver.services.authenticator = Full()
+    assert client.init("SCRAM-SHA-256", FIRST).number("code") == 1
+    assert client.connection.is_closed()
+    assert (client.connection.busy, client.connection.login.attempt) == (0, None)
+
+
+@pytest.mark.usefixtures("unloaded")
+def test_scram_that_is_not_offered_loads_nothing() -> None:
+    limits = ConnectionLimits()
+    limits.sasl_mechanisms = ["PLAIN"]
+    client = Login(limits=limits)
+    client.init("SCRAM-SHA-256", FIRST)
+    assert client.connection.is_closed()
+    assert not scram.scram_is_loaded()

@@ -1,10 +1,17 @@
-"""Sessions: what ends one, and dispositions of deliveries."""
+"""Sessions: what ends one, and dispositions of deliveries.
+
+States of a session: the table has each of them, and permits no way back.
+
+Links of a session: handles on both sides.
+"""
 
 from __future__ import annotations
 
 import pytest
 
+from penstock.errors import InternalError, NotAllowed
 from penstock.protocols.amqp10.attach import LINKS_MAX
+from penstock.protocols.amqp10.session import HANDLE_MAX, SESSION_STATES, SessionLinks, SessionState
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite
 from tests.support.amqp10_dialogue import Amqp10Dialogue, accepted, condition, data_section, names, performative
@@ -200,3 +207,34 @@ def test_closes_that_cross_end_the_connection() -> None:
     client = with_deliveries(1)
     assert names(client.say(performative(spec.OPEN, container_id="again"), performative(spec.CLOSE))) == ["close"]
     assert client.connection.is_closed()
+
+
+def test_ended_session_stays_ended() -> None:
+    for state in SessionState:
+        with pytest.raises(InternalError):
+            SESSION_STATES.move(SessionState.ENDED, state)
+
+
+def test_session_may_end_from_every_other_state() -> None:
+    for state in (SessionState.MAPPED, SessionState.END_SENT, SessionState.END_RECEIVED):
+        assert SESSION_STATES.move(state, SessionState.ENDED) is SessionState.ENDED
+
+
+def test_handle_of_the_peer_is_ours_where_it_takes_all() -> None:
+    links = SessionLinks(HANDLE_MAX)
+    assert [int(links.free_handle(wanted)) for wanted in (0, 7, HANDLE_MAX)] == [0, 7, HANDLE_MAX]
+
+
+def test_peer_that_takes_few_handles_is_given_free_ones() -> None:
+    client = Amqp10Dialogue(session=False)
+    client.begin(0, handle_max=1)
+    client.declare("q")
+    links = client.session().links
+    client.attach_receiver("q", 700)
+    client.attach_receiver("q", 0)
+    assert {peer: int(link.handle) for peer, link in links.by_handle.items()} == {700: 0, 0: 1}
+    with pytest.raises(NotAllowed):
+        links.free_handle(9)
+    client.say(performative(spec.DETACH, handle=700, closed=True))
+    assert int(links.free_handle(9)) == 0
+    assert [links.receiver_of(link.consumer) for link in links.by_handle.values()] == list(links.by_handle.values())

@@ -1,18 +1,32 @@
-"""Logins: a wrong password is answered late, and nothing else may be tried meanwhile."""
+"""Logins: a wrong password is answered late, and nothing else may be tried meanwhile.
+
+Verifications that are run at once: for pure tests and the simulation.
+
+Connections of tokens end with them, by the wall clock.
+
+Updates of secrets (connection.update-secret): newer tokens, and passwords that nobody asks for again.
+"""
 
 from __future__ import annotations
 
+import jwt
+import pytest
+
+from penstock.access.permission import READ, WRITE
 from penstock.driver.driver import BrokerDriver
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import ConnectionState
-from penstock.protocols.common.login import VERIFYING_OCTETS_MAX
-from penstock.protocols.common.login_backoff import WAITING_MOST
+from penstock.protocols.common.login import VERIFYING_OCTETS_MAX, CredentialExpiry, InlineAuthenticator, Verification
+from penstock.protocols.common.login_limits import WAITING_MOST
 from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import decode_method, method_frame
+from penstock.wire.amqp091.codec import Method, decode_method, method_frame
 from penstock.wire.sasl import plain_response
-from tests.support.driven_connection import cut, make_driver
+from tests.support.amqp10_dialogue import Amqp10Dialogue, condition
+from tests.support.amqp10_management import ManagementClient, request_message
+from tests.support.driven_connection import Dialogue, cut, make_driver, methods
 from tests.support.held_logins import HeldAuthenticator, SlowCheck
+from tests.support.tokens import policy, rsa_key, token
 
 GREETING = b"AMQP\x00\x00\x09\x01"
 
@@ -132,3 +146,186 @@ def test_who_hangs_up_to_guess_again_has_no_more_guesses_for_it() -> None:
     driver.begin(9.0)
     driver.run_turn()
     assert driver.services.backoff.waits() == 0
+
+
+class Noted(Verification):
+    def __init__(self, calls: list[str]) -> None:
+        super().__init__("10.0.0.1")
+        self.calls = calls
+
+    def run(self) -> None:
+        self.calls.append("run")
+
+    def conclude(self) -> None:
+        self.calls.append("conclude")
+
+
+class Leaving(Noted):
+    def run(self) -> None:
+        super().run()
+        self.cancelled = True
+
+
+def test_a_verification_is_run_and_concluded_at_once() -> None:
+    calls: list[str] = []
+    InlineAuthenticator().start(Noted(calls))
+    assert calls == ["run", "conclude"]
+
+
+def test_one_that_nobody_waits_for_is_not_concluded() -> None:
+    calls: list[str] = []
+    InlineAuthenticator().start(Leaving(calls))
+    assert calls == ["run"]
+    noted = Noted(calls)
+    InlineAuthenticator().cancel(noted)
+    assert noted.cancelled
+
+
+WALL = 1_800_000_000.0
+
+
+@pytest.fixture
+def client() -> Dialogue:
+    driver = make_driver()
+    driver.broker.wall_offset = WALL
+    return Dialogue(driver)
+
+
+def test_the_connection_is_closed_when_its_token_has_expired(client: Dialogue) -> None:
+    client.connection.login.expire(client.connection, WALL + 60)
+    assert client.listen(59.0) == []
+    (close,) = methods(client.listen(60.0))
+    assert (close.name, close.args["reply_code"]) == ("connection.close", 403)
+    words = f"provided JWT token has expired at timestamp {WALL + 60:.0f} (validated at {WALL + 60:.0f})"
+    assert close.args["reply_text"] == f"ACCESS_REFUSED - {words}"
+
+
+def test_a_newer_token_puts_the_end_off(client: Dialogue) -> None:
+    client.connection.login.expire(client.connection, WALL + 60)
+    client.connection.login.expire(client.connection, WALL + 120)
+    assert client.listen(119.0) == []
+    client.connection.login.expire(client.connection, float("inf"))
+    assert client.listen(1_000.0) == []
+
+
+def test_the_wall_clock_counts_also_when_it_is_set_back(client: Dialogue) -> None:
+    client.connection.login.expire(client.connection, WALL + 60)
+    client.driver.broker.wall_offset = WALL - 100
+    assert client.listen(60.0) == []
+    assert client.listen(159.0) == []
+    assert [method.name for method in methods(client.listen(160.0))] == ["connection.close"]
+
+
+def test_a_connection_that_is_gone_expires_no_more(client: Dialogue) -> None:
+    expiry = CredentialExpiry(client.connection)
+    expiry.set(WALL + 60)
+    client.driver.disconnect(client.connection)
+    expiry.end()
+    expiry.end()
+    expiry.set(WALL + 70)
+    assert client.driver.next_deadline() is None
+
+
+SECRET_UPDATE_WALL = 1_800_000_000.0
+
+
+def make() -> BrokerDriver:
+    driver = make_driver()
+    driver.broker.wall_offset = SECRET_UPDATE_WALL
+    driver.services.tokens = policy()
+    return driver
+
+
+def client_of_secret_update(driver: BrokerDriver, *scopes: str, **claims: object) -> Dialogue:
+    return Dialogue(driver, password=token(*scopes, **claims))
+
+
+def update(dialogue: Dialogue, secret: str) -> list[Method]:
+    request = method_frame(0, spec.CONNECTION_UPDATE_SECRET, new_secret=secret.encode(), reason="it expires")
+    return methods(dialogue.say(request))
+
+
+def test_a_token_is_a_password_and_names_the_user() -> None:
+    dialogue = client_of_secret_update(make(), "penstock.read:*/*")
+    assert dialogue.connection.user == "anna"
+    assert dialogue.connection.access.rules.permits(READ, "/", "q")
+
+
+def test_a_newer_token_has_other_scopes_and_another_end() -> None:
+    dialogue = client_of_secret_update(make(), "penstock.read:*/*", exp=SECRET_UPDATE_WALL + 60)
+    rules = dialogue.connection.access.rules
+    epoch = rules.epoch.count
+    assert [method.name for method in update(dialogue, token("penstock.write:*/*", exp=SECRET_UPDATE_WALL + 600))] == [
+        "connection.update-secret-ok"
+    ]
+    assert (rules.permits(READ, "/", "q"), rules.permits(WRITE, "/", "q")) == (False, True)
+    assert rules.epoch.count > epoch
+    assert dialogue.listen(629.0) == []
+    assert [method.name for method in methods(dialogue.listen(630.0))] == ["connection.close"]
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "guest",
+        token("penstock.read:*/*", sub="eve"),
+        token("penstock.read:*/*", key=rsa_key("another")),
+        token("penstock.read:*/*", exp=SECRET_UPDATE_WALL - 60),
+        "",
+    ],
+)
+def test_a_secret_that_is_no_token_of_the_user_closes_the_connection(secret: str) -> None:
+    (close,) = update(client_of_secret_update(make(), "penstock.read:*/*"), secret)
+    assert (close.name, close.args["reply_code"]) == ("connection.close", 530)
+    assert close.args["reply_text"] == "NOT_ALLOWED - New secret was refused by one of the backends"
+
+
+def test_a_user_with_a_password_is_not_asked_for_it_again() -> None:
+    dialogue = Dialogue(make())
+    assert [method.name for method in update(dialogue, "whatever")] == ["connection.update-secret-ok"]
+    assert dialogue.connection.user == "guest"
+
+
+def test_a_refused_token_is_answered_as_a_wrong_password() -> None:
+    driver = make()
+    dialogue = Dialogue(driver)
+    other = driver.connect(dialogue.connection.peer)
+    other.receive(b"AMQP\x00\x00\x09\x01")
+    other.take_output()
+    response = plain_response("anna", jwt.encode({"sub": "anna"}, rsa_key(), "RS256", {"kid": "one"}))
+    capabilities = {"capabilities": {"authentication_failure_close": True}}
+    other.receive(
+        method_frame(0, spec.CONNECTION_START_OK, client_properties=capabilities, mechanism="PLAIN", response=response)
+    )
+    assert not other.logged_in
+    assert b"ACCESS_REFUSED" in other.take_output()
+    refusal = "login refused: audience of the token does not include 'penstock', resource-server-id"
+    assert [line.text for line in driver.log_queue.take(9) if line.text.endswith(refusal)]
+
+
+def amqp10_client(exp: float) -> ManagementClient:
+    driver = make()
+    driver.connection_limits.initial_frame_max = 16_384
+    given = token("penstock.read:*/*", exp=exp)
+    return ManagementClient(Amqp10Dialogue(driver, password=given))
+
+
+def test_a_newer_token_over_the_management_node_of_amqp_1_0() -> None:
+    client_of_secret_update = amqp10_client(SECRET_UPDATE_WALL - 20)
+    rules = client_of_secret_update.dialogue.connection.access.rules
+    newer = token("penstock.write:*/*", exp=SECRET_UPDATE_WALL)
+    assert client_of_secret_update.ask("PUT", "/auth/tokens", newer.encode()).status == 204
+    assert (rules.permits(READ, "/", "q"), rules.permits(WRITE, "/", "q")) == (False, True)
+    heard = client_of_secret_update.dialogue.listen(29.0)
+    assert "close" not in [each.name for each in heard], heard
+    (closed,) = [each for each in client_of_secret_update.dialogue.listen(30.0) if each.name == "close"]
+    assert "has expired" in str(closed.field("error"))
+
+
+def test_a_token_over_amqp_1_0_that_is_refused_ends_the_connection() -> None:
+    client_of_secret_update = amqp10_client(SECRET_UPDATE_WALL + 60)
+    message = request_message("PUT", "/auth/tokens", token("penstock.read:*/*", sub="eve").encode())
+    heard = client_of_secret_update.dialogue.say(client_of_secret_update.dialogue.transfer(message, 20, settled=True))
+    (closed,) = [each for each in heard if each.name == "close"]
+    assert condition(closed) == "amqp:unauthorized-access"
+    assert amqp10_client(SECRET_UPDATE_WALL + 60).ask("PUT", "/auth/tokens", "text").status == 400

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.file_tables import CertificateFiles, TlsSettings
-from penstock.protocols.common.tls_session import TlsSession
+from penstock.protocols.common.peer import TlsSession
 from penstock.server import turn_loop
 from penstock.server.socket_transport import SocketTransport
 from penstock.server.tls.layer import SecuredProtocol, TlsLayer, TlsState

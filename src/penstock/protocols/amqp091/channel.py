@@ -1,42 +1,47 @@
-"""Channel: one session on a connection, its publishes with properties, and the deliveries that it may get."""
+"""Channel: one session on a connection, its publishes with properties, and the deliveries that it may get.
+
+`ChannelFlow` is channel.flow towards publishers: it asks clients that obey it to stop and resume publishing (section
+1.5.2.3).
+"""
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.access.rules import ConnectionAccess
 from penstock.content.names import BCC
-from penstock.core.broker import Broker
-from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.session import Session
-from penstock.core.large_bodies import LargeBody
 from penstock.core.large_content import head_of, is_large, large_content
 from penstock.core.publish.producer import Producer
-from penstock.core.queue.queue import Queue
 from penstock.core.routing.copies import route_with_copies
 from penstock.core.routing.route import Route
 from penstock.core.routing.topology import resolve_message
-from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, PreconditionFailed, SyntaxInvalid
-from penstock.flow.gate import Gate
-from penstock.protocols.amqp091.cc_bcc import may_have_cc, without_blind_copies
-from penstock.protocols.amqp091.channel_flow import ChannelFlow
-from penstock.protocols.amqp091.channel_publisher import ChannelPublisher
-from penstock.protocols.amqp091.channel_state import CHANNEL_OPEN, CHANNEL_STATES, ChannelState
+from penstock.flow.states import StateTable
+from penstock.flow.timers import NEVER, TimerHandler
 from penstock.protocols.amqp091.content_assembly import NO_CONTENT, ContentAssembly
 from penstock.protocols.amqp091.content_frames import header_end, properties_of
-from penstock.protocols.amqp091.delivery_frames import DeliveryHead, write_confirm, write_content, write_deliveries
-from penstock.protocols.amqp091.large_output import LargeOutput
-from penstock.protocols.amqp091.message_format import as_frames
-from penstock.protocols.amqp091.property_checks import CLAIMS, check_user_id_and_reply_to
-from penstock.protocols.amqp091.publish_properties import property_mask, route_variant
+from penstock.protocols.amqp091.delivery_frames import (
+    DeliveryHead,
+    LargeOutput,
+    write_confirm,
+    write_content,
+    write_deliveries,
+)
+from penstock.protocols.amqp091.message_format import as_frames, may_have_cc, without_blind_copies
+from penstock.protocols.amqp091.publishing import (
+    CLAIMS,
+    ChannelPublisher,
+    check_user_id_and_reply_to,
+    property_mask,
+    route_variant,
+)
 from penstock.protocols.common.ack_timeout import AckTimeout
 from penstock.protocols.common.authorization import check_route
-from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import TeardownState
 from penstock.protocols.common.peer import QUERY
 from penstock.wire.amqp091 import spec
@@ -44,8 +49,56 @@ from penstock.wire.amqp091.codec import CodecError, method_frame
 from penstock.wire.amqp091.content_header import FLAGS_AT, HEADERS_FLAG, flags_of
 
 if TYPE_CHECKING:
+    from penstock.access.rules import ConnectionAccess
+    from penstock.core.broker import Broker
+    from penstock.core.consume.consumer import Batch, Consumer
+    from penstock.core.large_bodies import LargeBody
+    from penstock.core.queue.queue import Queue
+    from penstock.core.vhost import VirtualHost
+    from penstock.flow.gate import Gate
     from penstock.protocols.amqp091.engine import Amqp091Engine
-    from penstock.protocols.amqp091.methods_tx import ChannelTransaction
+    from penstock.protocols.amqp091.methods_basic import ChannelTransaction
+    from penstock.protocols.common.connection import Connection
+
+CHANNEL_OPEN: Final = 0
+"""The number of `ChannelState.OPEN`, for the hot path."""
+
+
+class ChannelState(IntEnum):
+    """State of a channel. Frames of a channel that is not open are ignored, except those that belong to the close."""
+
+    OPEN = CHANNEL_OPEN
+    CLOSE_SENT = 1
+    """Our channel.close was sent, and close-ok is awaited."""
+    CLOSED_BY_BOTH = 2
+    """The client sent channel.close before it read ours: its number may be reused."""
+    CLOSE_RECEIVED = 3
+    """The client's channel.close is carried out; close-ok follows the teardown."""
+    ENDED = 4
+    """The channel is no longer among those of its connection."""
+
+
+CHANNEL_STATES: Final = StateTable(
+    "channel",
+    ChannelState.OPEN,
+    {
+        ChannelState.OPEN: {
+            ChannelState.CLOSE_SENT: "error of the channel",
+            ChannelState.CLOSE_RECEIVED: "client's channel.close",
+            ChannelState.ENDED: "teardown of the connection",
+        },
+        ChannelState.CLOSE_SENT: {
+            ChannelState.CLOSED_BY_BOTH: "client's channel.close crosses ours",
+            ChannelState.ENDED: "close-ok, or teardown of the connection",
+        },
+        ChannelState.CLOSED_BY_BOTH: {
+            ChannelState.CLOSED_BY_BOTH: "another channel.close",
+            ChannelState.ENDED: "close-ok, channel.open with its number, or teardown of the connection",
+        },
+        ChannelState.CLOSE_RECEIVED: {ChannelState.ENDED: "close-ok sent, or teardown of the connection"},
+    },
+)
+
 
 ACK_FRAME: Final = 21
 """Octets of a basic.ack frame."""
@@ -109,7 +162,7 @@ class Channel(Session):
         return self.connection.access
 
     def move(self, state: ChannelState) -> None:
-        """Change the state; see channel_state.py for the transitions."""
+        """Change the state; see channel.py for the transitions."""
         self.state = CHANNEL_STATES.step(self.state, state)
 
     def replies_to(self) -> str:
@@ -360,3 +413,61 @@ def headers_of(content: bytes) -> dict[str, object]:
         return properties_of(content).headers or {}
     except CodecError as error:
         raise SyntaxInvalid(f"the headers of a publish cannot be read: {error.reason}") from None
+
+
+class ChannelFlow(TimerHandler):
+    """channel.flow state of one channel; initially active.
+
+    Publishes that such a client delays are invisible to the broker, so no hold deadline covers them. The broker
+    therefore asks it to resume at the hold deadline at the latest, even if the gate is still closed. Its publishes are
+    then held and refused as usual. A client with exact flow has a deadline of its own, and is not asked.
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        super().__init__()
+        self.channel = channel
+        self.stopped: bool = False
+        self.forbidden_from: float = NEVER
+        """Time from which a publish closes the channel, because its client ignored channel.flow."""
+
+    def stop(self, gate: Gate) -> None:
+        """Send active=false because of a gate.
+
+        A publish after the enforcement time closes the channel (Broker-J's CHN-1012).
+        """
+        channel = self.channel
+        now = channel.broker.now
+        self._set_stopped(True)
+        channel.send(spec.CHANNEL_FLOW, {"active": False})
+        self.forbidden_from = now + channel.connection.limits.flow_enforcement_s
+        patience_s = channel.broker.defaults.hold_deadline_s
+        if gate.owner is not None:
+            patience_s = gate.owner.hold_deadline_s(patience_s)
+        if patience_s > 0 and not channel.engine.profile.exact_flow:
+            channel.broker.timers.add(self, now + patience_s)
+
+    def go_on(self) -> None:
+        """Send active=true if the client was asked to stop, also when it has since selected confirms."""
+        if self.stopped:
+            self._set_stopped(False)
+            self.forbidden_from = NEVER
+            self.channel.broker.timers.drop(self)
+            if self.channel.is_open():
+                self.channel.send(spec.CHANNEL_FLOW, {"active": True})
+
+    def end(self) -> None:
+        """Cancel the timer: the channel is closed."""
+        self._set_stopped(False)
+        self.channel.broker.timers.drop(self)
+
+    def _set_stopped(self, stopped: bool) -> None:
+        """Record whether the client was asked to stop; its connection may hold more then."""
+        if stopped != self.stopped:
+            self.stopped = stopped
+            self.channel.connection.pausing.asked += 1 if stopped else -1
+            self.channel.connection.review_hold_bound()
+
+    @override
+    def on_deadline(self, now: float) -> float:
+        self.go_on()
+        return NEVER

@@ -13,11 +13,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from librt.strings import BytesWriter
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.broker import Broker
 from penstock.core.consume.session import Session
 from penstock.core.message_format import MessageFormat
 from penstock.core.publish.session_counts import count_ended
@@ -27,21 +25,16 @@ from penstock.errors import BrokerError, NotImplementedHere
 from penstock.protocols.amqp091 import handshake
 from penstock.protocols.amqp091 import method_arguments as arg
 from penstock.protocols.amqp091.blocked_notice import BlockedNotice
-from penstock.protocols.amqp091.channel import Channel
-from penstock.protocols.amqp091.channel_state import CHANNEL_OPEN, ChannelState
-from penstock.protocols.amqp091.client_profiles import UNKNOWN, Profile
-from penstock.protocols.amqp091.dispatch import channel_method, connection_method
+from penstock.protocols.amqp091.channel import CHANNEL_OPEN, Channel, ChannelState
 from penstock.protocols.amqp091.frame_reader import FrameReader
-from penstock.protocols.amqp091.heartbeat import Heartbeat
-from penstock.protocols.amqp091.malformed import Malformed
 from penstock.protocols.amqp091.message_format import Amqp091Format
+from penstock.protocols.amqp091.methods import Malformed, channel_method, connection_method
 from penstock.protocols.common.audit_trail import audit_refusal
 from penstock.protocols.common.authorization import check_route
+from penstock.protocols.common.client_profiles import UNKNOWN, Profile
 from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.connection_state import ConnectionState, TeardownState
 from penstock.protocols.common.engine import Protocol, ProtocolEngine
-from penstock.protocols.common.services import Services
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import CodecError, Method, decode_method, method_frame, short_text
 
@@ -75,11 +68,6 @@ class Amqp091Engine(ProtocolEngine):
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
-        self.services: Services = connection.services
-        self.broker: Broker = connection.broker
-        self.limits: ConnectionLimits = connection.limits
-        self.work = connection.work
-        self.out: BytesWriter = connection.output.buffer
         self.frame_max: i64 = self.limits.initial_frame_max
         self.channel_max: int = self.limits.channel_max
         self.heartbeat_s: int = 0
@@ -90,7 +78,6 @@ class Amqp091Engine(ProtocolEngine):
         """Profile of the client library."""
         self.capabilities: dict[str, object] = {}
         self.notice: BlockedNotice | None = None
-        self.heartbeat: Heartbeat | None = None
 
     # Input
 
@@ -133,7 +120,7 @@ class Amqp091Engine(ProtocolEngine):
     @override
     def take_urgent(self) -> bytes:
         notice = b"" if self.notice is None else self.notice.take()
-        return notice if self.heartbeat is None else self.heartbeat.take() + notice
+        return notice if self.idle is None else self.idle.take() + notice
 
     @override
     def update_blocked(self) -> None:
@@ -252,9 +239,7 @@ class Amqp091Engine(ProtocolEngine):
 
     @override
     def on_disconnect(self) -> None:
-        if self.heartbeat is not None:
-            self.heartbeat.end()
-        self.heartbeat = None
+        super().on_disconnect()
         if self.notice is not None:
             self.notice.end()
         self.notice = None

@@ -21,11 +21,10 @@ from penstock.core.routing.attributes import PERSISTENT
 from penstock.core.routing.route import Route
 from penstock.errors import BrokerError, FrameError, PreconditionFailed, SyntaxInvalid, UnexpectedFrame
 from penstock.flow.level import OVERHEAD
-from penstock.protocols.amqp091.cc_bcc import may_have_cc
-from penstock.protocols.amqp091.channel_state import CHANNEL_OPEN
+from penstock.protocols.amqp091.channel import CHANNEL_OPEN
 from penstock.protocols.amqp091.content_assembly import NO_CONTENT, ContentState
-from penstock.protocols.amqp091.property_checks import CLAIMS
-from penstock.protocols.amqp091.publish_properties import property_mask, route_variant
+from penstock.protocols.amqp091.message_format import may_have_cc
+from penstock.protocols.amqp091.publishing import CLAIMS, property_mask, route_variant
 from penstock.protocols.common.authorization import check_route
 from penstock.protocols.common.connection_output import OUTPUT_LEFT_UNREAD
 from penstock.wire.amqp091.content_header import FIXED_OCTETS, FLAGS_AT, HEADERS_FLAG, property_flags

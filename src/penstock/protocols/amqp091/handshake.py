@@ -8,8 +8,7 @@ from penstock.access.access_table import GUEST
 from penstock.errors import AccessRefused, CommandInvalid, FrameError, NotAllowed
 from penstock.protocols.amqp091 import method_arguments as arg
 from penstock.protocols.amqp091.blocked_notice import BlockedNotice
-from penstock.protocols.amqp091.client_profiles import EXACT_FLOW, PRODUCER_LANES, profile_of
-from penstock.protocols.amqp091.heartbeat import Heartbeat
+from penstock.protocols.common.client_profiles import EXACT_FLOW, PRODUCER_LANES, profile_of
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.engine import HOLD_DEADLINE
 from penstock.protocols.common.login import check_login_rate, conclude_login, count_login, log_in
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from penstock.protocols.amqp091.engine import Amqp091Engine
 
 PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
+HEARTBEAT_FRAME: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 MECHANISMS: Final = (EXTERNAL, PLAIN, AMQPLAIN, ANONYMOUS)
 """Mechanisms of this protocol; SCRAM would need `connection.secure`, which no client knows."""
 FRAME_MIN: Final = 4096
@@ -207,6 +207,5 @@ def open_vhost(engine: Amqp091Engine, args: dict[str, object]) -> None:
     """Open a virtual host for the client (section 1.4.2.7). Raises NotAllowed (530) for an unknown one."""
     engine.connection.open(engine.broker.vhost(arg.text(args, "virtual_host")))
     engine.notice = BlockedNotice(engine)
-    engine.heartbeat = Heartbeat(engine)
-    engine.heartbeat.begin()
+    engine.keep_time(HEARTBEAT_FRAME, engine.heartbeat_s / 2, 2.0 * engine.heartbeat_s)
     engine.send(0, spec.CONNECTION_OPEN_OK, {})

@@ -1,35 +1,36 @@
 """The message format of AMQP 0-9-1: a content header frame and body frames, as they came from the publisher.
 
 Rewriting copies what does not change octet by octet: a table may hold what no neutral value can express.
+
+Here are also the contents of a block's rows, written from columns without an object for each property, and the headers
+CC and BCC (core/routing/copies.py).
 """
 
 from __future__ import annotations
 
-from typing import Final
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
 
-from librt.strings import read_i64_be
-from mypy_extensions import i64
+from librt.strings import BytesWriter, read_i64_be, write_i32_be, write_i64_be
+from mypy_extensions import i32, i64, u8
 from typing_extensions import override
 
 from penstock.content.death_entries import deaths_in
-from penstock.content.message_columns import MessageColumns
-from penstock.content.names import CC
-from penstock.content.properties import Properties
+from penstock.content.names import BCC, CC
 from penstock.core.death_headers import added_headers, pairs_of
-from penstock.core.death_record import DeathRecord
 from penstock.core.message_format import (
     NO_NUMBER,
     MessageFormat,
     MessageFormats,
     RowEncoder,
     UnreadableContent,
+    keys_in,
 )
 from penstock.errors import PreconditionFailed
+from penstock.flow.level import OVERHEAD
 from penstock.protocols.amqp091 import content_frames
-from penstock.protocols.amqp091.cc_bcc import copies_of
-from penstock.protocols.amqp091.header_rewriter import HeaderRewriter
-from penstock.protocols.amqp091.row_encoder import Amqp091RowEncoder
-from penstock.wire.amqp091.codec import CodecError, encode_header
+from penstock.protocols.amqp091.content_frames import FRAME_PAYLOAD_MAX, header_end, header_payload, properties_of
+from penstock.wire.amqp091.codec import CodecError, encode_header, encode_table
 from penstock.wire.amqp091.content_header import (
     EXPIRATION,
     FIXED_OCTETS,
@@ -38,9 +39,261 @@ from penstock.wire.amqp091.content_header import (
     SIZES,
     flags_of,
     property_at,
+    skip_properties,
 )
 from penstock.wire.amqp091.field_reader import FieldReader
-from penstock.wire.amqp091.spec import FRAME_HEADER, FRAME_OVERHEAD
+from penstock.wire.amqp091.field_writer import write_longstr, write_shortstr, write_unsigned, write_value
+from penstock.wire.amqp091.spec import FRAME_END, FRAME_HEADER, FRAME_OVERHEAD
+
+if TYPE_CHECKING:
+    from penstock.content.message_columns import MessageColumns, NumberColumn, OctetsColumn
+    from penstock.content.properties import Properties
+    from penstock.core.death_record import DeathRecord
+
+
+class HeaderRewriter:
+    """Content header of one message, split into properties. Raises CodecError if its headers cannot be read."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        self._payload = header_payload(content)
+        self.properties = properties_in(self._payload)
+        """Octets of each property in the order of their flags; empty if absent."""
+        self.headers = entries_of(self.properties[HEADERS])
+        """Octets of each headers entry by name. Removed entries are omitted."""
+
+    def with_headers(self, added: dict[str, object]) -> bytes | None:
+        """Return the message with additional headers; None if its content header would not fit into a frame."""
+        content = self.written(added)
+        return content if header_end(content) - FRAME_OVERHEAD <= FRAME_PAYLOAD_MAX else None
+
+    def written(self, added: dict[str, object]) -> bytes:
+        """Return the message with all changes and additional headers."""
+        table = b"".join([octets for name, octets in self.headers.items() if name not in added]) + _encoded(added)
+        self.properties[HEADERS] = len(table).to_bytes(4, "big") + table
+        payload = payload_of(self._payload, self.properties)
+        return (
+            self.content[:3] + len(payload).to_bytes(4, "big") + payload + self.content[header_end(self.content) - 1 :]
+        )
+
+
+def properties_in(payload: bytes) -> list[bytes]:
+    """Return the octets of each property in the order of their flags; empty if absent.
+
+    The header was checked when the message was received (`property_flags`).
+    """
+    flags: i64 = int.from_bytes(payload[FIXED_OCTETS : FIXED_OCTETS + 2], "big")
+    found: list[bytes] = []
+    pos: i64 = FIXED_OCTETS + 2
+    for index in range(len(SIZES)):
+        start = pos
+        pos = skip_properties(payload, pos, flags, index, index + 1)
+        found.append(payload[start:pos])
+    return found
+
+
+def payload_of(payload: bytes, properties: list[bytes]) -> bytes:
+    """Return the payload of a header with its properties replaced; the inverse of `properties_in`."""
+    flags = 0
+    for place, octets in enumerate(properties):
+        if octets:
+            flags |= 0x8000 >> place
+    return payload[:FIXED_OCTETS] + flags.to_bytes(2, "big") + b"".join(properties)
+
+
+def entries_of(table: bytes) -> dict[str, bytes]:
+    """Return the octets of each entry of a headers table by name, its size first. Raises CodecError."""
+    reader = FieldReader(table, min(4, len(table)))
+    found: dict[str, bytes] = {}
+    while reader.remaining():
+        start = reader.pos
+        name = reader.shortstr()
+        reader.value(1)
+        found[name] = table[start : reader.pos]
+    return found
+
+
+def _encoded(entries: dict[str, object]) -> bytes:
+    out = bytearray()
+    for name, value in entries.items():
+        write_shortstr(out, name)
+        _write(out, value, 1)
+    return bytes(out)
+
+
+def _write(out: bytearray, value: object, depth: int) -> None:
+    """Write a value with RabbitMQ's types: integers have 64 bits here."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        out += b"l" + value.to_bytes(8, "big", signed=True)
+    elif isinstance(value, str):
+        out += b"S"
+        write_longstr(out, value)
+    elif isinstance(value, datetime):
+        out += b"T"
+        write_unsigned(out, int(value.timestamp()), 8)
+    elif isinstance(value, list):
+        octets = bytearray()
+        for each in value:
+            _write(octets, each, depth + 1)
+        out += b"A"
+        write_longstr(out, octets)
+    elif isinstance(value, dict):
+        out += b"F"
+        write_longstr(out, _encoded(value))
+    else:
+        write_value(out, value, depth)
+
+
+_BEFORE_SIZE: Final = b"\x02\x00\x00\x00\x00\x00\x00\x00\x3c\x00\x00"
+"""A header frame of channel 0 up to the size of the body; its own size is filled in."""
+_BODY: Final = b"\x03\x00\x00"
+_END: Final = b"\xce"
+COPIED_OCTETS: Final = 400
+"""Longest body that is written behind its header; a longer one is joined with it, which copies it once less."""
+
+_SHORT: Final = 0
+_OCTET: Final = 1
+_LONG: Final = 2
+_TABLE: Final = 3
+"""Kinds of properties in a content header (AMQP 0-9-1 section 1.8.1)."""
+_PROPERTIES: Final = (
+    ("content_type", 0x8000, _SHORT),
+    ("content_encoding", 0x4000, _SHORT),
+    ("headers", 0x2000, _TABLE),
+    ("delivery_mode", 0x1000, _OCTET),
+    ("priority", 0x0800, _OCTET),
+    ("correlation_id", 0x0400, _SHORT),
+    ("reply_to", 0x0200, _SHORT),
+    ("expiration", 0x0100, _SHORT),
+    ("message_id", 0x0080, _SHORT),
+    ("message_timestamp", 0x0040, _LONG),
+    ("type", 0x0020, _SHORT),
+    ("user_id", 0x0010, _SHORT),
+    ("app_id", 0x0008, _SHORT),
+)
+"""Names, flags and kinds in the order of the wire."""
+
+
+class _Property:
+    """One property that rows have."""
+
+    __slots__ = ("flag", "kind", "texts", "numbers")
+
+    def __init__(self, flag: int, kind: int, texts: OctetsColumn | None, numbers: NumberColumn | None) -> None:
+        self.flag: i64 = flag
+        self.kind: i64 = kind
+        self.texts = texts
+        self.numbers = numbers
+
+
+class Amqp091RowEncoder(RowEncoder):
+    """Encoder of the rows of one block."""
+
+    def __init__(self, columns: MessageColumns) -> None:
+        super().__init__()
+        self._columns = columns
+        self._out = BytesWriter()
+        self._properties: list[_Property] = []
+        for name, flag, kind in _PROPERTIES:
+            if kind == _TABLE:
+                if columns.has_headers():
+                    self._properties.append(_Property(flag, kind, None, None))
+                continue
+            texts = columns.texts.get(name) if kind == _SHORT else None
+            numbers = _numbers(columns, name)
+            if texts is not None or numbers is not None:
+                self._properties.append(_Property(flag, kind, texts, numbers))
+
+    @override
+    def encode(self, row: i64) -> bytes:
+        body = self._columns.body(row)
+        size: i64 = len(body)
+        out = self._out
+        out.truncate(0)
+        out.write(_BEFORE_SIZE)
+        write_i64_be(out, size)
+        out.write(b"\x00\x00")
+        flags = self._write_properties(row)
+        octets: i64 = len(out) - FLAGS_AT
+        if octets + FIXED_OCTETS > FRAME_PAYLOAD_MAX:
+            raise PreconditionFailed(
+                f"row {int(row)} has properties of {int(octets):,} octets, but a frame holds {FRAME_PAYLOAD_MAX:,}"
+            )
+        out[FLAGS_AT] = u8(flags >> 8)
+        out[FLAGS_AT + 1] = u8(flags & 0xFF)
+        whole = octets + FIXED_OCTETS
+        out[4] = u8(whole >> 16)
+        out[5] = u8((whole >> 8) & 0xFF)
+        out[6] = u8(whole & 0xFF)
+        out.append(FRAME_END)
+        self.charge = octets + size + OVERHEAD
+        if COPIED_OCTETS < size <= FRAME_PAYLOAD_MAX:
+            out.write(_BODY)
+            write_i32_be(out, i32(size))
+            return b"".join((out.getvalue(), body, _END))
+        if 0 < size <= FRAME_PAYLOAD_MAX:
+            out.write(_BODY)
+            write_i32_be(out, i32(size))
+            out.write(body)
+            out.append(FRAME_END)
+        elif size > 0:
+            self._write_long(body, size)
+        return out.getvalue()
+
+    def _write_long(self, body: bytes, size: i64) -> None:
+        out = self._out
+        start: i64 = 0
+        while start < size:
+            part = size - start if size - start < FRAME_PAYLOAD_MAX else i64(FRAME_PAYLOAD_MAX)
+            out.write(_BODY)
+            write_i32_be(out, i32(part))
+            out.write(body[start : start + part])
+            out.append(FRAME_END)
+            start += part
+
+    def _write_properties(self, row: i64) -> i64:
+        """Write the properties of a row; return their flags."""
+        out = self._out
+        flags: i64 = 0
+        for each in self._properties:
+            texts = each.texts
+            numbers = each.numbers
+            if texts is not None:
+                text = texts.short(row)
+                if text is not None:
+                    flags |= each.flag
+                    out.append(len(text))
+                    out.write(text)
+            elif numbers is not None:
+                number = numbers.number(row)
+                if number is not None:
+                    flags |= each.flag
+                    if each.kind == _OCTET:
+                        out.append(number)
+                    else:
+                        write_i64_be(out, number)
+            else:
+                headers = self._columns.headers(row)
+                if headers is not None:
+                    flags |= each.flag
+                    out.write(_table(headers, row))
+        return flags
+
+
+def _numbers(columns: MessageColumns, name: str) -> NumberColumn | None:
+    if name == "delivery_mode":
+        return columns.delivery_mode
+    if name == "priority":
+        return columns.priority
+    return columns.timestamp if name == "message_timestamp" else None
+
+
+def _table(headers: dict[str, object], row: i64) -> bytes:
+    try:
+        return encode_table(headers)
+    except CodecError as error:
+        raise PreconditionFailed(f"row {int(row)} has headers that cannot be sent: {error.reason}") from None
+
 
 _BODY_SIZE_AT: Final = 11
 """Position of the body size in a content (sections 2.3.5.2 and 4.2.6.1)."""
@@ -209,3 +462,39 @@ def _x_death(message: HeaderRewriter) -> object:
     reader = FieldReader(octets)
     reader.shortstr()
     return reader.value(1)
+
+
+_MARK: Final = b"CC"
+
+
+def may_have_cc(data: bytes, start: i64, end: i64) -> bool:
+    """Tell whether these octets of a property list may hold a header CC or BCC (a name follows its length).
+
+    Messages with headers but without CC and BCC pay only for this test. False positives are possible, false negatives
+    are not.
+    """
+    at: i64 = data.find(_MARK, start, end)
+    while at >= 0:
+        before = data[at - 1]
+        if before == 2 or (before == 66 and data[at - 2] == 3):  # 66 is B
+            return True
+        at = data.find(_MARK, at + 1, end)
+    return False
+
+
+def copies_of(content: bytes) -> list[str]:
+    """Return the routing keys in the CC header of an accepted message; empty if there are none."""
+    if not may_have_cc(content, FLAGS_AT, header_end(content)):
+        return []
+    try:
+        value = (properties_of(content).headers or {}).get(CC)
+    except CodecError:
+        return []
+    return keys_in(value)
+
+
+def without_blind_copies(content: bytes) -> bytes:
+    """Return a message without its BCC header, otherwise unchanged. Raises CodecError."""
+    message = HeaderRewriter(content)
+    message.headers.pop(BCC, None)
+    return message.written({})

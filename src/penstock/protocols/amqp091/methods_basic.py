@@ -1,22 +1,44 @@
-"""Handlers of basic.*, confirm.* and channel.flow: consuming, settling and channel modes."""
+"""Handlers of basic.*, confirm.*, tx.* and channel.flow: consuming, getting, settling, transactions and channel modes.
+
+basic.get answers after a read from disk if the message is paged out. Publishes and settlements in a transaction wait
+for its commit (AMQP 0-9-1 section 1.9; RabbitMQ's semantics).
+
+A client that announces the capability `COMMIT_RETRY` may commit again what was refused at the hold deadline. AMQP 0-9-1
+has no answer for that. It gets basic.return with the reason and without content, and basic.nack with delivery tag 0,
+multiple: all that the commit named is refused.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final
+
+from librt.strings import BytesWriter, write_i16_be, write_i32_be, write_i64_be
+
 from penstock.core.consume.bulk_requeue import settle_in_slices
-from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.outcome import Outcome
+from penstock.core.publish.transaction import Transaction
+from penstock.core.queue.expiry import expire_slice, expire_steps
+from penstock.core.queue.page_io import PageLoadListener
 from penstock.core.queue.queue_settings import ConsumerSettings
 from penstock.core.vhost import REPLY_TO
-from penstock.errors import NotAllowed, NotImplementedHere, PreconditionFailed
+from penstock.errors import NotAllowed, NotImplementedHere, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.credit import UNBOUNDED
 from penstock.management import log_messages
-from penstock.protocols.amqp091 import direct_reply_to
 from penstock.protocols.amqp091 import method_arguments as arg
-from penstock.protocols.amqp091.channel import Channel
+from penstock.protocols.amqp091.delivery_frames import write_u16
 from penstock.protocols.amqp091.methods_topology import readable_queue
+from penstock.protocols.amqp091.publishing import consume_replies, write_reason
 from penstock.settings.features import read_priority
 from penstock.settings.read import read_consume_arguments
 from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.field_writer import encode_shortstr
+
+if TYPE_CHECKING:
+    from penstock.core.queue.queue import Queue
+    from penstock.flow.refusal import Refusal
+    from penstock.flow.work import Steps
+    from penstock.protocols.amqp091.channel import Channel
 
 
 def nothing(channel: Channel, args: dict[str, object]) -> None:
@@ -58,7 +80,7 @@ def qos(channel: Channel, args: dict[str, object]) -> None:
 def consume(channel: Channel, args: dict[str, object]) -> None:
     """Subscribe (section 1.8.3.3)."""
     if arg.text(args, "queue") == REPLY_TO:
-        direct_reply_to.consume(channel, args)
+        consume_replies(channel, args)
         return
     queue = readable_queue(channel, args)
     channel.connection.services.deliver_first(queue)
@@ -147,3 +169,197 @@ def confirm_select(channel: Channel, args: dict[str, object]) -> None:
     channel.producer.confirming = True
     channel.producer.prompt = channel.engine.profile.exact_flow
     channel.reply(args, spec.CONFIRM_SELECT_OK, {})
+
+
+WAITING_MAX: Final = 10_000
+"""Most basic.get requests per queue that may wait for a read from disk.
+
+Clients that await each answer stay far below.
+"""
+
+
+def get(channel: Channel, args: dict[str, object]) -> None:
+    """Deliver one message without a subscription (section 1.8.3.10)."""
+    queue = readable_queue(channel, args)
+    if _is_left_to_cursors(queue):
+        raise ResourceLocked(
+            f"queue '{queue.name}' pages and is read by cursor '{queue.cursors[0].name}'; delete the cursor first"
+        )
+    channel.connection.services.deliver_first(queue)
+    no_ack = arg.flag(args, "no_ack")
+    pages = queue.pager
+    if pages is not None and not queue.available() and len(pages.waiters) >= WAITING_MAX:
+        raise ResourceError(
+            f"{WAITING_MAX:,} requests wait for messages of queue '{queue.name}' that are read back from the disk; "
+            "try again later"
+        )
+    if expire_slice(channel.broker, queue):
+        _get(channel, queue, no_ack)
+    else:
+        channel.connection.services.start_asking(_get_fresh(channel, queue, no_ack), channel.connection)
+
+
+def _is_left_to_cursors(queue: Queue) -> bool:
+    return len(queue.cursors) > 0 and queue.pager is not None
+
+
+def _get_fresh(channel: Channel, queue: Queue, no_ack: bool) -> Steps[None]:
+    """Answer when all expired messages at the front are removed, which may take many turns."""
+    yield from expire_steps(channel.broker, queue)
+    if channel.is_open():
+        if queue.deleted or _is_left_to_cursors(queue):  # The channel may have closed since the request.
+            channel.count_get_empty(queue)
+            channel.send(spec.BASIC_GET_EMPTY, {})
+        else:
+            _get(channel, queue, no_ack)
+
+
+def _get(channel: Channel, queue: Queue, no_ack: bool) -> None:
+    channel.broker.touch_queue(queue)
+    if not _answer(channel, queue, no_ack):
+        _Getting(channel, queue, no_ack).wait()
+
+
+def _answer(channel: Channel, queue: Queue, no_ack: bool) -> bool:
+    """Answer with a message, or that the queue is empty.
+
+    Return False if the next message must first be read from disk.
+    """
+    batch = channel.get(queue, no_ack, channel.broker.now)
+    if batch is None:
+        if queue.waiting() > queue.ready_queue.held_back():
+            return False
+        channel.count_get_empty(queue)
+        channel.send(spec.BASIC_GET_EMPTY, {})
+        return True
+    if not batch.consumer.no_ack:
+        channel.await_settlement(batch)
+    message = batch.messages[0]
+    assert message is not None
+    counted = channel.broker.formats.with_delivery_count(message) if queue.counts_returns() else message
+    channel.send_content(_get_ok(channel, batch), counted.content)
+    if batch.waits_for_disk:
+        channel.connection.output.await_deliveries()
+    return True
+
+
+class _Getting(PageLoadListener):
+    """basic.get request that waits for its message to be read from disk."""
+
+    def __init__(self, channel: Channel, queue: Queue, no_ack: bool) -> None:
+        self.channel = channel
+        self.queue = queue
+        self.no_ack = no_ack
+
+    def wait(self) -> None:
+        """Wait until the next page is in memory."""
+        assert self.queue.pager is not None
+        self.queue.pager.waiters.append(self)
+
+    def on_loaded(self) -> None:
+        """See `PageLoadListener.on_loaded`. Another consumer may have taken the message already."""
+        if self.channel.is_open() and not _answer(self.channel, self.queue, self.no_ack):
+            self.wait()
+
+
+def _get_ok(channel: Channel, batch: Batch) -> bytes:
+    message = batch.messages[0]
+    assert message is not None
+    payload = BytesWriter()
+    write_i16_be(payload, 60)
+    write_i16_be(payload, 71)
+    write_i64_be(payload, batch.first)
+    payload.append(1 if message.redelivered else 0)
+    payload.write(encode_shortstr(message.envelope.exchange))
+    payload.write(encode_shortstr(message.envelope.routing_key))
+    count = int(batch.consumer.queue.waiting())
+    out = BytesWriter()
+    out.append(1)
+    write_u16(out, channel.number)
+    size = len(payload) + 4
+    out.write(int(size).to_bytes(4, "big"))
+    out.write(payload.getvalue())
+    write_i32_be(out, min(count, 0x7FFFFFFF))
+    out.append(0xCE)
+    return out.getvalue()
+
+
+COMMIT_RETRY: Final = "penstock.tx_commit_retry"
+"""Capability of a client that expects basic.nack as the answer to tx.commit, and then commits again or rolls back."""
+
+
+class ChannelTransaction(Transaction):
+    """Transactional mode of a channel, with the requests that are not answered yet."""
+
+    def __init__(self, channel: Channel) -> None:
+        super().__init__(channel, channel.producer)
+        self.coordinator.keeps_refused = channel.engine.capabilities.get(COMMIT_RETRY) is True
+        self._answers: dict[int, int] = {}
+        """Reply methods of unanswered requests, by request number: 1, 2, 3 ..."""
+        self._outcomes: dict[int, Refusal | None] = {}
+        """Outcomes of requests that are not answered yet, by request number; None is success."""
+        self._asked: int = 0
+        self._answered: int = 0
+
+    def ask(self, answer: int) -> None:
+        """Number a request; `answer` is the reply method after success."""
+        self._asked += 1
+        self._answers[self._asked] = answer
+
+    def on_result(self, channel: Channel) -> None:
+        """Answer finished commits and rollbacks, in order.
+
+        A refused commit closes the channel, and nothing after it is answered; or it may be repeated.
+        """
+        for outcome in self.producer.confirms.take():
+            for number in range(int(outcome.first), int(outcome.last) + 1):
+                self._outcomes[number] = outcome.refusal
+        self.producer.confirms.forget_confirmed()  # They answered commits.
+        while self._answered + 1 in self._outcomes:
+            refusal = self._outcomes[self._answered + 1]
+            if refusal is not None and not self.coordinator.keeps_refused:
+                return
+            self._answered += 1
+            del self._outcomes[self._answered]
+            method = self._answers.pop(self._answered)
+            if refusal is None:
+                channel.send(method, {})
+            else:
+                write_reason(channel, refusal.describe())
+                channel.send(spec.BASIC_NACK, {"delivery_tag": 0, "multiple": True})
+
+
+def tx_select(channel: Channel, args: dict[str, object]) -> None:
+    """Make the channel transactional for good; repeating it changes nothing (section 1.9.2.1)."""
+    if channel.producer.confirming:
+        raise PreconditionFailed("cannot switch from confirm to tx mode")
+    channel.connection.services.deliver()
+    if channel.transaction is None:
+        channel.transaction = ChannelTransaction(channel)
+        channel.ack_frame_size = 0
+        channel.connection.review_hold_bound()
+    channel.transaction.ask(spec.TX_SELECT_OK)
+    channel.transaction.answer()
+
+
+def tx_commit(channel: Channel, args: dict[str, object]) -> None:
+    """Commit the publishes and settlements since the last commit, all or none (section 1.9.2.3)."""
+    transaction = _transaction(channel)
+    channel.connection.services.deliver()
+    transaction.ask(spec.TX_COMMIT_OK)
+    transaction.commit()
+
+
+def tx_rollback(channel: Channel, args: dict[str, object]) -> None:
+    """Roll back; deliveries stay unacknowledged and are not redelivered by themselves (section 1.9.2.5)."""
+    transaction = _transaction(channel)
+    channel.connection.services.deliver()
+    transaction.ask(spec.TX_ROLLBACK_OK)
+    transaction.rollback()
+
+
+def _transaction(channel: Channel) -> ChannelTransaction:
+    transaction = channel.transaction
+    if transaction is None:
+        raise PreconditionFailed("channel is not transactional")
+    return transaction

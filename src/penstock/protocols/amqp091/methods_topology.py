@@ -10,9 +10,9 @@ from penstock.content.names import CONTROL_REPLIES
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import REPLY_TO
 from penstock.errors import NotFound, PreconditionFailed
-from penstock.protocols.amqp091 import direct_reply_to
 from penstock.protocols.amqp091 import method_arguments as arg
 from penstock.protocols.amqp091.channel import Channel
+from penstock.protocols.amqp091.publishing import declare_replies
 from penstock.protocols.common import authorization, topology
 from penstock.wire.amqp091 import spec
 
@@ -75,7 +75,7 @@ def queue_declare(channel: Channel, args: dict[str, object]) -> None:
     name = arg.name(args, "queue")
     connection = channel.connection
     if name.startswith(REPLY_TO):
-        channel.reply(args, spec.QUEUE_DECLARE_OK, direct_reply_to.declare(channel, name))
+        channel.reply(args, spec.QUEUE_DECLARE_OK, declare_replies(channel, name))
         return
     if arg.flag(args, "passive"):
         queue = channel.vhost.queue(name, connection)

@@ -13,6 +13,11 @@
 `amqp://host/` or `amqps://host/` in front of an address is left out: uamqp has it in each. The capability `queue` or
 `topic` decides where a plain name may be either. An unroutable message is released, as in RabbitMQ 4. A topic accepts
 it: in JMS it is no error that nobody has subscribed. A `to` that names nothing is rejected.
+
+Messages to receivers get the annotations x-exchange and x-routing-key, as in RabbitMQ 4. They tell a consumer what
+`basic.deliver` tells one of AMQP 0-9-1. What a sender wrote there is replaced.
+
+A queue that an attach names is created where the setting `auto-create` of its name asks for it (Artemis).
 """
 
 from __future__ import annotations
@@ -22,12 +27,22 @@ from enum import IntEnum
 from typing import Final
 
 from penstock.content.names import is_name
+from penstock.core.message import Envelope
 from penstock.core.routing.binding import EXCHANGE, QUEUE
+from penstock.core.settings.policies import CLASSIC
 from penstock.core.vhost import VirtualHost
 from penstock.errors import InvalidField, NotFound
 from penstock.limits import NAME_MAX
+from penstock.protocols.amqp10.message_format import FIRST_OCTET
+from penstock.protocols.common.authorization import check_declare_queue
+from penstock.protocols.common.connection import Connection
+from penstock.wire.amqp10.message_rewriter import with_annotations
 from penstock.wire.amqp10.neutral_properties import percent_decoded
 from penstock.wire.amqp10.node_addresses import EXCHANGES, QUEUES
+from penstock.wire.amqp10.sections import Sections
+from penstock.wire.amqp10.spec import MESSAGE_ANNOTATIONS
+from penstock.wire.amqp10.value_writer import encode_value
+from penstock.wire.amqp10.values import Described, Symbol, ulong
 
 MANAGEMENT: Final = "/management"
 """Address of the management node (RabbitMQ 4)."""
@@ -320,3 +335,37 @@ def routing_key(node: Node, subject: str) -> str:
             f"the most is {NAME_MAX}"
         )
     return subject
+
+
+EXCHANGE_KEY: Final = "x-exchange"
+ROUTING_KEY: Final = "x-routing-key"
+
+
+def annotations_octets(envelope: Envelope) -> bytes:
+    """Return the annotations of a message that has no others as a section, cached with its envelope."""
+    entry = envelope.encoded.entry(FIRST_OCTET)
+    if not entry.encoded:
+        annotations: dict[object, object] = {
+            Symbol(EXCHANGE_KEY): envelope.exchange,
+            Symbol(ROUTING_KEY): envelope.routing_key,
+        }
+        entry.encoded = encode_value(Described(ulong(MESSAGE_ANNOTATIONS), annotations))
+    return entry.encoded
+
+
+def with_address(content: bytes, sections: Sections, envelope: Envelope) -> bytes:
+    """Return a message that has annotations, with those of its address among them. Raises CodecError."""
+    added: dict[str, object] = {EXCHANGE_KEY: envelope.exchange, ROUTING_KEY: envelope.routing_key}
+    return with_annotations(content, sections, added)
+
+
+def create_missing_queue(vhost: VirtualHost, address: Address, asker: Connection) -> None:
+    """Create the queue of an address that names nothing yet, durable, if its settings say so. Raises BrokerError."""
+    for node in address.nodes:
+        if vhost.default_route(node.queue) is not None if node.queue else node.exchange in vhost.exchanges:
+            return
+    for node in address.nodes:
+        if node.queue and vhost.table.queue(vhost.name, node.queue, {}, CLASSIC).auto_create:
+            check_declare_queue(asker.access, vhost, node.queue, {})
+            vhost.declare_queue(node.queue, {}, True, False, None, asker)
+            return

@@ -25,13 +25,10 @@ from penstock.errors import (
 )
 from penstock.flow.gate import Gate
 from penstock.flow.refusal import ROLLED_BACK, Refusal
-from penstock.protocols.amqp10.delivery_outcomes import REJECTED_NAME, hears
-from penstock.protocols.amqp10.error_scopes import error_composite
-from penstock.protocols.amqp10.link import SECOND, Link
-from penstock.protocols.amqp10.link_state import LINK_ATTACHED
-from penstock.protocols.amqp10.malformed import MalformedMessage
-from penstock.protocols.amqp10.outcome_writer import rejected_state, write_outcome
-from penstock.protocols.amqp10.request_intake import RequestIntake
+from penstock.protocols.amqp10.delivery_outcomes import REJECTED_NAME, hears, rejected_state, write_outcome
+from penstock.protocols.amqp10.error_scopes import MalformedMessage, error_composite
+from penstock.protocols.amqp10.link import LINK_ATTACHED, SECOND, Link
+from penstock.protocols.amqp10.management_link import RequestIntake
 from penstock.protocols.amqp10.transactions import Transaction, transactions_of
 from penstock.wire.amqp10.composite import Composite, composite, decode_composite, encode_composite
 from penstock.wire.amqp10.disposition import ACCEPTED_STATE

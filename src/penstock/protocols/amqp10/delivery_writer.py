@@ -18,9 +18,9 @@ from penstock.core.large_content import LARGE_OCTET, body_of, head_of, is_large
 from penstock.core.message import NEVER_DELIVERED, Envelope, Message
 from penstock.core.message_format import MessageFormat
 from penstock.flow.timers import NEVER
-from penstock.protocols.amqp10.address_annotations import annotations_octets, with_address
+from penstock.protocols.amqp10.addresses import annotations_octets, with_address
+from penstock.protocols.amqp10.delivery_assembly import LargeDelivery
 from penstock.protocols.amqp10.delivery_ids import SentIds
-from penstock.protocols.amqp10.large_delivery import LargeDelivery
 from penstock.protocols.amqp10.message_format import FIRST_OCTET
 from penstock.wire.amqp10.composite import Composite, composite, encode_composite
 from penstock.wire.amqp10.field_cursor import ABSENT

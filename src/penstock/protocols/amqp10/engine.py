@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from librt.strings import BytesWriter
 from mypy_extensions import i64
 from typing_extensions import override
 
@@ -22,30 +21,23 @@ from penstock.core.consume.session import Session
 from penstock.core.message_format import MessageFormat
 from penstock.core.publish.session_counts import count_ended
 from penstock.core.teardown import SessionTeardown
-from penstock.errors import BrokerError, CommandInvalid, FrameError, PeerFrameTooSmall
+from penstock.errors import BrokerError, CommandInvalid, FrameError, PeerFrameTooSmall, ResourceError
 from penstock.protocols.amqp10 import opening
 from penstock.protocols.amqp10.delivery_tags import TagCount
 from penstock.protocols.amqp10.dynamic_nodes import DynamicNodes
-from penstock.protocols.amqp10.error_scopes import error_composite
-from penstock.protocols.amqp10.frame_fitting import fitted
+from penstock.protocols.amqp10.error_scopes import MalformedPerformative, error_composite, fitted
 from penstock.protocols.amqp10.frame_reader import FrameReader
-from penstock.protocols.amqp10.idle_timer import IdleTimer
-from penstock.protocols.amqp10.malformed import MalformedPerformative
 from penstock.protocols.amqp10.message_format import FIRST_OCTET, Amqp10Format
-from penstock.protocols.amqp10.sasl_layer import SaslLayer
-from penstock.protocols.amqp10.session import AmqpSession
-from penstock.protocols.amqp10.session_links import HANDLE_MAX
-from penstock.protocols.amqp10.session_state import SESSION_MAPPED, SessionState
-from penstock.protocols.amqp10.sole_connections import SoleConnections
+from penstock.protocols.amqp10.opening import SoleConnections
+from penstock.protocols.amqp10.sasl import SaslLayer
+from penstock.protocols.amqp10.session import HANDLE_MAX, SESSION_MAPPED, AmqpSession, SessionState
 from penstock.protocols.amqp10.suspended_links import SuspendedLinks
 from penstock.protocols.amqp10.target import SharedTargets
 from penstock.protocols.amqp10.transactions import Transactions
 from penstock.protocols.common.audit_trail import audit_refusal
 from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.connection_state import ConnectionState, TeardownState
 from penstock.protocols.common.engine import Protocol, ProtocolEngine
-from penstock.protocols.common.services import Services
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.frames import AMQP_HEADER, HEADER_OCTETS, SASL_HEADER, frame, is_header
 from penstock.wire.amqp10.malformed import FRAMING_ERROR, CodecError
@@ -107,11 +99,6 @@ class Amqp10Engine(ProtocolEngine):
         """Attached and suspended links of the broker."""
         self.sole: SoleConnections = sole
         """Connections of the broker that are the only one of their container."""
-        self.services: Services = connection.services
-        self.broker: Broker = connection.broker
-        self.limits: ConnectionLimits = connection.limits
-        self.work = connection.work
-        self.out: BytesWriter = connection.output.buffer
         self.reader = FrameReader()
         self.format = _format_of(self.broker)
         self.sasl: SaslLayer | None = None
@@ -137,7 +124,6 @@ class Amqp10Engine(ProtocolEngine):
         self.close_sent: bool = False
         self.close_info: dict[object, object] | None = None
         """The info map of the error that closes it; None for none."""
-        self.idle: IdleTimer | None = None
         self.transactions: Transactions | None = None
         """Transactions of the connection, once it has a coordinator link."""
 
@@ -316,10 +302,6 @@ class Amqp10Engine(ProtocolEngine):
             for session in flowing.values():
                 session.write_flows()
 
-    @override
-    def take_urgent(self) -> bytes:
-        return b"" if self.idle is None else self.idle.take()
-
     # Sessions
 
     @override
@@ -395,13 +377,15 @@ class Amqp10Engine(ProtocolEngine):
 
     @override
     def on_disconnect(self) -> None:
-        if self.idle is not None:
-            self.idle.end()
-        self.idle = None
+        super().on_disconnect()
         self.sasl = None
         self.sole.forget(self)
         for session in self.channels.values():
             session.writer.end()
+
+    @override
+    def on_silence(self, seconds: float) -> None:
+        self.close(ResourceError(f"nothing was received for {seconds:.0f} s (idle-time-out)"))
 
     @override
     def has_sender_credit(self) -> bool:
@@ -415,7 +399,7 @@ class Amqp10Engine(ProtocolEngine):
             "protocol": NAME,
             "channel_max": self.channel_max,
             "frame_max": int(self.peer_max_frame_size),
-            "timeout": 0 if self.idle is None else int(self.idle.peer_timeout_s),
+            "timeout": 0 if self.idle is None else int(2 * self.idle.beat_s),
             "container_id": self.container,
         }
 

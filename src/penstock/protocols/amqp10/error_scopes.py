@@ -1,14 +1,61 @@
-"""Scopes that an error ends in AMQP 1.0, and the composite that tells the peer why (section 2.8.14)."""
+"""Scopes that an error ends in AMQP 1.0, and the composite that tells the peer why (section 2.8.14).
+
+Malformed performatives and messages have the condition that the codec chose. What may be left out is left out for a
+peer that takes only small frames (section 2.7.1).
+"""
 
 from __future__ import annotations
 
 from enum import IntEnum
 from typing import Final
 
-from penstock.errors import BrokerError
+from penstock.errors import BrokerError, NotImplementedHere
 from penstock.wire.amqp10 import spec
-from penstock.wire.amqp10.composite import Composite, composite
+from penstock.wire.amqp10.composite import Composite, composite, encode_composite
+from penstock.wire.amqp10.field_cursor import ABSENT
+from penstock.wire.amqp10.frames import HEADER_OCTETS
+from penstock.wire.amqp10.malformed import DECODE_ERROR, FRAMING_ERROR, INVALID_FIELD, NOT_IMPLEMENTED, CodecError
+from penstock.wire.amqp10.map_walk import reserved_key, text_at
+from penstock.wire.amqp10.sections import Sections
+from penstock.wire.amqp10.value_walk import UNFIT
 from penstock.wire.amqp10.values import Symbol
+
+_CODES: Final[dict[str, int]] = {FRAMING_ERROR: 501, DECODE_ERROR: 502, INVALID_FIELD: 406, NOT_IMPLEMENTED: 540}
+"""Keys of `errors.CODES` by condition of the codec."""
+KEY_LETTERS: Final = 60
+"""Letters of a key that an error repeats."""
+
+
+class MalformedPerformative(BrokerError):
+    """A frame or performative that cannot be read. The connection is closed."""
+
+    def __init__(self, error: CodecError) -> None:
+        super().__init__(error.reason)
+        self.code = _CODES[error.condition]
+        self.finer_condition = error.condition
+
+
+def check_annotations(data: bytes, sections: Sections) -> None:
+    """Check the keys of annotations. Raises NotImplementedHere for a reserved one: none is known (section 3.2.10)."""
+    for place in (sections.delivery_annotations, sections.message_annotations):
+        if place != ABSENT:
+            at = reserved_key(data, place, sections.end)
+            if at != UNFIT:
+                said = text_at(data, at)
+                key = "a number" if said is None else f"'{said[:KEY_LETTERS]}'"
+                raise NotImplementedHere(f'an annotation with the reserved key {key}; free ones begin with "x-"')
+
+
+class MalformedMessage(BrokerError):
+    """A message whose sections cannot be read. Its delivery is rejected, and the link stays."""
+
+    ends = "delivery"
+
+    def __init__(self, error: CodecError) -> None:
+        super().__init__(error.reason)
+        self.code = _CODES[error.condition]
+        self.finer_condition = error.condition
+
 
 DELIVERY_TAG: Final = Symbol("delivery-tag")
 DESCRIPTION_MAX: Final = 320
@@ -57,3 +104,39 @@ def error_composite(error: BrokerError, info: dict[object, object] | None = None
     """Return an error for detach, end, close and rejected, with `info` as its map (keys are symbols)."""
     description = str(error).encode(errors="replace")[:DESCRIPTION_MAX].decode(errors="ignore")
     return composite(spec.ERROR, condition=error.condition, description=description or None, info=info)
+
+
+DESCRIPTION_LETTERS: Final = 40
+"""Letters that are left of the description of an error where frames are small."""
+
+
+def fitted(performative: Composite, max_frame_size: int) -> bytes | None:
+    """Return the octets of a performative that fit into a frame of the peer; None if that cannot be.
+
+    Where it does not fit as it is, these are left out: properties, the unsettled map of an attach (which becomes
+    incomplete), and the map and the end of the description of an error.
+    """
+    octets = encode_composite(performative)
+    if len(octets) + HEADER_OCTETS <= max_frame_size:
+        return octets
+    fields = dict(performative.fields)
+    for name in ("properties", "unsettled"):
+        if name in fields:
+            fields[name] = None
+    if performative.code == spec.ATTACH and performative.fields["unsettled"] is not None:
+        fields["incomplete_unsettled"] = True
+    if "error" in fields:
+        fields["error"] = _short(performative.inner("error"))
+    state = performative.inner("state") if "state" in fields else None
+    if state is not None and state.code == spec.REJECTED:
+        fields["state"] = Composite(state.spec, {"error": _short(state.inner("error"))})
+    octets = encode_composite(Composite(performative.spec, fields))
+    return octets if len(octets) + HEADER_OCTETS <= max_frame_size else None
+
+
+def _short(error: Composite | None) -> Composite | None:
+    """Return an error with its condition and the beginning of its description."""
+    if error is None:
+        return None
+    description = error.text("description")[:DESCRIPTION_LETTERS]
+    return Composite(error.spec, {**error.fields, "description": description or None, "info": None})

@@ -12,7 +12,7 @@ from librt.strings import read_i64_be
 from mypy_extensions import i64
 
 from penstock.errors import CommandInvalid
-from penstock.protocols.amqp10.session_state import SESSION_MAPPED
+from penstock.protocols.amqp10.session import SESSION_MAPPED
 from penstock.protocols.common.connection_output import OUTPUT_LEFT_UNREAD
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.wire.amqp10.composite import decode_performative

@@ -30,26 +30,26 @@ from penstock.flow.level import OVERHEAD
 from penstock.flow.tally import Tally
 from penstock.flow.timers import NEVER
 from penstock.protocols.amqp10.addresses import Unroutable
-from penstock.protocols.amqp10.client_profiles import Profile, profile_of_sender
 from penstock.protocols.amqp10.delivery_assembly import DeliveryAssembly
 from penstock.protocols.amqp10.delivery_ids import DeliveryIds
-from penstock.protocols.amqp10.delivery_outcomes import REJECTED_NAME, RELEASED_NAME, hears
-from penstock.protocols.amqp10.error_scopes import delivery_info, error_composite
-from penstock.protocols.amqp10.link import MIXED, SECOND, SETTLED, Link
+from penstock.protocols.amqp10.delivery_outcomes import (
+    REJECTED_NAME,
+    RELEASED_NAME,
+    hears,
+    rejected_state,
+    write_outcome,
+)
+from penstock.protocols.amqp10.delivery_tags import UnsentOutcomes
+from penstock.protocols.amqp10.error_scopes import MalformedMessage, check_annotations, delivery_info, error_composite
+from penstock.protocols.amqp10.link import LINK_ATTACHED, MIXED, SECOND, SETTLED, Link, sender_profile
 from penstock.protocols.amqp10.link_credit import CreditRequest, blocked_properties
-from penstock.protocols.amqp10.link_state import LINK_ATTACHED
-from penstock.protocols.amqp10.malformed import MalformedMessage, check_annotations
-from penstock.protocols.amqp10.outcome_writer import rejected_state, write_outcome
 from penstock.protocols.amqp10.suspended_links import Expiry, SuspendedSender
 from penstock.protocols.amqp10.target import AnonymousTarget, Target
 from penstock.protocols.amqp10.transactions import Posting, transactions_of, write_provisional
-from penstock.protocols.amqp10.unsent_outcomes import UnsentOutcomes
 from penstock.protocols.common.audit_trail import audit_refusal
+from penstock.protocols.common.client_profiles import Profile
 from penstock.wire.amqp10.composite import Composite, composite, encode_composite
-from penstock.wire.amqp10.disposition import (
-    ACCEPTED_STATE,
-    RELEASED_STATE,
-)
+from penstock.wire.amqp10.disposition import ACCEPTED_STATE, RELEASED_STATE
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.flow import Flow
 from penstock.wire.amqp10.malformed import CodecError
@@ -71,7 +71,7 @@ class IncomingLink(Link):
         super().__init__(session, attach)
         request = CreditRequest(session, self.link_name, target, attach)  # It may be refused: the producer comes later.
         connection = session.connection
-        self.profile: Profile = profile_of_sender(session.engine.container, attach)
+        self.profile: Profile = sender_profile(session.engine.container, attach)
         self.target: Target = target
         self.delivery_count: i64 = attach.number("initial_delivery_count", 0)
         self.max_message_size: i64 = target.largest_message(connection.limits.message_bytes_max)

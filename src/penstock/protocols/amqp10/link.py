@@ -2,22 +2,58 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from penstock.errors import BrokerError, ErrantLink
+from penstock.flow.states import StateTable
 from penstock.protocols.amqp10.error_scopes import error_composite
-from penstock.protocols.amqp10.link_node import LinkNode
-from penstock.protocols.amqp10.link_state import LINK_ATTACHED, LINK_STATES, LinkState
-from penstock.protocols.amqp10.suspended_links import LinkKey
+from penstock.protocols.common.client_profiles import Profile, profile_of_sender
 from penstock.wire.amqp10.composite import Composite, composite
-from penstock.wire.amqp10.flow import Flow
 from penstock.wire.amqp10.spec import DETACH
-from penstock.wire.amqp10.transfer import Transfer
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.session import AmqpSession
+    from penstock.protocols.amqp10.suspended_links import LinkKey
+    from penstock.wire.amqp10.flow import Flow
+    from penstock.wire.amqp10.transfer import Transfer
+
+LINK_ATTACHED: Final = 0
+"""The number of `LinkState.ATTACHED`, for the hot path."""
+
+
+class LinkState(IntEnum):
+    """State of a link. Frames of a link that is not attached are ignored, except its detach."""
+
+    ATTACHED = LINK_ATTACHED
+    DETACH_SENT = 1
+    """Our detach was sent, and the peer's is awaited."""
+    DETACHED = 2
+    """The link is no longer among those of its session."""
+
+
+LINK_STATES: Final = StateTable(
+    "link of AMQP 1.0",
+    LinkState.ATTACHED,
+    {
+        LinkState.ATTACHED: {
+            LinkState.DETACH_SENT: "error of the link",
+            LinkState.DETACHED: "peer's detach, or end of its session",
+        },
+        LinkState.DETACH_SENT: {LinkState.DETACHED: "peer's detach, or end of its session"},
+    },
+)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class LinkNode:
+    """Node of a link outside of its session: a dynamic node, or a subscription."""
+
+    def on_link_ended(self, closed: bool) -> None:
+        """Handle the end of the link; `closed`: it was closed for good, not by the loss of its connection."""
+        raise NotImplementedError
 
 
 UNSETTLED: Final = 0
@@ -33,6 +69,12 @@ def link_key(session: AmqpSession, attach: Composite) -> LinkKey:
     """Return what names a link in the broker."""
     connection, role = session.connection, attach.flag("role")
     return (session.vhost.name, connection.user, session.engine.container, role, attach.text("name"))
+
+
+def sender_profile(container: str, attach: Composite) -> Profile:
+    """Return the profile of the client library that attaches a sender."""
+    source = attach.inner("source")
+    return profile_of_sender(container, attach.text("name"), None if source is None else source.text("address"))
 
 
 class Link:
@@ -55,7 +97,7 @@ class Link:
         """Dynamic nodes and subscriptions that must hear of its end."""
 
     def move(self, state: LinkState) -> None:
-        """Change the state; see link_state.py for the transitions."""
+        """Change the state; see link.py for the transitions."""
         self.state = LINK_STATES.step(self.state, state)
 
     def on_flow(self, flow: Flow) -> None:

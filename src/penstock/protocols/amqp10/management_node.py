@@ -10,12 +10,16 @@
 | `/bindings/src=:exchange;dstq=:queue;key=:key;args=:hash` | DELETE; `dste` for an exchange |
 
 Requests do what declarations of AMQP 0-9-1 do, with the same checks. An error is a status and a text.
+
+In HTTP over AMQP (OASIS, working draft 6) a request has the method in `subject`, the path and query in `to`, and `$me`
+in `reply-to`: the response goes to the paired link. A response has the status in `subject`, and in `correlation-id` the
+request's message-id. Bodies are amqp-value: maps and lists, not octets.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote
+from urllib.parse import quote, unquote_to_bytes
 
 from penstock.content.field_table import InvalidTable, check_table
 from penstock.core.queue.queue import Queue
@@ -24,16 +28,102 @@ from penstock.core.routing.exchange import Exchange
 from penstock.describe.queue import QUEUE as QUEUE_TABLE
 from penstock.describe.table import Reading
 from penstock.errors import AccessRefused, BrokerError, InvalidField, NotFound, PreconditionFailed
-from penstock.protocols.amqp10.http_messages import HttpRequest, pairs, response
+from penstock.protocols.amqp10.error_scopes import MalformedMessage
 from penstock.protocols.common import authorization, topology
 from penstock.protocols.common.audit_trail import actor_of, audit_refusal
-from penstock.protocols.common.secret_update import SecretUpdate
+from penstock.protocols.common.login import SecretUpdate
+from penstock.wire.amqp10.composite import Composite, decode_composite, encode
+from penstock.wire.amqp10.field_cursor import FieldCursor
 from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.neutral_values import neutral_table, to_amqp10
-from penstock.wire.amqp10.values import UINT, Array, Symbol, Typed, ulong
+from penstock.wire.amqp10.spec import AMQP_VALUE, APPLICATION_PROPERTIES, PROPERTIES
+from penstock.wire.amqp10.value_reader import decode_value
+from penstock.wire.amqp10.value_writer import encode_value
+from penstock.wire.amqp10.values import UINT, Array, Described, Symbol, Typed, ulong
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.session import AmqpSession
+
+REPLY_TO: Final = "$me"
+_VERSION: Final[dict[object, object]] = {"http:response": "1.1"}
+_VERSION_SECTION: Final = encode_value(Described(ulong(APPLICATION_PROPERTIES), _VERSION))
+
+
+class HttpRequest:
+    """A request. Its path and query are percent-decoded when they are asked for."""
+
+    def __init__(self, method: str, target: str, message_id: object, body: object) -> None:
+        path, _, query = target.partition("?")
+        self.method: Final = method
+        self.path: Final = path
+        self._query: Final = query
+        self.message_id: Final = message_id
+        self.body: Final = body
+        """Value of its body; None without one."""
+
+    def segments(self) -> list[str]:
+        """Return the segments of the path. Raises InvalidField."""
+        return [decoded(part) for part in self.path.split("/")[1:]]
+
+    def query(self) -> dict[str, str]:
+        """Return the fields of the query. Raises InvalidField."""
+        return pairs(self._query, "&")
+
+
+def decoded(text: str) -> str:
+    """Return percent-decoded text. Raises InvalidField unless it is UTF-8."""
+    if "%" not in text:
+        return text
+    try:
+        return unquote_to_bytes(text).decode()
+    except UnicodeDecodeError:
+        raise InvalidField(f"'{text[:60]}', percent-decoded, is not UTF-8") from None
+
+
+def pairs(text: str, divider: str) -> dict[str, str]:
+    """Return the fields of a query, or of a segment that is one: `a=1&b=2`, percent-decoded. Raises InvalidField."""
+    found: dict[str, str] = {}
+    for part in text.split(divider) if text else []:
+        name, equals, value = part.partition("=")
+        if not equals:
+            raise InvalidField(f"'{part[:60]}' is no name and value with '=' between them")
+        found[name] = decoded(value)
+    return found
+
+
+def read_request(content: bytes) -> HttpRequest:
+    """Return the request in a message. Raises MalformedMessage, and InvalidField if no answer could be sent.
+
+    Sections may have any order: RabbitMQ's Python client writes an empty body before the properties.
+    """
+    cursor = FieldCursor()
+    properties: Composite | None = None
+    body: object = None
+    pos = 0
+    try:
+        while pos < len(content):
+            code = cursor.open(content, pos, len(content))
+            if code == PROPERTIES:
+                properties, pos = decode_composite(content, pos)
+                continue
+            value, pos = decode_value(content, int(cursor.pos))
+            if code == AMQP_VALUE:
+                body = value
+    except CodecError as error:
+        raise MalformedMessage(error) from None
+    if properties is None:
+        raise InvalidField("a request without properties: 'subject' is its method, and 'to' its path")
+    reply_to = properties.text("reply_to")
+    if reply_to != REPLY_TO:
+        raise InvalidField(f"reply-to of a request is '{reply_to[:60]}'; it must be '{REPLY_TO}'")
+    return HttpRequest(properties.text("subject"), properties.text("to"), properties.fields["message_id"], body)
+
+
+def response(request: HttpRequest, status: int, body: object) -> bytes:
+    """Return a response as message. Raises CodecError for a body that AMQP cannot express."""
+    properties = encode(PROPERTIES, subject=str(status), correlation_id=request.message_id)
+    return properties + _VERSION_SECTION + encode_value(Described(ulong(AMQP_VALUE), body))
+
 
 Fields = dict[str, object]
 Answer = tuple[int, object]

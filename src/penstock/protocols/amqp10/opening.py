@@ -1,25 +1,82 @@
-"""Open: limits, virtual host and the properties of both sides (section 2.7.1)."""
+"""Open: limits, virtual host and the properties of both sides (section 2.7.1).
+
+A client may want to be the only connection of its container: "AMQP Enforcing Connection Uniqueness 1.0" (OASIS, 2018).
+A client asks with a desired capability of its open. The policy of the newer one decides: it is refused (the default),
+or the existing one is closed. As in RabbitMQ 4.4, only connections that have asked count (weak detection), and nobody
+closes the connection of another user.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.errors import InvalidField
-from penstock.protocols.amqp10.idle_timer import IdleTimer
+from penstock.errors import InvalidField, ResourceLocked
 from penstock.protocols.amqp10.link_credit import plain_properties
-from penstock.protocols.amqp10.sole_connections import CAPABILITY, DETECTION
 from penstock.protocols.common.engine import HOLD_DEADLINE
 from penstock.wire.amqp10.composite import Composite, composite
+from penstock.wire.amqp10.frames import frame
 from penstock.wire.amqp10.spec import FRAME_MIN_SIZE, OPEN
-from penstock.wire.amqp10.values import Symbol, ulong
+from penstock.wire.amqp10.values import UINT, Symbol, Typed, ulong
 
 if TYPE_CHECKING:
     from penstock.core.vhost import VirtualHost
     from penstock.protocols.amqp10.engine import Amqp10Engine
 
+CAPABILITY: Final = "sole-connection-for-container"
+"""Capability of an open: desired by the client, offered by us."""
+_POLICY: Final = Symbol("sole-connection-enforcement-policy")
+"""Property of the client's open: 0 is to refuse the new connection, 1 to close the existing one."""
+_CLOSE_EXISTING: Final = 1
+DETECTION: Final[dict[object, object]] = {Symbol("sole-connection-detection-policy"): Typed(UINT, 1)}
+"""Property of our open: weak, for connections that did not ask are not found."""
+
+
+class SoleConnections:
+    """The connections of one broker that are the only one of their container, at most one for each connection."""
+
+    def __init__(self) -> None:
+        self._engines: dict[tuple[str, str], Amqp10Engine] = {}
+        """Their engines by virtual host and container-id."""
+
+    def claim(self, engine: Amqp10Engine, vhost: str, opened: Composite) -> None:
+        """Register a connection, if its open asks for that. The existing one is closed where the open says so.
+
+        Raises InvalidField if the new one is to be refused.
+        """
+        if CAPABILITY not in opened.texts("desired_capabilities"):
+            return
+        container = engine.container
+        existing = self._engines.get((vhost, container))
+        if existing is not None and not existing.connection.is_closing():
+            policy = opened.mapping("properties").get(_POLICY)
+            closes = isinstance(policy, Typed) and policy.value == _CLOSE_EXISTING
+            if not closes or existing.connection.user != engine.connection.user:
+                engine.close_info = {Symbol("invalid-field"): Symbol("container-id")}
+                raise InvalidField(
+                    f"open of container '{container}', which has a connection that is to be its only one"
+                )
+            existing.close_info = {Symbol("sole-connection-enforcement"): True}
+            existing.connection.close(ResourceLocked(f"container '{container}' has opened another sole connection"))
+        self._engines[vhost, container] = engine
+
+    def holds(self, engine: Amqp10Engine) -> bool:
+        """Return whether a connection is registered."""
+        vhost = engine.connection.vhost
+        return vhost is not None and self._engines.get((vhost.name, engine.container)) is engine
+
+    def forget(self, engine: Amqp10Engine) -> None:
+        """Remove a connection that has ended."""
+        vhost = engine.connection.vhost
+        if vhost is not None and self.holds(engine):
+            del self._engines[vhost.name, engine.container]
+
+
 KEPT: Final = ("product", "version", "platform")
 KEPT_LETTERS: Final = 255
 """Properties of a client that are stored for people, with the most letters of each. Others are dropped."""
+EMPTY_FRAME: Final = frame(0)
+PEER_TIMEOUT_MIN_S: Final = 0.1
+"""Shortest idle-time-out of a peer that is obeyed: an empty frame every 50 ms."""
 VHOST_PREFIX: Final = "vhost:"
 CAPABILITIES: Final = ("ANONYMOUS-RELAY", "SHARED-SUBS", CAPABILITY)
 """Offered capabilities: a target without an address takes messages for any (Anonymous Terminus for Message Routing),
@@ -47,8 +104,9 @@ def on_open(engine: Amqp10Engine, open: Composite) -> None:
     connection.open(vhost)
     connection.review_hold_bound()
     write_open(engine)
-    engine.idle = IdleTimer(engine, open.number("idle_time_out", 0) / 1000)
-    engine.idle.begin()
+    timeout_s = open.number("idle_time_out", 0) / 1000
+    beat_s = max(timeout_s, PEER_TIMEOUT_MIN_S) / 2 if timeout_s > 0 else 0.0
+    engine.keep_time(EMPTY_FRAME, beat_s, 2.0 * engine.limits.heartbeat_s)
 
 
 def write_open(engine: Amqp10Engine) -> None:

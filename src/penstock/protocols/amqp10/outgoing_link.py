@@ -1,4 +1,12 @@
-"""Outgoing link: a consumer whose receiver is the peer, with its link credit (section 2.6.7)."""
+"""Outgoing link: a consumer whose receiver is the peer, with its link credit (section 2.6.7).
+
+A receiver may limit the messages that it takes, by the max-message-size of its attach (section 2.7.3). A larger message
+stays in its queue, for others. The link is detached with `amqp:link:message-size-exceeded`, so that its client learns
+of it. What lies before that message in its batch is sent first.
+
+What a delivery has in octets is known when it is written. So a consumer of such a link takes its messages unsettled,
+and the deliveries of one with snd-settle-mode settled are accepted as soon as they are written.
+"""
 
 from __future__ import annotations
 
@@ -11,26 +19,87 @@ from penstock.core.consume.bulk_requeue import settle_batches, settle_in_slices
 from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.drain import cancel_drain, request_drain
 from penstock.core.consume.outcome import Outcome
-from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import ConsumerSettings
-from penstock.errors import NotImplementedHere
+from penstock.errors import ContentTooLarge, NotImplementedHere
 from penstock.flow.credit import UNBOUNDED, LinkCredit
 from penstock.flow.level import UNLIMITED
 from penstock.protocols.amqp10.link import SETTLED, Link
-from penstock.protocols.amqp10.receiver_limit import ReceiverLimit, limit_of
-from penstock.protocols.amqp10.resumption import Resumption
-from penstock.protocols.amqp10.suspended_links import Expiry, SuspendedReceiver
+from penstock.protocols.amqp10.suspended_links import Expiry, Resumption, SuspendedReceiver
 from penstock.settings.features import read_priority
 from penstock.settings.read import read_consume_arguments
-from penstock.wire.amqp10.composite import Composite
 from penstock.wire.amqp10.field_cursor import ABSENT
-from penstock.wire.amqp10.flow import Flow
 from penstock.wire.amqp10.serial import serial_add
 from penstock.wire.amqp10.spec import UINT_MAX
 from penstock.wire.amqp10.values import UINT, ULONG, Symbol, Typed
 
 if TYPE_CHECKING:
+    from penstock.core.queue.queue import Queue
+    from penstock.protocols.amqp10.delivery_writer import DeliveryWriter
     from penstock.protocols.amqp10.session import AmqpSession
+    from penstock.wire.amqp10.composite import Composite
+    from penstock.wire.amqp10.flow import Flow
+
+UNLIMITED_FROM: Final = 1 << 62
+"""Octets from which on a limit is none: no message is that large."""
+ADDED_OCTETS: Final = 4096
+"""Octets that header and annotations of a delivery add at most to twice the charge of its message."""
+
+
+def limit_of(attach: Composite) -> ReceiverLimit | None:
+    """Return the limit of the receiver that attaches; None if it has none."""
+    most = attach.number("max_message_size", 0)
+    if 0 < most < UNLIMITED_FROM:
+        return ReceiverLimit(most, attach.number("snd_settle_mode") == SETTLED)
+    return None
+
+
+class ReceiverLimit:
+    """The limit of one outgoing link."""
+
+    def __init__(self, most: i64, settles: bool) -> None:
+        self._most: i64 = most
+        """Octets of the largest message."""
+        self.settles: Final = settles
+        """True if deliveries are sent settled."""
+
+    def deliver(self, link: OutgoingLink, batch: Batch) -> None:
+        """Write a batch up to the first message that is too large, and detach the link if that is the first one."""
+        session = link.session
+        fitting = self._fitting(session.writer, batch)
+        if fitting == len(batch.messages):
+            self._write(link, batch)
+            return
+        first, last = batch.first, batch.last()  # The batch shrinks as it is settled.
+        browses = batch.consumer.browses()
+        if fitting > 0:
+            self._write(link, Batch(batch.consumer, first, batch.messages[:fitting], 0, batch.at))
+        if not browses:
+            settle_batches(session.broker, session.unsettled.detach(first + fitting, last), Outcome.RELEASED)
+        if fitting > 0 and not browses:
+            link.credit.take_back(last + 1 - first - fitting)  # The next batch begins with the message.
+            return
+        link.detach(
+            ContentTooLarge(
+                f"queue '{batch.consumer.queue.name}' has a message that is larger than the {self._most} octets that "
+                f"link '{link.link_name}' takes"
+            )
+        )
+
+    def _write(self, link: OutgoingLink, batch: Batch) -> None:
+        session = link.session
+        session.writer.write(link, batch)
+        if self.settles and not batch.consumer.browses():
+            settle_in_slices(session.broker, session, batch.first, batch.last(), Outcome.ACCEPTED)
+
+    def _fitting(self, writer: DeliveryWriter, batch: Batch) -> i64:
+        """Return the number of messages before the first one that is too large."""
+        fitting: i64 = 0
+        for message in batch.messages:
+            if message is not None and 2 * message.charge + ADDED_OCTETS > self._most:
+                if writer.octets_of(message) > self._most:
+                    return fitting
+            fitting += 1
+        return fitting
 
 
 PRIORITY: Final = "rabbitmq:priority"

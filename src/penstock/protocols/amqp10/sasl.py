@@ -1,24 +1,43 @@
-"""Logins over AMQP 1.0: the server's side of SASL (specification section 5.3), without frames.
+"""Logins over AMQP 1.0: the server's side of SASL, and its frames before the AMQP header (section 5.3).
 
-The mechanisms are those of mechanisms.py without AMQPLAIN. Wrong passwords count in the back-off (`login_backoff`).
+The mechanisms are those of mechanisms.py without AMQPLAIN. Wrong passwords count in the back-off (login_limits.py).
+
+A client that begins with the AMQP header logs in by ANONYMOUS, without frames, where it is offered that mechanism, as
+with Qpid's brokers and RabbitMQ 3. Elsewhere it is answered with the SASL header, and closed (section 2.2).
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mypy_extensions import mypyc_attr
+from typing_extensions import override
 
 from penstock.access.credentials import CredentialCheck
-from penstock.access.scram import ScramKeys
+from penstock.access.scram import ScramKeys, load_scram, scram_is_loaded
 from penstock.errors import CommandInvalid
 from penstock.flow.states import StateTable
-from penstock.protocols.common.login import count_login
+from penstock.protocols.common.connection_state import ConnectionState
+from penstock.protocols.common.login import Verification, conclude_login, count_login
 from penstock.protocols.common.mechanisms import ANONYMOUS, EXTERNAL, PLAIN, SCRAM, external_refusal, offered_mechanisms
 from penstock.protocols.common.peer import Peer
 from penstock.protocols.common.services import Services
+from penstock.wire.amqp10.composite import Composite, composite
+from penstock.wire.amqp10.frames import SASL_HEADER
+from penstock.wire.amqp10.spec import (
+    FRAME_SASL,
+    SASL_CHALLENGE,
+    SASL_INIT,
+    SASL_MECHANISMS,
+    SASL_OUTCOME,
+    SASL_RESPONSE,
+)
 from penstock.wire.sasl import SaslError, parse_plain, shown_mechanism
+
+if TYPE_CHECKING:
+    from penstock.protocols.amqp10.engine import Amqp10Engine
+    from penstock.protocols.common.connection import Connection
 
 MECHANISMS: Final = (EXTERNAL, SCRAM, PLAIN, ANONYMOUS)
 GUEST: Final = "guest"
@@ -222,3 +241,130 @@ def _text(response: bytes) -> str:
         return response.decode()
     except UnicodeDecodeError:
         raise SaslError("a SCRAM-SHA-256 response is not UTF-8") from None
+
+
+OK: Final = 0
+AUTH: Final = 1
+SYS_TEMP: Final = 4
+"""SASL outcome codes (section 5.3.3.6)."""
+USER_LETTERS: Final = 255
+
+
+class ScramLoading(Verification):
+    """Import of the library for SCRAM beside the event loop; the first client that asks for SCRAM waits for it."""
+
+    def __init__(self, layer: SaslLayer, init: Composite, connection: Connection) -> None:
+        super().__init__(connection.peer.network)
+        self._layer = layer
+        self._init = init
+        self._connection = connection
+
+    def start(self) -> None:
+        """Begin; input of the connection waits meanwhile."""
+        self._connection.peer.mechanism = SCRAM
+        self._connection.busy += 1
+        self._connection.login.attempt = self
+        self._connection.services.authenticator.start(self)
+
+    @override
+    def cancel(self) -> None:
+        self._connection.services.authenticator.cancel(self)
+
+    @override
+    def run(self) -> None:
+        load_scram()
+
+    @override
+    def conclude(self) -> None:
+        self._go_on()
+        if scram_is_loaded():
+            self._layer.on_frame(self._init)
+        else:
+            conclude_login(self._connection, "", "SCRAM-SHA-256 cannot be loaded", 0.0)
+        self._connection.services.resume_input(self._connection)
+
+    @override
+    def turn_away(self) -> None:
+        self._go_on()
+        conclude_login(self._connection, "", "too many logins are being verified", 0.0)
+
+    def _go_on(self) -> None:
+        self._connection.login.attempt = None
+        self._connection.busy -= 1
+
+
+class SaslLayer:
+    """SASL exchange of one connection; `has_frames` is false for a client that has begun with the AMQP header."""
+
+    def __init__(self, engine: Amqp10Engine, has_frames: bool) -> None:
+        self._engine = engine
+        self._has_frames = has_frames
+        self._exchange = SaslExchange(engine.services, engine.connection.peer)
+        self._additional_data: bytes = b""
+        """Proof for the client, with the outcome."""
+
+    def begin(self) -> None:
+        """Answer the SASL header and offer the mechanisms, or log in a client that does without."""
+        if not self._has_frames:
+            self._begin_without_frames()
+            return
+        self._engine.out.write(SASL_HEADER)
+        self._send(composite(SASL_MECHANISMS, sasl_server_mechanisms=self._exchange.mechanisms))
+
+    def _begin_without_frames(self) -> None:
+        if ANONYMOUS in self._exchange.mechanisms:
+            self._engine.connection.peer.mechanism = ANONYMOUS
+            self._answer(self._exchange.init(ANONYMOUS, None))
+        else:
+            self.conclude(False)
+
+    def on_frame(self, performative: Composite) -> None:
+        """Act on a SASL frame. Raises BrokerError."""
+        connection = self._engine.connection
+        if connection.ignores_input():
+            return
+        if connection.state is not ConnectionState.START:
+            raise CommandInvalid(f"{performative.name} after the end of the SASL exchange")
+        if performative.code == SASL_INIT:
+            mechanism, initial_response = performative.text("mechanism"), performative.fields["initial_response"]
+            if mechanism == SCRAM and mechanism in self._exchange.mechanisms and not scram_is_loaded():
+                ScramLoading(self, performative, connection).start()
+                return
+            step = self._exchange.init(mechanism, initial_response if isinstance(initial_response, bytes) else None)
+            connection.peer.mechanism = self._exchange.mechanism
+        elif performative.code == SASL_RESPONSE:
+            step = self._exchange.respond(performative.octets("response"))
+        else:
+            raise CommandInvalid(f"{performative.name} is not sent by clients")
+        self._answer(step)
+
+    def _answer(self, step: SaslStep) -> None:
+        connection = self._engine.connection
+        user = self._exchange.user
+        connection.user = user[:USER_LETTERS]
+        if step.is_challenge:
+            self._send(composite(SASL_CHALLENGE, challenge=step.data))
+        elif step.check is not None:
+            connection.login.start(connection, step.check)
+        else:
+            self._additional_data = step.data
+            conclude_login(connection, user, step.refusal, step.delay_s)
+
+    def conclude(self, accepted: bool) -> None:
+        """Tell the client that it is logged in, and the AMQP header follows; or refuse it, and close."""
+        if accepted:
+            self._engine.connection.move(ConnectionState.TUNE)
+            self._send_outcome(OK)
+            self._engine.sasl = None
+        else:
+            if not self._has_frames:
+                self._engine.out.write(SASL_HEADER)
+            self._send_outcome(SYS_TEMP if self._exchange.is_temporary else AUTH)
+            self._engine.connection.end()
+
+    def _send_outcome(self, code: int) -> None:
+        if self._has_frames:
+            self._send(composite(SASL_OUTCOME, code=code, additional_data=self._additional_data or None))
+
+    def _send(self, performative: Composite) -> None:
+        self._engine.send(0, performative, FRAME_SASL)

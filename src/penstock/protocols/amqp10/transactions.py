@@ -24,18 +24,17 @@ from typing_extensions import override
 from penstock.core.consume.bulk_requeue import settle_in_slices
 from penstock.core.consume.outcome import Outcome
 from penstock.core.publish.unit_of_work import Coordinator
-from penstock.core.routing.route import Route
 from penstock.errors import BrokerError, ResourceError, TransactionRolledBack, TransactionTimeout, UnknownTransaction
 from penstock.flow.timers import NEVER, TimerHandler
-from penstock.protocols.amqp10.delivery_outcomes import headers_of, outcome_of
+from penstock.protocols.amqp10.delivery_outcomes import headers_of, outcome_of, write_outcome
 from penstock.protocols.amqp10.error_scopes import error_composite
-from penstock.protocols.amqp10.outcome_writer import write_outcome
 from penstock.wire.amqp10.composite import Composite, composite, decode_composite, encode_composite
 from penstock.wire.amqp10.disposition import ACCEPTED_STATE, NO_STATE, write_disposition
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.spec import REJECTED, TRANSACTIONAL_STATE
 
 if TYPE_CHECKING:
+    from penstock.core.routing.route import Route
     from penstock.protocols.amqp10.coordinator_link import CoordinatorLink, Lane
     from penstock.protocols.amqp10.engine import Amqp10Engine
     from penstock.protocols.amqp10.incoming_link import IncomingLink

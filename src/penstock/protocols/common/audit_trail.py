@@ -1,12 +1,12 @@
 """Audit trail: who logged in, who was refused, and who changed which object, from where (docs/audit-log.md).
 
-Theory of operation. A change is a record of its own, and so is a login, as long as its user has an allowance for it
-(audit_allowance.py). What a client may cause at any rate is summed: refusals, logins of HTTP requests, declarations of
-objects that end with their clients, and what is beyond the allowance. The first of a kind is recorded at once. Those
-that follow within `APART_S` become one record with their `count`. Names of users and objects are the client's choice,
-so the kinds are bounded as well: refused logins of all strangers together, and refusals of one user, have `KINDS_KEPT`.
-Neither who guesses passwords nor a user that changes things in a loop can push what others did out of the files soon.
-Secrets are replaced before a record is made.
+Theory of operation. A change is a record of its own, and so is a login, as long as its user has an allowance for it, so
+that no user can replace what others did. What a client may cause at any rate is summed: refusals, logins of HTTP
+requests, declarations of objects that end with their clients, and what is beyond the allowance. The first of a kind is
+recorded at once. Those that follow within `APART_S` become one record with their `count`. Names of users and objects
+are the client's choice, so the kinds are bounded as well: refused logins of all strangers together, and refusals of one
+user, have `KINDS_KEPT`. Neither who guesses passwords nor a user that changes things in a loop can push what others did
+out of the files soon. Secrets are replaced before a record is made.
 """
 
 from __future__ import annotations
@@ -19,12 +19,50 @@ from mypy_extensions import i64
 
 from penstock.core.broker import Broker
 from penstock.errors import AccessRefused, BrokerError
+from penstock.flow.token_bucket import TokenBucket
 from penstock.flow.work import WorkMeter
-from penstock.protocols.common.audit_allowance import PART_OF_LOG, AuditAllowance
 from penstock.protocols.common.peer import network_of
 
 if TYPE_CHECKING:
     from penstock.protocols.common.connection import Connection
+
+OCTETS_A_SECOND: Final = 400.0
+"""Octets by which an allowance grows: those of an ordinary record."""
+BURST_OCTETS: Final = 4 * 1024 * 1024
+"""Octets of an allowance that was not used: a 32nd of the log by its default settings."""
+PART_OF_LOG: Final = 32
+"""Part of the files that one user may fill at once."""
+USERS_KEPT: Final = 10_000
+"""Most users with an allowance that was used; of more the one that wrote longest ago has all of it again."""
+
+
+class AuditAllowance:
+    """Allowances of the users of one broker."""
+
+    def __init__(self) -> None:
+        self.burst: int = BURST_OCTETS
+        """Octets that a user may write at once."""
+        self._of: dict[str, TokenBucket] = {}
+        """By user, the one that wrote longest ago first."""
+
+    def is_spent(self, user: str, now: float) -> bool:
+        """Tell whether a user has no allowance left for an ordinary record."""
+        bucket = self._of.get(user)
+        return bucket is not None and bucket.whole(now) < OCTETS_A_SECOND
+
+    def spend(self, user: str, octets: int, now: float) -> bool:
+        """Take the octets of a record from the allowance of a user; return False, and take nothing, beyond it."""
+        bucket = self._of.pop(user, None)
+        if bucket is None:
+            bucket = TokenBucket(OCTETS_A_SECOND, float(self.burst))
+        self._of[user] = bucket
+        if len(self._of) > USERS_KEPT:
+            del self._of[next(iter(self._of))]
+        if bucket.whole(now) < octets:
+            return False
+        bucket.take(octets, now)
+        return True
+
 
 Record = dict[str, object]
 

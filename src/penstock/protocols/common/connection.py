@@ -2,7 +2,7 @@
 
 Theory of operation. The event loop passes input to `receive` and takes output with `take_output`. In between works the
 `ProtocolEngine` of the connection (engine.py). The states are those of connection_state.py. The end of a connection is
-a teardown in steps (connection_teardown.py).
+a teardown in bounded steps per turn (`ConnectionTeardown`): its sessions in turn, then its exclusive queues.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.access.rules import ConnectionAccess, UserRules
 from penstock.access.tags import MANAGEMENT
@@ -18,6 +19,8 @@ from penstock.core.publish.closed_sessions import ENDED, RESET
 from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.session_counts import leave_counts
+from penstock.core.queue.queue import Queue
+from penstock.core.teardown import QUEUE_COST, SessionTeardown, Teardown
 from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, ConnectionForced, NotAllowed
 from penstock.flow.gate import Gate
@@ -26,18 +29,153 @@ from penstock.log_ids import CLOSED, CLOSED_BY_BROKER, DROPPED, INACTIVE, OPENED
 from penstock.protocols.common.authorization import NO_ACCESS
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.connection_output import ConnectionOutput
-from penstock.protocols.common.connection_state import CONNECTION_STATES, ConnectionState, TeardownState
-from penstock.protocols.common.connection_teardown import begin_teardown, complete_teardown
-from penstock.protocols.common.connection_times import ConnectionTimes
+from penstock.protocols.common.connection_state import (
+    CONNECTION_STATES,
+    TEARDOWN_STATES,
+    ConnectionState,
+    TeardownState,
+)
 from penstock.protocols.common.engine import CLOSED_ENGINE, ProtocolEngine
-from penstock.protocols.common.exclusive_queues import ExclusiveQueues
-from penstock.protocols.common.log_line import LogLine
+from penstock.protocols.common.log_line import HANDSHAKE, LogLine
 from penstock.protocols.common.login import ConnectionLogin
 from penstock.protocols.common.lost_publishes import Losses
 from penstock.protocols.common.peer import Peer
 from penstock.protocols.common.read_pausing import ReadPausing
-from penstock.protocols.common.refusal_log import HANDSHAKE
 from penstock.protocols.common.services import Services
+
+
+class ConnectionTimes:
+    """Times of one connection."""
+
+    def __init__(self, now: float) -> None:
+        self.opened: float = now
+        self.received: float = now
+        """Time of the last input, or at which the broker last left input unread."""
+        self.sent: float = now
+        """Time of the last output."""
+        self.closed: float = 0.0
+        """Time of the close; bounds the wait for its answer. 0.0 before."""
+
+        self.ending: str = ""
+        """Reason of its end for the log; empty while it is open, or if its socket was closed."""
+
+    def left_unread(self, now: float) -> None:
+        """Record that the broker read nothing, so silence proves nothing about the peer."""
+        self.received = now
+
+
+DELETED_KEPT: Final = 64
+"""Deleted queues that are still referred to, besides as many as there are others."""
+
+
+class ExclusiveQueues:
+    """Exclusive queues of one connection, by name.
+
+    A queue may be deleted by its last consumer, its link or its expiry. Such queues are removed from time to time.
+    """
+
+    def __init__(self) -> None:
+        self._queues: dict[str, Queue] = {}
+        self._most: int = DELETED_KEPT
+        """Number of entries at which deleted queues are removed."""
+
+    def add(self, queue: Queue) -> None:
+        """Add a queue."""
+        if len(self._queues) >= self._most:
+            self._queues = {name: found for name, found in self._queues.items() if not found.deleted}
+            self._most = 2 * len(self._queues) + DELETED_KEPT
+        self._queues[queue.name] = queue
+
+    def remove(self, name: str) -> None:
+        """Remove a queue, if it is one of them."""
+        self._queues.pop(name, None)
+
+    def take(self) -> Queue | None:
+        """Remove and return a queue, which may have been deleted; None if there is none."""
+        return self._queues.popitem()[1] if self._queues else None
+
+    def __len__(self) -> int:
+        return len(self._queues)
+
+
+PRODUCER_COST: Final = 5
+"""Units of work to end a producer: a session of AMQP 1.0 has one for each of its links."""
+
+
+def begin_teardown(connection: Connection, graceful: bool) -> None:
+    """Tear down all sessions and the exclusive queues; `graceful` if the client closed the connection."""
+    if connection.teardown is TeardownState.NONE:
+        for session in connection.engine.sessions():
+            session.delivering = False
+        connection.engine.write_last_outcomes()
+        connection.services.end_blocks(connection)
+        connection.teardown = TEARDOWN_STATES.move(connection.teardown, TeardownState.RUNNING)
+        connection.broker.endings.begin(ConnectionTeardown(connection, graceful))
+
+
+def complete_teardown(connection: Connection) -> None:
+    """Complete a teardown: the gates drop a connection that is gone, and the client's close is answered."""
+    if connection.teardown is not TeardownState.DONE:
+        return
+    if connection.state is ConnectionState.GONE:
+        connection.engine = CLOSED_ENGINE
+        connection.pausing.unlink()
+        origin = connection.origin
+        if origin is not None:
+            connection.origin = None
+            connection.broker.gates.remove_connection(origin)
+            connection.services.schedule_loss_report(connection)
+    elif connection.state is ConnectionState.CLOSE_RECEIVED:
+        connection.engine.answer_close()
+        connection.end()
+
+
+class ConnectionTeardown(Teardown):
+    """Teardown of a connection: its sessions in turn, then its exclusive queues."""
+
+    def __init__(self, connection: Connection, graceful: bool) -> None:
+        super().__init__()
+        self.connection = connection
+        self.graceful = graceful
+        sessions = reversed(list(connection.engine.sessions()))
+        self._sessions = [(session, SessionTeardown(connection.broker, session)) for session in sessions]
+        """Remaining sessions with their teardowns; all their deliveries are being requeued."""
+        self._teardown: SessionTeardown | None = None
+        """Teardown of the present session."""
+
+    @override
+    def work(self, most: i64, now: float) -> i64:
+        done: i64 = 0
+        while done < most and not self.is_over():
+            done += self._go_on(most - done, now)
+        return done
+
+    @override
+    def is_over(self) -> bool:
+        return self.connection.teardown is TeardownState.DONE
+
+    def _go_on(self, most: i64, now: float) -> i64:
+        connection = self.connection
+        teardown = self._teardown
+        if teardown is not None:
+            done = teardown.work(most, now)
+            if teardown.is_over():
+                self._teardown = None
+            return done
+        if self._sessions:
+            session, self._teardown = self._sessions.pop()
+            ended: i64 = PRODUCER_COST * len(session.producers())
+            connection.engine.end_session(session, self.graceful)
+            return ended + 1
+        queue = connection.exclusive.take()
+        if queue is not None:
+            if not queue.deleted:
+                connection.broker.delete_queue(queue)
+            return QUEUE_COST
+        connection.teardown = TEARDOWN_STATES.move(connection.teardown, TeardownState.DONE)
+        complete_teardown(connection)
+        return 1
+
 
 COMMAND: Final = "penstock-cli"
 """Product that a `penstock` command of an operator says that it is."""

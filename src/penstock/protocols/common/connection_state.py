@@ -26,7 +26,7 @@ class ConnectionState(IntEnum):
     """The client has to open a virtual host."""
     RUNNING = 5
     REFUSED = 6
-    """The password was wrong; the answer is delayed (login_backoff.py)."""
+    """The password was wrong; the answer is delayed (login_limits.py)."""
     CLOSE_SENT = 7
     """Our close was sent, and the answer is awaited."""
     CLOSE_RECEIVED = 8

@@ -1,8 +1,8 @@
 """Protocol engine: the part of a connection that depends on its protocol, which each protocol fills in.
 
 Theory of operation. A `Connection` holds what belongs to no protocol. It passes input to its engine, which carries it
-out on the core and writes output to `Connection.output`. The first engine of every connection is `HeaderReader`
-(protocol_header.py): it reads the first octets and hands over to the engine of the `Protocol` that they name.
+out on the core and writes output to `Connection.output`. The first engine of every connection is `HeaderReader`: it
+reads the first eight octets and hands over to the engine of the `Protocol` that they name.
 """
 
 from __future__ import annotations
@@ -10,15 +10,21 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
+from librt.strings import BytesWriter
 from mypy_extensions import mypyc_attr
+from typing_extensions import override
 
-from penstock.core.consume.session import Session
-from penstock.core.message_format import MessageFormat
-from penstock.errors import BrokerError
+from penstock.protocols.common.idle_timer import IdleTimer
 
 if TYPE_CHECKING:
+    from penstock.core.broker import Broker
+    from penstock.core.consume.session import Session
+    from penstock.core.message_format import MessageFormat
+    from penstock.errors import BrokerError
+    from penstock.flow.work import WorkMeter
     from penstock.protocols.common.connection import Connection
-
+    from penstock.protocols.common.connection_limits import ConnectionLimits
+    from penstock.protocols.common.services import Services
 
 HOLD_DEADLINE: Final = "penstock:hold-deadline"
 """Property of ours by which clients learn the default hold deadline, in milliseconds; 0 for none."""
@@ -28,8 +34,16 @@ HOLD_DEADLINE: Final = "penstock:hold-deadline"
 class ProtocolEngine:
     """Engine of one connection. The defaults suit a protocol without sessions, notices and heartbeats."""
 
+    idle: IdleTimer | None = None
+    """Idle time-outs, while the connection is open and its protocol has them."""
+
     def __init__(self, connection: Connection) -> None:
         self.connection: Connection = connection
+        self.services: Services = connection.services
+        self.broker: Broker = connection.broker
+        self.limits: ConnectionLimits = connection.limits
+        self.work: WorkMeter = connection.work
+        self.out: BytesWriter = connection.output.buffer
 
     # Input
 
@@ -78,6 +92,18 @@ class ProtocolEngine:
 
     def on_disconnect(self) -> None:
         """Release what the engine holds: the socket is closed."""
+        if self.idle is not None:
+            self.idle.end()
+        self.idle = None
+
+    def on_silence(self, seconds: float) -> None:
+        """Give a peer up that was silent for too long; the event loop closes it."""
+        self.services.report_silent(self.connection)
+
+    def keep_time(self, empty_frame: bytes, beat_s: float, silent_s: float) -> None:
+        """Begin the idle time-outs; see `IdleTimer`."""
+        self.idle = IdleTimer(self, empty_frame, beat_s, silent_s)
+        self.idle.begin()
 
     # Notices and output
 
@@ -96,7 +122,7 @@ class ProtocolEngine:
 
     def take_urgent(self) -> bytes:
         """Take what passes output that waits for fsync: a heartbeat that is due, or a notice; empty without one."""
-        return b""
+        return b"" if self.idle is None else self.idle.take()
 
     # For people
 
@@ -157,3 +183,47 @@ class Protocol:
     def header(self) -> bytes:
         """Return the octets that tell the peer which protocol is spoken here (AMQP 0-9-1 section 4.2.2)."""
         return b""
+
+
+HEADER_OCTETS: Final = 8
+"""Octets of every protocol header (AMQP 0-9-1 section 4.2.2, AMQP 1.0 section 2.2)."""
+
+
+class HeaderReader(ProtocolEngine):
+    """First engine of a connection: reads the protocol header and puts the protocol's engine into its place."""
+
+    def __init__(self, connection: Connection, protocols: list[Protocol]) -> None:
+        super().__init__(connection)
+        self._protocols = protocols
+        """Protocols of this broker; the header of the first one is the answer to unknown octets."""
+        self._start: bytes = b""
+
+    @override
+    def receive(self, data: bytes) -> None:
+        connection = self.connection
+        connection.input_paused = False
+        if connection.is_closed():
+            return
+        self._start += data
+        start = self._start[:HEADER_OCTETS]
+        found = [protocol for protocol in self._protocols if protocol.accepts(start)]
+        if not found:
+            connection.output.buffer.write(self._protocols[0].header())
+            connection.end()
+        elif len(start) == HEADER_OCTETS:
+            engine = found[0].engine(connection)
+            connection.engine = engine
+            engine.receive(self._start)
+
+    @override
+    def defer(self, data: bytes) -> None:
+        self._start += data
+        self.connection.input_paused = True
+
+    @override
+    def forget_input(self) -> None:
+        self._start = b""
+
+    def close(self, error: BrokerError) -> None:
+        """See `ProtocolEngine.close`: nothing can be said before the protocol is known."""
+        self.connection.end()

@@ -1,6 +1,14 @@
-"""Log line: a text with the same data as fields."""
+"""Log lines about clients: a text with the same data as fields, and a limit of lines a second.
+
+Anybody who can reach the port can connect and cause refusals as fast as the network allows; a line for each would fill
+the disk. So there are so many lines per kind and second, with the number of suppressed ones.
+"""
 
 from __future__ import annotations
+
+from typing import Final
+
+from penstock.log_ids import FILE_LIMIT, HANDSHAKE_REFUSED, HTTP_REFUSED, LOGIN_REFUSED, SOCKET_REFUSED
 
 
 class LogLine:
@@ -15,3 +23,67 @@ class LogLine:
         """True for the level debug, whatever the level of its id."""
         self.now: float = 0.0
         """Time of the event in seconds of the broker's monotonic clock; set by the driver."""
+
+
+LOGIN: Final = LOGIN_REFUSED
+HANDSHAKE: Final = HANDSHAKE_REFUSED
+SOCKET: Final = SOCKET_REFUSED
+FILES: Final = FILE_LIMIT
+HTTP: Final = HTTP_REFUSED
+"""Kinds of refusals: credentials, invalid bytes before login, sockets beyond a bound, beyond the limit of open files,
+and HTTP beyond a bound."""
+
+APART_S: Final = 1.0
+"""Seconds in which a kind has its most lines, and then one with the number of suppressed ones."""
+
+
+class Suppressed:
+    """Suppressed lines of a kind since its last one."""
+
+    def __init__(self, now: float) -> None:
+        self.logged_at: float = now
+        self.logged: int = 1
+        """Lines that were admitted since then."""
+        self.count: int = 0
+        self.last: LogLine | None = None
+
+
+class LimitedLines:
+    """Limited lines by kind, which is their log id; an entry ends after a second without any."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, Suppressed] = {}
+
+    def admit(self, kind: str, line: LogLine, now: float, most: int = 1) -> bool:
+        """Tell whether a line may be logged now, `most` in a second. If not, count it; `take` returns it later."""
+        found = self._kinds.get(kind)
+        if found is None:
+            self._kinds[kind] = Suppressed(now)
+            return True
+        if found.logged < most:
+            found.logged += 1
+            return True
+        found.count += 1
+        found.last = line
+        return False
+
+    def take(self, now: float) -> list[LogLine]:
+        """Take a line for each kind with refusals suppressed for over a second: the last one, with their number."""
+        lines: list[LogLine] = []
+        for kind in list(self._kinds):
+            found = self._kinds[kind]
+            if now - found.logged_at < APART_S:
+                continue
+            last = found.last
+            if last is None:
+                del self._kinds[kind]
+                continue
+            if found.count > 1:
+                last.text += f" (and {found.count - 1:,} more since the last such line)"
+                last.fields["more"] = found.count - 1
+            lines.append(last)
+            found.count = 0
+            found.last = None
+            found.logged = 1
+            found.logged_at = now
+        return lines

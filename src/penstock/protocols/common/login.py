@@ -2,7 +2,14 @@
 
 Theory of operation. `log_in` begins an attempt, and the connection is `VERIFYING` until its password is verified. Its
 input waits meanwhile, but its socket is read, within a bound. So an end of input is seen at once, and the attempt of a
-client that is gone costs no verification. Wrong passwords are answered late (login_backoff.py).
+client that is gone costs no verification. Wrong passwords are answered late (login_limits.py).
+
+A `Verification` has a slow part, `run`, which touches nothing of the broker, and `conclude`, which acts on the result.
+An `Authenticator` runs the first in a thread and the second in a later turn. Pure tests and the simulation use
+`InlineAuthenticator`, which does both at once.
+
+Two parts follow a login: the expiry of its token, which closes the connection (in RabbitMQ it refuses operations), and
+the update of its secret. `connection.update-secret` and `/auth/tokens` of AMQP 1.0 are extensions of RabbitMQ.
 """
 
 from __future__ import annotations
@@ -14,19 +21,116 @@ from typing_extensions import override
 
 from penstock.access.credentials import CredentialCheck
 from penstock.access.rules import ConnectionAccess, UserRules
-from penstock.errors import NotAllowed
+from penstock.access.tokens import TokenRules
+from penstock.errors import AccessRefused, NotAllowed
 from penstock.flow.timers import NEVER, TimerHandler
+from penstock.log_ids import SECRET
 from penstock.protocols.common.audit_trail import actor_of
-from penstock.protocols.common.authentication import Verification
 from penstock.protocols.common.authorization import NO_ACCESS
 from penstock.protocols.common.connection_state import ConnectionState
-from penstock.protocols.common.credential_expiry import CredentialExpiry
+from penstock.protocols.common.log_line import LOGIN, LogLine
 from penstock.protocols.common.peer import THIS_MACHINE
-from penstock.protocols.common.refusal_log import LOGIN
 from penstock.protocols.common.services import Services
 
 if TYPE_CHECKING:
     from penstock.protocols.common.connection import Connection
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Verification:
+    """Verification of the credentials of one client."""
+
+    def __init__(self, network: str) -> None:
+        self.network: str = network
+        """Network of the client (`Peer.network`): networks take turns."""
+        self.subject: str = ""
+        """User of the credentials, all unknown ones as one: users of a network take turns."""
+        self.remote: bool = False
+        """True if `run` may wait for another server, so that it must not keep the threads of passwords."""
+        self.back_end: bool = False
+        """True if it waits for an HTTP back end, so that it must not keep those of tokens either."""
+        self.number: int = 0
+        """Number in the line of those that wait."""
+        self.cancelled: bool = False
+        """True if nobody waits for the result any more."""
+
+    def run(self) -> None:
+        """Do the slow part. It runs in a thread, and must not raise."""
+        raise NotImplementedError
+
+    def conclude(self) -> None:
+        """Act on the result, in a turn of the event loop; not called for one that was cancelled."""
+        raise NotImplementedError
+
+    def cancel(self) -> None:
+        """Drop it: its client is gone."""
+        raise NotImplementedError
+
+    def turn_away(self) -> None:
+        """Refuse the client without a verification: too many wait. It may be called by `Authenticator.start`."""
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Authenticator:
+    """Runner of verifications."""
+
+    def start(self, verification: Verification) -> None:
+        """Run a verification, now or later, and conclude it; beyond a bound it is turned away."""
+        raise NotImplementedError
+
+    def cancel(self, verification: Verification) -> None:
+        """Drop a verification: its client is gone. One that runs ends without a conclusion."""
+        verification.cancelled = True
+
+
+class InlineAuthenticator(Authenticator):
+    """Runner that does everything at once."""
+
+    @override
+    def start(self, verification: Verification) -> None:
+        verification.run()
+        if not verification.cancelled:
+            verification.conclude()
+
+
+class CredentialExpiry(TimerHandler):
+    """Close of a connection when its token has expired by the wall clock, which may be set meanwhile."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__()
+        self._connection: Connection | None = connection
+        self._at: float = NEVER
+
+    def set(self, at: float) -> None:
+        """Set the wall-clock time in seconds; infinity for none."""
+        connection = self._connection
+        if connection is None:
+            return
+        self._at = at
+        connection.broker.timers.drop(self)
+        if at != NEVER:
+            connection.broker.timers.add(self, at - connection.broker.wall_offset)
+
+    def end(self) -> None:
+        """Do nothing any more: the connection is closed."""
+        if self._connection is not None:
+            self._connection.broker.timers.drop(self)
+            self._connection = None
+
+    @override
+    def on_deadline(self, now: float) -> float:
+        connection = self._connection
+        if connection is None or connection.is_closing():
+            return NEVER
+        left = self._at - connection.broker.wall_offset - now
+        if left > 0:
+            return now + left
+        wall = now + connection.broker.wall_offset
+        connection.close(
+            AccessRefused(f"provided JWT token has expired at timestamp {self._at:.0f} (validated at {wall:.0f})")
+        )
+        return NEVER
 
 
 VERIFYING_OCTETS_MAX: Final = 65_536
@@ -251,3 +355,53 @@ class LateRefusal(TimerHandler):
             if connection.state is ConnectionState.REFUSED:
                 connection.engine.on_login(False)
         return NEVER
+
+
+UNAUTHORIZED: Final = "amqp:unauthorized-access"
+"""Condition that AMQP 1.0 clients of RabbitMQ get."""
+
+
+class SecretUpdate(LoginListener):
+    """Update of the secret of a connection that is open.
+
+    As in RabbitMQ a new token takes the place of the old one if it names the same user. A user with a password is not
+    asked for it again: whatever the new secret is, nothing changes.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def start(self, secret: str) -> None:
+        """Verify the new secret; `ProtocolEngine.on_login` or a close (530) follows, now or later."""
+        connection = self._connection
+        if not isinstance(connection.access.rules, TokenRules):
+            connection.engine.on_login(True)
+            return
+        check = connection.services.password_check(connection.user, secret, connection.peer.loopback)
+        connection.busy += 1
+        attempt = LoginAttempt(connection.services, check, connection.peer.network, self)
+        connection.login.attempt = attempt
+        attempt.start()
+
+    @override
+    def on_login(self, check: CredentialCheck, refusal: str, delay_s: float) -> None:
+        connection = self._connection
+        connection.login.attempt = None
+        connection.busy -= 1
+        if connection.is_closing():
+            return
+        rules, newer = connection.access.rules, check.rules()
+        if not refusal and check.user != connection.user:
+            refusal = "not allowed to change username on refreshed token"
+        if refusal or not isinstance(rules, TokenRules) or not isinstance(newer, TokenRules):
+            text = f"[{connection.name()}] new secret refused: {refusal or 'it is no token'}"
+            connection.services.log_limited(LogLine(text, {"id": SECRET}))
+            refused = NotAllowed("New secret was refused by one of the backends")
+            refused.finer_condition = UNAUTHORIZED
+            connection.close(refused)
+        else:
+            rules.replace(newer)
+            connection.login.expire(connection, check.expires_at())
+            connection.services.log_limited(LogLine(f"[{connection.name()}] secret updated", {"id": SECRET}))
+            connection.engine.on_login(True)
+        connection.services.resume_input(connection)

@@ -1,15 +1,133 @@
-"""Peer of a connection: its address, its network, what it announces, and the octets from it and to it."""
+"""Peer of a connection: its address, its network, what it announces, its TLS, and the octets from it and to it.
+
+The octets of a connection with TLS are those inside of it. What a paused socket has not brought yet is not counted.
+"""
 
 from __future__ import annotations
 
 from ipaddress import IPv6Address, ip_address
 from typing import Final
 
+from mypy_extensions import i64
+
 from penstock.core.settings.limits import Limits, rates
 from penstock.errors import NotAllowed, PreconditionFailed
-from penstock.protocols.common.tls_session import TlsSession
-from penstock.protocols.common.traffic import Traffic
 from penstock.settings.read import read_client_properties
+
+
+class Traffic:
+    """Counts of octets, of reads and of writes; they only grow."""
+
+    def __init__(self) -> None:
+        self.received: i64 = 0
+        self.sent: i64 = 0
+        """Octets."""
+        self.reads: i64 = 0
+        self.writes: i64 = 0
+        """Reads from the socket that brought some, and writes to it: RabbitMQ calls them packets."""
+        self.received_rate: float = 0.0
+        self.sent_rate: float = 0.0
+        """Octets a second between the last two samples."""
+        self._received_before: i64 = 0
+        self._sent_before: i64 = 0
+        self._sampled: float = -1.0
+        """Time of the last sample (monotonic seconds), and what was counted then; -1.0 before the first."""
+
+    def count_received(self, octets: i64) -> None:
+        """Count a read."""
+        self.received += octets
+        self.reads += 1
+
+    def count_sent(self, octets: i64) -> None:
+        """Count a write."""
+        self.sent += octets
+        self.writes += 1
+
+    def add(self, other: Traffic) -> None:
+        """Add the counts of a connection that ends."""
+        self.received += other.received
+        self.sent += other.sent
+        self.reads += other.reads
+        self.writes += other.writes
+
+    def sample(self, now: float, opened: float) -> None:
+        """Set the rates: since the last sample, or since the connection was opened."""
+        before = self._sampled if self._sampled >= 0.0 else opened
+        seconds = now - before
+        if seconds > 0.0:
+            self.received_rate = float(self.received - self._received_before) / seconds
+            self.sent_rate = float(self.sent - self._sent_before) / seconds
+            self._received_before = self.received
+            self._sent_before = self.sent
+            self._sampled = now
+
+
+WITHOUT: Final[dict[str, object]] = {
+    "ssl": False,
+    "ssl_protocol": None,
+    "ssl_key_exchange": None,
+    "ssl_cipher": None,
+    "ssl_hash": None,
+    "peer_cert_subject": None,
+    "peer_cert_issuer": None,
+    "peer_cert_validity": None,
+}
+"""Fields of a connection without TLS."""
+
+
+class TlsSession:
+    """TLS of one connection after its handshake."""
+
+    def __init__(self, version: str, cipher: str) -> None:
+        self.version = version
+        """Version of the protocol in OpenSSL's words: TLSv1.3."""
+        self.cipher = cipher
+        """Cipher suite in OpenSSL's words: TLS_AES_256_GCM_SHA384, or ECDHE-RSA-AES256-GCM-SHA384."""
+        self.user: str = ""
+        """User that the peer's certificate names; empty without a certificate, or if it names none."""
+        self.subject: str = ""
+        """Distinguished name of the peer's certificate (RFC 4514); empty without a certificate."""
+        self.issuer: str = ""
+        """Distinguished name of its issuer."""
+        self.validity: str = ""
+        """Time from which and until which it is valid, in RabbitMQ's form."""
+
+
+def rabbitmq_fields(session: TlsSession | None) -> dict[str, object]:
+    """Return the fields of RabbitMQ's connections about TLS, with its words for key exchange, cipher and hash."""
+    if session is None:
+        return dict(WITHOUT)
+    exchange, cipher, digest = _parts(session.cipher)
+    return {
+        "ssl": True,
+        "ssl_protocol": session.version.lower(),
+        "ssl_key_exchange": exchange,
+        "ssl_cipher": cipher,
+        "ssl_hash": digest,
+        "peer_cert_subject": session.subject or None,
+        "peer_cert_issuer": session.issuer or None,
+        "peer_cert_validity": session.validity or None,
+    }
+
+
+def _parts(suite: str) -> tuple[str, str, str]:
+    """Return key exchange, cipher and hash of a cipher suite; a suite of TLS 1.3 has any key exchange.
+
+    The hash of a cipher that authenticates by itself is `aead`.
+    """
+    words = suite.lower().replace("aes128", "aes-128").replace("aes256", "aes-256").replace("_", "-").split("-")
+    exchange = "any"
+    if words[0] == "tls":
+        words = words[1:]
+    else:
+        keys = [word for word in words if word in ("ecdhe", "dhe", "ecdh", "rsa", "ecdsa", "psk")]
+        words = [word for word in words if word not in keys]
+        exchange = "_".join(keys) or "rsa"
+    if "gcm" in words or "ccm" in words or "poly1305" in words:
+        ends_with_hash = words[-1].startswith("sha")
+        return exchange, "_".join(words[:-1] if ends_with_hash else words), "aead"
+    return exchange, "_".join([*words[:-1], "cbc"]), words[-1]
+
 
 THIS_MACHINE: Final = "this machine"
 """Network name that stands for all loopback addresses."""

@@ -6,26 +6,22 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
 
-from penstock.access.credentials import CredentialCheck
-from penstock.access.scram import ScramKeys
-from penstock.core.broker import Broker
-from penstock.core.queue.queue import Queue
-from penstock.core.vhost import VirtualHost
-from penstock.errors import BrokerError
-from penstock.flow.gate import Gate
-from penstock.flow.work import Steps
-from penstock.protocols.common.audit_trail import AuditTrail
-from penstock.protocols.common.authentication import Authenticator
-from penstock.protocols.common.connection_limits import ConnectionLimits
-from penstock.protocols.common.log_line import LogLine
-from penstock.protocols.common.login_backoff import Backoff
-from penstock.protocols.common.login_rate import LoginRate
-
 if TYPE_CHECKING:
+    from penstock.access.credentials import CredentialCheck
+    from penstock.access.scram import ScramKeys
+    from penstock.core.broker import Broker
+    from penstock.core.queue.queue import Queue
+    from penstock.core.vhost import VirtualHost
+    from penstock.errors import BrokerError
+    from penstock.flow.gate import Gate
+    from penstock.flow.work import Steps
+    from penstock.protocols.common.audit_trail import AuditTrail
     from penstock.protocols.common.connection import Connection
-    from penstock.protocols.common.open_connections import OpenConnections
+    from penstock.protocols.common.connection_limits import ConnectionLimits, OpenConnections
+    from penstock.protocols.common.log_line import LogLine
+    from penstock.protocols.common.login import Authenticator
+    from penstock.protocols.common.login_limits import Backoff, LoginRate, PendingLogins
     from penstock.protocols.common.partial_messages import PartialMessages
-    from penstock.protocols.common.pending_logins import PendingLogins
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -79,7 +75,7 @@ class Services:
         raise NotImplementedError
 
     def log_refusal(self, kind: str, text: str) -> None:
-        """Log a refused client: at most one line a second of each kind (refusal_log.py); others are counted."""
+        """Log a refused client: at most one line a second of each kind (log_line.py); others are counted."""
         raise NotImplementedError
 
     def log_limited(self, line: LogLine) -> None:

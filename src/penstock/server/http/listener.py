@@ -16,7 +16,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from penstock.config import Settings
-from penstock.protocols.common.refusal_log import HTTP
+from penstock.protocols.common.log_line import HTTP
 from penstock.server.event_loop import EventLoop
 from penstock.server.http.admission import Admission
 from penstock.server.http.app import make_app

@@ -12,10 +12,10 @@ from penstock.access.credentials import CredentialCheck
 from penstock.access.rules import UserRules
 from penstock.access.tokens import looks_like_token
 from penstock.driver.driver import BrokerDriver
+from penstock.protocols.common.log_line import LOGIN
 from penstock.protocols.common.login import LoginAttempt, LoginListener
 from penstock.protocols.common.mechanisms import PLAIN, is_permitted
 from penstock.protocols.common.peer import is_loopback, network_of
-from penstock.protocols.common.refusal_log import LOGIN
 from penstock.server.http.request import HttpError, Identity, http_actor, is_forwarded
 
 CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="Penstock"'}

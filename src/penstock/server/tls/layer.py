@@ -22,8 +22,7 @@ from typing import Any, Final
 from typing_extensions import override
 
 from penstock.flow.states import StateTable
-from penstock.protocols.common.peer import is_loopback, network_of
-from penstock.protocols.common.tls_session import TlsSession
+from penstock.protocols.common.peer import TlsSession, is_loopback, network_of
 from penstock.server.tls.handshakes import Handshake, reason_of
 from penstock.server.tls.peer_names import session_of
 from penstock.server.tls.tls_server import TlsServer

@@ -6,7 +6,7 @@ import ssl
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from penstock.protocols.common.tls_session import TlsSession
+from penstock.protocols.common.peer import TlsSession
 
 SHORT: Final = {
     "commonName": "CN",

@@ -1,0 +1,94 @@
+"""Heartbeats and idle time-outs by the clock: when one goes out, and when a silent peer is given up."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.driver.driver import BrokerDriver
+from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.codec import method_frame
+from tests.support.amqp10_dialogue import Amqp10Dialogue, condition
+from tests.support.driven_connection import Dialogue, make_driver, publish
+
+
+def beating(driver: BrokerDriver, interval_s: int) -> Dialogue:
+    """A client that has agreed on an interval, at 100 s."""
+    driver.begin(100.0)
+    return Dialogue(driver, heartbeat=interval_s)
+
+
+def beats(client: Dialogue, until: float, says: bool = True) -> list[float]:
+    """Let the broker's timer run, as its event loop does; returns when heartbeats came (`says`: both ways)."""
+    driver, came = client.driver, []
+    while (due := driver.next_deadline()) is not None and due <= until:
+        driver.begin(due)
+        if says:
+            client.connection.receive(spec.FRAME_HEARTBEAT.to_bytes(1, "big") + bytes(6) + b"\xce")
+        frames = client.listen(due)
+        assert {kind for kind, _, _ in frames} <= {spec.FRAME_HEARTBEAT}
+        came += [due] * len(frames)
+    return came
+
+
+@pytest.mark.parametrize("interval_s", [1, 2, 5, 60])
+def test_a_heartbeat_goes_out_every_half_interval(interval_s: int) -> None:
+    client = beating(make_driver(), interval_s)
+    assert beats(client, 100.0 + 4 * interval_s) == [100.0 + half * interval_s / 2 for half in range(1, 9)]
+
+
+def test_none_goes_out_before_half_an_interval_without_any_other_output() -> None:
+    client = beating(make_driver(), 10)
+    client.driver.begin(104.0)
+    client.declare("q")
+    assert beats(client, 115.0) == [109.0, 114.0]
+
+
+def test_without_an_interval_there_is_no_timer() -> None:
+    assert beating(make_driver(), 0).driver.next_deadline() is None
+
+
+@pytest.mark.parametrize("interval_s", [1, 60])
+def test_a_peer_that_is_silent_for_two_intervals_is_given_up_and_no_earlier(interval_s: int) -> None:
+    driver = make_driver()
+    client = beating(driver, interval_s)
+    beats(client, 100.0 + 2 * interval_s - 0.001, says=False)
+    assert driver.take_silent() == []
+    driver.begin(100.0 + 2 * interval_s)
+    assert not driver.run_turn()
+    assert driver.take_silent() == [client.connection]
+    driver.disconnect(client.connection)
+    assert driver.next_deadline() is None
+
+
+def test_anything_that_comes_is_a_sign_of_life() -> None:
+    driver = make_driver()
+    client = beating(driver, 1)
+    for step in range(1, 20):
+        driver.begin(100.0 + step * 0.9)
+        client.say(publish("nowhere", b"x"))
+    assert driver.take_silent() == []
+
+
+def test_a_connection_that_is_closed_in_good_order_leaves_no_timer() -> None:
+    driver = make_driver()
+    client = beating(driver, 1)
+    client.say(method_frame(0, spec.CONNECTION_CLOSE, reply_code=200))
+    driver.disconnect(client.connection)
+    assert driver.next_deadline() is None
+
+
+def test_empty_frame_is_sent_after_half_of_the_peers_time_out() -> None:
+    driver = make_driver()
+    driver.begin(100.0)
+    client = Amqp10Dialogue(driver, idle_time_out=10_000)
+    assert client.listen_raw(104.9) == b""
+    assert client.listen_raw(105.0) == bytes((0, 0, 0, 8, 2, 0, 0, 0))
+
+
+def test_silent_peer_is_closed_after_twice_what_was_announced() -> None:
+    driver = make_driver()
+    driver.begin(100.0)
+    client = Amqp10Dialogue(driver)
+    assert client.listen(219.0) == []
+    (closed,) = client.listen(220.0)
+    assert condition(closed) == "amqp:resource-limit-exceeded"

@@ -1,0 +1,512 @@
+"""Wrong passwords are answered ever later; right ones at once, and nobody is locked out for long.
+
+Limits of logins a second: who is refused, how each protocol says so, and whom a flood does not touch.
+
+The line of passwords that wait for a thread: networks take turns, and nobody keeps a place who is gone.
+
+Before the login: small frames, little memory, few sockets; and a neighbour gets in.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.driver.driver import BrokerDriver
+from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.connection_limits import ConnectionLimits
+from penstock.protocols.common.connection_state import ConnectionState
+from penstock.protocols.common.login import Verification
+from penstock.protocols.common.login_limits import (
+    LINE_MOST,
+    NETWORK_MOST,
+    REMEMBERED,
+    SHARES,
+    USER_WAITING_MOST,
+    VERIFYING_SPARED,
+    WAITING_MOST,
+    Backoff,
+    LoginLine,
+    LoginRate,
+)
+from penstock.protocols.common.peer import THIS_MACHINE, Peer, network_of
+from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.codec import Method, decode_method, method_frame
+from penstock.wire.sasl import plain_response
+from tests.support.driven_connection import cut, make_driver
+from tests.support.held_logins import HeldAuthenticator, SlowCheck
+from tests.support.logging_in import GREETING, start_ok, stranger
+from tests.support.users import table_of
+
+HERE = "10.0.0.1"
+
+
+def fail(backoff: Backoff, times: int, user: str = "ada", address: str = HERE, now: float = 0.0) -> list[float]:
+    return [backoff.failed(user, address, now) for _ in range(times)]
+
+
+def log_in(driver: BrokerDriver, password: str, address: str = "127.0.0.1") -> Connection:
+    connection = driver.connect(Peer(f"{address}:1", address.startswith("127.")))
+    login = plain_response("guest", password)
+    connection.receive(GREETING + method_frame(0, spec.CONNECTION_START_OK, mechanism="PLAIN", response=login))
+    return connection
+
+
+def test_the_first_wrong_passwords_are_answered_at_once_and_then_the_delay_doubles_up_to_a_bound() -> None:
+    assert fail(Backoff(table_of({"ada": "a"})), 10) == [0, 0, 0, 0.5, 1, 2, 4, 8, 8, 8]
+
+
+def test_the_delay_on_this_machine_is_short() -> None:
+    assert max(fail(Backoff(table_of({"ada": "a"})), 30, address=THIS_MACHINE)) == 2
+
+
+def test_failures_are_forgotten_after_a_minute_without_any() -> None:
+    backoff = Backoff(table_of({"ada": "a"}))
+    fail(backoff, 8)
+    assert fail(backoff, 1, now=60.0) == [8]
+    assert fail(backoff, 1, now=121.0) == [0]
+
+
+def test_failures_at_one_address_delay_nothing_at_another() -> None:
+    backoff = Backoff(table_of({"ada": "a", "bob": "b"}))
+    fail(backoff, 8, user="bob")
+    assert fail(backoff, 1, user="ada", address="10.0.0.2") == [0]
+
+
+def test_guesses_at_one_user_from_many_addresses_are_delayed_as_well() -> None:
+    backoff = Backoff(table_of({"ada": "a"}))
+    delays = [backoff.failed("ada", f"10.0.1.{index}", 0.0) for index in range(20)]
+    assert delays[:10] == [0] * 10
+    assert delays[-1] == 8
+
+
+def test_a_user_is_not_delayed_by_guesses_elsewhere_where_it_has_logged_in_before() -> None:
+    backoff = Backoff(table_of({"ada": "a"}))
+    backoff.succeeded("ada", "10.0.0.7")
+    for index in range(100):
+        backoff.failed("ada", f"10.0.1.{index}", 0.0)
+        backoff.wait("ada", f"10.0.1.{index}")
+    assert backoff.refusal("ada", "10.0.2.1") != ""
+    assert backoff.refusal("ada", "10.0.0.7") == ""
+    assert fail(backoff, 1, address="10.0.0.7") == [0]
+
+
+def test_a_user_of_a_back_end_is_not_delayed_by_guesses_elsewhere_either() -> None:
+    backoff = Backoff(table_of({"ada": "a"}))
+    backoff.shares = SHARES
+    backoff.succeeded("served", "10.0.0.7")
+    for index in range(100):
+        backoff.failed("served", f"10.0.1.{index}", 0.0)
+        backoff.wait("served", f"10.0.1.{index}")
+    assert backoff.refusal("served", "10.0.2.1") != ""
+    assert backoff.refusal("served", "10.0.0.7") == ""
+    assert fail(backoff, 1, user="served", address="10.0.0.7") == [0]
+    backoff.wait("served", "10.0.0.7")
+    assert backoff.refusal("served", "10.0.0.7") == ""
+
+
+def test_at_the_bound_of_waiting_answers_an_address_is_refused_and_others_are_not() -> None:
+    backoff = Backoff(table_of({"ada": "a", "bob": "b"}))
+    keys = [backoff.wait("ada", HERE) for _ in range(WAITING_MOST)]
+    assert backoff.refusal("bob", HERE) == "16 wrong passwords from 10.0.0.1 are not answered yet"
+    assert backoff.refusal("ada", "10.0.0.2") == ""
+    backoff.answered(keys.pop())
+    assert backoff.refusal("bob", HERE) == ""
+
+
+def test_a_neighbour_at_the_address_that_guesses_gets_in_if_it_has_before() -> None:
+    backoff = Backoff(table_of({"ada": "a", "bob": "b"}))
+    backoff.succeeded("bob", HERE)
+    for _ in range(WAITING_MOST):
+        backoff.wait("ada", HERE)
+    assert backoff.refusal("bob", HERE) == ""
+    for _ in range(WAITING_MOST):
+        backoff.wait("bob", HERE)
+    assert backoff.refusal("bob", HERE) != ""
+
+
+def test_on_this_machine_every_password_is_looked_at() -> None:
+    backoff = Backoff(table_of({"ada": "a"}))
+    for _ in range(10 * USER_WAITING_MOST):
+        backoff.wait("ada", THIS_MACHINE)
+    assert backoff.refusal("ada", THIS_MACHINE) == ""
+
+
+def test_what_is_remembered_is_bounded_and_the_oldest_is_forgotten() -> None:
+    backoff = Backoff(table_of({"ada": "a"}))
+    backoff.succeeded("ada", "first")
+    fail(backoff, 8, user="nobody", address="first")
+    for index in range(REMEMBERED):
+        backoff.succeeded("ada", f"a{index}")
+        backoff.failed(f"u{index}", f"a{index}", 0.0)
+    assert len(backoff._welcome) == len(backoff._addresses) == REMEMBERED
+    assert len(backoff._users) == 1, "names that are not known count as one"
+    assert ("ada", "first") not in backoff._welcome
+
+
+def test_waiting_answers_leave_nothing_behind() -> None:
+    backoff = Backoff(table_of({"ada": "a"}))
+    keys = backoff.wait("ada", HERE)
+    backoff.succeeded("ada", HERE)
+    backoff.answered(keys)
+    assert backoff._waiting == {}
+
+
+def test_an_address_that_guesses_has_a_few_guesses_a_second_and_the_rest_is_not_looked_at() -> None:
+    driver = make_driver()
+    failures = driver.services.backoff._addresses
+    looked: list[float] = []
+    open_ones: list[Connection] = []
+    for tick in range(600):  # A minute, 10 attempts each tenth of a second.
+        now = tick / 10
+        driver.begin(now)
+        driver.run_turn()
+        for each in [each for each in open_ones if each.state is ConnectionState.CLOSED]:
+            open_ones.remove(each)
+            driver.disconnect(each)
+        for _ in range(10):
+            before = failures["10.0.0.9"].count if "10.0.0.9" in failures else 0
+            open_ones.append(log_in(driver, "wrong", "10.0.0.9"))
+            if failures["10.0.0.9"].count > before:
+                looked.append(now)
+    assert len(looked) < 150
+    assert log_in(driver, "guest").logged_in, "on this machine nothing is noticed of it"
+
+
+def limits(rate: int = 0, address: int = 0) -> ConnectionLimits:
+    found = ConnectionLimits()
+    found.login_rate_max, found.login_rate_address_max = rate, address
+    return found
+
+
+def admitted(rate: LoginRate, network: str, now: float, tries: int = 20) -> int:
+    return sum(not rate.refusal(network, now) for _ in range(tries))
+
+
+def test_without_a_limit_nothing_is_refused_or_remembered() -> None:
+    rate = LoginRate(limits())
+    assert admitted(rate, "203.0.113.9", 0.0) == admitted(rate, THIS_MACHINE, 0.0) == 20
+    assert rate.addresses() == 0
+
+
+def test_the_logins_of_a_second_may_come_at_once_and_return_with_time() -> None:
+    rate = LoginRate(limits(rate=10))
+    assert admitted(rate, "203.0.113.9", 0.0) == 10
+    assert admitted(rate, "203.0.113.10", 0.0) == 0
+    assert admitted(rate, "203.0.113.10", 0.5) == 5
+    assert admitted(rate, "203.0.113.9", 100.0) == 10
+
+
+def test_a_flood_of_one_address_takes_nothing_from_others() -> None:
+    rate = LoginRate(limits(rate=6, address=2))
+    assert admitted(rate, "203.0.113.9", 0.0) == 2
+    assert admitted(rate, "203.0.113.10", 0.0) == 2
+    assert admitted(rate, "2001:db8::/64", 0.0) == 2
+    assert "node login limit (6 a second)" in rate.refusal("203.0.113.11", 0.0)
+    assert not rate.refusal("203.0.113.11", 0.2), "the refusal has taken nothing from its address"
+    assert "address login limit (2 a second) of 203.0.113.9" in rate.refusal("203.0.113.9", 0.2)
+
+
+def test_this_machine_has_a_share_of_its_own() -> None:
+    rate = LoginRate(limits(rate=5, address=1))
+    for number in range(20):
+        rate.refusal(f"203.0.113.{number}", 0.0)
+    assert admitted(rate, THIS_MACHINE, 0.0) == 5
+
+
+def test_addresses_are_bounded_and_the_one_used_longest_ago_is_forgotten() -> None:
+    rate = LoginRate(limits(address=1))
+    assert admitted(rate, "first", 0.0) == admitted(rate, "second", 0.0) == 1
+    for number in range(REMEMBERED - 2):
+        rate.refusal(f"n{number}", 0.0)
+    assert admitted(rate, "first", 0.0) == 0, "it is remembered, and was used again"
+    rate.refusal("one more", 0.0)
+    assert rate.addresses() == REMEMBERED
+    assert admitted(rate, "first", 0.0) == 0
+    assert admitted(rate, "second", 0.0) == 1
+
+
+def test_a_refused_login_is_closed_with_530_and_its_password_does_not_count() -> None:
+    driver = make_driver(limits(address=1))
+    refusals = [said(driver, "wrong") for _ in range(20)]
+    assert refusals[0].args["reply_code"] == 403
+    for refusal in refusals[1:]:
+        assert (refusal.name, refusal.args["reply_code"]) == ("connection.close", 530)
+        assert "address login limit (1 a second) of 10.0.0.1" in str(refusal.args["reply_text"])
+    assert driver.services.backoff.failed("guest", "10.0.0.1", driver.broker.now) == 0.0, "only the second failure"
+
+
+def said(driver: BrokerDriver, password: str) -> Method:
+    client = stranger(driver)
+    client.receive(GREETING)
+    client.take_output()
+    client.receive(start_ok(password))
+    return decode_method(cut(client.take_output())[-1][2])
+
+
+def waiting(line: LoginLine, network: str, user: str = "ada") -> Verification:
+    verification = Verification(network)
+    verification.subject = user
+    assert line.add(verification)
+    return verification
+
+
+def test_networks_take_turns_and_each_is_served_in_order() -> None:
+    line = LoginLine()
+    many = [waiting(line, "a") for _ in range(3)]
+    one, other = waiting(line, "b"), waiting(line, "c")
+    assert [line.next() for _ in range(6)] == [many[0], one, other, many[1], many[2], None]
+    assert len(line) == 0
+
+
+def test_who_guesses_at_one_user_delays_no_other_one() -> None:
+    line = LoginLine()
+    guesses = [waiting(line, "a") for _ in range(3)]
+    bob = waiting(line, "a", "bob")
+    elsewhere = waiting(line, "b")
+    assert [line.next() for _ in range(5)] == [guesses[0], elsewhere, bob, guesses[1], guesses[2]]
+
+
+def test_who_is_gone_leaves_no_place_behind() -> None:
+    line = LoginLine()
+    first, second = waiting(line, "a"), waiting(line, "a")
+    line.remove(first)
+    line.remove(first)
+    assert len(line) == 1
+    assert line.next() is second
+    line.remove(second)
+    assert len(line) == 0
+
+
+def test_a_network_and_the_whole_line_are_bounded() -> None:
+    line = LoginLine()
+    for _ in range(NETWORK_MOST):
+        waiting(line, "a")
+    assert not line.add(Verification("a"))
+    number = 0
+    while len(line) < LINE_MOST:
+        number += 1
+        waiting(line, f"b{number}")
+    assert not line.add(Verification("c"))
+    line.next()
+    assert line.add(Verification("c"))
+
+
+def lines(driver: BrokerDriver) -> list[str]:
+    return [note.text for note in driver.log_queue.take()]
+
+
+def test_sockets_of_an_address_that_do_not_log_in_are_bounded_and_the_newest_is_turned_away() -> None:
+    policy = ConnectionLimits()
+    policy.handshakes_address_max = 3
+    driver = make_driver(policy)
+    first = [stranger(driver) for _ in range(3)]
+    late = stranger(driver)
+    assert driver.services.logins.take_turned_away() == [late]
+    other = stranger(driver, "10.0.0.2")
+    local = stranger(driver, "127.0.0.1")
+    assert driver.services.logins.take_turned_away() == []
+    assert driver.services.logins.count(first[0].peer.network) == 3
+    assert [driver.services.logins.count(each.peer.network) for each in (other, local)] == [1, 1]
+
+
+def test_who_has_been_there_longer_than_a_login_takes_gives_way_to_a_newcomer() -> None:
+    policy = ConnectionLimits()
+    policy.handshakes_address_max = 3
+    driver = make_driver(policy)
+    first = [stranger(driver) for _ in range(3)]
+    driver.begin(2.0)
+    stranger(driver)
+    stranger(driver)
+    assert driver.services.logins.take_turned_away() == first[:2]
+
+
+def hello(driver: BrokerDriver, address: str = "10.0.0.1") -> Connection:
+    """Return a connection whose handshake of TLS begins."""
+    return driver.connect(Peer(f"{address}:1", address.startswith("127."), securing=True))
+
+
+def test_handshakes_of_an_address_have_half_of_its_places_and_the_oldest_gives_way_to_a_new_one() -> None:
+    policy = ConnectionLimits()
+    policy.handshakes_address_max = 4
+    driver = make_driver(policy)
+    logins = driver.services.logins
+    flood = [hello(driver) for _ in range(5)]
+    assert logins.take_turned_away() == flood[:3]
+    plain = [stranger(driver) for _ in range(2)]
+    assert logins.take_turned_away() == []
+    stranger(driver)
+    assert logins.take_turned_away() == [flood[3]], "a handshake goes before those that are as young"
+    logins.end_handshake(flood[4])
+    late = stranger(driver)
+    assert (logins.take_turned_away(), logins.count(plain[0].peer.network)) == ([late], 4)
+
+
+def test_a_handshake_that_is_over_counts_as_any_other_connection() -> None:
+    policy = ConnectionLimits()
+    policy.handshakes_address_max = 4
+    driver = make_driver(policy)
+    logins = driver.services.logins
+    for _ in range(4):
+        logins.end_handshake(hello(driver))
+    late = hello(driver)
+    assert logins.take_turned_away() == [late]
+    driver.disconnect(late)
+    assert logins.count("10.0.0.1") == 4
+
+
+def test_hellos_do_not_take_the_places_of_other_addresses() -> None:
+    policy = ConnectionLimits()
+    policy.handshakes_max = 4
+    driver = make_driver(policy)
+    logins = driver.services.logins
+    flood = [hello(driver, "10.0.0.9") for _ in range(4)]
+    stranger(driver, "10.0.0.2")
+    hello(driver, "10.0.0.3")
+    assert logins.take_turned_away() == flood[:2]
+
+
+def test_where_all_places_are_taken_the_address_with_the_most_gives_one_up() -> None:
+    policy = ConnectionLimits()
+    policy.handshakes_max = 5
+    driver = make_driver(policy)
+    crowd = [stranger(driver, "10.0.0.9") for _ in range(5)]
+    stranger(driver, "10.0.0.2")
+    stranger(driver, "10.0.0.2")
+    assert driver.services.logins.take_turned_away() == crowd[:2]
+    assert driver.services.logins.count("10.0.0.2") == 2
+
+
+def test_strangers_elsewhere_leave_the_places_of_this_machine_alone() -> None:
+    policy = ConnectionLimits()
+    policy.handshakes_max = 2
+    driver = make_driver(policy)
+    for index in range(20):
+        stranger(driver, f"10.0.1.{index}")
+    driver.services.logins.take_turned_away()
+    operator = stranger(driver, "127.0.0.1")
+    assert driver.services.logins.take_turned_away() == []
+    operator.receive(GREETING + start_ok("guest"))
+    assert operator.logged_in
+
+
+def test_who_has_logged_in_or_is_lost_takes_no_place_any_more() -> None:
+    policy = ConnectionLimits()
+    policy.handshakes_address_max = 2
+    driver = make_driver(policy)
+    for _ in range(10):
+        connection = stranger(driver, "127.0.0.1")
+        connection.receive(GREETING + start_ok("guest"))
+        driver.disconnect(stranger(driver, "127.0.0.1"))
+    assert driver.services.logins.take_turned_away() == []
+    assert len(driver.connections) == 10
+
+
+def test_addresses_of_one_ipv6_network_count_as_one() -> None:
+    assert network_of("2001:db8:1:2::5", False) == network_of("2001:db8:1:2:ffff::9", False) == "2001:db8:1:2::/64"
+    assert network_of("2001:db8:1:3::5", False) != network_of("2001:db8:1:2::5", False)
+    assert network_of("::ffff:10.0.0.1", False) == network_of("10.0.0.1", False) == "10.0.0.1"
+    assert network_of("::1", True) == network_of("127.0.0.9", True) == "this machine"
+    assert network_of("unknown", False) == "unknown"
+
+
+def test_the_line_about_too_many_sockets_names_the_address_and_the_setting() -> None:
+    policy = ConnectionLimits()
+    policy.handshakes_address_max = 1
+    driver = make_driver(policy)
+    for _ in range(100):
+        stranger(driver)
+    assert lines(driver) == [
+        "[con:2(@10.0.0.1:1/)] turned away: too many connections have not logged in "
+        "(1 of its address, handshakes-address-max)"
+    ]
+
+
+def holding(**limits: int) -> tuple[BrokerDriver, HeldAuthenticator]:
+    """Return a driver whose passwords are verified when the test wants it."""
+    policy = ConnectionLimits()
+    for name, value in limits.items():
+        setattr(policy, name, value)
+    driver, authenticator = make_driver(policy), HeldAuthenticator()
+    driver.services.authenticator = authenticator
+    return driver, authenticator
+
+
+def logging_in(driver: BrokerDriver, address: str, password: str = "guest") -> Connection:
+    """Return a connection whose credentials have come and wait for a verdict."""
+    connection = stranger(driver, address)
+    connection.receive(GREETING)
+    connection.login.start(connection, SlowCheck(password))
+    return connection
+
+
+@pytest.mark.parametrize("logins", [1, VERIFYING_SPARED])
+def test_login_that_waits_for_its_verdict_stays_when_a_crowd_of_silent_sockets_comes(logins: int) -> None:
+    driver, authenticator = holding(handshakes_max=20)
+    waiting = [logging_in(driver, "10.0.0.1") for _ in range(logins)]
+    driver.begin(5.0)
+    crowd = [stranger(driver, f"10.0.1.{index}") for index in range(30)]
+    turned_away = driver.services.logins.take_turned_away()
+    assert turned_away == crowd[20 - logins :], "all are younger than a login takes, and the new one goes"
+    driver.begin(8.0)
+    newcomer = stranger(driver, "10.0.2.1")
+    assert driver.services.logins.take_turned_away() == crowd[:1]
+    assert newcomer.logged_in is False
+    for _ in waiting:
+        authenticator.let_go()
+    assert all(each.logged_in for each in waiting)
+
+
+def test_login_that_waits_for_its_verdict_goes_after_the_silent_sockets_of_its_address() -> None:
+    driver, _ = holding(handshakes_address_max=3)
+    waiting = logging_in(driver, "10.0.0.1")
+    silent = [stranger(driver) for _ in range(2)]
+    driver.begin(2.0)
+    newcomers = [stranger(driver) for _ in range(3)]
+    assert driver.services.logins.take_turned_away() == [*silent, newcomers[2]]
+    assert driver.services.logins.count("10.0.0.1") == 3
+    assert not waiting.is_closed()
+
+
+def test_logins_of_one_address_that_wait_are_spared_up_to_a_number_and_others_get_in() -> None:
+    driver, _ = holding(handshakes_max=VERIFYING_SPARED + 4)
+    flood = [logging_in(driver, "10.0.0.9") for _ in range(VERIFYING_SPARED + 4)]
+    driver.begin(2.0)
+    stranger(driver, "10.0.0.2")
+    stranger(driver, "10.0.0.3")
+    assert driver.services.logins.take_turned_away() == flood[:2]
+
+
+def test_refused_login_is_spared_no_more() -> None:
+    driver, authenticator = holding(handshakes_address_max=2)
+    driver.services.backoff.failed("guest", "10.0.0.1", 0.0)
+    for _ in range(3):
+        driver.services.backoff.failed("guest", "10.0.0.1", 0.0)
+    late = logging_in(driver, "10.0.0.1", "wrong")
+    authenticator.let_go()
+    assert not late.is_closed(), "its answer comes later"
+    silent = stranger(driver)
+    driver.begin(2.0)
+    stranger(driver)
+    stranger(driver)
+    assert driver.services.logins.take_turned_away() == [late, silent]
+
+
+def test_bound_stays_exact_whatever_waits_for_a_verdict() -> None:
+    driver, authenticator = holding(handshakes_max=12, handshakes_address_max=5)
+    logins = driver.services.logins
+    for step in range(200):
+        driver.begin(step * 0.3)
+        address = f"10.0.0.{step * 7 % 5}"
+        if step % 3:
+            stranger(driver, address)
+        else:
+            logging_in(driver, address, "guest" if step % 2 else "wrong")
+        if step % 4 == 0 and authenticator.held:
+            authenticator.let_go()
+        for each in logins.take_turned_away():
+            driver.disconnect(each)
+        counts = [logins.count(f"10.0.0.{host}") for host in range(5)]
+        assert max(counts) <= 5
+        assert sum(counts) <= 12
+        pending = [each for each in driver.connections.values() if not each.logged_in]
+        assert sum(counts) == len(pending)
