@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -67,6 +69,17 @@ def refused(error: OSError, path: Path, doing: str, what: str = "the store") -> 
     """Return the exception for an error of the operating system: StoreFull for a full disk, else StoreError."""
     kind = StoreFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else StoreError
     return kind(f"cannot {doing} {what} '{path}': {error.strerror or error}")
+
+
+@contextlib.contextmanager
+def translated(path: Path, doing: str, what: str = "the store") -> Iterator[None]:
+    """Raise the errors of SQLite and of the operating system as `fault` and `refused` return them."""
+    try:
+        yield
+    except OSError as error:
+        raise refused(error, path, doing, what) from None
+    except sqlite3.Error as error:
+        raise fault(error, path, doing, what) from None
 
 
 def _has_room(path: Path) -> bool:

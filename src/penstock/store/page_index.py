@@ -27,11 +27,11 @@ INDEXED: Final = (
 
 
 class PageIndex:
-    """One lookup of pages; damaged pages are collected in `damaged`."""
+    """Lookups of pages; damaged pages are added to `damaged`, each once."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, damaged: list[Damage]) -> None:
         self._connection = connection
-        self.damaged: list[Damage] = []
+        self.damaged = damaged
 
     def find(self, queue: int, first: int, most: int) -> list[MessageRow]:
         """Return the pages from a sequence on, up to a number of bytes, but at least one. Raises sqlite3.Error."""
@@ -87,7 +87,7 @@ class PageIndex:
             if not is_damage(error):
                 raise
             why = str(error)
-        self.damaged.append(Damage(f"page {number} of queue number {queue}", why, queue, table=ROWS.name))
+        self._add(Damage(f"page {number} of queue number {queue}", why, queue, table=ROWS.name))
         return None
 
     def _page(self, head: tuple[Any, ...], queue: int, first: int) -> MessageRow | None:
@@ -101,11 +101,15 @@ class PageIndex:
             if (row.queue, row.first) != (queue, first):
                 raise ChecksumError("it is not what the index of pages says")
         except ChecksumError as why:
-            self.damaged.append(damage_of(ROWS, columns, str(why))._replace(queue=queue))
+            self._add(damage_of(ROWS, columns, str(why))._replace(queue=queue))
             return None
         return row
 
     def _meet(self, damage: Damage, error: sqlite3.DatabaseError) -> None:
         if not is_damage(error):
             raise error
-        self.damaged.append(damage)
+        self._add(damage)
+
+    def _add(self, damage: Damage) -> None:
+        if damage not in self.damaged:  # The same page may be read again.
+            self.damaged.append(damage)
