@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from typing_extensions import override
-
 from penstock.content.names import answers_control
 from penstock.core.queue.paging_setup import check, without_disk
 from penstock.core.routing.topic_trie import topic_matches
@@ -181,27 +179,7 @@ def matches(pattern: str, name: str) -> bool:
     return topic_matches(pattern.split("."), name.split("."))
 
 
-class Change:
-    """A change of the table: what is set or removed, and what was there before."""
-
-    def admit(self, journal: Journal | None) -> None:
-        """Raise PreconditionFailed (406) or StoreError for a change that cannot be stored, or not now."""
-        raise NotImplementedError
-
-    def put(self, table: SettingsTable) -> None:
-        """Put it into a table. Raises ResourceError (506) at a limit."""
-        raise NotImplementedError
-
-    def undo(self, table: SettingsTable) -> None:
-        """Put back what was there before."""
-        raise NotImplementedError
-
-    def record(self, broker: Broker, journal: Journal) -> None:
-        """Record it in the journal."""
-        raise NotImplementedError
-
-
-class PatternChange(Change):
+class PatternChange:
     """All settings of a pattern by one source."""
 
     def __init__(self, scope: str, pattern: str, words: dict[str, SettingValue], by: str) -> None:
@@ -211,8 +189,8 @@ class PatternChange(Change):
         self.by = by
         self.before: dict[str, SettingValue] = {}
 
-    @override
     def admit(self, journal: Journal | None) -> None:
+        """Raise PreconditionFailed (406) or StoreError for a change that cannot be stored, or not now."""
         if self.by == FILE:
             return  # What no queue could be declared with is refused at a declaration.
         word = self.words.get("overflow")
@@ -221,16 +199,16 @@ class PatternChange(Change):
         if journal is not None and self.words:
             journal.check_writable()
 
-    @override
     def put(self, table: SettingsTable) -> None:
+        """Put it into a table. Raises ResourceError (506) at a limit."""
         self.before = table.set(self.scope, self.pattern, self.by, self.words)
 
-    @override
     def undo(self, table: SettingsTable) -> None:
+        """Put back what was there before."""
         table.set(self.scope, self.pattern, self.by, self.before)
 
-    @override
     def record(self, broker: Broker, journal: Journal) -> None:
+        """Record it in the journal."""
         if self.by == FILE:
             return  # It is read again after a restart.
         entry = broker.table.entry(self.scope, self.pattern)
@@ -249,7 +227,7 @@ class PolicyKey:
         self.operator = operator
 
 
-class PolicyChange(Change):
+class PolicyChange:
     """A changed policy: the one to set, or None to remove it; afterwards also the former one."""
 
     def __init__(self, key: PolicyKey, policy: Policy | None) -> None:
@@ -257,17 +235,17 @@ class PolicyChange(Change):
         self.policy = policy
         self.before: Policy | None = None
 
-    @override
     def admit(self, journal: Journal | None) -> None:
+        """See `PatternChange.admit`."""
         if journal is not None and self.policy is not None:
             journal.check_writable()
 
-    @override
     def put(self, table: SettingsTable) -> None:
+        """See `PatternChange.put`."""
         self.before = self._replace(table, self.policy)
 
-    @override
     def undo(self, table: SettingsTable) -> None:
+        """See `PatternChange.undo`."""
         self._replace(table, self.before)
 
     def _replace(self, table: SettingsTable, policy: Policy | None) -> Policy | None:
@@ -276,12 +254,15 @@ class PolicyChange(Change):
             return table.policies.drop(self.key.vhost, self.key.name, self.key.operator)
         return table.policies.put(policy)
 
-    @override
     def record(self, broker: Broker, journal: Journal) -> None:
+        """See `PatternChange.record`."""
         if self.policy is not None:
             journal.change(self.policy)
         elif self.before is not None:
             journal.forget(self.key)
+
+
+Change = PatternChange | PolicyChange
 
 
 def _of_patterns(entries: list[EntryBefore], by: str) -> list[Change]:
@@ -338,7 +319,7 @@ def _resolve(broker: Broker, table: SettingsTable, changes: list[Change], passin
             patterns[change.scope].add(change.pattern)
             if change.scope == "address":
                 patterns[change.scope].add(change.pattern.partition("/")[0])
-        elif isinstance(change, PolicyChange):
+        else:
             touched = policies.setdefault(change.key.vhost, [])
             touched += [policy for policy in (change.before, change.policy) if policy is not None]
     plan.scopes = sorted({*plan.scopes})
