@@ -43,6 +43,13 @@ def is_damage(error: sqlite3.Error) -> bool:
     return code_of(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR)
 
 
+def damage_in(error: sqlite3.Error) -> str:
+    """Return the text of an error that says that the file is damaged; raise any other error again."""
+    if not is_damage(error):
+        raise error
+    return str(error)
+
+
 def corruption() -> sqlite3.DatabaseError:
     """Return the error for a message of SQLite that cannot be decoded, because it quotes damaged text."""
     error = sqlite3.DatabaseError("database disk image is malformed")
