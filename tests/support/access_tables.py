@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from penstock.access.operations import AMQP_0_9_1, AMQP_1_0
 from penstock.operations.table import CONTROL
 from penstock.server.http.app import TABLE
+from tests.support.access_needs import AMQP_0_9_1, AMQP_1_0
 from tests.support.http_reference import method_order
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "security.md"

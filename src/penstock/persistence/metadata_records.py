@@ -217,7 +217,7 @@ def read_mark(fields: Fields) -> MarkRecord:
 
 
 # fmt: off
-KINDS: Final = (
+KINDS: Final[tuple[Kind, ...]] = (
     Kind(QUEUE, Queue, "vhost name", "vhost name auto_delete arguments", lambda queue: {"number": number_of(queue)}),
     Kind(EXCHANGE, Exchange, "vhost name", "vhost name type=kind auto_delete internal arguments"),
     Kind(BINDING, Binding, _binding_key, "key arguments", _binding),
