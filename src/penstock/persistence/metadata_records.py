@@ -18,7 +18,6 @@ from penstock.core.routing.binding import QUEUE as TO_QUEUE
 from penstock.core.routing.binding import Binding
 from penstock.core.routing.durability import number_of
 from penstock.core.routing.exchange import Exchange
-from penstock.core.settings.changes import PolicyKey
 from penstock.core.settings.parameters import Parameter
 from penstock.core.settings.policies import OPERATOR, Policy
 from penstock.core.settings.table import SettingsEntry
@@ -127,7 +126,7 @@ def _setting_fields(entry: SettingsEntry) -> dict[str, object]:
     }
 
 
-def _policy_key(policy: Policy | PolicyKey) -> str:
+def _policy_key(policy: Policy) -> str:
     return key_of(policy.vhost, OPERATOR if policy.operator else "", policy.name)
 
 
@@ -227,7 +226,6 @@ KINDS: Final[tuple[Kind, ...]] = (
     Kind(SETTINGS, SettingsEntry, "scope pattern", "scope pattern", _setting_fields),
     Kind(BLOCK, OperatorGate, "scope vhost name", "scope vhost name reason"),
     Kind(POLICY, Policy, _policy_key, "vhost name operator", lambda policy: {"policy": table_as_json(policy.fields())}),
-    Kind(POLICY, PolicyKey, _policy_key),
     Kind(PARAMETER, Parameter, "component vhost name", "component vhost name",
          lambda parameter: {"content": {"value": as_json(parameter.value)}}),
     Kind(VHOST, VirtualHost, "name", "name metadata"),

@@ -218,20 +218,12 @@ class PatternChange:
             journal.forget(SettingsEntry(self.scope, self.pattern))
 
 
-class PolicyKey:
-    """The name of a policy, for changes and for the record of its removal."""
-
-    def __init__(self, vhost: str, name: str, operator: bool) -> None:
-        self.vhost = vhost
-        self.name = name
-        self.operator = operator
-
-
 class PolicyChange:
     """A changed policy: the one to set, or None to remove it; afterwards also the former one."""
 
-    def __init__(self, key: PolicyKey, policy: Policy | None) -> None:
-        self.key = key
+    def __init__(self, named: Policy, policy: Policy | None) -> None:
+        self.named = named
+        """A policy of its name: the one to set, or the one that is there."""
         self.policy = policy
         self.before: Policy | None = None
 
@@ -251,7 +243,7 @@ class PolicyChange:
     def _replace(self, table: SettingsTable, policy: Policy | None) -> Policy | None:
         table.forget_shared()
         if policy is None:
-            return table.policies.drop(self.key.vhost, self.key.name, self.key.operator)
+            return table.policies.drop(self.named.vhost, self.named.name, self.named.operator)
         return table.policies.put(policy)
 
     def record(self, broker: Broker, journal: Journal) -> None:
@@ -259,7 +251,7 @@ class PolicyChange:
         if self.policy is not None:
             journal.change(self.policy)
         elif self.before is not None:
-            journal.forget(self.key)
+            journal.forget(self.before)
 
 
 Change = PatternChange | PolicyChange
@@ -320,7 +312,7 @@ def _resolve(broker: Broker, table: SettingsTable, changes: list[Change], passin
             if change.scope == "address":
                 patterns[change.scope].add(change.pattern.partition("/")[0])
         else:
-            touched = policies.setdefault(change.key.vhost, [])
+            touched = policies.setdefault(change.named.vhost, [])
             touched += [policy for policy in (change.before, change.policy) if policy is not None]
     plan.scopes = sorted({*plan.scopes})
     if BROKER in plan.scopes:
@@ -401,14 +393,15 @@ def _not_set_message(broker: Broker, scope: str, pattern: str, subject: str, nam
 
 def setting(policy: Policy) -> PolicyChange:
     """Return the change that sets a policy."""
-    return PolicyChange(PolicyKey(policy.vhost, policy.name, policy.operator), policy)
+    return PolicyChange(policy, policy)
 
 
 def clear_policy_steps(broker: Broker, vhost: str, name: str, operator: bool) -> Steps[SettingsChange]:
     """Remove a policy. Raises NotFound (404), PreconditionFailed (406) if a queue is invalid without it."""
-    if broker.table.policies.get(vhost, name, operator) is None:
+    found = broker.table.policies.get(vhost, name, operator)
+    if found is None:
         raise NotFound(f"no {'operator policy' if operator else 'policy'} '{name}' of vhost '{vhost}'")
-    return (yield from change_policies_steps(broker, [PolicyChange(PolicyKey(vhost, name, operator), None)]))
+    return (yield from change_policies_steps(broker, [PolicyChange(found, None)]))
 
 
 def change_policies_steps(broker: Broker, changes: list[PolicyChange]) -> Steps[SettingsChange]:
@@ -430,7 +423,7 @@ def drop_policies(broker: Broker, vhost: str) -> None:
         for policy in broker.table.policies.of(vhost, operator):
             broker.table.policies.drop(vhost, policy.name, operator)
             if broker.journal is not None:
-                broker.journal.forget(PolicyKey(vhost, policy.name, operator))
+                broker.journal.forget(policy)
     broker.table.forget_shared()
 
 
