@@ -26,6 +26,8 @@ from penstock.store.records import (
 )
 
 BODY_NUMBER: Final = struct.Struct("<q")
+PACKS: Final = [struct.Struct(f"<{count}q").pack for count in range(7)]
+"""Packers of as many numbers as their index: a commit packs those of each record."""
 WRONG: Final = "its checksum is wrong"
 
 
@@ -65,7 +67,7 @@ def decoded(octets: bytes) -> str:
 
 def seal_of(what: bytes, numbers: Sequence[int], data: bytes = b"") -> int:
     """Return the checksum of a record of this kind: of its numbers, and of its data if that has none of its own."""
-    return zlib.crc32(data, zlib.crc32(what + struct.pack(f"<{len(numbers)}q", *numbers)))
+    return zlib.crc32(data, zlib.crc32(what + PACKS[len(numbers)](*numbers)))
 
 
 def _check(what: bytes, numbers: Sequence[int], seal: object, data: bytes = b"") -> None:
