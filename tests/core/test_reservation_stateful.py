@@ -21,6 +21,7 @@ from penstock.core.routing.route import Route
 from penstock.core.settings import changes
 from penstock.flow.level import Level, Thresholds
 from penstock.flow.shared_limit import SharedLimit
+from penstock.flow.work import finish
 from penstock.settings.read import read_settings
 from tests.profiles import examples
 from tests.support.broker_fixture import House
@@ -92,7 +93,7 @@ class Reservations(RuleBasedStateMachine):
 
     def set_queue(self, name: str, messages: int, size: int, policy: str) -> None:
         how = {"capacity-messages": messages, "capacity-bytes": size * self.scale, "overflow": policy}
-        changes.set_settings(self.broker, "queue", name, read_settings("queue", name, how))
+        finish(changes.set_settings_steps(self.broker, "queue", name, read_settings("queue", name, how)))
 
     # Senders
 
@@ -211,9 +212,9 @@ class Reservations(RuleBasedStateMachine):
     def change_address(self, messages: int) -> None:
         if messages:
             how = read_settings("address", "#", {"capacity-messages": messages})
-            changes.set_settings(self.broker, "address", "amq.fanout", how)
+            finish(changes.set_settings_steps(self.broker, "address", "amq.fanout", how))
         elif self.depth() is not None:
-            changes.remove(self.broker, "address", "amq.fanout", ["capacity-messages"])
+            finish(changes.remove_steps(self.broker, "address", "amq.fanout", ["capacity-messages"]))
         self.forget("address")
         self.look()
 

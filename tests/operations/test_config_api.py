@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.core.settings.changes import replace_file, set_settings
+from penstock.core.settings.changes import replace_file, set_settings_steps
 from penstock.flow.work import finish
 from penstock.operations.settings import config_steps
 from penstock.settings.read import read_settings
@@ -21,8 +21,8 @@ def test_configuration_names_the_line_of_the_file_or_the_change_at_run_time() ->
     lines = {name: word.at(" line 8") for name, word in given.items()}
     of_broker = {name: word.at(" line 3") for name, word in read_settings("broker", "", {"stop-percent": 60}).items()}
     replace_file(driver.broker, [("queue", "a.#", lines), ("broker", "", of_broker)])
-    set_settings(driver.broker, "queue", "a.#", read_settings("queue", "a.#", {"stop-percent": 70}))
-    set_settings(driver.broker, "broker", "", read_settings("broker", "", {"hold-deadline": 9}))
+    finish(set_settings_steps(driver.broker, "queue", "a.#", read_settings("queue", "a.#", {"stop-percent": 70})))
+    finish(set_settings_steps(driver.broker, "broker", "", read_settings("broker", "", {"hold-deadline": 9})))
     found: dict[str, Any] = finish(config_steps(driver))
     assert found["file"] == "/etc/p.toml"
     assert found["start"] == told.rows

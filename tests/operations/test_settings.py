@@ -46,7 +46,7 @@ def test_names_of_other_users_and_virtual_hosts_are_told_with_the_tag_monitoring
         ("vhost", "moon", {"capacity-bytes": 10**6}),
         ("vhost", "/", {"capacity-bytes": 10**6}),
     ):
-        changes.set_all(broker, [(scope, pattern, read_settings(scope, pattern, dict(words)))])
+        finish(changes.set_all_steps(broker, [(scope, pattern, read_settings(scope, pattern, dict(words)))]))
     request = ControlRequest(broker.vhost("/"), None, None, None, json.dumps({}).encode(), access_of(broker, user))
     found = finish(list_settings(driver, request))["settings"]
     assert isinstance(found, list)

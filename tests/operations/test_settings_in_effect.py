@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.settings import changes
+from penstock.flow.work import finish
 from penstock.management.effective_settings import scope_settings
 from penstock.settings.read import read_settings
 from penstock.settings.table import SCOPES
@@ -23,14 +24,16 @@ def test_settings_in_effect_are_all_of_a_scope_in_the_order_of_the_documentation
 def test_settings_in_effect_of_a_virtual_host_come_from_the_broker_where_it_has_none() -> None:
     house = House()
     assert rows(house, "vhost", "/")["stop-percent"] == (80, "default")
-    changes.set_settings(house.broker, "broker", "", read_settings("broker", "", {"stop-percent": 60}))
+    finish(changes.set_settings_steps(house.broker, "broker", "", read_settings("broker", "", {"stop-percent": 60})))
     assert rows(house, "vhost", "/")["stop-percent"] == (60, "the broker's: stop-percent=60")
 
 
 def test_settings_in_effect_of_a_user_without_a_rate_have_no_burst() -> None:
     house = House()
     assert rows(house, "user", "alice")["burst-messages"] == (None, "there is no rate")
-    changes.set_settings(house.broker, "user", "alice", read_settings("user", "alice", {"rate-messages": 50}))
+    finish(
+        changes.set_settings_steps(house.broker, "user", "alice", read_settings("user", "alice", {"rate-messages": 50}))
+    )
     assert rows(house, "user", "alice")["burst-messages"] == (
         1,
         "one more than the rate in any second",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.core.queue.queue import Queue
-from penstock.core.settings.changes import set_settings
+from penstock.core.settings.changes import set_settings_steps
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import finish
 from penstock.management.control_request import ControlRequest
@@ -68,7 +68,7 @@ def test_higher_capacity_would_open_the_gate_to_those_who_wait() -> None:
 
 
 def finish_setting(scene: Scene, name: str, value: int) -> None:
-    set_settings(scene.driver.broker, "queue", "orders", read_settings("queue", "orders", {name: value}))
+    finish(set_settings_steps(scene.driver.broker, "queue", "orders", read_settings("queue", "orders", {name: value})))
 
 
 def test_argument_of_the_declaration_is_stronger() -> None:

@@ -53,7 +53,7 @@ def kinds(store: Declared) -> list[str]:
 
 def say(driver: BrokerDriver, scope: str, pattern: str, **settings: object) -> None:
     given = {name.replace("_", "-"): value for name, value in settings.items()}
-    changes.set_settings(driver.broker, scope, pattern, read_settings(scope, pattern, given))
+    finish(changes.set_settings_steps(driver.broker, scope, pattern, read_settings(scope, pattern, given)))
 
 
 def imported(driver: BrokerDriver, text: str) -> None:
@@ -184,7 +184,7 @@ def test_what_is_set_by_command_is_kept_and_what_the_file_says_is_not(driver: Br
     ]
     assert again.broker.table.entries_of("queue", "a", "file") == {}
     assert again.broker.table.entries_of("broker", "", "command")["resume-percent"].raw == "50"
-    changes.remove(driver.broker, "queue", "a", [])
+    finish(changes.remove_steps(driver.broker, "queue", "a", []))
     assert kinds(store) == [SETTINGS]
 
 

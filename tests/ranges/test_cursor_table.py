@@ -11,6 +11,7 @@ from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.session import Session
 from penstock.core.message import Envelope
 from penstock.core.settings import changes
+from penstock.flow.work import finish
 from penstock.protocols.amqp091.content_frames import body_of
 from penstock.ranges.cursor_table import LOOK_S
 from penstock.settings.read import read_settings
@@ -35,7 +36,7 @@ class Desk:
     def set(self, **settings: object) -> None:
         given = {name.replace("_", "-"): value for name, value in settings.items()}
         if given:
-            changes.set_settings(self.broker, "queue", "q", read_settings("queue", "q", given))
+            finish(changes.set_settings_steps(self.broker, "queue", "q", read_settings("queue", "q", given)))
 
     def put(self, count: int) -> None:
         for _ in range(count):

@@ -11,6 +11,7 @@ from penstock.core.publish.producer import Producer
 from penstock.core.settings import changes
 from penstock.core.settings.limits import Defaults
 from penstock.core.vhost import VirtualHost
+from penstock.flow.work import finish
 from penstock.settings.read import read_settings
 
 MIB = 1024 * 1024
@@ -54,7 +55,7 @@ class House:
     def set(self, scope: str, pattern: str, **settings: object) -> None:
         """Change settings by pattern; names with underscores for hyphens."""
         words = read_settings(scope, pattern, {name.replace("_", "-"): value for name, value in settings.items()})
-        changes.set_settings(self.broker, scope, pattern, words)
+        finish(changes.set_settings_steps(self.broker, scope, pattern, words))
 
     def later(self, seconds: float) -> None:
         """Let time pass, and what is due happen."""

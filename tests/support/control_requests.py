@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock.core.settings import changes
 from penstock.driver.driver import BrokerDriver
+from penstock.flow.work import finish
 from penstock.operations.table import CONTROL
 from penstock.protocols.amqp091.content_frames import body_of
 from penstock.settings.read import read_settings
@@ -26,7 +27,7 @@ def with_queues() -> BrokerDriver:
 def with_patterns() -> BrokerDriver:
     driver = make_driver()
     said = [("queue", f"p{n}.#", read_settings("queue", f"p{n}.#", {"hold-deadline": 5})) for n in range(MANY)]
-    changes.set_all(driver.broker, said)
+    finish(changes.set_all_steps(driver.broker, said))
     return driver
 
 

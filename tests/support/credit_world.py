@@ -14,6 +14,7 @@ from penstock.flow.counted_depth import CountedDepth
 from penstock.flow.gate import Gate
 from penstock.flow.level import OVERHEAD, Level, Thresholds
 from penstock.flow.measure import Measure
+from penstock.flow.work import finish
 from penstock.settings.read import read_settings
 from tests.support.broker_fixture import MIB, House
 from tests.support.sender_links import CHARGE, OCTETS, Link, run_turn, run_until_quiet
@@ -34,8 +35,13 @@ class CreditWorld:
         self.capacity = capacity
         house.broker.gates.set_vhost_limit(house.vhost, _in_bytes(40))
         house.broker.gates.set_memory_capacity(_in_bytes(4000), 0)
-        changes.set_settings(
-            house.broker, "address", "x", read_settings("address", "x", {"capacity-messages": 10, "stop-messages": 8})
+        finish(
+            changes.set_settings_steps(
+                house.broker,
+                "address",
+                "x",
+                read_settings("address", "x", {"capacity-messages": 10, "stop-messages": 8}),
+            )
         )
         for name in QUEUES:
             self._declare(name)

@@ -8,6 +8,7 @@ from penstock.core.effects import GateChanged
 from penstock.core.journal.journal import Journal
 from penstock.core.publish.producer import Producer
 from penstock.core.settings import changes
+from penstock.flow.work import finish
 from penstock.persistence.transaction_encoder import encode
 from penstock.settings.read import read_settings
 from tests.support.broker_fixture import House
@@ -31,7 +32,7 @@ class Kept(House):
 
     def set(self, scope: str, pattern: str, **settings: object) -> None:
         words = {name.replace("_", "-"): value for name, value in settings.items()}
-        changes.set_settings(self.broker, scope, pattern, read_settings(scope, pattern, words))
+        finish(changes.set_settings_steps(self.broker, scope, pattern, read_settings(scope, pattern, words)))
 
     def store(self, producer: Producer, key: str, charge: int = 100, exchange: str = "") -> None:
         """Publish a persistent message, by the hot path where there is one."""

@@ -22,6 +22,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.settings import changes
 from penstock.flow.confirms import WITHHELD
 from penstock.flow.gate import Gate
+from penstock.flow.work import finish
 from penstock.persistence.transaction_encoder import encode
 from penstock.settings.read import read_settings
 from tests.support.credit_world import LINKS, PRODUCERS, QUEUES, ROADS, CreditWorld, is_underfull
@@ -46,7 +47,7 @@ class Interleavings(CreditWorld):
         house = self.house
         self.journal = house.broker.journal = Journal(house.broker.durable_changes, house.broker.gates.disk)
         deadline = read_settings("queue", "#", {"hold-deadline": self.chance.choice(HOLD_DEADLINES_S)})
-        changes.set_settings(house.broker, "queue", "#", deadline)
+        finish(changes.set_settings_steps(house.broker, "queue", "#", deadline))
         house.vhost.declare_queue("d", {"capacity-messages": self.capacity}, True, False, None, None)
         self.write()
         self.sent: dict[Producer, int] = {}

@@ -14,6 +14,7 @@ from penstock.core.routing.route import Route
 from penstock.core.settings import changes
 from penstock.core.settings.limits import Defaults
 from penstock.errors import PreconditionFailed
+from penstock.flow.work import finish
 from penstock.settings.read import read_settings
 from tests.support import example_counts
 from tests.support.model import ProducerModel, Publish, QueueModel
@@ -86,7 +87,9 @@ class Rig(Looking):
 
     def set(self, index: int, settings: dict[str, object]) -> None:
         """Say by a pattern what a queue is like: what is said so can be changed while it is used."""
-        changes.set_settings(self.broker, "queue", f"q{index}", read_settings("queue", f"q{index}", settings))
+        finish(
+            changes.set_settings_steps(self.broker, "queue", f"q{index}", read_settings("queue", f"q{index}", settings))
+        )
 
     def producer(self, confirming: bool, bound: int) -> Watched:
         return Watched(self, ProducerModel(f"p{next(self._numbers)}", confirming, bound, self.broker.now), bound)

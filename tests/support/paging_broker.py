@@ -15,6 +15,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.settings import changes
 from penstock.core.settings.limits import Defaults
 from penstock.flow.level import Level
+from penstock.flow.work import finish
 from penstock.persistence.page_loader import Loader
 from penstock.persistence.transaction_encoder import encode
 from penstock.persistence.wall_clock import WallTimes
@@ -87,7 +88,7 @@ class PagedHouse:
 
     def set(self, name: str, **settings: object) -> None:
         said = {key.replace("_", "-"): value for key, value in settings.items()}
-        changes.set_settings(self.broker, "queue", name, read_settings("queue", name, said))
+        finish(changes.set_settings_steps(self.broker, "queue", name, read_settings("queue", name, said)))
 
     def step(self, seconds: float = 0.01) -> None:
         self.now += seconds

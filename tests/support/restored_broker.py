@@ -10,6 +10,7 @@ from penstock.core.routing.exchange import Exchange
 from penstock.core.settings import changes
 from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
+from penstock.flow.work import finish
 from penstock.management.effective_settings import queue_settings, scope_settings
 from penstock.operations import definitions_export
 from penstock.persistence.metadata_records import NUMBERS, kind_of
@@ -193,7 +194,7 @@ def say(driver: BrokerDriver, scope: str, pattern: str, by_file: bool = False, *
     if by_file:
         changes.replace_file(driver.broker, [(scope, pattern, words)])
     else:
-        changes.set_settings(driver.broker, scope, pattern, words)
+        finish(changes.set_settings_steps(driver.broker, scope, pattern, words))
 
 
 def kept(driver: BrokerDriver) -> list[MetadataRecord]:

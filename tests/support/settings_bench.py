@@ -14,6 +14,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.settings import changes
 from penstock.core.settings.limits import Defaults
 from penstock.errors import BrokerError
+from penstock.flow.work import finish
 from penstock.settings.read import read_settings
 
 
@@ -33,7 +34,7 @@ class Bench:
 
     def set(self, scope: str, pattern: str, **settings: object) -> changes.SettingsChange:
         given = {key.replace("_", "-"): value for key, value in settings.items()}
-        return changes.set_settings(self.broker, scope, pattern, read_settings(scope, pattern, given))
+        return finish(changes.set_settings_steps(self.broker, scope, pattern, read_settings(scope, pattern, given)))
 
     def file(self, *entries: tuple[str, str, dict[str, object]]) -> None:
         said = [(scope, pattern, read_settings(scope, pattern, given)) for scope, pattern, given in entries]

@@ -15,6 +15,7 @@ from penstock.core.settings import changes
 from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError
+from penstock.flow.work import finish
 from penstock.operations import vhosts
 from penstock.protocols.amqp091.content_frames import make_content
 from penstock.protocols.common.peer import Peer
@@ -104,7 +105,7 @@ def _publish(vhost: VirtualHost, name: str, count: int) -> None:
 
 
 def _unset(driver: BrokerDriver, scope: str, pattern: str) -> None:
-    changes.remove(driver.broker, scope, pattern, [])
+    finish(changes.remove_steps(driver.broker, scope, pattern, []))
 
 
 def _move(driver: BrokerDriver, vhost: VirtualHost, name: str, operation: str, share: float) -> None:
@@ -157,7 +158,10 @@ deletions = st.one_of(
     st.builds(lambda v, n: _within(v, lambda driver, vhost: _consume_once(driver, vhost, n)), hosts, names),
 )
 operations = st.one_of(
-    st.builds(lambda s: lambda driver: changes.set_settings(driver.broker, s[0], s[1], read_settings(*s)), settings),
+    st.builds(
+        lambda s: lambda driver: finish(changes.set_settings_steps(driver.broker, s[0], s[1], read_settings(*s))),
+        settings,
+    ),
     st.builds(lambda s: lambda driver: _unset(driver, s[0], s[1]), settings),
     st.builds(
         lambda v, b: _within(v, lambda driver, vhost: ask(driver, vhost, "block", **{b[0]: b[1]})), hosts, blocks

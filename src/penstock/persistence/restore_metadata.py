@@ -213,7 +213,7 @@ class MetadataRestorer:
     def _put(self, entry: list[changes.EntryBefore]) -> str:
         """Apply settings, all or none; return the reason why they are invalid, or ""."""
         try:
-            changes.set_all(self.broker, entry)
+            finish(changes.set_all_steps(self.broker, entry))
         except BrokerError as error:
             return str(error)
         return ""

@@ -174,7 +174,7 @@ def test_bound_that_is_raised_or_set_again_counts_nothing_twice() -> None:
     house.send()
     house.bound(capacity_messages=20)
     assert house.amounts()[0] == 2
-    changes.remove(house.broker, "address", "news", [])
+    finish(changes.remove_steps(house.broker, "address", "news", []))
     house.send()
     assert house.amounts()[0] == 2
     house.bound(capacity_messages=5)
@@ -265,7 +265,7 @@ class Story:
 
     def _change(self, action: str) -> None:
         if action == "unset" and self.bounded:
-            changes.remove(self.house.broker, "address", "news", [])
+            finish(changes.remove_steps(self.house.broker, "address", "news", []))
             self.bounded = False
         elif action == "set":
             self.steps = self.house.bounding()

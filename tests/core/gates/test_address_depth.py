@@ -9,6 +9,7 @@ from penstock.core.gates.address_depth import AddressDepth
 from penstock.core.queue.expiry import expire
 from penstock.core.settings import changes
 from penstock.flow.level import UNLIMITED, Level, Thresholds
+from penstock.flow.work import finish
 from tests.support.broker_fixture import House, told
 
 
@@ -111,7 +112,7 @@ def test_address_has_a_rate_and_a_depth_by_pattern() -> None:
     assert house.depth("a") == 3
     house.later(1.0)
     assert house.depth("a") == 4
-    changes.remove(house.broker, "address", "news.*", ["capacity-messages", "stop-messages"])
+    finish(changes.remove_steps(house.broker, "address", "news.*", ["capacity-messages", "stop-messages"]))
     house.later(1.0)
     assert house.depth("a") == 6
     assert told(producer) == [(1, 6, True)]

@@ -9,6 +9,7 @@ from penstock.core.message import StoredMessage
 from penstock.core.queue.redelivery_mark import restore
 from penstock.core.settings import changes
 from penstock.flow.level import UNLIMITED
+from penstock.flow.work import finish
 from tests.support.broker_fixture import told
 from tests.support.durable_broker import Kept
 
@@ -131,6 +132,6 @@ def test_quota_that_is_lifted_raised_or_lowered_is_judged_at_once() -> None:
     assert (house.closed(), len(producer.outbox)) == ([], 0)
     house.set("vhost", "/", disk_overfull=400)
     house.store(producer, "a")
-    changes.remove(house.broker, "vhost", "/", [])
+    finish(changes.remove_steps(house.broker, "vhost", "/", []))
     house.broker.run(1000)
     assert (house.closed(), len(producer.outbox), house.depth("a")) == ([], 0, 7)

@@ -7,6 +7,7 @@ from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.settings import changes
 from penstock.flow.level import UNLIMITED, Level, Thresholds
+from penstock.flow.work import finish
 from tests.support.broker_fixture import MIB, House, told
 
 
@@ -115,10 +116,10 @@ def test_virtual_hosts_capacity_can_be_set_lowered_and_taken_back() -> None:
         house.publish(producer, "a", 100)
     assert (house.depth("a"), len(producer.outbox)) == (10, 2)
     house.set("vhost", "/", capacity_bytes=1100)
-    changes.remove(house.broker, "vhost", "#", [])
+    finish(changes.remove_steps(house.broker, "vhost", "#", []))
     house.broker.run(1000)
     assert house.depth("a") == 10, "1,000 is above the resume threshold of 481"
-    changes.remove(house.broker, "vhost", "/", [])
+    finish(changes.remove_steps(house.broker, "vhost", "/", []))
     house.broker.run(1000)
     assert house.depth("a") == 12
     assert told(producer) == [(1, 12, True)]
@@ -135,5 +136,5 @@ def test_memory_is_a_share_of_the_machine_unless_it_is_said() -> None:
     house.set("broker", "", memory_capacity=100_000)
     assert (int(gates.memory.thresholds.capacity.bytes), int(gates.memory.reserve)) == (90_000, 10_000)
     assert int(gates.memory.thresholds.stop.bytes) == 80_000
-    changes.remove(house.broker, "broker", "", [])
+    finish(changes.remove_steps(house.broker, "broker", "", []))
     assert int(gates.memory.thresholds.capacity.bytes) == 360_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.core.gates.topic_depths import TopicDepths
 from penstock.core.settings import changes
+from penstock.flow.work import finish
 from tests.support.broker_fixture import House, told
 
 
@@ -57,8 +58,8 @@ def test_topic_bound_is_set_late_changed_and_removed() -> None:
     house.later(1.0)
     assert house.depth("a") == 4
     assert int(depth.thresholds.capacity.messages) == 10
-    changes.remove(house.broker, "address", "amq.topic/prices.eur", [])
-    changes.remove(house.broker, "address", "amq.topic/#", [])
+    finish(changes.remove_steps(house.broker, "address", "amq.topic/prices.eur", []))
+    finish(changes.remove_steps(house.broker, "address", "amq.topic/#", []))
     assert depth.gate.open
     assert len(house.broker.gates.topics) == 0
     assert house.vhost.exchanges["amq.topic"].gates == []
@@ -104,7 +105,7 @@ def test_exchange_with_a_slash_in_its_name_keeps_its_settings() -> None:
     house.vhost.declare_exchange("jms/prices", "topic", {}, False, False, False)
     house.set("address", "jms/prices", capacity_messages=3)
     assert house.broker.gates.depths["/\njms/prices"].thresholds.capacity.messages == 3
-    changes.remove(house.broker, "address", "jms/prices", [])
+    finish(changes.remove_steps(house.broker, "address", "jms/prices", []))
     assert house.vhost.exchanges["jms/prices"].gates == []
 
 

@@ -9,6 +9,7 @@ from penstock.core.publish.producer import Producer
 from penstock.core.settings import changes
 from penstock.errors import ContentTooLarge
 from penstock.flow.refusal import DEADLINE, DELETED, HOLD_BOUND, NEVER_FITS, Refusal
+from penstock.flow.work import finish
 from penstock.settings.read import read_settings
 from tests.support.broker_fixture import House
 
@@ -19,7 +20,9 @@ def house() -> House:
 
 
 def set_capacity(house: House, size: int) -> None:
-    changes.set_settings(house.broker, "queue", "a", read_settings("queue", "a", {"capacity-bytes": size}))
+    finish(
+        changes.set_settings_steps(house.broker, "queue", "a", read_settings("queue", "a", {"capacity-bytes": size}))
+    )
 
 
 def refusal(producer: Producer) -> Refusal:

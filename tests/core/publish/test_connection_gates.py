@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.settings import changes
+from penstock.flow.work import finish
 from tests.support.broker_fixture import House
 
 
@@ -20,7 +21,7 @@ def test_rate_of_a_user_is_shared_by_its_connections_and_that_of_a_connection_is
     assert house.depth("a") == 2
     house.later(0.25)
     assert house.depth("a") == 4
-    changes.remove(house.broker, "user", "alice", [])
+    finish(changes.remove_steps(house.broker, "user", "alice", []))
     house.broker.run(1000)
     assert house.depth("a") == 10
     assert first.fast_path

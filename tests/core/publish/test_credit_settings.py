@@ -9,6 +9,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.settings import changes
 from penstock.errors import PreconditionFailed
 from penstock.flow.level import UNLIMITED
+from penstock.flow.work import finish
 from penstock.settings.read import read_link_properties, read_settings
 from tests.support.broker_fixture import House
 
@@ -30,7 +31,7 @@ def found(house: House, *names: str, **properties: object) -> tuple[int, int, fl
 
 def set_scope(house: House, scope: str, pattern: str, **values: object) -> None:
     how = read_settings(scope, pattern, {name.replace("_", "-"): value for name, value in values.items()})
-    changes.set_settings(house.broker, scope, pattern, how)
+    finish(changes.set_settings_steps(house.broker, scope, pattern, how))
 
 
 def test_window_without_any_setting_is_1000_messages_and_1_mib_and_a_tenth_of_a_second(house: House) -> None:

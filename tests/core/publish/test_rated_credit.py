@@ -7,6 +7,7 @@ import random
 import pytest
 
 from penstock.core.settings import changes
+from penstock.flow.work import finish
 from penstock.settings.read import read_settings
 from tests.support.broker_fixture import House, most_in_a_second
 from tests.support.sender_links import CHARGE, Link, run_until_quiet
@@ -23,11 +24,13 @@ def house() -> House:
 def test_rate_lets_saved_credit_pass_as_slowly_as_all_else(house: House, scope: str, rate: int) -> None:
     house.queue("a")
     house.vhost.bind("amq.fanout", house.vhost.queues["a"], None, "", {})
-    changes.set_settings(
-        house.broker,
-        scope,
-        "amq.fanout" if scope == "address" else "alice",
-        read_settings(scope, "x", {"rate-messages": rate}),
+    finish(
+        changes.set_settings_steps(
+            house.broker,
+            scope,
+            "amq.fanout" if scope == "address" else "alice",
+            read_settings(scope, "x", {"rate-messages": rate}),
+        )
     )
     links = [Link(house, "", "amq.fanout") for _ in range(1 if scope == "producer" else 20)]
     passed: list[float] = []
@@ -58,7 +61,7 @@ def test_rate_lets_saved_credit_pass_as_slowly_as_all_else(house: House, scope: 
 
 def test_link_and_channel_of_one_user_share_its_rate(house: House) -> None:
     how = read_settings("user", "alice", {"rate-messages": 20})
-    changes.set_settings(house.broker, "user", "alice", how)
+    finish(changes.set_settings_steps(house.broker, "user", "alice", how))
     house.queue("a")
     house.queue("b")
     link, channel = Link(house, "a"), house.producer("channel")
@@ -118,7 +121,7 @@ def test_rate_that_is_taken_away_lets_go_what_waits_and_gives_the_whole_window(h
         house.broker.begin(house.broker.now + 0.1)
     assert [link.send(10) for link in links] == [1] * 5
     assert house.depth("a") == 1
-    changes.remove(house.broker, "user", "alice", [])
+    finish(changes.remove_steps(house.broker, "user", "alice", []))
     run_until_quiet(house)
     assert house.depth("a") == 5
     assert all(link.left > 1 for link in links)

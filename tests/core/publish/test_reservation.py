@@ -9,6 +9,7 @@ from penstock.core.publish.reservation import GRANT_MAX, Reservation
 from penstock.core.settings import changes
 from penstock.describe.gate import gate_row
 from penstock.flow.level import Level, Thresholds
+from penstock.flow.work import finish
 from penstock.settings.read import read_settings
 from tests.support.broker_fixture import House, told
 
@@ -37,8 +38,13 @@ def use(house: House, reservation: Reservation, queue: str, charge: int) -> bool
 
 
 def set_queue(house: House, name: str, **values: object) -> None:
-    changes.set_settings(
-        house.broker, "queue", name, read_settings("queue", name, {k.replace("_", "-"): v for k, v in values.items()})
+    finish(
+        changes.set_settings_steps(
+            house.broker,
+            "queue",
+            name,
+            read_settings("queue", name, {k.replace("_", "-"): v for k, v in values.items()}),
+        )
     )
 
 
@@ -46,7 +52,7 @@ def fanout(house: House, *names: str, limit: int = 0) -> AddressDepth | None:
     """Bind queues to amq.fanout, whose address has a limit in messages."""
     if limit:
         how = read_settings("address", "#", {"capacity-messages": limit})
-        changes.set_settings(house.broker, "address", "amq.fanout", how)
+        finish(changes.set_settings_steps(house.broker, "address", "amq.fanout", how))
     for name in names:
         house.vhost.bind("amq.fanout", house.vhost.queues[name], None, "", {})
     return depth_of(house.vhost.exchanges["amq.fanout"].gates)

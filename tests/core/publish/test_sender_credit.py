@@ -14,6 +14,7 @@ from penstock.core.publish.sender_credit import QUEUES_MAX
 from penstock.core.publish.unit_of_work import Coordinator
 from penstock.core.settings import changes
 from penstock.flow.level import Level, Thresholds
+from penstock.flow.work import finish
 from penstock.settings.read import read_settings
 from tests.support.broker_fixture import MIB, House
 from tests.support.sender_links import CHARGE, OCTETS, Link, run_turn, run_until_quiet
@@ -329,7 +330,7 @@ def test_credit_of_a_road_that_grows_too_wide_moves_to_the_hold_room_and_overrun
 
 def test_rate_takes_its_tokens_with_the_grant_and_not_again_with_the_message(house: House) -> None:
     how = read_settings("producer", "alice", {"rate-messages": 10, "burst-messages": 10})
-    changes.set_settings(house.broker, "producer", "alice", how)
+    finish(changes.set_settings_steps(house.broker, "producer", "alice", how))
     house.queue("a")
     link = Link(house, "a")
     run_until_quiet(house)
@@ -539,7 +540,7 @@ def test_link_waits_for_hold_room_that_others_of_its_connection_have(house: Hous
 
 def test_message_of_a_transaction_leaves_its_room_and_no_gate_of_its_producer_counts_it_again(house: House) -> None:
     how = read_settings("producer", "alice", {"rate-messages": 10, "burst-messages": 10})
-    changes.set_settings(house.broker, "producer", "alice", how)
+    finish(changes.set_settings_steps(house.broker, "producer", "alice", how))
     house.queue("a")
     link = Link(house, "a")
     run_turn(house)

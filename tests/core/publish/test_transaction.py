@@ -8,6 +8,7 @@ from penstock.core.consume.consumer import Consumer
 from penstock.core.effects import Returned
 from penstock.core.settings import changes
 from penstock.errors import ContentTooLarge, NotFound, PreconditionFailed, ResourceError
+from penstock.flow.work import finish
 from penstock.settings.read import read_settings
 from tests.support.broker_fixture import House
 from tests.support.transaction_client import Client, traces
@@ -227,12 +228,16 @@ def test_a_transaction_that_can_never_fit_is_refused_at_once(house: House, clien
 
 
 def test_a_held_commit_that_can_never_fit_any_more_is_refused(house: House, client: Client) -> None:
-    changes.set_settings(house.broker, "queue", "a", read_settings("queue", "a", {"capacity-messages": 3}))
+    finish(
+        changes.set_settings_steps(house.broker, "queue", "a", read_settings("queue", "a", {"capacity-messages": 3}))
+    )
     house.queue("a")
     house.publish_now("a", 1)
     client.publish("a", 1, 1, 1)
     assert not client.commit()
-    changes.set_settings(house.broker, "queue", "a", read_settings("queue", "a", {"capacity-messages": 2}))
+    finish(
+        changes.set_settings_steps(house.broker, "queue", "a", read_settings("queue", "a", {"capacity-messages": 2}))
+    )
     house.take("a")
     assert isinstance(client.producer.closing, ContentTooLarge)
     assert house.depth("a") == 0

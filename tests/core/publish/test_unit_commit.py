@@ -11,6 +11,7 @@ from penstock.core.effects import CloseSession
 from penstock.core.publish.producer_state import ProducerState
 from penstock.core.settings import changes
 from penstock.errors import ResourceError
+from penstock.flow.work import finish
 from penstock.settings.read import read_settings
 from tests.profiles import examples
 from tests.support.broker_fixture import House, told
@@ -204,7 +205,9 @@ def test_the_deletion_of_the_queue_that_was_full_lets_the_commit_go_on(house: Ho
 def test_the_sum_of_a_virtual_host_is_for_the_whole_commit(house: House, client: Client) -> None:
     house.queue("a")
     house.queue("b")
-    changes.set_settings(house.broker, "vhost", "#", read_settings("vhost", "#", {"capacity-bytes": 1000}))
+    finish(
+        changes.set_settings_steps(house.broker, "vhost", "#", read_settings("vhost", "#", {"capacity-bytes": 1000}))
+    )
     for _ in range(9):
         house.publish_now("a", 100)
     client.publish("a", 100)
@@ -228,7 +231,11 @@ def test_the_depth_of_an_address_counts_a_message_once_and_what_the_commit_frees
     for name in ("a", "b"):
         house.queue(name)
         house.vhost.bind("amq.fanout", house.vhost.queues[name], None, "", {})
-    changes.set_settings(house.broker, "address", "amq.fanout", read_settings("address", "#", {"capacity-messages": 2}))
+    finish(
+        changes.set_settings_steps(
+            house.broker, "address", "amq.fanout", read_settings("address", "#", {"capacity-messages": 2})
+        )
+    )
     client.publish("k", 10, 10, exchange="amq.fanout")
     assert not client.commit()
     assert house.depth("a") == 2
@@ -265,7 +272,7 @@ def test_an_operators_gate_holds_a_commit_with_publishes(house: House, client: C
 def test_a_rate_counts_every_message_of_a_commit(house: House, client: Client) -> None:
     house.queue("a")
     limits = read_settings("user", "alice", {"rate-messages": 10, "burst-messages": 2})
-    changes.set_settings(house.broker, "user", "alice", limits)
+    finish(changes.set_settings_steps(house.broker, "user", "alice", limits))
     client.publish("a", *[1] * 12)
     assert client.commit(), "what is larger than the burst passes and leaves a debt"
     client.publish("a", 1)

@@ -14,6 +14,7 @@ from penstock.core.publish.unit_commit import UnitCommit
 from penstock.core.publish.unit_of_work import Coordinator, UnitOfWork
 from penstock.core.settings import changes
 from penstock.errors import ContentTooLarge, PreconditionFailed, ResourceError, TransactionRolledBack
+from penstock.flow.work import finish
 from penstock.settings.read import read_settings
 from tests.profiles import examples
 from tests.support.broker_fixture import House, told
@@ -282,7 +283,7 @@ def test_publish_that_is_refused_leaves_its_unit_as_it_was(rig: Rig) -> None:
 
 def test_rates_of_each_producer_count_its_own_publishes(rig: Rig) -> None:
     limits = read_settings("producer", "alice", {"rate-messages": 10, "burst-messages": 2})
-    changes.set_settings(rig.house.broker, "producer", "alice", limits)
+    finish(changes.set_settings_steps(rig.house.broker, "producer", "alice", limits))
     for who in (0, 1):
         unit = rig.coordinator.begin()
         rig.publish(unit, who, "b", 1)

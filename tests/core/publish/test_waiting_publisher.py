@@ -8,6 +8,7 @@ from penstock.core.effects import Stopped
 from penstock.core.publish.producer import Producer
 from penstock.core.settings import changes
 from penstock.flow.level import UNLIMITED, Level, Thresholds
+from penstock.flow.work import finish
 from penstock.settings.read import read_settings
 from tests.support.broker_fixture import House, told
 from tests.support.transaction_client import Client, traces
@@ -26,7 +27,9 @@ def at(house: House, now: float) -> None:
 
 
 def say(house: House, deadline: int) -> None:
-    changes.set_settings(house.broker, "queue", "a", read_settings("queue", "a", {"hold-deadline": deadline}))
+    finish(
+        changes.set_settings_steps(house.broker, "queue", "a", read_settings("queue", "a", {"hold-deadline": deadline}))
+    )
 
 
 def publish(house: House, producer: Producer, count: int = 1, queue: str = "a") -> None:

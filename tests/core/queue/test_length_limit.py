@@ -17,6 +17,7 @@ from penstock.core.queue.length_limit import EXTRA_BYTES, EXTRA_MESSAGES, TRIMME
 from penstock.core.queue.queue import Queue
 from penstock.core.settings import changes
 from penstock.flow.chores import UNITS_A_TURN
+from penstock.flow.work import finish
 from penstock.settings.read import read_settings
 from tests.support.broker_fixture import House, told
 from tests.support.transaction_client import Client
@@ -61,7 +62,7 @@ class Line(House):
 
     def set(self, **given: object) -> None:
         words = read_settings("queue", "q", {name.replace("_", "-"): value for name, value in given.items()})
-        changes.set_settings(self.broker, "queue", "q", words)
+        finish(changes.set_settings_steps(self.broker, "queue", "q", words))
 
 
 def test_oldest_ready_message_makes_room_and_the_publish_is_confirmed() -> None:

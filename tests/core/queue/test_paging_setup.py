@@ -9,6 +9,7 @@ import pytest
 from penstock.core.effects import Paging
 from penstock.core.settings import changes
 from penstock.errors import PreconditionFailed
+from penstock.flow.work import finish
 from penstock.settings.read import read_settings
 from tests.support.memory_store import Shelf
 from tests.support.paging_broker import PAGE, PagedHouse, house_with, publish
@@ -21,7 +22,9 @@ def test_queue_with_priorities_cannot_page() -> None:
         house_with(x_max_priority=3)
     house = PagedHouse(Shelf(), {"q": ({"x-max-priority": 3}, True)})
     with pytest.raises(PreconditionFailed, match="x-max-priority=3 asks for another"):
-        changes.set_settings(house.broker, "queue", "#", read_settings("queue", "#", {"overflow": "page"}))
+        finish(
+            changes.set_settings_steps(house.broker, "queue", "#", read_settings("queue", "#", {"overflow": "page"}))
+        )
     assert house.queues["q"].overflow.name == "block"
 
 

@@ -7,6 +7,7 @@ import pytest
 from penstock.core.effects import CloseSession
 from penstock.core.settings import changes
 from penstock.errors import ContentTooLarge
+from penstock.flow.work import finish
 from tests.support.settings_bench import Bench
 
 
@@ -54,7 +55,7 @@ def test_removed_threshold_opens_the_gate(bench: Bench) -> None:
     bench.set("queue", "q", capacity_messages=3, hold_deadline=0)
     bench.publish(producer, "q", *[10] * 5)
     assert (queue.messages, len(producer.outbox)) == (3, 2)
-    changes.remove(bench.broker, "queue", "q", [])
+    finish(changes.remove_steps(bench.broker, "queue", "q", []))
     bench.run()
     assert (queue.messages, len(producer.outbox), queue.gate.open) == (5, 0, True)
     assert queue.thresholds.capacity.as_dict() == {"messages": None, "bytes": 100 * 1024 * 1024}
@@ -117,7 +118,7 @@ def test_ttl_that_is_set_drops_what_is_too_old_already(bench: Bench) -> None:
     assert (queue.messages, queue.counters.expired) == (1, 1)
     bench.run(15.0)
     assert queue.messages == 0
-    changes.remove(bench.broker, "queue", "#", [])
+    finish(changes.remove_steps(bench.broker, "queue", "#", []))
     bench.publish(producer, "q", 10)
     bench.run(100.0)
     assert queue.messages == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.settings import changes
+from penstock.flow.work import finish
 from tests.support.settings_bench import Bench
 
 
@@ -35,7 +36,7 @@ def test_for_ever_gets_an_end_and_an_end_is_taken_back(bench: Bench) -> None:
     assert bench.broker.next_deadline() is None
     bench.set("vhost", "/", hold_deadline=5)
     assert bench.broker.next_deadline() is None, "the queue's own pattern says more than its virtual host"
-    changes.remove(bench.broker, "queue", "q", ["hold-deadline"])
+    finish(changes.remove_steps(bench.broker, "queue", "q", ["hold-deadline"]))
     assert bench.broker.next_deadline() == 5.0
     bench.set("queue", "q", hold_deadline=0)
     bench.run(1000.0)

@@ -8,6 +8,7 @@ from penstock.core.settings import changes
 from penstock.core.settings.limits import DiskLimits
 from penstock.errors import PreconditionFailed
 from penstock.flow.level import UNLIMITED
+from penstock.flow.work import finish
 from penstock.settings.read import read_settings
 from tests.support.durable_broker import Kept
 
@@ -15,7 +16,7 @@ from tests.support.durable_broker import Kept
 def limits(scope: str, **settings: object) -> DiskLimits:
     house = Kept()
     name = "/" if scope == "vhost" else ""
-    changes.set_settings(house.broker, scope, name, read_settings(scope, name, settings))
+    finish(changes.set_settings_steps(house.broker, scope, name, read_settings(scope, name, settings)))
     return house.broker.table.limits(scope, name).disk
 
 

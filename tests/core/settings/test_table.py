@@ -7,6 +7,7 @@ import pytest
 from penstock.core.settings import changes
 from penstock.core.settings.table import FILE, PATTERNS_MAX
 from penstock.errors import NotFound, PreconditionFailed, ResourceError
+from penstock.flow.work import finish
 from tests.support.settings_bench import Bench, refused
 
 
@@ -42,7 +43,9 @@ def test_declaration_that_contradicts_a_pattern_is_refused_and_nothing_is_create
 def test_what_is_left_by_an_unset_must_be_possible_too(bench: Bench) -> None:
     bench.queue("q")
     bench.set("queue", "q", capacity_messages=5000, stop_messages=2000, resume_messages=1000)
-    said = refused(lambda: changes.remove(bench.broker, "queue", "q", ["stop-messages", "capacity-messages"]))
+    said = refused(
+        lambda: finish(changes.remove_steps(bench.broker, "queue", "q", ["stop-messages", "capacity-messages"]))
+    )
     assert "resume-messages=1000 (pattern 'q', set by command) has no stop threshold to go with" in said
     assert set(bench.broker.table.entries_of("queue", "q", "command")) == {
         "capacity-messages",
@@ -121,7 +124,7 @@ def test_policy_of_a_pattern_beats_what_a_name_implies(bench: Bench) -> None:
     assert queue.overflow.name == "drop-head"
     bench.set("queue", "q", overflow="block")
     assert (queue.overflow.name, queue.thresholds.stop.as_dict()["messages"]) == ("block", 3)
-    changes.remove(bench.broker, "queue", "q", ["overflow"])
+    finish(changes.remove_steps(bench.broker, "queue", "q", ["overflow"]))
     assert queue.overflow.name == "drop-head"
     other = bench.queue("other")
     bench.set("queue", "other", **{"max-length": 5})
@@ -139,7 +142,7 @@ def test_command_beats_the_file_and_survives_its_reload(bench: Bench) -> None:
     bench.file(("queue", "q", {"capacity-messages": 200, "hold-deadline": 8}))
     assert queue.thresholds.capacity.as_dict()["messages"] == 50
     assert queue.settings.hold_deadline_s == 8.0
-    changes.remove(bench.broker, "queue", "q", [])
+    finish(changes.remove_steps(bench.broker, "queue", "q", []))
     assert queue.thresholds.capacity.as_dict()["messages"] == 200
     bench.file()
     assert queue.thresholds.capacity.as_dict()["messages"] is None
@@ -149,13 +152,16 @@ def test_command_beats_the_file_and_survives_its_reload(bench: Bench) -> None:
 def test_unsetting_what_was_not_set_says_so(bench: Bench) -> None:
     bench.set("queue", "orders.#", stop_messages=5)
     bench.file(("queue", "logs", {"stop-messages": 5}))
-    remove = lambda pattern, *names: refused(lambda: changes.remove(bench.broker, "queue", pattern, list(names)))  # noqa: E731
+
+    def remove(pattern: str, *names: str) -> str:
+        return refused(lambda: finish(changes.remove_steps(bench.broker, "queue", pattern, list(names))))
+
     assert "did you mean 'orders.#'?" in remove("order.#")
     assert remove("orders.#", "hold-deadline") == "hold-deadline of queue 'orders.#' is not set; nothing to unset"
     assert "not set by command but by the settings file" in remove("logs")
     assert "not set by command but by the settings file" in remove("logs", "stop-messages")
     with pytest.raises(NotFound):
-        changes.remove(bench.broker, "queue", "x", [])
+        finish(changes.remove_steps(bench.broker, "queue", "x", []))
     assert len(bench.broker.table) == 2
 
 
@@ -163,7 +169,7 @@ def test_entries_are_in_the_order_of_scopes_and_patterns_whatever_the_order_of_c
     for pattern in ("m", "b", "z", "a"):
         bench.set("queue", pattern, capacity_messages=10)
     bench.set("vhost", "#", capacity_bytes=1000)
-    changes.remove(bench.broker, "queue", "b", [])
+    finish(changes.remove_steps(bench.broker, "queue", "b", []))
     bench.set("queue", "c", capacity_messages=10)
     bench.set("queue", "z", capacity_messages=20)
     in_order = [(entry.scope, entry.pattern) for entry in bench.broker.table.entries()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.settings import changes
+from penstock.flow.work import finish
 from penstock.protocols.amqp10.incoming_link import IncomingLink
 from penstock.settings.read import read_settings
 from penstock.wire.amqp10 import spec
@@ -30,7 +31,7 @@ def test_link_may_set_its_own_window_and_is_told_what_is_in_force() -> None:
 
 
 def set_rates(client: Amqp10Dialogue, rates: dict[str, object]) -> None:
-    changes.set_settings(client.driver.broker, "producer", "#", read_settings("producer", "#", rates))
+    finish(changes.set_settings_steps(client.driver.broker, "producer", "#", read_settings("producer", "#", rates)))
 
 
 def test_link_may_lower_its_rates_and_is_told_what_is_in_force() -> None:

@@ -45,11 +45,6 @@ EntryBefore = tuple[str, str, dict[str, SettingValue]]
 """Scope, pattern and all its settings after the change."""
 
 
-def set_settings(broker: Broker, scope: str, pattern: str, words: dict[str, SettingValue]) -> SettingsChange:
-    """Do `set_settings_steps` at once."""
-    return finish(set_settings_steps(broker, scope, pattern, words))
-
-
 def set_settings_steps(
     broker: Broker, scope: str, pattern: str, words: dict[str, SettingValue]
 ) -> Steps[SettingsChange]:
@@ -60,11 +55,6 @@ def set_settings_steps(
     return (
         yield from set_all_steps(broker, [(scope, pattern, broker.table.entries_of(scope, pattern, COMMAND) | words)])
     )
-
-
-def set_all(broker: Broker, entries: list[EntryBefore]) -> SettingsChange:
-    """Do `set_all_steps` at once."""
-    return finish(set_all_steps(broker, entries))
 
 
 def set_all_steps(broker: Broker, entries: list[EntryBefore]) -> Steps[SettingsChange]:
@@ -95,11 +85,6 @@ def try_all_steps(broker: Broker, table: SettingsTable, entries: list[EntryBefor
     for change in changes:
         change.admit(broker.journal)
     yield from _try(broker, table, changes)
-
-
-def remove(broker: Broker, scope: str, pattern: str, names: list[str]) -> SettingsChange:
-    """Do `remove_steps` at once."""
-    return finish(remove_steps(broker, scope, pattern, names))
 
 
 def remove_steps(broker: Broker, scope: str, pattern: str, names: list[str]) -> Steps[SettingsChange]:
