@@ -58,15 +58,15 @@ PASSWORD_OCTETS: Final = 4096
 """Longest password of a key, in octets."""
 
 
+@dataclass(frozen=True, repr=False)
 class TokenSettings:
     """Contents of `[oauth]`."""
 
-    def __init__(self, given: dict[str, Any], lists: dict[str, list[str]], leeway_s: int, keys: str) -> None:
-        self.given = given
-        self.lists = lists
-        self.leeway_s = leeway_s
-        self.keys = keys
-        """Path or URL of the keys."""
+    given: dict[str, Any]
+    lists: dict[str, list[str]]
+    leeway_s: int
+    keys: str
+    """Path or URL of the keys."""
 
     def policy(self, keys: TokenKeys) -> TokenPolicy:
         """Return the policy with keys from the source."""
@@ -79,25 +79,25 @@ class TokenSettings:
         return found
 
 
+@dataclass(repr=False)
 class BackEndSettings:
     """Contents of `[auth-http]`."""
 
-    def __init__(self) -> None:
-        self.user_path: str = ""
-        """URL that is asked for a user and its password."""
-        self.vhost_path: str = ""
-        """URL that is asked for each virtual host; empty: a user may enter all of them."""
-        self.http_method: str = METHODS[0]
-        self.timeout_s: float = 5.0
-        """Seconds that one question may take in all."""
-        self.cache_s: float = 30.0
-        """Seconds for which a login that succeeded is known without another question; 0 is none."""
-        self.threads: int = 4
-        """Questions that are asked at a time."""
-        self.permission: Permission = EVERYTHING
-        """Permission in each virtual host that may be entered."""
-        self.ca: str = ""
-        """File with the certificates that the server's is signed by; empty: those of the system."""
+    user_path: str = ""
+    """URL that is asked for a user and its password."""
+    vhost_path: str = ""
+    """URL that is asked for each virtual host; empty: a user may enter all of them."""
+    http_method: str = METHODS[0]
+    timeout_s: float = 5.0
+    """Seconds that one question may take in all."""
+    cache_s: float = 30.0
+    """Seconds for which a login that succeeded is known without another question; 0 is none."""
+    threads: int = 4
+    """Questions that are asked at a time."""
+    permission: Permission = EVERYTHING
+    """Permission in each virtual host that may be entered."""
+    ca: str = ""
+    """File with the certificates that the server's is signed by; empty: those of the system."""
 
 
 @dataclass(frozen=True)

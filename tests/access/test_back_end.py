@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.access.access_table import AccessTable
-from penstock.access.back_end import REMEMBERED_MOST, VHOSTS_MOST, BackEnd, BackEndError, ServedUsers
-from penstock.access.credentials import CredentialCheck
+from penstock.access.back_end import VHOSTS_MOST, BackEnd, BackEndError, ServedUsers
+from penstock.access.credentials import REMEMBERED_MOST, CredentialCheck
 from penstock.access.permission import Permission
 from tests.support.clocks import Clock
 

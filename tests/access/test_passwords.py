@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.access.access_table import AccessTable
+from penstock.access.credentials import REMEMBERED_MOST
 from penstock.access.password_hash import (
     MD5,
     SCRYPT,
@@ -18,7 +19,7 @@ from penstock.access.password_hash import (
     hash_password,
     rabbitmq_hash,
 )
-from penstock.access.passwords import REMEMBERED_MOST, REMEMBERED_S, PasswordCheck, Passwords
+from penstock.access.passwords import REMEMBERED_S, PasswordCheck, Passwords
 from penstock.access.scram import derive_scram_keys
 from penstock.access.user import FILE, User
 from tests.support.clocks import Clock

@@ -7,7 +7,12 @@ from typing_extensions import override
 from penstock.access.access_table import AccessTable
 from penstock.access.permission import Permission, TopicPermission
 from penstock.access.user import FILE, AccessRecord, AccessRecorder, User
-from penstock.persistence.access_metadata import access_name
+from penstock.persistence.metadata_records import kind_of
+
+
+def named(record: AccessRecord) -> str:
+    return f"{kind_of(record).name}/{kind_of(record).key(record)}"
+
 
 ALL = Permission(".*", ".*", ".*")
 
@@ -20,11 +25,11 @@ class Recorded(AccessRecorder):
 
     @override
     def change(self, record: AccessRecord) -> None:
-        self.found.append("/".join(access_name(record)))
+        self.found.append(named(record))
 
     @override
     def forget(self, record: AccessRecord) -> None:
-        self.found.append("-" + "/".join(access_name(record)))
+        self.found.append("-" + named(record))
 
     def take(self) -> list[str]:
         found = self.found

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pamqp import base, commands
 from pamqp.frame import marshal
 
-from penstock.access.operations import AMQP_0_9_1
+from tests.support.access_needs import AMQP_0_9_1
 from tests.support.raw_client import publish_frames
 
 NAMES = {

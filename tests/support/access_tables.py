@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.access.operations import AMQP_0_9_1, AMQP_1_0
 from penstock.operations.table import CONTROL
+from tests.support.access_needs import AMQP_0_9_1, AMQP_1_0
 
 
 def tables() -> dict[str, str]:

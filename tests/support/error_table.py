@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from penstock.errors import CODES, BrokerError
 from penstock.protocols.amqp091.malformed import Malformed
 from penstock.protocols.amqp10.malformed import MalformedMessage, MalformedPerformative
+
+from penstock.errors import CODES, BrokerError
 from tests.support.generated_parts import table
 
 FROM_CODEC = (Malformed, MalformedPerformative, MalformedMessage)

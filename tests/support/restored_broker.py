@@ -11,7 +11,7 @@ from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
 from penstock.management.effective_settings import queue_settings, scope_settings
 from penstock.operations import definitions_export
-from penstock.persistence.metadata_records import NUMBERS, name_of
+from penstock.persistence.metadata_records import NUMBERS, kind_of
 from penstock.settings.read import read_settings
 from penstock.store.records import MetadataRecord
 from tests.support import at_once
@@ -82,7 +82,7 @@ def lasting(driver: BrokerDriver) -> list[object]:
 
 def names(driver: BrokerDriver) -> list[tuple[str, str]]:
     """Return kind and key of everything that the store must have, in order; each must be there once."""
-    return sorted(name_of(thing) for thing in lasting(driver))
+    return sorted((kind_of(thing).name, kind_of(thing).key(thing)) for thing in lasting(driver))
 
 
 def view(driver: BrokerDriver) -> dict[str, object]:

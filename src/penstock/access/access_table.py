@@ -22,6 +22,7 @@ from penstock.access.user import (
     STORE,
     USER_LIMITS,
     VHOST_LIMITS,
+    AccessRecord,
     AccessRecorder,
     PermissionRecord,
     ScramSecret,
@@ -143,14 +144,13 @@ class AccessTable:
             self._stored[name] = user
         else:
             self._check_room(name, sum(map(len, tags)))
-            self._octets -= user.octets()
+            self._count(user, -1)
             user.password_hash = password_hash
             user.scram = None
             user.former = ""
             user.tags = list(tags)
-        self._octets += user.octets()
-        self._changed()
-        self.recorder.change(user)
+        self._count(user, 1)
+        self._changed(user)
         return user
 
     def set_password(
@@ -167,8 +167,7 @@ class AccessTable:
             user.former = user.password_hash.fingerprint()
         user.password_hash = password_hash
         user.scram = scram
-        self._changed()
-        self.recorder.change(user)
+        self._changed(user)
 
     def set_scram(self, name: str, scram: ScramKeys) -> None:
         """Keep the keys that were derived from a user's password. Raises NotFound."""
@@ -183,11 +182,10 @@ class AccessTable:
         check_tags(tags)
         self._check_administrators(name, tags)
         self._check_room(name, sum(map(len, tags)))
-        self._octets -= user.octets()
+        self._count(user, -1)
         user.tags = list(tags)
-        self._octets += user.octets()
-        self._changed()
-        self.recorder.change(user)
+        self._count(user, 1)
+        self._changed(user)
 
     def delete_user(self, name: str) -> None:
         """Delete a user with its permissions and limits.
@@ -196,8 +194,7 @@ class AccessTable:
         """
         user = self._changeable(name)
         self._check_administrators(name, ())
-        self._permissions -= _count(user)
-        self._octets -= user.octets()
+        self._count(user, -1)
         del self._stored[name]
         self._changed()
         self.recorder.forget(user)
@@ -227,14 +224,13 @@ class AccessTable:
         user = self._stored.get(record.user)
         if user is None:
             raise NotFound(f"no user '{record.user}'")
-        self._octets -= user.octets()
+        self._count(user, -1)
         if isinstance(record, PermissionRecord):
             user.permissions[record.vhost] = record.permission
         else:
             topics = user.topic_permissions.setdefault(record.vhost, {})
             topics[record.exchange] = record.permission
-        self._permissions += 1
-        self._octets += user.octets()
+        self._count(user, 1)
         self.epoch.count += 1
 
     # Permissions
@@ -248,14 +244,11 @@ class AccessTable:
         user = self._changeable(name)
         self._check_vhost(vhost)
         permission.check(name, vhost)
-        former = user.permissions.get(vhost)
-        self._check_more(name, former is None, permission.octets() + len(vhost))
-        self._octets -= user.octets()
-        self._permissions += 1 if former is None else 0
+        self._check_more(name, vhost not in user.permissions, permission.octets() + len(vhost))
+        self._count(user, -1)
         user.permissions[vhost] = permission
-        self._octets += user.octets()
-        self._changed()
-        self.recorder.change(PermissionRecord(name, vhost, permission))
+        self._count(user, 1)
+        self._changed(PermissionRecord(name, vhost, permission))
 
     def clear_permission(self, name: str, vhost: str) -> bool:
         """Remove the permission of a user in a virtual host; returns whether there was one. Raises as above."""
@@ -264,10 +257,9 @@ class AccessTable:
         if vhost not in user.permissions and not user.everywhere:
             return False
         self._end_everywhere(user)
-        self._octets -= user.octets()
-        self._permissions -= 1
+        self._count(user, -1)
         self.recorder.forget(PermissionRecord(name, vhost, user.permissions.pop(vhost)))
-        self._octets += user.octets()
+        self._count(user, 1)
         self._changed()
         return True
 
@@ -279,13 +271,11 @@ class AccessTable:
         permission.check(name, vhost, exchange)
         topics = user.topic_permissions.get(vhost, {})
         self._check_more(name, exchange not in topics, permission.octets() + len(vhost) + len(exchange))
-        self._octets -= user.octets()
-        self._permissions += 0 if exchange in topics else 1
+        self._count(user, -1)
         topics[exchange] = permission
         user.topic_permissions[vhost] = topics
-        self._octets += user.octets()
-        self._changed()
-        self.recorder.change(TopicPermissionRecord(name, vhost, exchange, permission))
+        self._count(user, 1)
+        self._changed(TopicPermissionRecord(name, vhost, exchange, permission))
 
     def clear_topic_permissions(self, name: str, vhost: str, exchange: str | None = None) -> int:
         """Remove the topic permission for an exchange, None: all of the virtual host; returns how many. Raises so."""
@@ -295,13 +285,12 @@ class AccessTable:
         removed = [each for each in topics if exchange is None or each == exchange]
         if not removed:
             return 0
-        self._octets -= user.octets()
-        self._permissions -= len(removed)
+        self._count(user, -1)
         for each in removed:
             self.recorder.forget(TopicPermissionRecord(name, vhost, each, topics.pop(each)))
         if not topics:
             del user.topic_permissions[vhost]
-        self._octets += user.octets()
+        self._count(user, 1)
         self._changed()
         return len(removed)
 
@@ -316,8 +305,7 @@ class AccessTable:
         check_limits(limits, USER_LIMITS)
         for limit, value in limits.items():
             _set_limit(user.limits, limit, value)
-        self._changed()
-        self.recorder.change(user)
+        self._changed(user)
 
     def set_vhost_limits(self, vhost: str, limits: Mapping[str, int]) -> None:
         """Set limits of a virtual host by name; a negative value removes one. Raises NotFound, PreconditionFailed."""
@@ -339,15 +327,13 @@ class AccessTable:
         """Remove all permissions and limits of a virtual host that is deleted."""
         for user in self._stored.values():
             if vhost in user.permissions or vhost in user.topic_permissions:
-                self._octets -= user.octets()
-                self._permissions -= _count(user)
+                self._count(user, -1)
                 permission = user.permissions.pop(vhost, None)
                 if permission is not None:
                     self.recorder.forget(PermissionRecord(user.name, vhost, permission))
                 self._forget_topics(user, vhost)
                 user.topic_permissions.pop(vhost, None)
-                self._octets += user.octets()
-                self._permissions += _count(user)
+                self._count(user, 1)
         if vhost in self.vhost_limits:
             self.recorder.forget(VhostLimits(vhost, self.vhost_limits.pop(vhost)))
         self.epoch.count += 1
@@ -358,13 +344,23 @@ class AccessTable:
         for exchange, permission in user.topic_permissions.get(vhost, {}).items():
             self.recorder.forget(TopicPermissionRecord(user.name, vhost, exchange, permission))
 
-    def _changed(self) -> None:
-        """Count a change of a user of the store; guest stays when there is another one, so it is stored as well."""
+    def _count(self, user: User, sign: int) -> None:
+        """Add what a user of the store takes of the table's limits, or subtract it (-1) before a change."""
+        self._octets += sign * user.octets()
+        self._permissions += sign * (len(user.permissions) + sum(map(len, user.topic_permissions.values())))
+
+    def _changed(self, record: AccessRecord | None = None) -> None:
+        """Count a change of a user of the store, and record it: `record` was added or changed; None: only removed.
+
+        Guest stays when there is another user, so it is stored as well.
+        """
         found = self._stored.get(GUEST)
         if found is not None and found.source == DEFAULT:
             found.source = STORE
             self.recorder.change(found)
         self.epoch.count += 1
+        if record is not None:
+            self.recorder.change(record)
 
     def _changeable(self, name: str) -> User:
         self._check_changeable(name)
@@ -406,13 +402,12 @@ class AccessTable:
         """Give a user that may do everything everywhere a permission in each virtual host instead."""
         if user.everywhere:
             user.everywhere = False
-            self._octets -= user.octets()
+            self._count(user, -1)
             for vhost in self.vhosts:
                 if vhost not in user.permissions:
                     user.permissions[vhost] = EVERYTHING
-                    self._permissions += 1
                     self.recorder.change(PermissionRecord(user.name, vhost, EVERYTHING))
-            self._octets += user.octets()
+            self._count(user, 1)
             self.recorder.change(user)
 
     def _set_default(self) -> None:
@@ -488,7 +483,3 @@ def _length_flaw(name: str) -> str:
 def _raise_flaw(what: str, name: str, flaw: str) -> None:
     if flaw:
         raise PreconditionFailed(f"the name {name[:60]!r} of a {what} {flaw}")
-
-
-def _count(user: User) -> int:
-    return len(user.permissions) + sum(map(len, user.topic_permissions.values()))

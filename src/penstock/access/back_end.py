@@ -9,8 +9,6 @@ The rules of such a login are the virtual hosts that the back end permits, with 
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -18,7 +16,7 @@ from mypy_extensions import mypyc_attr
 from typing_extensions import override
 
 from penstock.access.access_table import AccessTable, name_flaw
-from penstock.access.credentials import CredentialCheck
+from penstock.access.credentials import CredentialCheck, LoginMemory
 from penstock.access.permission import KINDS, Epoch, Expressions, Permission, check_expression, escape
 from penstock.access.rules import Rules
 from penstock.errors import PenstockError
@@ -30,8 +28,6 @@ PASSWORD_LETTERS: Final = 4096
 """Longest password, in characters."""
 VHOSTS_MOST: Final = 100
 """Virtual hosts that a login asks for, those declared first; it cannot enter others."""
-REMEMBERED_MOST: Final = 10_000
-"""Most logins that are remembered; the oldest is forgotten."""
 
 
 class BackEndError(PenstockError):
@@ -84,15 +80,6 @@ class ServedRules(Rules):
         return self._tags
 
 
-class RememberedLogin:
-    """Login that succeeded."""
-
-    def __init__(self, digest: bytes, rules: ServedRules, until: float) -> None:
-        self.digest = digest
-        self.rules = rules
-        self.until = until
-
-
 class ServedUsers:
     """Users of a back end, for one broker. The secret is random; digests without it are useless."""
 
@@ -109,11 +96,8 @@ class ServedUsers:
         self.table = table
         self.back_end = back_end
         self.permission = permission
-        self._secret = secret
         self._cache_s = cache_s
-        self._now = now
-        self._remembered: dict[str, RememberedLogin] = {}
-        """By user, the oldest first."""
+        self._memory: LoginMemory[ServedRules] = LoginMemory(secret, cache_s, now)
 
     def knows(self, user: str) -> bool:
         """Tell whether the back end is asked for a user: the table does not know it."""
@@ -125,24 +109,12 @@ class ServedUsers:
 
     def recall(self, user: str, password: str, address: str) -> ServedRules | None:
         """Return the rules of a login that succeeded a short time ago; None if it must be asked for."""
-        found = self._remembered.get(user)
-        if found is None or found.until < self._now():
-            return None
-        return found.rules if hmac.compare_digest(found.digest, self._digest(user, password, address)) else None
+        return self._memory.get(user, [address, password])
 
     def remember(self, user: str, password: str, address: str, rules: ServedRules) -> None:
         """Remember a login that succeeded."""
-        if self._cache_s <= 0:
-            return
-        self._remembered.pop(user, None)
-        digest = self._digest(user, password, address)
-        self._remembered[user] = RememberedLogin(digest, rules, self._now() + self._cache_s)
-        if len(self._remembered) > REMEMBERED_MOST:
-            del self._remembered[next(iter(self._remembered))]
-
-    def _digest(self, user: str, password: str, address: str) -> bytes:
-        octets = b"\0".join([part.encode(errors="surrogatepass") for part in (user, address, password)])
-        return hashlib.blake2b(octets, digest_size=32, key=self._secret).digest()
+        if self._cache_s > 0:
+            self._memory.put(user, [address, password], rules)
 
 
 class BackEndCheck(CredentialCheck):

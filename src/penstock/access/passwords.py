@@ -10,14 +10,13 @@ A right password of a hash of RabbitMQ's is hashed anew, and the keys for SCRAM 
 from __future__ import annotations
 
 import hashlib
-import hmac
 from collections.abc import Callable
 from typing import Final
 
 from typing_extensions import override
 
 from penstock.access.access_table import GUEST, NAME_OCTETS, AccessTable
-from penstock.access.credentials import CredentialCheck
+from penstock.access.credentials import CredentialCheck, LoginMemory
 from penstock.access.password_hash import (
     PLAIN,
     SCRYPT,
@@ -36,21 +35,10 @@ from penstock.flow.work import WorkMeter
 
 REMEMBERED_S: Final = 600.0
 """Seconds for which a verified password is known without its hash: HTTP requests carry it each time."""
-REMEMBERED_MOST: Final = 10_000
-"""Most users of whom one is remembered; the one verified longest ago is forgotten."""
 DERIVE_WORK: Final = 2_500
 """Units of work of a derivation: two milliseconds of PBKDF2."""
 NOBODY: Final = PasswordHash(SCRYPT, bytes(SCRYPT_SALT), bytes(SCRYPT_DIGEST), SCRYPT_LOG_N, SCRYPT_R, SCRYPT_P)
 """Hash that no password has, for work as long as that of a user's."""
-
-
-class VerifiedPassword:
-    """Password that was verified: its keyed digest, and the hash that it matched."""
-
-    def __init__(self, matched: PasswordHash, digest: bytes, until: float) -> None:
-        self.matched = matched
-        self.digest = digest
-        self.until = until
 
 
 class Passwords:
@@ -60,10 +48,9 @@ class Passwords:
         """`now` returns monotonic seconds."""
         self.table = table
         self._secret = secret
-        self._now = now
         self._salts: int = 0
-        self._verified: dict[str, VerifiedPassword] = {}
-        """By user, the one verified longest ago first."""
+        self._verified: LoginMemory[PasswordHash] = LoginMemory(secret, REMEMBERED_S, now)
+        """Hashes that verified passwords matched."""
         self._hashed: str = ""
         """User with a hash, to be found again quickly; empty if none is known."""
         self._epoch: int = -1
@@ -77,18 +64,11 @@ class Passwords:
         """Tell whether a password is right as far as that is known without a slow hash."""
         if expected.algorithm == PLAIN:
             return expected.verify(password)
-        found = self._verified.get(user)
-        if found is None or found.matched != expected or found.until < self._now():
-            return False
-        return hmac.compare_digest(found.digest, self._digest(user, password))
+        return self._verified.get(user, [password]) == expected
 
     def remember(self, user: str, matched: PasswordHash, password: str) -> None:
         """Remember a password that was verified."""
-        self._verified.pop(user, None)
-        digest = self._digest(user, password)
-        self._verified[user] = VerifiedPassword(matched, digest, self._now() + REMEMBERED_S)
-        if len(self._verified) > REMEMBERED_MOST:
-            del self._verified[next(iter(self._verified))]
+        self._verified.put(user, [password], matched)
 
     def have_hashes(self) -> bool:
         """Tell whether any user has a hash: then an unknown one costs as much."""
@@ -111,11 +91,6 @@ class Passwords:
         """Return a salt that was never used."""
         self._salts += 1
         return hashlib.blake2b(b"salt %d" % self._salts, digest_size=octets, key=self._secret).digest()
-
-    def _digest(self, user: str, password: str) -> bytes:
-        name = user.encode(errors="surrogatepass")
-        octets = b"%d %s %s" % (len(name), name, password.encode(errors="surrogatepass"))
-        return hashlib.blake2b(octets, digest_size=32, key=self._secret).digest()
 
 
 class PasswordCheck(CredentialCheck):

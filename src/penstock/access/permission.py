@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.errors import PreconditionFailed
 
@@ -42,7 +43,27 @@ class Epoch:
         self.count: i64 = 0
 
 
-class Permission:
+class Texts:
+    """Expressions of one permission, compared by their texts."""
+
+    def texts(self) -> tuple[str, ...]:
+        """Return all expressions."""
+        raise NotImplementedError
+
+    def octets(self) -> int:
+        """Return the memory that its texts take, in octets."""
+        return sum(map(len, self.texts()))
+
+    def __eq__(self, other: object) -> bool:
+        """Compare the texts."""
+        return isinstance(other, Texts) and self.texts() == other.texts()
+
+    def __hash__(self) -> int:
+        """Return a number by the texts."""
+        return hash(self.texts())
+
+
+class Permission(Texts):
     """Expressions for the names of queues and exchanges that may be configured, written and read; "" is none."""
 
     def __init__(self, configure: str, write: str, read: str) -> None:
@@ -56,27 +77,17 @@ class Permission:
             return self.write
         return self.read if kind == READ else self.configure
 
-    def octets(self) -> int:
-        """Return the memory that its texts take, in octets."""
-        return len(self.configure) + len(self.write) + len(self.read)
+    @override
+    def texts(self) -> tuple[str, ...]:
+        return self.configure, self.write, self.read
 
     def check(self, user: str, vhost: str) -> None:
         """Check all expressions. Raises PreconditionFailed naming user, virtual host, kind and expression."""
         for kind in KINDS:
             check_expression(self.expression(kind), f"{kind} permission of user '{user}' in vhost '{vhost}'")
 
-    def __eq__(self, other: object) -> bool:
-        """Compare the texts."""
-        if not isinstance(other, Permission):
-            return False
-        return self.configure == other.configure and self.write == other.write and self.read == other.read
 
-    def __hash__(self) -> int:
-        """Return a number by the texts."""
-        return hash((self.configure, self.write, self.read))
-
-
-class TopicPermission:
+class TopicPermission(Texts):
     """Expressions for the routing keys that may be published to a topic exchange, and bound or read from it."""
 
     def __init__(self, write: str, read: str) -> None:
@@ -87,9 +98,9 @@ class TopicPermission:
         """Return the expression of a kind; topics have no configure permission (in RabbitMQ neither)."""
         return self.write if kind == WRITE else self.read
 
-    def octets(self) -> int:
-        """Return the memory that its texts take, in octets."""
-        return len(self.write) + len(self.read)
+    @override
+    def texts(self) -> tuple[str, ...]:
+        return self.write, self.read
 
     def check(self, user: str, vhost: str, exchange: str) -> None:
         """Check both expressions. Raises PreconditionFailed naming user, virtual host, exchange and expression."""
@@ -101,14 +112,6 @@ class TopicPermission:
                 expression,
                 f"topic {kind} permission of user '{user}' for exchange '{exchange}' in vhost '{vhost}'",
             )
-
-    def __eq__(self, other: object) -> bool:
-        """Compare the texts."""
-        return isinstance(other, TopicPermission) and self.write == other.write and self.read == other.read
-
-    def __hash__(self) -> int:
-        """Return a number by the texts."""
-        return hash((self.write, self.read))
 
 
 class Expressions:

@@ -83,6 +83,10 @@ class Scope:
         self.routing_key = None if routing_key is None else Pattern(routing_key)
         """Pattern of routing keys; None: it grants none."""
 
+    def grants(self, kind: str, vhost: str, name: str) -> bool:
+        """Tell whether it grants a kind of access to a queue or exchange."""
+        return self.kind == kind and self.vhost.matches(vhost) and self.name.matches(name)
+
 
 class TokenRules(Rules):
     """Rules of the token that a client logged in with, or that it has sent since (`replace`)."""
@@ -116,30 +120,18 @@ class TokenRules(Rules):
     @override
     def enters(self, vhost: str) -> bool:
         """See `Rules.enters`: any scope for the virtual host will do (as in RabbitMQ)."""
-        for scope in self._scopes:
-            if scope.vhost.matches(vhost):
-                return True
-        return False
+        return any(scope.vhost.matches(vhost) for scope in self._scopes)
 
     @override
     def permits(self, kind: str, vhost: str, name: str) -> bool:
-        for scope in self._scopes:
-            if scope.kind == kind and scope.vhost.matches(vhost) and scope.name.matches(name):
-                return True
-        return False
+        return any(scope.grants(kind, vhost, name) for scope in self._scopes)
 
     @override
     def permits_topic(self, kind: str, vhost: str, exchange: str, routing_key: str) -> bool:
         """See `Rules.permits_topic`: only scopes with a routing key grant it (as in RabbitMQ)."""
         for scope in self._scopes:
             keys = scope.routing_key
-            if (
-                keys is not None
-                and scope.kind == kind
-                and scope.vhost.matches(vhost)
-                and scope.name.matches(exchange)
-                and keys.matches(routing_key)
-            ):
+            if keys is not None and scope.grants(kind, vhost, exchange) and keys.matches(routing_key):
                 return True
         return False
 

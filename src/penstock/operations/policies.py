@@ -124,7 +124,7 @@ def _sentences(policy: Policy, queues: list[str], exchanges: list[str]) -> list[
 
 def _put_back(node: Node, values: list[tuple[Policy, Policy | None]]) -> Steps[object]:
     there = [(policy, before) for policy, before in values if policy.vhost in node.broker.vhosts]
-    return change_policies_steps(node.broker, [PolicyChange(setting(policy).key, before) for policy, before in there])
+    return change_policies_steps(node.broker, [PolicyChange(policy, before) for policy, before in there])
 
 
 def _definitions(operator: bool) -> Definitions[Policy]:

@@ -6,11 +6,10 @@ from typing import Final
 
 from penstock.access.access_table import AccessTable
 from penstock.access.password_hash import PLAIN, PasswordHash, file_password, read_hash
-from penstock.access.permission import Permission, TopicPermission
-from penstock.access.user import STORE, AccessRecord, PermissionRecord, ScramSecret, TopicPermissionRecord, User
+from penstock.access.permission import KINDS, READ, WRITE, Permission, TopicPermission
+from penstock.access.user import STORE, PermissionRecord, TopicPermissionRecord, User
 from penstock.errors import StoreError
 from penstock.persistence.metadata_codec import Fields
-from penstock.persistence.metadata_keys import key_of
 
 USER: Final = "user"
 """A user with its tags and limits; its password is a hash, but for guest that nobody has changed."""
@@ -20,37 +19,9 @@ VHOST_LIMITS: Final = "vhost-limits"
 SCRAM_SECRET: Final = "scram-secret"
 
 
-def access_name(record: AccessRecord) -> tuple[str, str]:
-    """Return kind and key of a record."""
-    if isinstance(record, User):
-        return USER, key_of(record.name)
-    if isinstance(record, PermissionRecord):
-        return PERMISSION, key_of(record.user, record.vhost)
-    if isinstance(record, TopicPermissionRecord):
-        return TOPIC_PERMISSION, key_of(record.user, record.vhost, record.exchange)
-    if isinstance(record, ScramSecret):
-        return SCRAM_SECRET, "salts"
-    return VHOST_LIMITS, key_of(record.vhost)
-
-
-def access_fields(record: AccessRecord) -> dict[str, object]:
-    """Return the fields of a record."""
-    if isinstance(record, User):
-        return _user(record)
-    if isinstance(record, PermissionRecord):
-        permission = record.permission
-        texts = {"configure": permission.configure, "write": permission.write, "read": permission.read}
-        return {"user": record.user, "vhost": record.vhost, **texts}
-    if isinstance(record, TopicPermissionRecord):
-        topic = {"exchange": record.exchange, "write": record.permission.write, "read": record.permission.read}
-        return {"user": record.user, "vhost": record.vhost, **topic}
-    if isinstance(record, ScramSecret):
-        return {"secret": record.octets.hex()}
-    return {"vhost": record.vhost, "limits": dict(record.limits)}
-
-
-def _user(user: User) -> dict[str, object]:
-    fields: dict[str, object] = {"name": user.name, "tags": list(user.tags), "everywhere": user.everywhere}
+def user_fields(user: User) -> dict[str, object]:
+    """Return the fields of a user that it may lack: its password, keys and limits."""
+    fields: dict[str, object] = {}
     hashed = user.password_hash
     if hashed is not None:
         fields["algorithm"] = hashed.algorithm
@@ -63,6 +34,12 @@ def _user(user: User) -> dict[str, object]:
     if user.limits:
         fields["limits"] = dict(user.limits)
     return fields
+
+
+def permission_fields(record: PermissionRecord | TopicPermissionRecord) -> dict[str, object]:
+    """Return the expressions of a permission."""
+    permission, kinds = record.permission, KINDS if isinstance(record, PermissionRecord) else (WRITE, READ)
+    return {kind: permission.expression(kind) for kind in kinds}
 
 
 def restore_user(table: AccessTable, fields: Fields) -> None:

@@ -12,7 +12,7 @@ import struct
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from math import isfinite
-from typing import Final
+from typing import Any, Final
 
 from penstock.errors import StoreError
 
@@ -32,10 +32,8 @@ class Fields:
 
     def text(self, name: str) -> str:
         """Return a string."""
-        value = self._fields.get(name)
-        if not isinstance(value, str):
-            raise StoreError(f"field '{name}' is not text")
-        return value
+        found: str = self._of(str, name, "field '{}' is not text")
+        return found
 
     def number(self, name: str) -> int:
         """Return a non-negative integer."""
@@ -43,16 +41,12 @@ class Fields:
 
     def flag(self, name: str) -> bool:
         """Return true or false."""
-        value = self._fields.get(name)
-        if not isinstance(value, bool):
-            raise StoreError(f"its '{name}' is neither true nor false")
-        return value
+        found: bool = self._of(bool, name, "its '{}' is neither true nor false")
+        return found
 
     def table(self, name: str) -> dict[str, object]:
         """Return a table of arguments, or of settings."""
-        value = self._fields.get(name)
-        if not isinstance(value, dict):
-            raise StoreError(f"field '{name}' is not a table")
+        value: dict[str, object] = self._of(dict, name, "field '{}' is not a table")
         try:
             return {key: from_json(each) for key, each in value.items()} if value else {}
         except RecursionError:
@@ -71,23 +65,17 @@ class Fields:
 
     def numbers(self, name: str) -> list[int]:
         """Return a list of non-negative integers."""
-        value = self._fields.get(name)
-        if not isinstance(value, list):
-            raise StoreError(f"its '{name}' is not a list of numbers")
+        value: list[object] = self._of(list, name, "its '{}' is not a list of numbers")
         return [_number(name, number) for number in value]
 
     def counts(self, name: str) -> dict[str, int]:
         """Return numbers by name; empty if there are none, as in records of earlier versions."""
-        value = self._fields.get(name, {})
-        if not isinstance(value, dict):
-            raise StoreError(f"its '{name}' is not a table of numbers")
+        value: dict[str, object] = self._of(dict, name, "its '{}' is not a table of numbers", {})
         return {key: _number(name, number) for key, number in value.items()}
 
     def lists(self, name: str) -> dict[str, list[int]]:
         """Return lists of numbers by name; empty if there are none."""
-        value = self._fields.get(name, {})
-        if not isinstance(value, dict):
-            raise StoreError(f"its '{name}' is not a table of lists")
+        value: dict[str, object] = self._of(dict, name, "its '{}' is not a table of lists", {})
         found: dict[str, list[int]] = {}
         for key, numbers in value.items():
             if not isinstance(numbers, list):
@@ -97,15 +85,19 @@ class Fields:
 
     def positions(self, name: str) -> list[tuple[str, list[int]]]:
         """Return queue names, each with four numbers."""
-        value = self._fields.get(name)
-        if not isinstance(value, list):
-            raise StoreError(f"its '{name}' is not a list")
+        value: list[object] = self._of(list, name, "its '{}' is not a list")
         found: list[tuple[str, list[int]]] = []
         for each in value:
             if not isinstance(each, list) or len(each) != 5 or not isinstance(each[0], str):
                 raise StoreError(f"its '{name}' is not a list of names with four numbers each")
             found.append((each[0], [_number(name, number) for number in each[1:]]))
         return found
+
+    def _of(self, kind: type, name: str, rule: str, otherwise: object = None) -> Any:
+        value = self._fields.get(name, otherwise)
+        if not isinstance(value, kind):
+            raise StoreError(rule.format(name))
+        return value
 
 
 def pack(fields: dict[str, object]) -> bytes:

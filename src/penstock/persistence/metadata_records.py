@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from penstock.access.user import PermissionRecord, ScramSecret, TopicPermissionRecord, User, VhostLimits
 from penstock.core.gates.operator import OperatorGate
@@ -17,12 +18,19 @@ from penstock.core.routing.binding import QUEUE as TO_QUEUE
 from penstock.core.routing.binding import Binding
 from penstock.core.routing.durability import number_of
 from penstock.core.routing.exchange import Exchange
-from penstock.core.settings.changes import PolicyKey
 from penstock.core.settings.parameters import Parameter
 from penstock.core.settings.policies import OPERATOR, Policy
 from penstock.core.settings.table import SettingsEntry
 from penstock.core.vhost import VirtualHost
-from penstock.persistence.access_metadata import access_fields, access_name
+from penstock.persistence.access_metadata import (
+    PERMISSION,
+    SCRAM_SECRET,
+    TOPIC_PERMISSION,
+    USER,
+    VHOST_LIMITS,
+    permission_fields,
+    user_fields,
+)
 from penstock.persistence.metadata_codec import Fields, as_json, pack, table_as_json
 from penstock.persistence.metadata_keys import digest, key_of
 from penstock.settings.value import SettingValue
@@ -56,89 +64,70 @@ def encode_metadata(change: MetadataChange) -> MetadataRecord:
     subject = change.subject
     if isinstance(subject, MetadataRecord):  # It exists in the store only and has no meaning any more.
         return MetadataRecord(subject.kind, subject.key, None)
-    kind, key = name_of(subject)
-    return MetadataRecord(kind, key, None if change.deleted else pack(_fields_of(subject)))
+    kind = kind_of(subject)
+    return MetadataRecord(kind.name, kind.key(subject), None if change.deleted else pack(kind.fields(subject)))
 
 
-def name_of(subject: object) -> tuple[str, str]:
-    """Return kind and key of a definition."""
-    if isinstance(subject, Queue):
-        return QUEUE, key_of(subject.vhost, subject.name)
-    if isinstance(subject, Exchange):
-        return EXCHANGE, key_of(subject.vhost, subject.name)
-    if isinstance(subject, Binding):
-        return BINDING, _binding_key(subject)
-    if isinstance(subject, CursorState):
-        return CURSOR, key_of(subject.vhost, subject.name)
-    if isinstance(subject, MarkRecord):
-        partition = "batch" if subject.partition == WHOLE_BATCH else str(int(subject.partition))
-        return MARK, key_of(subject.vhost, subject.query, subject.target, partition)
-    if isinstance(subject, LaneRecord):
-        return LANE, key_of(subject.vhost, subject.producer, subject.lane)
-    if isinstance(subject, SettingsEntry):
-        return SETTINGS, key_of(subject.scope, subject.pattern)
-    if isinstance(subject, OperatorGate):
-        return BLOCK, key_of(subject.scope, subject.vhost, subject.name)
-    if isinstance(subject, Policy | PolicyKey):
-        return POLICY, key_of(subject.vhost, OPERATOR if subject.operator else "", subject.name)
-    if isinstance(subject, Parameter):
-        return PARAMETER, key_of(subject.component, subject.vhost, subject.name)
-    if isinstance(subject, VirtualHost):
-        return VHOST, key_of(subject.name)
-    if isinstance(subject, (User, PermissionRecord, TopicPermissionRecord, VhostLimits, ScramSecret)):
-        return access_name(subject)
-    assert isinstance(subject, Journal)
-    return NUMBERS, "queues"
+class Kind:
+    """Kind of records: which objects have them, their key and their fields."""
+
+    def __init__(
+        self,
+        name: str,
+        objects: type,
+        key: str | Callable[[Any], str],
+        fields: str = "",
+        more: Callable[[Any], dict[str, object]] | None = None,
+    ) -> None:
+        self.name = name
+        self.objects = objects
+        self._key = key
+        """Attributes that make the key, or the function that returns it."""
+        self._fields: list[tuple[str, str]] = []
+        """Names of fields with the attributes that they are; in `fields` NAME=ATTRIBUTE where these differ."""
+        for field in fields.split():
+            named, _, attribute = field.partition("=")
+            self._fields.append((named, attribute or named))
+        self._more = more
+        """Further fields."""
+
+    def key(self, subject: object) -> str:
+        """Return the key of an object."""
+        if isinstance(self._key, str):
+            return key_of(*[getattr(subject, name) for name in self._key.split()])
+        return self._key(subject)
+
+    def fields(self, subject: object) -> dict[str, object]:
+        """Return the fields of an object."""
+        found: dict[str, object] = {}
+        for name, attribute in self._fields:
+            value = getattr(subject, attribute)
+            found[name] = table_as_json(value) if isinstance(value, dict) else value
+        return found if self._more is None else {**found, **self._more(subject)}
 
 
-def _fields_of(subject: object) -> dict[str, object]:
-    if isinstance(subject, Queue):
-        return {
-            "vhost": subject.vhost,
-            "name": subject.name,
-            "number": number_of(subject),
-            "auto_delete": subject.auto_delete,
-            "arguments": table_as_json(subject.arguments),
-        }
-    if isinstance(subject, Exchange):
-        return {
-            "vhost": subject.vhost,
-            "name": subject.name,
-            "type": subject.kind,
-            "auto_delete": subject.auto_delete,
-            "internal": subject.internal,
-            "arguments": table_as_json(subject.arguments),
-        }
-    if isinstance(subject, Binding):
-        return _binding(subject)
-    if isinstance(subject, CursorState):
-        return _cursor(subject)
-    if isinstance(subject, MarkRecord):
-        return _mark(subject)
-    if isinstance(subject, LaneRecord):
-        return _lane(subject)
-    if isinstance(subject, SettingsEntry):
-        overrides = subject.commands(True)
-        return {
-            "scope": subject.scope,
-            "pattern": subject.pattern,
-            "settings": _settings(subject.commands(False)),
-            **({"override": _settings(overrides)} if overrides else {}),
-        }
-    if isinstance(subject, OperatorGate):
-        return {"scope": subject.scope, "vhost": subject.vhost, "name": subject.name, "reason": subject.reason}
-    if isinstance(subject, Policy):
-        fields = table_as_json(subject.fields())
-        return {"vhost": subject.vhost, "name": subject.name, "operator": subject.operator, "policy": fields}
-    if isinstance(subject, Parameter):
-        value = {"value": as_json(subject.value)}
-        return {"component": subject.component, "vhost": subject.vhost, "name": subject.name, "content": value}
-    if isinstance(subject, VirtualHost):
-        return {"name": subject.name, "metadata": table_as_json(subject.metadata)}
-    if isinstance(subject, (User, PermissionRecord, TopicPermissionRecord, VhostLimits, ScramSecret)):
-        return access_fields(subject)
-    assert isinstance(subject, Journal)
-    return {"next": numbers_end(int(subject.next_queue))}
+def kind_of(subject: object) -> Kind:
+    """Return the kind of a definition's records."""
+    found = _FOUND.get(type(subject))
+    if found is None:
+        for found in KINDS:
+            if isinstance(subject, found.objects):
+                break
+        assert found is not None
+        _FOUND[type(subject)] = found
+    return found
+
+
+def _setting_fields(entry: SettingsEntry) -> dict[str, object]:
+    overrides = entry.commands(True)
+    return {
+        "settings": _settings(entry.commands(False)),
+        **({"override": _settings(overrides)} if overrides else {}),
+    }
+
+
+def _policy_key(policy: Policy) -> str:
+    return key_of(policy.vhost, OPERATOR if policy.operator else "", policy.name)
 
 
 def _settings(words: dict[str, SettingValue]) -> dict[str, object]:
@@ -152,8 +141,6 @@ def _binding(binding: Binding) -> dict[str, object]:
         fields["number"] = number_of(binding.queue)
     elif binding.exchange is not None:
         fields["exchange"] = binding.exchange.name
-    fields["key"] = binding.key
-    fields["arguments"] = table_as_json(binding.arguments)
     return fields
 
 
@@ -167,67 +154,37 @@ def _binding_key(binding: Binding) -> str:
 
 
 def _cursor(cursor: CursorState) -> dict[str, object]:
-    """Encode a cursor. A deleted or transient queue has number 0 and is restored as deleted."""
+    """Return the positions of a cursor. A deleted or transient queue has number 0 and is restored as deleted."""
+    there = cursor.positions.items()
     positions: list[object] = []
-    for name, position in cursor.positions.items():
+    for name, position in there:
         number = 0 if position.queue.deleted else number_of(position.queue)
         positions.append([name, number, int(position.initial), int(position.settled), int(position.planned)])
-    fields: dict[str, object] = {
-        "vhost": cursor.vhost,
-        "name": cursor.name,
-        "token": cursor.token,
-        "positions": positions,
-    }
-    left: list[object] = [name for name, position in cursor.positions.items() if position.left]
-    generations: dict[str, object] = {
-        name: position.generation for name, position in cursor.positions.items() if position.generation
-    }
-    gaps: dict[str, object] = {name: position.shared.gap_numbers() for name, position in cursor.positions.items()}
+    fields: dict[str, object] = {"positions": positions}
+    gaps = {name: position.shared.gap_numbers() for name, position in there}
     if any(gaps.values()):
         fields["gaps"] = {name: numbers for name, numbers in gaps.items() if numbers}
+    left = [name for name, position in there if position.left]
     if left:
         fields["left"] = left
     if cursor.lost:
         fields["lost"] = cursor.lost
-        fields["generations"] = generations
+        fields["generations"] = {name: position.generation for name, position in there if position.generation}
     return fields
+
+
+def _mark_key(record: MarkRecord) -> str:
+    partition = "batch" if record.partition == WHOLE_BATCH else str(int(record.partition))
+    return key_of(record.vhost, record.query, record.target, partition)
 
 
 def _mark(record: MarkRecord) -> dict[str, object]:
-    """Encode a mark. One of a whole batch has no rows, and the number of partitions plus 1: 0 is unknown."""
-    fields: dict[str, object] = {
-        "vhost": record.vhost,
-        "query": record.query,
-        "target": record.target,
-        "batch": int(record.batch),
-        "run": record.run,
-        "write": record.write,
-    }
-    if record.user:
-        fields["user"] = record.user
+    """Return what a mark marks. One of a whole batch has no rows, and its partitions plus 1: 0 is unknown."""
+    fields: dict[str, object] = {"user": record.user} if record.user else {}
     if record.partition == WHOLE_BATCH:
-        fields["partitions"] = int(record.partitions) + 1
-        fields["promoted"] = record.promoted
-        return fields
-    fields["partition"] = int(record.partition)
-    fields["rows"] = int(record.rows)
-    fields["checked"] = int(record.checked)
-    fields["digest"] = record.digest
-    return fields
-
-
-def _lane(record: LaneRecord) -> dict[str, object]:
-    refused: list[object] = list(record.refused)
-    return {
-        "vhost": record.vhost,
-        "producer": record.producer,
-        "lane": record.lane,
-        "user": record.user,
-        "named": record.named,
-        "epoch": int(record.epoch),
-        "taken": int(record.taken),
-        "refused": refused,
-    }
+        return {**fields, "partitions": int(record.partitions) + 1, "promoted": record.promoted}
+    rows: dict[str, object] = {"rows": int(record.rows), "checked": int(record.checked), "digest": record.digest}
+    return {**fields, "partition": int(record.partition), **rows}
 
 
 def read_lane(fields: Fields) -> LaneRecord:
@@ -256,3 +213,31 @@ def read_mark(fields: Fields) -> MarkRecord:
     record.checked = fields.number("checked")
     record.digest = fields.text("digest")
     return record
+
+
+# fmt: off
+KINDS: Final[tuple[Kind, ...]] = (
+    Kind(QUEUE, Queue, "vhost name", "vhost name auto_delete arguments", lambda queue: {"number": number_of(queue)}),
+    Kind(EXCHANGE, Exchange, "vhost name", "vhost name type=kind auto_delete internal arguments"),
+    Kind(BINDING, Binding, _binding_key, "key arguments", _binding),
+    Kind(CURSOR, CursorState, "vhost name", "vhost name token", _cursor),
+    Kind(MARK, MarkRecord, _mark_key, "vhost query target batch run write", _mark),
+    Kind(LANE, LaneRecord, "vhost producer lane", "vhost producer lane user named epoch taken refused"),
+    Kind(SETTINGS, SettingsEntry, "scope pattern", "scope pattern", _setting_fields),
+    Kind(BLOCK, OperatorGate, "scope vhost name", "scope vhost name reason"),
+    Kind(POLICY, Policy, _policy_key, "vhost name operator", lambda policy: {"policy": table_as_json(policy.fields())}),
+    Kind(PARAMETER, Parameter, "component vhost name", "component vhost name",
+         lambda parameter: {"content": {"value": as_json(parameter.value)}}),
+    Kind(VHOST, VirtualHost, "name", "name metadata"),
+    Kind(USER, User, "name", "name tags everywhere", user_fields),
+    Kind(PERMISSION, PermissionRecord, "user vhost", "user vhost", permission_fields),
+    Kind(TOPIC_PERMISSION, TopicPermissionRecord, "user vhost exchange", "user vhost exchange", permission_fields),
+    Kind(VHOST_LIMITS, VhostLimits, "vhost", "vhost limits"),
+    Kind(SCRAM_SECRET, ScramSecret, lambda secret: "salts", "", lambda secret: {"secret": secret.octets.hex()}),
+    Kind(NUMBERS, Journal, lambda journal: "queues", "",
+         lambda journal: {"next": numbers_end(int(journal.next_queue))}),
+)
+# fmt: on
+"""All kinds. Stores have their names, keys and fields: none of them changes."""
+_FOUND: Final[dict[type, Kind]] = {}
+"""Kinds by the types of objects that were met."""

@@ -94,8 +94,8 @@ class MetadataRestorer:
             kinds.QUEUE: lambda fields: self._hosted.queue(self._host(fields), fields),
             kinds.BINDING: self._binding,
             kinds.CURSOR: lambda fields: self._hosted.cursor(self._host(fields), fields),
-            kinds.MARK: self._mark,
-            kinds.LANE: self._lane,
+            kinds.MARK: lambda fields: self.broker.ranges.restore_mark(kinds.read_mark(fields)),
+            kinds.LANE: lambda fields: self.broker.producer_lanes.restore(kinds.read_lane(fields)),
             access.VHOST_LIMITS: lambda fields: access.restore_vhost_limits(table, fields),
         }
         found: dict[str, list[MetadataRecord]] = {kind: [] for kind in steps}
@@ -132,12 +132,6 @@ class MetadataRestorer:
         journal = self.broker.journal
         if journal is not None:
             journal.next_queue = max(int(journal.next_queue), fields.number("next"))
-
-    def _mark(self, fields: Fields) -> None:
-        self.broker.ranges.restore_mark(kinds.read_mark(fields))
-
-    def _lane(self, fields: Fields) -> None:
-        self.broker.producer_lanes.restore(kinds.read_lane(fields))
 
     def _binding(self, fields: Fields) -> None:
         """Restore a binding. Raises LeftBehind if one of its ends is not in the store any more."""

@@ -12,7 +12,7 @@ from typing import Final
 from penstock.errors import StoreError
 from penstock.store.commit_counter import CommitCounter
 from penstock.store.directory import synchronise
-from penstock.store.faults import fault, refused
+from penstock.store.faults import translated
 from penstock.store.transaction_count import count_in
 
 STEP_PAGES: Final = 256
@@ -30,16 +30,14 @@ def copy(path: Path, target: Path, progress: Callable[[int, int], None] | None =
     part = target / (path.name + ".part")
     _prepare(path, target)
     try:
-        _copy(path, part, progress)
-        synchronise(part)
-        count = count_in(part)
-        part.rename(target / path.name)
-        CommitCounter(target).make(count)
-        synchronise(target.parent)
-    except OSError as error:
-        raise refused(error, target, "write", "the backup") from None
-    except sqlite3.Error as error:
-        raise fault(error, part, "read", "the backup") from None
+        with translated(target, "write", "the backup"):
+            _copy(path, part, progress)
+            synchronise(part)
+            with translated(part, "read", "the backup"):
+                count = count_in(part)
+            part.rename(target / path.name)
+            CommitCounter(target).make(count)
+            synchronise(target.parent)
     finally:
         part.unlink(missing_ok=True)
 
@@ -47,37 +45,29 @@ def copy(path: Path, target: Path, progress: Callable[[int, int], None] | None =
 def _prepare(path: Path, target: Path) -> None:
     if not path.exists():
         raise StoreError(f"there is no store '{path}' to back up")
-    try:
+    with translated(target, "write", "the backup"):
         if target.exists() and any(target.iterdir()):
             raise StoreError(f"cannot back up to '{target}': that folder is not empty")
         target.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(target / (path.name + ".part"), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    except OSError as error:
-        raise refused(error, target, "write", "the backup") from None
 
 
 def _copy(path: Path, part: Path, progress: Callable[[int, int], None] | None) -> None:
     with contextlib.ExitStack() as stack:
         reader = _connect(path, stack, "ro")  # Read only: the writer owns the log.
         writer = _connect(part, stack, "rw")
-        try:
+        with translated(path, "read"):
             writer.execute("PRAGMA synchronous = OFF")  # Synchronised once, when it is complete.
             reader.execute("BEGIN")
             reader.execute("SELECT value FROM about").fetchall()  # From here on it reads this snapshot.
-        except sqlite3.Error as error:
-            raise fault(error, path, "read") from None
-        try:
+        with translated(part, "write", "the backup"):
             report = None if progress is None else (lambda _, left, pages: progress(left, pages))
             reader.backup(writer, pages=STEP_PAGES, progress=report)
-        except sqlite3.Error as error:
-            raise fault(error, part, "write", "the backup") from None
 
 
 def _connect(path: Path, stack: contextlib.ExitStack, mode: str) -> sqlite3.Connection:
-    try:
+    with translated(path, "open"):
         uri = f"{path.absolute().as_uri()}?mode={mode}"
         connection = sqlite3.connect(uri, uri=True, timeout=WAIT_S, isolation_level=None)
-    except sqlite3.Error as error:
-        raise fault(error, path, "open") from None
     stack.callback(connection.close)
     return connection

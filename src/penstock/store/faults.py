@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -41,6 +43,13 @@ def is_damage(error: sqlite3.Error) -> bool:
     return code_of(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR)
 
 
+def damage_in(error: sqlite3.Error) -> str:
+    """Return the text of an error that says that the file is damaged; raise any other error again."""
+    if not is_damage(error):
+        raise error
+    return str(error)
+
+
 def corruption() -> sqlite3.DatabaseError:
     """Return the error for a message of SQLite that cannot be decoded, because it quotes damaged text."""
     error = sqlite3.DatabaseError("database disk image is malformed")
@@ -67,6 +76,17 @@ def refused(error: OSError, path: Path, doing: str, what: str = "the store") -> 
     """Return the exception for an error of the operating system: StoreFull for a full disk, else StoreError."""
     kind = StoreFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else StoreError
     return kind(f"cannot {doing} {what} '{path}': {error.strerror or error}")
+
+
+@contextlib.contextmanager
+def translated(path: Path, doing: str, what: str = "the store") -> Iterator[None]:
+    """Raise the errors of SQLite and of the operating system as `fault` and `refused` return them."""
+    try:
+        yield
+    except OSError as error:
+        raise refused(error, path, doing, what) from None
+    except sqlite3.Error as error:
+        raise fault(error, path, doing, what) from None
 
 
 def _has_room(path: Path) -> bool:

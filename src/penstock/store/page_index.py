@@ -6,7 +6,7 @@ import sqlite3
 from typing import Any, Final
 
 from penstock.store.damage import Damage
-from penstock.store.faults import is_damage
+from penstock.store.faults import damage_in
 from penstock.store.records import MessageRow
 from penstock.store.tables import ROWS, ChecksumError, damage_of, read_row
 
@@ -27,11 +27,11 @@ INDEXED: Final = (
 
 
 class PageIndex:
-    """One lookup of pages; damaged pages are collected in `damaged`."""
+    """Lookups of pages; damaged pages are added to `damaged`, each once."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, damaged: list[Damage]) -> None:
         self._connection = connection
-        self.damaged: list[Damage] = []
+        self.damaged = damaged
 
     def find(self, queue: int, first: int, most: int) -> list[MessageRow]:
         """Return the pages from a sequence on, up to a number of bytes, but at least one. Raises sqlite3.Error."""
@@ -50,7 +50,7 @@ class PageIndex:
                     found.append(page)
                     room -= len(page.data)
         except sqlite3.DatabaseError as error:
-            self._meet(Damage("the index of pages", str(error), queue), error)
+            self._add(Damage("the index of pages", damage_in(error), queue))
         return found
 
     def heads(self, queue: int, sequence: int, most: int) -> list[MessageRow]:
@@ -63,7 +63,7 @@ class PageIndex:
                 if page is not None:
                     found.append(page)
         except sqlite3.DatabaseError as error:
-            self._meet(Damage("the index of pages", str(error), queue), error)
+            self._add(Damage("the index of pages", damage_in(error), queue))
         return found
 
     def mend(self, pages: int, total: int) -> None:
@@ -74,7 +74,7 @@ class PageIndex:
             if found != (pages, total):
                 self._connection.execute("REINDEX pages")
         except sqlite3.DatabaseError as error:
-            self._meet(Damage("the index of pages", str(error)), error)
+            self._add(Damage("the index of pages", damage_in(error)))
 
     def _read(self, queue: int, number: int, what: str) -> tuple[Any, ...] | None:
         """Return columns of a page; None if they cannot be read because of damage."""
@@ -84,10 +84,8 @@ class PageIndex:
             if found is not None:
                 return found
         except sqlite3.DatabaseError as error:
-            if not is_damage(error):
-                raise
-            why = str(error)
-        self.damaged.append(Damage(f"page {number} of queue number {queue}", why, queue, table=ROWS.name))
+            why = damage_in(error)
+        self._add(Damage(f"page {number} of queue number {queue}", why, queue, table=ROWS.name))
         return None
 
     def _page(self, head: tuple[Any, ...], queue: int, first: int) -> MessageRow | None:
@@ -101,11 +99,10 @@ class PageIndex:
             if (row.queue, row.first) != (queue, first):
                 raise ChecksumError("it is not what the index of pages says")
         except ChecksumError as why:
-            self.damaged.append(damage_of(ROWS, columns, str(why))._replace(queue=queue))
+            self._add(damage_of(ROWS, columns, str(why))._replace(queue=queue))
             return None
         return row
 
-    def _meet(self, damage: Damage, error: sqlite3.DatabaseError) -> None:
-        if not is_damage(error):
-            raise error
-        self.damaged.append(damage)
+    def _add(self, damage: Damage) -> None:
+        if damage not in self.damaged:  # The same page may be read again.
+            self.damaged.append(damage)

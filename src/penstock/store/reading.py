@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from penstock.store.damage import STALE, Damage
-from penstock.store.faults import is_damage
+from penstock.store.faults import damage_in
 from penstock.store.records import BodyPiece
 from penstock.store.tables import PIECES, ChecksumError, Table, damage_of
 
@@ -32,8 +32,7 @@ def read_sum(connection: sqlite3.Connection, table: Table) -> Sum | None:
     try:
         found = connection.execute("SELECT count, sum, last FROM sums WHERE name = ?", (table.name,)).fetchone()
     except sqlite3.DatabaseError as error:
-        if not is_damage(error):
-            raise
+        damage_in(error)
         return None
     if found is None or not all(type(value) is int for value in found):
         return None
@@ -89,9 +88,7 @@ class Reading:
                     yield from self._judged(columns)
                 break
             except sqlite3.DatabaseError as error:
-                if not is_damage(error):
-                    raise
-                why = str(error)
+                why = damage_in(error)
             first = self._first(low, high)
             if first is None:
                 low = self._behind(low, high, why)
@@ -106,8 +103,7 @@ class Reading:
         try:
             found: tuple[Any, ...] | None = self._connection.execute(self._all, (low, high, 1)).fetchone()
         except sqlite3.DatabaseError as error:
-            if not is_damage(error):
-                raise
+            damage_in(error)
             return None
         return found if found is not None and found[0] >= low else None
 
@@ -159,8 +155,7 @@ class Reading:
         try:
             return True, self._connection.execute(self._one, (low, high)).fetchone()
         except sqlite3.DatabaseError as error:
-            if not is_damage(error):
-                raise
+            damage_in(error)
             return False, None
 
 
@@ -172,8 +167,6 @@ def read_piece_at(connection: sqlite3.Connection, key: int) -> tuple[BodyPiece |
             return None, damage_of(PIECES, (key,), "it is missing")
         return PIECES.read(columns), None
     except sqlite3.DatabaseError as error:
-        if not is_damage(error):
-            raise
-        return None, damage_of(PIECES, (key,), str(error))
+        return None, damage_of(PIECES, (key,), damage_in(error))
     except ChecksumError as why:
         return None, damage_of(PIECES, (key,), str(why))

@@ -99,20 +99,6 @@ def piece_key(body: int, at: int) -> int:
 class StoreTransaction:
     """Atomic transaction. Insertions are written before deletions."""
 
-    __slots__ = (
-        "settlements",
-        "settlements_gone",
-        "pages_gone",
-        "positions",
-        "positions_gone",
-        "rows",
-        "rows_gone",
-        "metadata",
-        "pieces",
-        "pieces_gone",
-        "row_bodies",
-    )
-
     def __init__(self) -> None:
         self.rows: list[MessageRow] = []
         self.rows_gone: list[int] = []

@@ -27,6 +27,7 @@ from penstock.store.tables import (
     ChecksumError,
     Table,
     damage_of,
+    insertions,
 )
 from penstock.store.transaction_count import lost_transactions
 
@@ -160,13 +161,8 @@ class _Repair:
         self._saved[table.name] += 1
         if table is METADATA_RECORDS:
             self._metadata.append((columns[0], record))
-        elif table is POSITIONS:
-            self._add(self._commit.positions, record, 0)
-        elif table is ROW_BODIES:
-            self._add(self._commit.row_bodies, record, 0)
         else:
-            lists: dict[str, list[Any]] = {ROWS.name: self._commit.rows, PIECES.name: self._commit.pieces}
-            self._add(lists.get(table.name, self._commit.settlements), record, len(record.data))
+            self._add(dict(insertions(self._commit))[table], record, len(getattr(record, "data", b"")))
 
     def _add(self, records: list[Any], record: object, size: int) -> None:
         records.append(record)

@@ -26,7 +26,7 @@ from penstock.store.backup import copy
 from penstock.store.commit_counter import CommitCounter, Count
 from penstock.store.damage import Damage
 from penstock.store.directory import DataDirectory, Identity, identity_of
-from penstock.store.faults import corruption, fault, is_damage, refused
+from penstock.store.faults import corruption, fault, is_damage, refused, translated
 from penstock.store.page_index import PageIndex
 from penstock.store.reading import Reading, read_piece_at
 from penstock.store.records import (
@@ -100,7 +100,7 @@ class SqliteStore(Store):
         self._keep_room()
 
     def _open(self) -> None:
-        try:
+        with translated(self.path, "open"):
             if schema.recognise(self.path):
                 judge(self.path)
                 missing(self.path, self._counter)
@@ -118,10 +118,6 @@ class SqliteStore(Store):
             except BaseException:
                 connection.close()
                 raise
-        except OSError as error:
-            raise refused(error, self.path, "open") from None
-        except sqlite3.Error as error:
-            raise fault(error, self.path, "open") from None
         if mode != b"wal":
             connection.close()
             raise StoreError(
@@ -172,14 +168,10 @@ class SqliteStore(Store):
         if self._connection is None:
             if not self._is_open:
                 raise StoreError(f"the store '{self.path}' is not open")
-            try:
+            with translated(self.path, "open"):
                 self._connection = self._connect()
                 self._count, _ = read_count(self._connection)  # The last transaction may be durable.
                 self._identities = self._identities[0], identity_of(self._log)
-            except OSError as error:
-                raise refused(error, self.path, "open") from None
-            except sqlite3.Error as error:
-                raise fault(error, self.path, "open") from None
         return self._connection
 
     def _disconnect(self) -> None:
@@ -199,34 +191,23 @@ class SqliteStore(Store):
                 total += row.number + row.first
             yield row
         if len(self.damaged) == met:
-            self._mend_index(pages, total)
+            with translated(self.path, "write"):
+                PageIndex(self._connected(), self.damaged).mend(pages, total)
 
     def pages(self, queue: int, first: int, most: int) -> list[MessageRow]:
         """Return the pages of a queue whose first sequence is this or a later one, in order."""
-        pages = PageIndex(self._connected())
-        try:
-            return pages.find(queue, first, most)
-        except sqlite3.Error as error:
-            raise fault(error, self.path, "read") from None
-        finally:
-            self._remember(pages)
+        with translated(self.path, "read"):
+            return PageIndex(self._connected(), self.damaged).find(queue, first, most)
 
     def page_heads(self, queue: int, sequence: int, most: int) -> list[MessageRow]:
         """Return pages of a queue without their data, from the one that a sequence may be in on."""
-        pages = PageIndex(self._connected())
-        try:
-            return pages.heads(queue, sequence, most)
-        except sqlite3.Error as error:
-            raise fault(error, self.path, "read") from None
-        finally:
-            self._remember(pages)
+        with translated(self.path, "read"):
+            return PageIndex(self._connected(), self.damaged).heads(queue, sequence, most)
 
     def piece(self, body: int, at: int) -> bytes | None:
         """Return the data of a piece; None if it is missing or damaged."""
-        try:
+        with translated(self.path, "read"):
             piece, damage = read_piece_at(self._connected(), piece_key(body, at))
-        except sqlite3.Error as error:
-            raise fault(error, self.path, "read") from None
         if damage is not None and damage not in self.damaged:
             self.damaged.append(damage)
         return None if piece is None else piece.data
@@ -249,22 +230,8 @@ class SqliteStore(Store):
         return damaged
 
     def _read(self, table: Table) -> Iterator[Any]:
-        try:
+        with translated(self.path, "read"):
             yield from Reading(self._connected(), table, self.damaged).records()
-        except sqlite3.Error as error:
-            raise fault(error, self.path, "read") from None
-
-    def _mend_index(self, count: int, total: int) -> None:
-        pages = PageIndex(self._connected())
-        try:
-            pages.mend(count, total)
-        except sqlite3.Error as error:
-            raise fault(error, self.path, "write") from None
-        finally:
-            self._remember(pages)
-
-    def _remember(self, pages: PageIndex) -> None:
-        self.damaged += [damage for damage in pages.damaged if damage not in self.damaged]  # Read again.
 
     # Writing
 
@@ -327,11 +294,8 @@ class SqliteStore(Store):
 
     def _is_ours(self) -> bool:
         """Tell whether no other process has opened the file. Raises StoreError."""
-        connection = self._connected()
-        try:
-            return read_count(connection)[1] == self._opening
-        except sqlite3.Error as error:
-            raise fault(error, self.path, "read") from None
+        with translated(self.path, "read"):
+            return read_count(self._connected())[1] == self._opening
 
     def _opened_by_another(self) -> StoreLost:
         return StoreLost(
@@ -366,10 +330,8 @@ class SqliteStore(Store):
         log(
             STORE_ODD, "the log '%s' was removed; what it held is written to the store, and another is begun", self._log
         )
-        try:
+        with translated(self.path, "write"):
             busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        except sqlite3.Error as error:
-            raise fault(error, self.path, "write") from None
         if busy:
             raise StoreError(f"the log '{self._log}' was removed, and another program still reads it")
         self._disconnect()
@@ -390,10 +352,8 @@ class SqliteStore(Store):
 
     def usage(self) -> Usage:
         """Return the present disk usage."""
-        try:
+        with translated(self.path, "read"):
             usage = measure(self._connected(), self.path)
-        except sqlite3.Error as error:
-            raise fault(error, self.path, "read") from None
         missing = 0 if self._reserve is None else self._reserve.missing()
         return usage._replace(needed=usage.needed + missing)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from penstock.store.damage import Damage
@@ -22,16 +22,13 @@ from penstock.store.records import (
     QueuePosition,
     RowBodies,
     SettlementRecord,
+    StoreTransaction,
 )
 
-ROW: Final = struct.Struct("<3s6q")
-SETTLEMENT: Final = struct.Struct("<4sq")
-METADATA: Final = struct.Struct("<5s3q")
-POSITION: Final = struct.Struct("<8s3q")
-COUNTED: Final = struct.Struct("<8s4q")
-PIECE: Final = struct.Struct("<5s4q")
-ROW_BODIES_HEAD: Final = struct.Struct("<6s2q")
 BODY_NUMBER: Final = struct.Struct("<q")
+PACKS: Final = [struct.Struct(f"<{count}q").pack for count in range(7)]
+"""Packers of as many numbers as their index: a commit packs those of each record."""
+WRONG: Final = "its checksum is wrong"
 
 
 class ChecksumError(Exception):
@@ -50,6 +47,8 @@ class Table(NamedTuple):
     """All columns, the key first."""
     read: Callable[[tuple[Any, ...]], Any]
     """Decode a record from its columns, in their order. Raises ChecksumError."""
+    write: Callable[..., tuple[Any, ...]]
+    """Return the columns of a record, in their order; of a thing with its number as well."""
     id: int
     """Its number in the table of sums, which never changes."""
     head: str = "data"
@@ -66,146 +65,148 @@ def decoded(octets: bytes) -> str:
     return octets.decode(errors="surrogateescape")
 
 
-def checksum_row(row: MessageRow, crc: int) -> int:
-    """Return the checksum of a row whose data has this checksum."""
-    return zlib.crc32(ROW.pack(b"row", row.number, row.queue, row.first, row.messages, row.size, crc))
+def seal_of(what: bytes, numbers: Sequence[int], data: bytes = b"") -> int:
+    """Return the checksum of a record of this kind: of its numbers, and of its data if that has none of its own."""
+    return zlib.crc32(data, zlib.crc32(what + PACKS[len(numbers)](*numbers)))
 
 
-def checksum_settlement(record: SettlementRecord) -> int:
-    """Return the checksum of a settlement record."""
-    return zlib.crc32(record.data, zlib.crc32(SETTLEMENT.pack(b"note", record.number)))
+def _check(what: bytes, numbers: Sequence[int], seal: object, data: bytes = b"") -> None:
+    try:
+        if seal_of(what, numbers, data) == seal:
+            return
+    except (TypeError, struct.error):
+        pass  # A flipped bit has changed the type of a value.
+    raise ChecksumError(WRONG)
 
 
-def checksum_metadata(number: int, kind: bytes, key: bytes, data: bytes) -> int:
-    """Return the checksum of a metadata record at this number in the order of declarations."""
-    head = METADATA.pack(b"thing", number, len(kind), len(key))
-    return zlib.crc32(data, zlib.crc32(head + kind + key))
+def _checked_data(crc: object, data: Any) -> bytes:
+    """Return data whose checksum is this; empty if it was not read (None). Raises ChecksumError."""
+    if data is not None and (not isinstance(data, bytes) or zlib.crc32(data) != crc):
+        raise ChecksumError(WRONG)
+    return data or b""
 
 
-def checksum_position(position: QueuePosition) -> int:
-    """Return the checksum of a position; without a number of messages that of version 1."""
-    if position.messages == UNKNOWN:
-        return zlib.crc32(POSITION.pack(b"position", *position[:3]))
-    return zlib.crc32(COUNTED.pack(b"position", *position))
-
-
-def checksum_piece(piece: BodyPiece, crc: int) -> int:
-    """Return the checksum of a piece whose data has this checksum."""
-    return zlib.crc32(PIECE.pack(b"piece", piece.key(), piece.body, piece.size, crc))
-
-
-def checksum_row_bodies(number: int, bodies: int, data: bytes) -> int:
-    """Return the checksum of the bodies of a row: their count and their encoded numbers."""
-    return zlib.crc32(data, zlib.crc32(ROW_BODIES_HEAD.pack(b"bodies", number, bodies)))
-
-
-def encoded_bodies(record: RowBodies) -> bytes:
-    """Encode the numbers of the bodies of a row."""
-    return b"".join([BODY_NUMBER.pack(body) for body in record.bodies])
+def write_row(row: MessageRow) -> tuple[Any, ...]:
+    """Return the columns of a row."""
+    numbers = (row.number, *row[2:], zlib.crc32(row.data))
+    return (*numbers, seal_of(b"row", numbers), row.data)
 
 
 def read_head(columns: tuple[Any, ...]) -> MessageRow:
     """Decode a row without its data, from all columns or all but the data. Raises ChecksumError."""
-    number, queue, first, messages, size, crc, seal = columns[:7]
-    row = MessageRow(number, b"", queue, first, messages, size)
-    _judge(lambda: checksum_row(row, crc) == seal)
-    return row
+    number, *others, _ = numbers = columns[:6]
+    _check(b"row", numbers, columns[6])
+    return MessageRow(number, b"", *others)
 
 
 def read_row(columns: tuple[Any, ...]) -> MessageRow:
     """Decode a row; its data is empty if it was not read (None). Raises ChecksumError."""
-    head = read_head(columns)
-    crc, data = columns[5], columns[7]
-    if data is None:
-        return head
-    _judge(lambda: zlib.crc32(data) == crc)
-    return head._replace(data=data)
+    return read_head(columns)._replace(data=_checked_data(columns[5], columns[7]))
+
+
+def write_settlement(record: SettlementRecord) -> tuple[Any, ...]:
+    """Return the columns of a settlement record."""
+    return record.number, seal_of(b"note", (record.number,), record.data), record.data
 
 
 def read_settlement(columns: tuple[Any, ...]) -> SettlementRecord:
     """Decode a settlement record. Raises ChecksumError."""
     number, seal, data = columns
-    record = SettlementRecord(number, data)
-    _judge(lambda: checksum_settlement(record) == seal)
-    return record
+    _check(b"note", (number,), seal, data)
+    return SettlementRecord(number, data)
+
+
+def write_metadata(number: int, kind: bytes, key: bytes, data: bytes) -> tuple[Any, ...]:
+    """Return the columns of a metadata record at this number in the order of declarations."""
+    return number, kind, key, seal_of(b"thing", (number, len(kind), len(key)), kind + key + data), data
 
 
 def read_metadata(columns: tuple[Any, ...]) -> MetadataRecord:
     """Decode a metadata record. Raises ChecksumError."""
     number, kind, key, seal, data = columns
-    _judge(lambda: checksum_metadata(number, kind, key, data) == seal)
+    try:
+        numbers, octets = (number, len(kind), len(key)), kind + key + data
+    except TypeError:
+        raise ChecksumError(WRONG) from None
+    _check(b"thing", numbers, seal, octets)
     return MetadataRecord(decoded(kind), decoded(key), data)
+
+
+def write_position(position: QueuePosition) -> tuple[Any, ...]:
+    """Return the columns of a position; without a number of messages its checksum is that of version 1."""
+    numbers = position[:3] if position.messages == UNKNOWN else position
+    return (*position, seal_of(b"position", numbers))
 
 
 def read_position(columns: tuple[Any, ...]) -> QueuePosition:
     """Decode a position, of version 1 too. Raises ChecksumError."""
     position = QueuePosition(*columns[:-1])
-    _judge(lambda: checksum_position(position) == columns[-1])
+    _check(b"position", position[:3] if position.messages == UNKNOWN else position, columns[-1])
     return position
+
+
+def write_piece(piece: BodyPiece) -> tuple[Any, ...]:
+    """Return the columns of a piece."""
+    numbers = (piece.key(), piece.body, piece.size, zlib.crc32(piece.data))
+    return (*numbers, seal_of(b"piece", numbers), piece.data)
 
 
 def read_piece(columns: tuple[Any, ...]) -> BodyPiece:
     """Decode a piece; its data is empty if it was not read (None). Raises ChecksumError."""
     number, body, size, crc, seal, data = columns
-    _judge(lambda: number >> PIECE_BITS == body)
-    piece = BodyPiece(body, number & ((1 << PIECE_BITS) - 1), size, b"")
-    _judge(lambda: checksum_piece(piece, crc) == seal)
-    if data is None:
-        return piece
-    _judge(lambda: len(data) == size and zlib.crc32(data) == crc)
-    return piece._replace(data=data)
+    _check(b"piece", (number, body, size, crc), seal)
+    octets = _checked_data(crc, data)
+    if number >> PIECE_BITS != body or (data is not None and len(octets) != size):
+        raise ChecksumError(WRONG)
+    return BodyPiece(body, number & ((1 << PIECE_BITS) - 1), size, octets)
+
+
+def write_row_bodies(record: RowBodies) -> tuple[Any, ...]:
+    """Return the columns of the bodies of a row."""
+    data = b"".join([BODY_NUMBER.pack(body) for body in record.bodies])
+    numbers = (record.number, len(record.bodies))
+    return (*numbers, seal_of(b"bodies", numbers, data), data)
 
 
 def read_row_bodies(columns: tuple[Any, ...]) -> RowBodies:
     """Decode the bodies of a row. Raises ChecksumError."""
     number, bodies, seal, data = columns
-    _judge(lambda: checksum_row_bodies(number, bodies, data) == seal and len(data) == bodies * BODY_NUMBER.size)
+    _check(b"bodies", (number, bodies), seal, data)
+    if len(data) != bodies * BODY_NUMBER.size:
+        raise ChecksumError(WRONG)
     return RowBodies(number, tuple(body for (body,) in BODY_NUMBER.iter_unpack(data)))
 
 
-def _judge(is_right: Callable[[], bool]) -> None:
-    try:
-        if is_right():
-            return
-    except (TypeError, struct.error):
-        pass  # A flipped bit has changed the type of a value.
-    raise ChecksumError("its checksum is wrong")
-
-
-METADATA_RECORDS: Final = Table(
-    "things", "thing", "number", ("number", "kind", "key", "seal", "data"), read_metadata, 1
-)
-POSITIONS: Final = Table(
-    "positions", "position", "queue", ("queue", "tail", "delivered", "messages", "seal"), read_position, 2
-)
-SETTLEMENTS: Final = Table("notes", "note", "number", ("number", "seal", "data"), read_settlement, 3)
-ROWS: Final = Table(
-    "rows",
-    "row",
-    "number",
-    ("number", "queue", "first", "messages", "size", "crc", "seal", "data"),
-    read_row,
-    4,
-    "CASE queue WHEN 0 THEN data END",
-)
-PIECES: Final = Table(
-    "pieces",
-    "piece",
-    "number",
-    ("number", "body", "size", "crc", "seal", "data"),
-    read_piece,
-    6,
-    "CASE WHEN size < 0 THEN data END",
-)
-ROW_BODIES: Final = Table(
-    "row_bodies", "bodies of row", "number", ("number", "bodies", "seal", "data"), read_row_bodies, 7
-)
+# fmt: off
+METADATA_RECORDS: Final = Table("things", "thing", "number", ("number", "kind", "key", "seal", "data"), read_metadata,
+                                write_metadata, 1)
+POSITIONS: Final = Table("positions", "position", "queue", ("queue", "tail", "delivered", "messages", "seal"),
+                         read_position, write_position, 2)
+SETTLEMENTS: Final = Table("notes", "note", "number", ("number", "seal", "data"), read_settlement, write_settlement, 3)
+ROWS: Final = Table("rows", "row", "number", ("number", "queue", "first", "messages", "size", "crc", "seal", "data"),
+                    read_row, write_row, 4, "CASE queue WHEN 0 THEN data END")
+PIECES: Final = Table("pieces", "piece", "number", ("number", "body", "size", "crc", "seal", "data"), read_piece,
+                      write_piece, 6, "CASE WHEN size < 0 THEN data END")
+ROW_BODIES: Final = Table("row_bodies", "bodies of row", "number", ("number", "bodies", "seal", "data"),
+                          read_row_bodies, write_row_bodies, 7)
+# fmt: on
 FIRST_TABLES: Final = (METADATA_RECORDS, POSITIONS, SETTLEMENTS, ROWS)
 """Tables of schema version 1."""
 COMMITS_ID: Final = 5
 """Number in the table of sums of the counts of transactions, their messages, and how often the store was opened."""
 TABLES: Final = (METADATA_RECORDS, POSITIONS, SETTLEMENTS, PIECES, ROW_BODIES, ROWS)
 """All tables, in the order in which a check reads them."""
+
+
+def insertions(commit: StoreTransaction) -> list[tuple[Table, list[Any]]]:
+    """Return the records that a commit writes by table, in the order of writing; things are apart (`latest`)."""
+    return [
+        (ROWS, commit.rows),
+        (SETTLEMENTS, commit.settlements),
+        (POSITIONS, commit.positions),
+        (PIECES, commit.pieces),
+        (ROW_BODIES, commit.row_bodies),
+    ]
 
 
 def damage_of(table: Table, columns: tuple[Any, ...], why: str) -> Damage:

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.access.operations import AMQP_1_0
 from penstock.access.permission import Permission, TopicPermission
 from penstock.protocols.amqp10.addresses import AddressKind
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite, encode
 from tests.support.access_matrix import grants
+from tests.support.access_needs import AMQP_1_0
 from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, data_section, performative
 from tests.support.amqp10_management import ManagementClient
 

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.access.operations import AMQP_0_9_1
 from penstock.access.password_hash import file_password
 from penstock.access.permission import Permission, TopicPermission
 from penstock.access.user import User
@@ -18,6 +17,7 @@ from penstock.wire.amqp091.codec import Properties, decode_method, method_frame
 from penstock.wire.sasl import plain_response
 from tests.profiles import examples
 from tests.support.access_matrix import NEW, Grants, cells, grants, octets_of, refusal_of, rows
+from tests.support.access_needs import AMQP_0_9_1
 from tests.support.driven_connection import Dialogue, Frame, cut, make_driver, publish, refused
 
 NONE = Permission("", "", "")

@@ -13,7 +13,7 @@ from penstock.store.postgres import postgres_store, schema
 from penstock.store.postgres.session import Session
 from penstock.store.postgres.session_sockets import SessionSockets
 from penstock.store.records import UNKNOWN, QueuePosition
-from penstock.store.tables import checksum_position
+from penstock.store.tables import write_position
 from tests.support.brokers import some_name
 from tests.support.open_stores import committing, some_row
 from tests.support.postgres import Cluster, needs_postgres, refusal
@@ -143,7 +143,7 @@ def test_positions_of_form_1_come_back_and_do_not_say_how_many_messages_there_ar
     cluster.ask(f'ALTER TABLE "{address.schema}".positions DROP messages')
     cluster.ask(f'DROP TABLE "{address.schema}".pieces, "{address.schema}".row_bodies')
     for queue, wrong in ((1, 0), (2, 1)):
-        seal = checksum_position(QueuePosition(queue, 70, 7)) ^ wrong
+        seal = write_position(QueuePosition(queue, 70, 7))[-1] ^ wrong
         cluster.ask(f'INSERT INTO "{address.schema}".positions VALUES (%s, 70, 7, %s)', queue, seal)
     set_form(cluster, address.schema, 1)
     with engine.opened() as store:

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from typing_extensions import override
-
 from penstock.content.names import answers_control
 from penstock.core.queue.paging_setup import check, without_disk
 from penstock.core.routing.topic_trie import topic_matches
@@ -156,27 +154,7 @@ def matches(pattern: str, name: str) -> bool:
     return topic_matches(pattern.split("."), name.split("."))
 
 
-class Change:
-    """A change of the table: what is set or removed, and what was there before."""
-
-    def admit(self, journal: Journal | None) -> None:
-        """Raise PreconditionFailed (406) or StoreError for a change that cannot be stored, or not now."""
-        raise NotImplementedError
-
-    def put(self, table: SettingsTable) -> None:
-        """Put it into a table. Raises ResourceError (506) at a limit."""
-        raise NotImplementedError
-
-    def undo(self, table: SettingsTable) -> None:
-        """Put back what was there before."""
-        raise NotImplementedError
-
-    def record(self, broker: Broker, journal: Journal) -> None:
-        """Record it in the journal."""
-        raise NotImplementedError
-
-
-class PatternChange(Change):
+class PatternChange:
     """All settings of a pattern by one source."""
 
     def __init__(self, scope: str, pattern: str, words: dict[str, SettingValue], by: str) -> None:
@@ -186,8 +164,8 @@ class PatternChange(Change):
         self.by = by
         self.before: dict[str, SettingValue] = {}
 
-    @override
     def admit(self, journal: Journal | None) -> None:
+        """Raise PreconditionFailed (406) or StoreError for a change that cannot be stored, or not now."""
         if self.by == FILE:
             return  # What no queue could be declared with is refused at a declaration.
         word = self.words.get("overflow")
@@ -196,16 +174,16 @@ class PatternChange(Change):
         if journal is not None and self.words:
             journal.check_writable()
 
-    @override
     def put(self, table: SettingsTable) -> None:
+        """Put it into a table. Raises ResourceError (506) at a limit."""
         self.before = table.set(self.scope, self.pattern, self.by, self.words)
 
-    @override
     def undo(self, table: SettingsTable) -> None:
+        """Put back what was there before."""
         table.set(self.scope, self.pattern, self.by, self.before)
 
-    @override
     def record(self, broker: Broker, journal: Journal) -> None:
+        """Record it in the journal."""
         if self.by == FILE:
             return  # It is read again after a restart.
         entry = broker.table.entry(self.scope, self.pattern)
@@ -215,48 +193,43 @@ class PatternChange(Change):
             journal.forget(SettingsEntry(self.scope, self.pattern))
 
 
-class PolicyKey:
-    """The name of a policy, for changes and for the record of its removal."""
-
-    def __init__(self, vhost: str, name: str, operator: bool) -> None:
-        self.vhost = vhost
-        self.name = name
-        self.operator = operator
-
-
-class PolicyChange(Change):
+class PolicyChange:
     """A changed policy: the one to set, or None to remove it; afterwards also the former one."""
 
-    def __init__(self, key: PolicyKey, policy: Policy | None) -> None:
-        self.key = key
+    def __init__(self, named: Policy, policy: Policy | None) -> None:
+        self.named = named
+        """A policy of its name: the one to set, or the one that is there."""
         self.policy = policy
         self.before: Policy | None = None
 
-    @override
     def admit(self, journal: Journal | None) -> None:
+        """See `PatternChange.admit`."""
         if journal is not None and self.policy is not None:
             journal.check_writable()
 
-    @override
     def put(self, table: SettingsTable) -> None:
+        """See `PatternChange.put`."""
         self.before = self._replace(table, self.policy)
 
-    @override
     def undo(self, table: SettingsTable) -> None:
+        """See `PatternChange.undo`."""
         self._replace(table, self.before)
 
     def _replace(self, table: SettingsTable, policy: Policy | None) -> Policy | None:
         table.forget_shared()
         if policy is None:
-            return table.policies.drop(self.key.vhost, self.key.name, self.key.operator)
+            return table.policies.drop(self.named.vhost, self.named.name, self.named.operator)
         return table.policies.put(policy)
 
-    @override
     def record(self, broker: Broker, journal: Journal) -> None:
+        """See `PatternChange.record`."""
         if self.policy is not None:
             journal.change(self.policy)
         elif self.before is not None:
-            journal.forget(self.key)
+            journal.forget(self.before)
+
+
+Change = PatternChange | PolicyChange
 
 
 def _of_patterns(entries: list[EntryBefore], by: str) -> list[Change]:
@@ -313,8 +286,8 @@ def _resolve(broker: Broker, table: SettingsTable, changes: list[Change], passin
             patterns[change.scope].add(change.pattern)
             if change.scope == "address":
                 patterns[change.scope].add(change.pattern.partition("/")[0])
-        elif isinstance(change, PolicyChange):
-            touched = policies.setdefault(change.key.vhost, [])
+        else:
+            touched = policies.setdefault(change.named.vhost, [])
             touched += [policy for policy in (change.before, change.policy) if policy is not None]
     plan.scopes = sorted({*plan.scopes})
     if BROKER in plan.scopes:
@@ -393,14 +366,15 @@ def _not_set_message(broker: Broker, scope: str, pattern: str, subject: str, nam
 
 def setting(policy: Policy) -> PolicyChange:
     """Return the change that sets a policy."""
-    return PolicyChange(PolicyKey(policy.vhost, policy.name, policy.operator), policy)
+    return PolicyChange(policy, policy)
 
 
 def clear_policy_steps(broker: Broker, vhost: str, name: str, operator: bool) -> Steps[SettingsChange]:
     """Remove a policy. Raises NotFound (404), PreconditionFailed (406) if a queue is invalid without it."""
-    if broker.table.policies.get(vhost, name, operator) is None:
+    found = broker.table.policies.get(vhost, name, operator)
+    if found is None:
         raise NotFound(f"no {'operator policy' if operator else 'policy'} '{name}' of vhost '{vhost}'")
-    return (yield from change_policies_steps(broker, [PolicyChange(PolicyKey(vhost, name, operator), None)]))
+    return (yield from change_policies_steps(broker, [PolicyChange(found, None)]))
 
 
 def change_policies_steps(broker: Broker, changes: list[PolicyChange]) -> Steps[SettingsChange]:
@@ -422,7 +396,7 @@ def drop_policies(broker: Broker, vhost: str) -> None:
         for policy in broker.table.policies.of(vhost, operator):
             broker.table.policies.drop(vhost, policy.name, operator)
             if broker.journal is not None:
-                broker.journal.forget(PolicyKey(vhost, policy.name, operator))
+                broker.journal.forget(policy)
     broker.table.forget_shared()
 
 

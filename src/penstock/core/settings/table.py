@@ -24,7 +24,7 @@ from penstock.core.settings.limits import DEFAULT_RANK, Defaults, Limits, limits
 from penstock.core.settings.parameters import ParameterTable
 from penstock.core.settings.policies import NO_POLICIES, RANK, Policy, PolicyPair, PolicyTable
 from penstock.errors import ResourceError
-from penstock.settings.table import CREDITS, SCOPES
+from penstock.settings.table import CREDITS, LIMITS_OF_QUEUES, OURS, SCOPES
 from penstock.settings.value import BROKER, PATTERN, VHOST, SettingValue
 
 
@@ -90,8 +90,10 @@ OVERRIDE_RANK: Final = 1 << 20
 FILE: Final = "file"
 PATTERNS_MAX: Final = 10_000
 """Patterns of all scopes; each holds some 250 B and 400 B a setting."""
-FOR_QUEUES: Final = ("stop-percent", "resume-percent", "hold-deadline", "consumer-timeout", *CREDITS)
-"""Settings of a virtual host that are also the defaults of its queues."""
+FOR_QUEUES: Final = tuple(
+    name for name in OURS if (name in SCOPES["vhost"] or name in SCOPES[BROKER]) and name not in LIMITS_OF_QUEUES
+)
+"""Settings of a virtual host, or of the broker, that are also the defaults of its queues."""
 
 
 class SettingsEntry:

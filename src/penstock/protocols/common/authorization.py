@@ -1,7 +1,7 @@
 """Authorization of what clients ask for, as RabbitMQ 4 does it (its guides "Access control" and "Topic authorisation").
 
 Each function checks one operation, for all protocols and for HTTP. All raise AccessRefused (403), unless said
-otherwise. The tables are in penstock/access/operations.py and penstock/operations.
+otherwise. The table of penstock/operations has the tags.
 """
 
 from __future__ import annotations

@@ -119,8 +119,7 @@ class Reading:
                 low, PIECE_RECORDS, PIECE_BYTES,
             )  # fmt: skip
         except psycopg.Error as error:
-            if state_of(error) not in DAMAGED:
-                raise
+            _damage_in(error)
         found: list[Columns] = []
         while not found:
             keys = [
@@ -146,8 +145,7 @@ class Reading:
                 list(keys), list(keys),
             )  # fmt: skip
         except psycopg.Error as error:
-            if state_of(error) not in DAMAGED:
-                raise
+            _damage_in(error)
         return self._one_by_one(table, data, keys)
 
     def _one_by_one(self, table: Table, data: str, keys: Sequence[int]) -> list[Columns]:
@@ -159,9 +157,7 @@ class Reading:
                 head = self._query(f"SELECT {without} FROM {table.name} WHERE {table.key} = %s", key)[0]
                 found += self._query(f"SELECT {_columns(table, data)} FROM {table.name} WHERE {table.key} = %s", key)
             except psycopg.Error as error:
-                if state_of(error) not in DAMAGED:
-                    raise
-                self._meet(_damage(table, head, str(error).strip().partition("\n")[0]))
+                self._meet(_damage(table, head, _damage_in(error)))
         return found
 
     def _judged(self, table: Table, columns: Columns) -> Any:
@@ -179,6 +175,13 @@ class Reading:
 
 def _columns(table: Table, data: str) -> str:
     return ", ".join(data if name == "data" else name for name in table.columns)
+
+
+def _damage_in(error: psycopg.Error) -> str:
+    """Return the text of an error that says that records are damaged; raise any other error again."""
+    if state_of(error) not in DAMAGED:
+        raise error
+    return str(error).strip().partition("\n")[0]
 
 
 def _damage(table: Table, columns: Columns, why: str) -> Damage:

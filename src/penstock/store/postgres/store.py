@@ -139,24 +139,18 @@ class PostgresStore(Store):
 
     def pages(self, queue: int, first: int, most: int) -> list[MessageRow]:
         """Return the pages of a queue whose first sequence is this or a later one, in order."""
-        try:
+        with self._translated("read"):
             return Reading(self._query, self.damaged).pages(queue, first, most)
-        except (Disconnected, Refusal, psycopg.Error) as error:
-            raise self._failure(error, "read") from None
 
     def page_heads(self, queue: int, sequence: int, most: int) -> list[MessageRow]:
         """Return pages of a queue without their data, from the one that a sequence may be in on."""
-        try:
+        with self._translated("read"):
             return Reading(self._query, self.damaged).page_heads(queue, sequence, most)
-        except (Disconnected, Refusal, psycopg.Error) as error:
-            raise self._failure(error, "read") from None
 
     def piece(self, body: int, at: int) -> bytes | None:
         """Return the data of a piece; None if it is missing or damaged."""
-        try:
+        with self._translated("read"):
             return Reading(self._query, self.damaged).piece(body, at)
-        except (Disconnected, Refusal, psycopg.Error) as error:
-            raise self._failure(error, "read") from None
 
     def check(self, take: Callable[[Record], None] = ignore) -> list[Damage]:
         """Read everything, pages too, and return the damage. Raises StoreError for other errors."""
@@ -170,10 +164,8 @@ class PostgresStore(Store):
         return self._intact(Reading(self._query, self.damaged).records(table))
 
     def _intact(self, records: Iterator[Any]) -> Iterator[Any]:
-        try:
+        with self._translated("read"):
             yield from records
-        except (Disconnected, Refusal, psycopg.Error) as error:
-            raise self._failure(error, "read") from None
 
     # Writing
 
@@ -214,10 +206,8 @@ class PostgresStore(Store):
 
     def _again(self, work: Callable[[], T], doing: str) -> T:
         """Run an action, and repeat it in a new session if the old one is lost. Raises StoreError."""
-        try:
+        with self._translated(doing):
             return self._twice(work)
-        except (Disconnected, Refusal, psycopg.Error) as error:
-            raise self._failure(error, doing) from None
 
     def _twice(self, work: Callable[[], T]) -> T:
         had_session = self._session is not None and self._session.is_alive()
@@ -268,10 +258,14 @@ class PostgresStore(Store):
             raise StoreError(f"the store in {self.address} is not open")
         return Session(self.address, self._lines)
 
-    def _failure(self, error: Failure, doing: str) -> StoreError:
-        """Return the exception to raise for a failed action."""
-        failure = fault(error, self.address, doing)
-        return self._give_up() if isinstance(failure, StoreLost) else failure
+    @contextlib.contextmanager
+    def _translated(self, doing: str) -> Iterator[None]:
+        """Raise the errors of PostgreSQL as `fault` returns them."""
+        try:
+            yield
+        except (Disconnected, Refusal, psycopg.Error) as error:
+            failure = fault(error, self.address, doing)
+            raise (self._give_up() if isinstance(failure, StoreLost) else failure) from None
 
     def _give_up(self) -> StoreLost:
         """Return the exception to raise when another broker has the lease, now and from now on."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
@@ -12,20 +11,15 @@ from psycopg import pq
 from penstock.store.postgres.session import Call, Statement
 from penstock.store.records import MetadataRecord, StoreTransaction, piece_key
 from penstock.store.tables import (
+    METADATA_RECORDS,
     PIECES,
     POSITIONS,
-    ROW_BODIES,
     ROWS,
     SETTLEMENTS,
+    TABLES,
     Table,
-    checksum_metadata,
-    checksum_piece,
-    checksum_position,
-    checksum_row,
-    checksum_row_bodies,
-    checksum_settlement,
     encoded,
-    encoded_bodies,
+    insertions,
 )
 
 INT8, BYTEA, INT8_ARRAY = 20, 17, 1016
@@ -54,17 +48,14 @@ def _delete(table: Table, returning: str = "") -> Statement:
 
 
 FENCE: Final = Statement(b"fence", "SELECT fence($1)", (INT8,))
-INSERT_ROW: Final = _insert(ROWS, "RETURNING xmax = 0")  # A new row: no transaction has changed it.
-INSERT_NOTE: Final = _insert(SETTLEMENTS)
-INSERT_POSITION: Final = _insert(POSITIONS)
+# A new row or piece has RETURNING xmax = 0: no transaction has changed it.
+INSERT: Final = {each.name: _insert(each, "RETURNING xmax = 0" if each in (ROWS, PIECES) else "") for each in TABLES}
 INSERT_THING: Final = Statement(
     b"insert_things",
     "INSERT INTO things (kind, key, seal, data) VALUES ($1, $2, $3, $4) "
     "ON CONFLICT (kind, key) DO UPDATE SET seal = excluded.seal, data = excluded.data",
     (BYTEA, BYTEA, INT8, BYTEA),
 )
-INSERT_PIECE: Final = _insert(PIECES, "RETURNING xmax = 0")
-INSERT_ROW_BODIES: Final = _insert(ROW_BODIES)
 DELETE_ROWS: Final = Statement(
     b"delete_rows",
     "WITH bodies AS (DELETE FROM row_bodies WHERE number = ANY($1)) "
@@ -100,15 +91,9 @@ class Change(NamedTuple):
 def calls_of(commit: StoreTransaction, epoch: int) -> list[Call]:
     """Return the statements of a commit, to run after the check of the lease."""
     calls: list[Call] = [(FENCE, [integer(epoch)])]
-    for row in commit.rows:
-        crc = zlib.crc32(row.data)
-        calls.append((INSERT_ROW, [*map(integer, (row.number, *row[2:], crc, checksum_row(row, crc))), row.data]))
-    for record in commit.settlements:
-        calls.append((INSERT_NOTE, [integer(record.number), integer(checksum_settlement(record)), record.data]))
+    for table, records in insertions(commit):
+        calls += [(INSERT[table.name], _parameters(table.write(record))) for record in records]
     calls += [_declaration(record) for record in commit.latest()]
-    for position in commit.positions:
-        calls.append((INSERT_POSITION, [*map(integer, position), integer(checksum_position(position))]))
-    calls += _bodies(commit)
     for statement, keys in (
         (DELETE_ROWS, commit.rows_gone),
         (DELETE_NOTES, commit.settlements_gone),
@@ -122,25 +107,11 @@ def calls_of(commit: StoreTransaction, epoch: int) -> list[Call]:
     return calls
 
 
-def _bodies(commit: StoreTransaction) -> list[Call]:
-    """Return the statements that write pieces of bodies, and the bodies of new rows."""
-    calls: list[Call] = []
-    for piece in commit.pieces:
-        crc = zlib.crc32(piece.data)
-        numbers = (piece.key(), piece.body, piece.size, crc, checksum_piece(piece, crc))
-        calls.append((INSERT_PIECE, [*map(integer, numbers), piece.data]))
-    for record in commit.row_bodies:
-        data = encoded_bodies(record)
-        seal = checksum_row_bodies(record.number, len(record.bodies), data)
-        calls.append((INSERT_ROW_BODIES, [*map(integer, (record.number, len(record.bodies), seal)), data]))
-    return calls
-
-
 def change_of(calls: Sequence[Call], results: Iterable[pq.abc.PGresult]) -> Change:
     """Return the change of a commit, from the results of its statements."""
     written = replaced = deleted = 0
     for (statement, values), result in zip(calls, results, strict=True):
-        if statement in (INSERT_ROW, INSERT_PIECE):
+        if statement in (INSERT[ROWS.name], INSERT[PIECES.name]):
             size = len(values[-1])
             written += size
             replaced += 0 if result.get_value(0, 0) == b"\x01" else size
@@ -159,4 +130,8 @@ def _declaration(record: MetadataRecord) -> Call:
     kind, key = encoded(record.kind), encoded(record.key)
     if record.data is None:
         return DELETE_THING, [kind, key]
-    return INSERT_THING, [kind, key, integer(checksum_metadata(PLACE, kind, key, record.data)), record.data]
+    return INSERT_THING, _parameters(METADATA_RECORDS.write(PLACE, kind, key, record.data)[1:])
+
+
+def _parameters(columns: Sequence[int | bytes]) -> list[bytes]:
+    return [each if isinstance(each, bytes) else integer(each) for each in columns]

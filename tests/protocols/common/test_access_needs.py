@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.access.operations import AMQP_0_9_1, AMQP_1_0
 from penstock.protocols.amqp091.methods import CHANNEL_METHODS
 from penstock.wire.amqp091 import spec
 from tests.support import access_matrix
+from tests.support.access_needs import AMQP_0_9_1, AMQP_1_0
 
 BEFORE_TABLES = {
     "connection.open", "connection.update-secret", "channel.open", "channel.close", "basic.publish",
