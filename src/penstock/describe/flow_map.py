@@ -153,8 +153,7 @@ class FlowMap:
                 seen = self._seen[queue]
                 shapes.add_queue(queue, seen.in_rate, seen.out_rate, senders[queue])
                 self._renew_samples(queue, seen.in_rate)
-            broker.work.done += SHAPE_WORK
-            if broker.work.used_up():
+            if broker.work.spend(SHAPE_WORK):
                 yield
         for producer in blocked:
             shapes.add_blocked(producer)
@@ -182,8 +181,7 @@ class FlowMap:
                 for queue in part:
                     if not queue.deleted:
                         best.offer((self._count(queue, totals, seconds),), queue)
-                work.done += 1 + QUEUES_A_STEP // EXAMINED_A_UNIT
-                if work.used_up():
+                if work.spend(1 + QUEUES_A_STEP // EXAMINED_A_UNIT):
                     yield
         if len(self._seen) > totals.depths.queues:
             yield from self._forget_steps()
@@ -197,8 +195,7 @@ class FlowMap:
             for queue in known[start : start + QUEUES_A_STEP]:
                 if self._seen[queue].number < self._number:
                     del self._seen[queue]
-            work.done += 1 + QUEUES_A_STEP // EXAMINED_A_UNIT
-            if work.used_up():
+            if work.spend(1 + QUEUES_A_STEP // EXAMINED_A_UNIT):
                 yield
 
     def _count(self, queue: Queue, totals: Totals, seconds: float) -> float:
@@ -251,8 +248,7 @@ class FlowMap:
             if connection.vhost is not None and self.sees(connection.vhost.name):
                 totals.connections += 1
                 totals.channels += len(connection.engine.sessions())
-            work.done += 1
-            if work.used_up():
+            if work.spend(1):
                 yield
         longest: Highest[WaitingPublisher] = Highest(BLOCKED_SHOWN)
         for origin in list(self.node.broker.gates.connections):
@@ -263,8 +259,7 @@ class FlowMap:
                 if producer.gates:
                     totals.blocked += 1
                     longest.offer((-blocked_since(producer),), producer)
-            work.done += 1 + len(origin.producers) // EXAMINED_A_UNIT
-            if work.used_up():
+            if work.spend(1 + len(origin.producers) // EXAMINED_A_UNIT):
                 yield
         for queue, each in senders.items():
             senders[queue] = {name: weight for name, weight in each.items() if name in live}

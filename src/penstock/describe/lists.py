@@ -413,8 +413,7 @@ def first_steps(
                 if not queue.deleted and (not wanted or wanted in queue.name.lower()):
                     found.filtered += 1
                     found.offer(order.rank(queue, at, number), order.backwards)
-            work.done += EXAMINED_AT_ONCE
-            if work.used_up():
+            if work.spend(EXAMINED_AT_ONCE):
                 yield
     found.items = [Item(queue.name, homes[queue.vhost], queue) for queue in found.conclude(order.backwards)]
     return found

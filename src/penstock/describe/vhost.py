@@ -76,8 +76,7 @@ def totals_steps(
         for queues in vhost.roll.parts(QUEUES_AT_ONCE):
             for queue in queues:
                 depths.add(queue)
-            work.done += QUEUES_AT_ONCE // SUMMED_A_UNIT
-            if work.used_up():
+            if work.spend(QUEUES_AT_ONCE // SUMMED_A_UNIT):
                 yield
     connections, channels, consumers = 0, 0, 0
     for connection in list(node.connections.values()):

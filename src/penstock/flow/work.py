@@ -66,6 +66,11 @@ class WorkMeter:
         """Return whether the present share is used up."""
         return self.done >= self.limit
 
+    def spend(self, units: i64) -> bool:
+        """Count units of work; return whether the present share is used up, so that work in steps is to yield."""
+        self.done += units
+        return self.done >= self.limit
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Worker:

@@ -35,7 +35,6 @@ def _list_steps(items: list[object], parts: list[bytes], work: WorkMeter) -> Ste
         text = before + json.dumps(items[start : start + ITEMS_AT_ONCE])[1:-1]
         before = ", "
         parts.append(text.encode())
-        work.done += 1 + len(text) // OCTETS_A_UNIT
-        if work.used_up():
+        if work.spend(1 + len(text) // OCTETS_A_UNIT):
             yield
     parts.append(b"]" if items else b"[]")

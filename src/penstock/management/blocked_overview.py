@@ -97,8 +97,7 @@ def _blocked_gates(broker: Broker) -> Steps[list[Blocked]]:
     for origin in list(broker.gates.connections):
         for producer in origin.producers:
             _look_at(producer, found)
-        work.done += 1 + len(origin.producers) // SENDERS_A_UNIT
-        if work.used_up():
+        if work.spend(1 + len(origin.producers) // SENDERS_A_UNIT):
             yield
     for vhost in list(broker.vhosts.values()):
         for part in vhost.roll.parts(SENDERS_A_UNIT):
@@ -106,8 +105,7 @@ def _blocked_gates(broker: Broker) -> Steps[list[Blocked]]:
                 letters = publisher_of(queue)
                 if letters is not None:
                     _look_at(letters, found)
-            work.done += 1
-            if work.used_up():
+            if work.spend(1):
                 yield
     order = [each for each in found.values() if each.lasts()]
     order.sort(key=_since)
@@ -121,8 +119,7 @@ def _unread(node: Node) -> Steps[list[Connection]]:
         if connection.pausing.pieces.waiting:
             found.append(connection)
         if number % SENDERS_A_UNIT == 0:
-            node.broker.work.done += 1
-            if node.broker.work.used_up():
+            if node.broker.work.spend(1):
                 yield
     return found
 

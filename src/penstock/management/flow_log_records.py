@@ -299,8 +299,7 @@ def answer_watch(node: Node, request: ControlRequest) -> Steps[dict[str, object]
     if recorder is None:
         raise PreconditionFailed("there is no flow log to watch: the broker runs with --flow-log off, or without data")
     records, end = recorder.since(request.amount("after", recorder.taken))
-    node.broker.work.done += len(records) // LOOKED_AT_A_UNIT
-    if node.broker.work.used_up():
+    if node.broker.work.spend(len(records) // LOOKED_AT_A_UNIT):
         yield
     if request.fields.get("queue") is not None:
         name, vhost = request.text("queue"), request.vhost.name

@@ -73,8 +73,7 @@ def answer_list(node: Node, request: ControlRequest) -> Steps[Row]:
             and is_seen(node, item, request.access.rules, request.access.user)
         ):
             items.append(rows.of(item.subject))
-        node.broker.work.done += work_of(item)
-        if node.broker.work.used_up():
+        if node.broker.work.spend(work_of(item)):
             yield
     return {"items": items, "next": following}
 
@@ -104,16 +103,14 @@ def answer_status(node: Node, request: ControlRequest) -> Steps[Row]:
     connections: list[Row] = []
     for connection in list(itertools.islice(node.connections.values(), STATUS_MOST)):
         connections.append(connection_row(connection))
-        broker.work.done += VIEW_WORK
-        if broker.work.used_up():
+        if broker.work.spend(VIEW_WORK):
             yield
     shown = [queue for queue in itertools.islice(vhost.queues.values(), STATUS_MOST + 1) if queue is not hidden]
     queues: list[Row] = []
     for queue in shown[:STATUS_MOST]:
         if not queue.deleted:
             queues.append(queue_row(queue, broker.now))
-        broker.work.done += VIEW_WORK
-        if broker.work.used_up():
+        if broker.work.spend(VIEW_WORK):
             yield
     lingering = broker.closed_session_budget
     return {
@@ -232,8 +229,7 @@ def answer_top(node: Node, request: ControlRequest) -> Steps[Row]:
             if samples > 0 and len(items) <= HISTORIES_MOST:
                 items[-1]["history"] = history.recent(queue, node, samples)
                 node.broker.work.done += SHOWN_WORK
-        node.broker.work.done += SHOWN_WORK
-        if node.broker.work.used_up():
+        if node.broker.work.spend(SHOWN_WORK):
             yield
     return {
         "version": node.version,
@@ -261,8 +257,7 @@ def _first(node: Node, request: ControlRequest, order: str, count: int, sums: Su
                 sums.add(queue)
                 fill = _by_fill(queue, now) if order == "blocked" else 0.0
                 highest.offer((ORDERS[order](queue, now), fill, float(queue.depth_messages())), queue)
-            work.done += RANKED_AT_ONCE * RANKED_WORK
-            if work.used_up():
+            if work.spend(RANKED_AT_ONCE * RANKED_WORK):
                 yield
     return highest.ranked()
 

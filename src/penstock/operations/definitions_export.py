@@ -226,7 +226,6 @@ def answer_export(node: Node, request: ControlRequest) -> Steps[dict[str, object
     items: list[Row] = []
     for start in range(0, len(page), EXPORTED_AT_ONCE):
         items += exported(page[start : start + EXPORTED_AT_ONCE], True, for_rabbitmq)
-        node.broker.work.done += EXPORTED_AT_ONCE * ITEM_WORK
-        if node.broker.work.used_up():
+        if node.broker.work.spend(EXPORTED_AT_ONCE * ITEM_WORK):
             yield
     return {"items": items, "next": following}

@@ -28,8 +28,7 @@ def lists_steps(node: Node, subjects: Iterable[T], rows: Callable[[T], list[Row]
     found: list[Row] = []
     for subject in subjects:
         its = rows(subject)
-        node.broker.work.done += ROW_WORK * max(len(its), 1)
-        if node.broker.work.used_up():
+        if node.broker.work.spend(ROW_WORK * max(len(its), 1)):
             yield
         found += its
     return found

@@ -128,8 +128,7 @@ def list_settings(node: Node, request: ControlRequest) -> Steps[Row]:
     found: list[Row] = []
     work = node.broker.work
     for entry in node.broker.table.entries():
-        work.done += ENTRY_WORK + len(entry.command) + len(entry.file)
-        if work.used_up():
+        if work.spend(ENTRY_WORK + len(entry.command) + len(entry.file)):
             yield
         if not _may_see(request.access.rules, request.access.user, entry.scope, entry.pattern):
             continue
@@ -333,8 +332,7 @@ def config_steps(node: Node) -> Steps[Row]:
     work = node.broker.work
     of_broker: SettingsEntry | None = None
     for entry in node.broker.table.entries():
-        work.done += ENTRY_WORK * (1 + len(entry.command) + len(entry.file))
-        if work.used_up():
+        if work.spend(ENTRY_WORK * (1 + len(entry.command) + len(entry.file))):
             yield
         if entry.scope == "broker":
             of_broker = entry

@@ -126,8 +126,7 @@ def _delete_users(node: Node, request: ControlRequest) -> Steps[Row]:
             deleted.append(before)
         except BrokerError as error:
             refused.append(error)
-        node.broker.work.done += DELETION_WORK
-        if node.broker.work.used_up():
+        if node.broker.work.spend(DELETION_WORK):
             yield
     request.before = deleted
     if refused:

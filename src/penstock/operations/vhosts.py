@@ -89,13 +89,11 @@ def delete_vhost_steps(node: Node, name: str) -> Steps[None]:
     broker.producer_lanes.drop_vhost(name)
     while vhost.queues:
         broker.delete_queue(next(iter(vhost.queues.values())))
-        work.done += DELETION_WORK
-        if work.used_up():
+        if work.spend(DELETION_WORK):
             yield
     while vhost.exchanges:
         vhost.drop_exchange(next(iter(vhost.exchanges.values())))
-        work.done += DELETION_WORK
-        if work.used_up():
+        if work.spend(DELETION_WORK):
             yield
     broker.gates.set_vhost_limit(vhost, None)
     broker.gates.set_vhost_quota(vhost, None)

@@ -127,8 +127,7 @@ class CursorRequests:
         for queues in vhost.roll.parts(NAMES_AT_ONCE):
             part = [queue.name for queue in queues if queue.owner is None]
             names += [name for name in part if access.may(READ, name)]
-            self._broker.work.done += NAMES_AT_ONCE // NAMES_A_UNIT
-            if self._broker.work.used_up():
+            if self._broker.work.spend(NAMES_AT_ONCE // NAMES_A_UNIT):
                 yield
         return {"queues": names, "epoch": epoch}
 

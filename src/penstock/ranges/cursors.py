@@ -221,8 +221,7 @@ class Cursor(CursorState):
         """
         position = self.position(queue)
         while not position.reach(start, rows, upto):
-            work.done += REACH_WORK
-            if work.used_up():
+            if work.spend(REACH_WORK):
                 return False
         return True
 

@@ -301,8 +301,7 @@ class SinkBatches:
                 break
             loaded.add(StagedRow(source.route, source.content, source.charge))
             row += 1
-            self.broker.work.done += 1
-            if self.broker.work.used_up():
+            if self.broker.work.spend(1):
                 yield
         progress = ids.find(request, self.marks)
         answer["taken"] = len(loaded.rows)

@@ -202,8 +202,7 @@ class TimeLookup:
         work = self._control.broker.work
         for search in self._left:
             while not search.reach():
-                work.done += REACH_WORK
-                if work.used_up():
+                if work.spend(REACH_WORK):
                     yield
         if self._go_on():
             return {"found": self._found}
