@@ -9,8 +9,8 @@ import pytest
 from penstock.access.permission import Permission
 from penstock.core.settings import changes
 from penstock.flow.work import finish
-from penstock.management.control_request import ControlRequest
 from penstock.operations.settings import list_settings
+from penstock.protocols.common.control_request import ControlRequest
 from penstock.settings.read import read_settings
 from tests.support.access_of import access_of
 from tests.support.control_requests import MANY, answers, request, turns_until_answered, with_patterns

@@ -11,8 +11,8 @@ from penstock.core.queue.queue import Queue
 from penstock.core.settings.changes import set_settings
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import finish
-from penstock.management.control_request import ControlRequest
 from penstock.operations.settings import preview_steps
+from penstock.protocols.common.control_request import ControlRequest
 from penstock.settings.read import read_settings
 from tests.management.test_why import GATED, Scene
 from tests.support.driven_connection import publish

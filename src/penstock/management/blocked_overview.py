@@ -18,7 +18,7 @@ from penstock.describe.gate import gate_row, key_of, text_of
 from penstock.flow.gate import Gate
 from penstock.flow.work import Steps
 from penstock.management import why
-from penstock.management.control_request import ControlRequest
+from penstock.protocols.common.control_request import ControlRequest
 
 if TYPE_CHECKING:
     from penstock.core.broker import Broker

@@ -32,7 +32,10 @@ from penstock.flow.level import OVERHEAD
 from penstock.flow.work import Steps
 from penstock.log_ids import REPLY_DROPPED
 from penstock.management.answer_text import OCTETS_A_UNIT, text_steps
-from penstock.management.control_request import (
+from penstock.management.operation import CHANGES, LOOKS, Answer, Operation
+from penstock.protocols.common.audit_trail import actor_of, audit_refusal
+from penstock.protocols.common.authorization import check_reply_queue, check_tag
+from penstock.protocols.common.control_request import (
     IMPORT,
     PUBLISH_BLOCK,
     ControlRequest,
@@ -40,9 +43,6 @@ from penstock.management.control_request import (
     check_fields,
     octets_max,
 )
-from penstock.management.operation import CHANGES, LOOKS, Answer, Operation
-from penstock.protocols.common.audit_trail import actor_of, audit_refusal
-from penstock.protocols.common.authorization import check_reply_queue, check_tag
 from penstock.protocols.common.log_line import LogLine
 from penstock.ranges.service import RangeService
 

@@ -41,8 +41,8 @@ from penstock.management.flow_log_samples import Record, Sampler, record_at, rec
 from penstock.protocols.common.slowed_connections import KIND, Wait
 
 if TYPE_CHECKING:
-    from penstock.management.control_request import ControlRequest
     from penstock.management.node import Node
+    from penstock.protocols.common.control_request import ControlRequest
 
 RECORDS_KEPT: Final = 10_000
 """Most records that wait for the event loop; further ones are counted."""

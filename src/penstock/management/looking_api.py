@@ -27,7 +27,7 @@ from penstock.describe.queue import QUEUE, fill_percent, queue_row
 from penstock.describe.table import Row, amounts, or_none, reading
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
-from penstock.management.control_request import ControlRequest
+from penstock.protocols.common.control_request import ControlRequest
 
 if TYPE_CHECKING:
     from penstock.management.node import Node

@@ -14,8 +14,8 @@ from penstock.describe.table import Row
 from penstock.flow.work import Steps
 
 if TYPE_CHECKING:
-    from penstock.management.control_request import ControlRequest
     from penstock.management.node import Node
+    from penstock.protocols.common.control_request import ControlRequest
 
 Answer = Row | list[Row] | None
 Run = Callable[["Node", "ControlRequest"], Answer | Steps[Answer]]

@@ -44,9 +44,9 @@ from penstock.management.links import FoundLink, credit_sentence, find_link
 from penstock.management.refused_publishes import Refusal
 
 if TYPE_CHECKING:
-    from penstock.management.control_request import ControlRequest
     from penstock.management.node import Node
     from penstock.protocols.common.connection import Connection
+    from penstock.protocols.common.control_request import ControlRequest
 
 SAID_MOST: Final = 10
 REFUSALS_SAID: Final = 3

@@ -21,8 +21,8 @@ from penstock.describe.table import API_VERSION, Reading, Row, Table, plain
 from penstock.describe.user import parameter_row, permission_row, policy_row, topic_row
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
-from penstock.management.control_request import ControlRequest
 from penstock.operations.users import exported_user
+from penstock.protocols.common.control_request import ControlRequest
 from penstock.settings.value import SettingValue
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ from penstock.describe.table import Row
 from penstock.errors import BrokerError, NotFound, PreconditionFailed, ResourceError
 from penstock.flow.work import Steps
 from penstock.log_ids import CHANGED
-from penstock.management.control_request import IMPORT, ControlRequest, check_fields
 from penstock.management.json_reader import JsonError, JsonReader
 from penstock.management.operation import LOOKS, Operation
 from penstock.operations import limits, parameters, permissions, policies, settings, topology, users, vhosts
@@ -42,6 +41,7 @@ from penstock.operations.definitions_parser import (
     refusal,
 )
 from penstock.operations.topology import WrongArguments
+from penstock.protocols.common.control_request import IMPORT, ControlRequest, check_fields
 from penstock.protocols.common.log_line import LogLine
 from penstock.texts import joined
 

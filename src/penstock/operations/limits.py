@@ -9,12 +9,12 @@ from penstock.access.user import MAX_CHANNELS, MAX_CONNECTIONS, MAX_QUEUES, VHOS
 from penstock.describe.table import Row
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
-from penstock.management.control_request import ControlRequest
 from penstock.management.operation import SEEN, Operation, Route, looking
 from penstock.operations.definitions_kinds import Definitions, Undo, check_vhost
 from penstock.operations.definitions_parser import Entry
 from penstock.operations.listing import lists_steps, rows_steps
 from penstock.operations.users import USERS_A_UNIT, asked_users, read_limits
+from penstock.protocols.common.control_request import ControlRequest
 
 if TYPE_CHECKING:
     from penstock.management.node import Node

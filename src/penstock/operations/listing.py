@@ -10,8 +10,8 @@ from penstock.describe.table import Row
 from penstock.flow.work import Steps
 
 if TYPE_CHECKING:
-    from penstock.management.control_request import ControlRequest
     from penstock.management.node import Node
+    from penstock.protocols.common.control_request import ControlRequest
 
 T = TypeVar("T")
 ROW_WORK: Final = 5

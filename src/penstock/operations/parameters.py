@@ -11,11 +11,11 @@ from penstock.describe.table import Row
 from penstock.describe.user import parameter_row
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.flow.work import Steps
-from penstock.management.control_request import ControlRequest
 from penstock.management.operation import Operation, Route, looking
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo, check_vhost
 from penstock.operations.definitions_parser import Entry
 from penstock.operations.listing import entered, rows_steps
+from penstock.protocols.common.control_request import ControlRequest
 
 if TYPE_CHECKING:
     from penstock.management.node import Node

@@ -10,12 +10,12 @@ from penstock.describe.table import Row
 from penstock.describe.user import permission_row, topic_row, topics_of
 from penstock.flow.work import Steps
 from penstock.log_ids import CHANGED
-from penstock.management.control_request import ControlRequest
 from penstock.management.operation import Operation, Route, looking
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo, check_vhost
 from penstock.operations.definitions_parser import Entry
 from penstock.operations.listing import lists_steps
 from penstock.operations.users import asked_users, close_connections, in_file
+from penstock.protocols.common.control_request import ControlRequest
 from penstock.protocols.common.log_line import LogLine
 
 if TYPE_CHECKING:

@@ -17,13 +17,13 @@ from penstock.core.settings.policies import Policy, read_policy, reading_work
 from penstock.describe.table import Row
 from penstock.describe.user import policy_row
 from penstock.flow.work import Steps
-from penstock.management.control_request import ControlRequest
 from penstock.management.effective_settings import hidden_steps, some
 from penstock.management.operation import Operation, Route, looking
 from penstock.operations.definitions_kinds import Definitions, Together, check_vhost
 from penstock.operations.definitions_parser import Entry
 from penstock.operations.listing import entered, rows_steps
 from penstock.protocols.common.authorization import check_tag
+from penstock.protocols.common.control_request import ControlRequest
 
 if TYPE_CHECKING:
     from penstock.management.node import Node

@@ -18,7 +18,6 @@ from penstock.errors import PreconditionFailed
 from penstock.flow.level import Thresholds
 from penstock.flow.measure import amount
 from penstock.flow.work import Steps
-from penstock.management.control_request import ControlRequest
 from penstock.management.effective_settings import (
     hidden,
     hidden_sentence,
@@ -32,6 +31,7 @@ from penstock.management.operation import Answer, Operation, Route, looking
 from penstock.operations.definitions_kinds import Definitions, Together
 from penstock.operations.definitions_parser import Entry
 from penstock.protocols.common.authorization import check_tag
+from penstock.protocols.common.control_request import ControlRequest
 from penstock.settings.read import check_scope, read_pattern, read_settings, setting_named
 from penstock.settings.table import FOREIGN_BYTES, SCOPES, WITHOUT_BURST
 from penstock.settings.value import DEFAULT, SettingValue, shown

@@ -21,11 +21,11 @@ from penstock.describe.lists import Rows
 from penstock.describe.routing import properties_key
 from penstock.describe.table import Row
 from penstock.errors import AccessRefused, BrokerError, NotFound, PreconditionFailed, ResourceLocked
-from penstock.management.control_request import ControlRequest
 from penstock.management.operation import Operation, Route, looking
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo, check_vhost
 from penstock.operations.definitions_parser import Entry
 from penstock.protocols.common import authorization
+from penstock.protocols.common.control_request import ControlRequest
 from penstock.settings.features import check_flags, read_features
 from penstock.settings.read import read_arguments
 

@@ -11,10 +11,10 @@ from penstock.describe.table import Row
 from penstock.errors import ConnectionForced, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.work import Steps, finish
 from penstock.log_ids import CHANGED
-from penstock.management.control_request import ControlRequest
 from penstock.management.operation import Operation, Route
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo
 from penstock.operations.definitions_parser import Entry
+from penstock.protocols.common.control_request import ControlRequest
 from penstock.protocols.common.log_line import LogLine
 
 if TYPE_CHECKING:

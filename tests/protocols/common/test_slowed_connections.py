@@ -5,9 +5,9 @@ import json
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.work import finish
 from penstock.management.blocked_overview import of_everything_steps
-from penstock.management.control_request import ControlRequest
 from penstock.management.flow_log_records import Recorder
 from penstock.management.why import answer
+from penstock.protocols.common.control_request import ControlRequest
 from tests.support.driven_connection import Dialogue, make_driver
 from tests.support.input_shares import declarations, turn
 

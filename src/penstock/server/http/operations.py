@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from starlette.responses import Response
 
 from penstock.describe.table import Row
-from penstock.management.control_request import ControlRequest
 from penstock.management.operation import CHANGES, Answer, Operation, Route
+from penstock.protocols.common.control_request import ControlRequest
 from penstock.server.http.listing import one
 from penstock.server.http.request import ApiRequest, json_response, no_content, not_found
 
