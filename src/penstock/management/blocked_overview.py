@@ -69,18 +69,14 @@ def of_everything_steps(node: Node, vhost: str) -> Steps[dict[str, object]]:
     found = yield from _blocked_gates(broker)
     listed = found[:GATES_TOLD]
     broker.work.done += len(listed) * GATE_WORK
-    sentences: list[str] = []
-    for each in listed:
-        sentences += _sentences(each, broker, vhost)
+    sentences = [sentence for each in listed for sentence in _sentences(each, broker, vhost)]
     if len(found) > len(listed):
         sentences.append(f"and {len(found) - len(listed):,} more gates block producers")
     unread = yield from _unread(node)
     sentences += _of_unread(unread, broker)
     slowed = node.slowed().slowed()
-    for wait in slowed[:GATES_TOLD]:
-        sentences.append(f"{wait.connection.name()} is {wait.clause(broker.now)}")
-    if len(slowed) > GATES_TOLD:
-        sentences.append(f"and {len(slowed) - GATES_TOLD:,} more connections are slowed by their own work")
+    lines = [f"{wait.connection.name()} is {wait.clause(broker.now)}" for wait in slowed[:GATES_TOLD]]
+    sentences += why.first_lines(lines, "connections are slowed by their own work", GATES_TOLD, len(slowed))
     return {
         "gates": [_plain(each, broker) for each in listed],
         "more_gates": len(found) - len(listed),
@@ -107,9 +103,7 @@ def _blocked_gates(broker: Broker) -> Steps[list[Blocked]]:
                     _look_at(letters, found)
             if work.spend(1):
                 yield
-    order = [each for each in found.values() if each.lasts()]
-    order.sort(key=_since)
-    return order
+    return sorted([each for each in found.values() if each.lasts()], key=lambda each: each.since)
 
 
 def _unread(node: Node) -> Steps[list[Connection]]:
@@ -128,9 +122,8 @@ def _of_unread(unread: list[Connection], broker: Broker) -> list[str]:
     """Describe connections that are not read, and the closed gates of the disk with advice."""
     if not unread:
         return []
-    listed = [why.unread(connection) for connection in unread[:GATES_TOLD]]
-    if len(unread) > GATES_TOLD:
-        listed.append(f"and {len(unread) - GATES_TOLD:,} more connections wait for the store")
+    lines = [why.unread(connection) for connection in unread[:GATES_TOLD]]
+    listed = why.first_lines(lines, "connections wait for the store", GATES_TOLD, len(unread))
     for gate in [each for each in broker.gates.disk.gates() if not each.open][:GATES_TOLD]:
         listed.append(text_of(gate).reason(gate, broker.now))
         listed += [*why.waits_of(gate, broker), f"advice: {advice(gate)}"]
@@ -144,10 +137,6 @@ def _look_at(sender: WaitingPublisher, found: dict[int, Blocked]) -> None:
             blocked = Blocked(gate)
             found[id(gate)] = blocked
         blocked.add(sender)
-
-
-def _since(blocked: Blocked) -> float:
-    return blocked.since
 
 
 def _plain(blocked: Blocked, broker: Broker) -> dict[str, object]:
@@ -169,22 +158,14 @@ def _sentences(blocked: Blocked, broker: Broker, vhost: str) -> list[str]:
         listed.append(why.blocked_by(blocked.first, gate, blocked.first.entry(gate), broker.now))
     more = blocked.senders - 1
     if more > 0:
-        listed.append(f"and {more:,} more {'producer is' if more == 1 else 'producers are'} blocked by {_name(gate)}")
+        listed.append(
+            f"and {more:,} more {'producer is' if more == 1 else 'producers are'} blocked by {text_of(gate).name(gate)}"
+        )
     listed += why.waits_of(gate, broker)
     hint = advice(gate)
     of = text_of(gate).vhost(gate)
     elsewhere = f", in vhost {of}" if of is not None and of != vhost else ""
     return [*listed, f"advice{elsewhere}: {hint}"] if hint else listed
-
-
-def _name(gate: Gate) -> str:
-    return text_of(gate).name(gate)
-
-
-def advice(gate: Gate) -> str:
-    """Return advice for the operator about a closed gate; empty if waiting is all."""
-    found = ADVICE.get(key_of(gate))
-    return "" if found is None else found(gate)
 
 
 def _of_queue(queue: Queue) -> str:
@@ -209,49 +190,31 @@ def _of_queue_gate(gate: Gate) -> str:
     return "" if queue is None else _of_queue(queue)
 
 
-def _of_operator(gate: Gate) -> str:
-    return f"`penstock unblock {gate.name}` lets it go on"
-
-
 def _of_quota(gate: Gate) -> str:
     vhost = text_of(gate).vhost(gate)
     of = "broker" if vhost is None else f"vhost {vhost}"
     return f"consume stored messages, or raise disk-overfull (`penstock show {of}`)"
 
 
-def _of_free_space(gate: Gate) -> str:
-    return "free space on the disk, or consume stored messages"
-
-
-def _of_store_failure(gate: Gate) -> str:
-    return "look at the disk and at the broker's log; persistent messages go on when the store can be written"
-
-
-def _of_vhost(gate: Gate) -> str:
-    return f"consume from its largest queues, or raise its capacity (`penstock show vhost {gate.name}`)"
-
-
-def _of_memory(gate: Gate) -> str:
-    return "consume from the largest queues, or raise memory-capacity (`penstock show broker`)"
-
-
-def _of_address(gate: Gate) -> str:
-    return f"consume what went through it, or raise its capacity (`penstock show address {gate.name}`)"
-
-
-def _of_rate(gate: Gate) -> str:
-    return "it is as fast as its rate allows; `penstock settings` lists who set it"
-
-
 ADVICE: Final[dict[str, Callable[[Gate], str]]] = {
     "queue": _of_queue_gate,
-    "operator": _of_operator,
+    "operator": lambda gate: f"`penstock unblock {gate.name}` lets it go on",
     QUOTA: _of_quota,
-    FREE_SPACE: _of_free_space,
-    STORE_FAILURE: _of_store_failure,
-    "vhost": _of_vhost,
-    "memory": _of_memory,
-    "address": _of_address,
-    "rate": _of_rate,
+    FREE_SPACE: lambda gate: "free space on the disk, or consume stored messages",
+    STORE_FAILURE: lambda gate: (
+        "look at the disk and at the broker's log; persistent messages go on when the store can be written"
+    ),
+    "vhost": lambda gate: f"consume from its largest queues, or raise its capacity (`penstock show vhost {gate.name}`)",
+    "memory": lambda gate: "consume from the largest queues, or raise memory-capacity (`penstock show broker`)",
+    "address": lambda gate: (
+        f"consume what went through it, or raise its capacity (`penstock show address {gate.name}`)"
+    ),
+    "rate": lambda gate: "it is as fast as its rate allows; `penstock settings` lists who set it",
 }
 """Functions with advice for the operator about a closed gate, by `key_of`."""
+
+
+def advice(gate: Gate) -> str:
+    """Return advice for the operator about a closed gate; empty if waiting is all."""
+    found = ADVICE.get(key_of(gate))
+    return "" if found is None else found(gate)

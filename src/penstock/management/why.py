@@ -242,20 +242,12 @@ def waits_for(queue: Queue, now: float) -> list[dict[str, object]]:
 
 def _of_gate(gate: Gate, now: float) -> list[str]:
     """Describe the producers that a gate blocks; or that there are none, if it is closed."""
-    blocks = gate.stats.blocked()
-    sentences: list[str] = []
-    for key, block in blocks.items():
-        if len(sentences) == SAID_MOST:
-            sentences.append(
-                f"and {len(blocks) - SAID_MOST:,} more producers are blocked by {text_of(gate).name(gate)}"
-            )
-            break
-        producer = gate.blocked.get(key)
-        if isinstance(producer, WaitingPublisher):
-            sentences.append(blocked_by(producer, gate, block, now))
-    if not sentences and not gate.open:
-        sentences.append(f"{text_of(gate).reason(gate, now)}; nobody is blocked by it now")
-    return sentences
+    blocks = [(gate.blocked.get(key), block) for key, block in gate.stats.blocked().items()]
+    waiting = [(each, block) for each, block in blocks if isinstance(each, WaitingPublisher)]
+    lines = [blocked_by(producer, gate, block, now) for producer, block in waiting[:SAID_MOST]]
+    if not lines and not gate.open:
+        return [f"{text_of(gate).reason(gate, now)}; nobody is blocked by it now"]
+    return first_lines(lines, f"producers are blocked by {text_of(gate).name(gate)}", count=len(waiting))
 
 
 def _refused_of_gone(gate: Gate) -> list[str]:
@@ -301,7 +293,7 @@ def _of_its(count: int, one: str, many: str) -> str:
 
 def _refusals(refusals: list[Refusal], now: float) -> list[str]:
     """Describe recent refusals with their reasons; the latest first."""
-    return _first([refusal.sentence(now) for refusal in refusals], "kinds of refusals", REFUSALS_SAID)
+    return first_lines([refusal.sentence(now) for refusal in refusals], "kinds of refusals", REFUSALS_SAID)
 
 
 def _of_connections(connections: list[Connection], node: Node) -> list[str]:
@@ -321,9 +313,9 @@ def _of_connections(connections: list[Connection], node: Node) -> list[str]:
     channels = [channel for connection in connections for channel in connection.engine.sessions()]
     waits = [(connection, node.slowed().of(connection)) for connection in connections]
     slowed = [f"{connection.name()} is {wait.clause(broker.now)}" for connection, wait in waits if wait is not None]
-    sentences = _first(slowed, "connections are slowed by their own work")
-    sentences += _first(paused, "connections are paused") + _first(unsaid, "connections wait for the disk")
-    sentences += _first(unwritten, "connections wait for the store")
+    sentences = first_lines(slowed, "connections are slowed by their own work")
+    sentences += first_lines(paused, "connections are paused") + first_lines(unsaid, "connections wait for the disk")
+    sentences += first_lines(unwritten, "connections wait for the store")
     sentences += _of_channels(channels, _outside_of(channels, connections), broker)
     return sentences or [f"{connections[0].name()} has no channels: nothing of it waits"]
 
@@ -372,22 +364,16 @@ def _of_channels(channels: list[Session], others: list[Producer], broker: Broker
             if block.since is not None:
                 blocks.append((block.since, index, gate, block))
     blocks.sort(key=_longest)
-    gates: list[Gate] = []
-    sentences: list[str] = []
-    for _, index, gate, block in blocks[:SAID_MOST]:
-        sentences.append(blocked_by(producers[index], gate, block, now))
-        if gate not in gates:
-            gates.append(gate)
-    if len(blocks) > SAID_MOST:
-        sentences.append(f"and {len(blocks) - SAID_MOST:,} more blocks")
-    for gate in gates:
+    shown = blocks[:SAID_MOST]
+    lines = [blocked_by(producers[index], gate, block, now) for _, index, gate, block in shown]
+    sentences = first_lines(lines, "blocks", count=len(blocks))
+    for gate in {id(gate): gate for _, _, gate, _ in shown}.values():
         sentences += waits_of(gate, broker)
-    sentences += [_consumer(consumer, now) for consumer in consumers[:SAID_MOST]]
-    if len(consumers) > SAID_MOST:
-        sentences.append(f"and {len(consumers) - SAID_MOST:,} more consumers")
+    lines = [_consumer(consumer, now) for consumer in consumers[:SAID_MOST]]
+    sentences += first_lines(lines, "consumers", count=len(consumers))
     if not sentences:
         lines = [f"{each.name} is not blocked, and consumes nothing{_history(each, now)}" for each in idle[:SAID_MOST]]
-        sentences = lines + ([f"and {len(idle) - SAID_MOST:,} more channels"] if len(idle) > SAID_MOST else [])
+        sentences = first_lines(lines, "channels", count=len(idle))
     return sentences
 
 
@@ -395,8 +381,9 @@ def _longest(entry: tuple[float, int, Gate, BlockStats]) -> tuple[float, int]:
     return entry[0], entry[1]
 
 
-def _first(lines: list[str], what: str, most: int = SAID_MOST) -> list[str]:
-    more = len(lines) - most
+def first_lines(lines: list[str], what: str, most: int = SAID_MOST, count: int = 0) -> list[str]:
+    """Return the first lines, and the number of the others; `count` is that of all, if these are not all."""
+    more = (count or len(lines)) - most
     return [*lines[:most], f"and {more:,} more {what}"] if more > 0 else lines
 
 
@@ -438,15 +425,7 @@ def _circles(gate: Gate, broker: Broker) -> list[str]:
                 f"{text_of(gate).name(gate)} only after that, and it has taken the half of the capacity that it may "
                 "take beyond it; raise the capacity, or let the query read less at once (maxOffsetsPerTrigger)"
             )
-    return _first(found, "that wait for themselves")
-
-
-def _of_free_space(gate: Gate, broker: Broker) -> list[str]:
-    return ["the disk needs free space: consume stored messages, or delete other files"]
-
-
-def _of_store_failure(gate: Gate, broker: Broker) -> list[str]:
-    return ["the store is tried again every second; consumers go on meanwhile"]
+    return first_lines(found, "that wait for themselves")
 
 
 def _of_readers(gate: Gate, broker: Broker) -> list[str]:
@@ -460,8 +439,8 @@ RELIEF: Final[dict[str, Callable[[Gate, Broker], list[str]]]] = {
     "vhost": _of_sum,
     "memory": _of_sum,
     QUOTA: _of_sum,
-    FREE_SPACE: _of_free_space,
-    STORE_FAILURE: _of_store_failure,
+    FREE_SPACE: lambda gate, broker: ["the disk needs free space: consume stored messages, or delete other files"],
+    STORE_FAILURE: lambda gate, broker: ["the store is tried again every second; consumers go on meanwhile"],
 }
 """Functions that describe how the amount of a gate falls, by `key_of`; other gates have none."""
 
