@@ -114,7 +114,7 @@ class ControlApi(Replies):
         row = self.operations.get(operation)
         if row is None:
             raise NotFound(f"no control operation '{operation}'; known are {', '.join(sorted(self.operations))}")
-        check_tag(connection.access, row.need.tag, f"control operation '{operation}'")
+        check_tag(connection.access, row.tag, f"control operation '{operation}'")
         return row
 
     def _carry_out(self, row: Operation, request: ControlRequest, connection: Connection) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from penstock.access.access_table import check_last, check_tags, check_user_name
 from penstock.access.password_hash import PLAIN, RABBITMQ_SALT, SCRYPT, SHA256, PasswordHash, rabbitmq_hash, read_hash
 from penstock.access.scram import ScramKeys, read_scram_keys
-from penstock.access.tags import ADMINISTRATOR
 from penstock.access.user import FILE, USER_LIMITS, User
 from penstock.describe.table import Row, reading
 from penstock.describe.user import USER, user_row
@@ -369,9 +368,9 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         Route("POST /users/bulk-delete", "Delete users; names that are not there are passed over (as in RabbitMQ).",
               needed=("users",), silent=True),
     )),
-    looking("user.list", list_users, ("after", "count", "user"), tag=ADMINISTRATOR),
-    looking("", _rows, tag=ADMINISTRATOR, routes=(Route("GET /users", "List users."),)),
-    looking("", _rows_without_permissions, tag=ADMINISTRATOR, routes=(
+    looking("user.list", list_users, ("after", "count", "user")),
+    looking("", _rows, routes=(Route("GET /users", "List users."),)),
+    looking("", _rows_without_permissions, routes=(
         Route("GET /users/without-permissions", "List the users who may enter no virtual host."),
     )),
 )  # fmt: skip
