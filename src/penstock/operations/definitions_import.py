@@ -8,7 +8,7 @@ Imports and changes of settings run one after the other (`Scheduler.start`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from penstock.core.settings.changes import copied_steps
 from penstock.describe.table import Row
@@ -36,7 +36,6 @@ from penstock.operations.definitions_parser import (
     Entry,
     InvalidEntry,
     ParsedDefinitions,
-    name_of,
     place_of,
     refusal,
 )
@@ -69,9 +68,9 @@ class Unwanted(PreconditionFailed):
     """Error for an entry that the import was asked to skip."""
 
 
-def kinds_of(node: Node, streams_as_queues: bool) -> list[DefinitionKind[Any]]:
+def rows(streams_as_queues: bool) -> list[Definitions]:
     """Return the kinds of definitions in the order in which they are made."""
-    rows: list[Definitions[Any]] = [
+    return [
         vhosts.DEFINITIONS,
         users.DEFINITIONS,
         permissions.PERMISSIONS,
@@ -86,7 +85,6 @@ def kinds_of(node: Node, streams_as_queues: bool) -> list[DefinitionKind[Any]]:
         topology.BINDINGS_DEFINED,
         limits.DEFINITIONS,  # Last: a limit that was lowered has left more queues than it permits.
     ]
-    return [DefinitionKind(node, row) for row in rows]
 
 
 class ImportOptions:
@@ -150,10 +148,11 @@ class Import:
 
     def __init__(self, node: Node, data: bytes, vhost: str | None, options: ImportOptions, dry_run: bool) -> None:
         self.node = node
-        self.defined = ParsedDefinitions(data, vhost, options.skip, options.skip_refused or dry_run)
+        self._kinds = [DefinitionKind(node, row) for row in rows(options.streams_as_queues)]
+        sections = [kind.row.section for kind in self._kinds]
+        self.defined = ParsedDefinitions(data, vhost, sections, options.skip, options.skip_refused or dry_run)
         self.made = Made()
         self._skip_refused = options.skip_refused
-        self._kinds = kinds_of(node, options.streams_as_queues)
         self._left: list[str] = []
         self._skipped: list[Row] = []
         self._missing: set[str] = set()
@@ -182,7 +181,7 @@ class Import:
         yield from self._note_dangling()
         self._log_result()
 
-    def _finish(self, kind: DefinitionKind[Any], planned: Planned | None) -> Steps[None]:
+    def _finish(self, kind: DefinitionKind, planned: Planned | None) -> Steps[None]:
         """Make what a kind gathered, or plan it; where all refused entries are told, by halves to find those."""
         parts = [kind.gathered] if kind.gathered else []
         while parts:
@@ -206,18 +205,18 @@ class Import:
                 else:
                     self._refuse(kind, entry, error)
 
-    def _check_wanted(self, kind: DefinitionKind[Any], entry: Entry) -> None:
+    def _check_wanted(self, kind: DefinitionKind, entry: Entry) -> None:
         """Raise Unwanted for an entry that is to be skipped."""
-        if (kind.name, name_of(kind.name, entry)) in self.defined.named:
+        if (kind.name, entry.text(kind.row.section.named_by)) in self.defined.named:
             raise Unwanted("as asked")
 
-    def _refuse(self, kind: DefinitionKind[Any], entry: Entry, error: BrokerError) -> None:
+    def _refuse(self, kind: DefinitionKind, entry: Entry, error: BrokerError) -> None:
         """Skip a refused entry. Raises the error with line and key if it is not to be skipped."""
         found = self._skipped_as(kind, entry, error)
         if found is None:
             raise self._error(entry, error) from None
 
-    def _skipped_as(self, kind: DefinitionKind[Any], entry: Entry, error: BrokerError) -> Difference | None:
+    def _skipped_as(self, kind: DefinitionKind, entry: Entry, error: BrokerError) -> Difference | None:
         """Note that an entry is skipped, because of the error or of what it needs; None if it is not to be skipped."""
         reason = str(error)
         if isinstance(error, NotFound):
@@ -275,14 +274,14 @@ class Import:
             "notes": self._notes(),
         }
 
-    def _compared(self, kind: DefinitionKind[Any], entry: Entry, planned: Planned) -> Difference:
+    def _compared(self, kind: DefinitionKind, entry: Entry, planned: Planned) -> Difference:
         try:
             self._check_wanted(kind, entry)
             return kind.compare(entry, planned)
         except BrokerError as error:
             return self._refused(kind, entry, error)
 
-    def _refused(self, kind: DefinitionKind[Any], entry: Entry, error: BrokerError) -> Difference:
+    def _refused(self, kind: DefinitionKind, entry: Entry, error: BrokerError) -> Difference:
         """Return the outcome of an entry that the import would refuse or skip."""
         found = self._skipped_as(kind, entry, error)
         if found is None:
@@ -356,27 +355,19 @@ class Import:
         return self.defined.error(path, str(error))
 
     def _log_result(self) -> None:
-        node = self.node
         summary = ", ".join(f"{count} {name}" for name, count in self.made.created.items())
         changed = ", ".join(f"{count} {name} changed" for name, count in self.made.changed.items())
-        node.log(
-            LogLine(
-                f"definitions imported: {'; '.join(each for each in (summary, changed) if each) or 'nothing new'}",
-                {"id": CHANGED},
-            )
-        )
+        lines = [f"definitions imported: {'; '.join(each for each in (summary, changed) if each) or 'nothing new'}"]
         if any(self.defined.read_over.values()):
             listed = ", ".join(f"{count} {name}" for name, count in self.defined.read_over.items())
-            node.log(LogLine(f"definitions: not imported were {listed}", {"id": CHANGED}))
+            lines.append(f"definitions: not imported were {listed}")
         if self._skipped:
-            node.log(LogLine(f"definitions: skipped were {len(self._skipped)} entries", {"id": CHANGED}))
+            lines.append(f"definitions: skipped were {len(self._skipped)} entries")
         if self.made.notes:
-            node.log(
-                LogLine(
-                    f"definitions: {len(self.made.notes)} items have no effect here, or not all of their keys",
-                    {"id": CHANGED},
-                )
-            )
+            count = len(self.made.notes)
+            lines.append(f"definitions: {count} items have no effect here, or not all of their keys")
+        for line in lines:
+            self.node.log(LogLine(line, {"id": CHANGED}))
 
 
 def needs(entry: Entry) -> list[str]:

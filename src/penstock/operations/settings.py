@@ -29,7 +29,7 @@ from penstock.management.effective_settings import (
 )
 from penstock.management.operation import Answer, Operation, Route, looking
 from penstock.operations.definitions_kinds import Definitions, Together
-from penstock.operations.definitions_parser import Entry
+from penstock.operations.definitions_parser import Entry, Section
 from penstock.protocols.common.authorization import check_tag
 from penstock.protocols.common.control_request import ControlRequest
 from penstock.settings.read import check_scope, read_pattern, read_settings, setting_named
@@ -398,8 +398,9 @@ def _record(value: EntryBefore) -> tuple[str, str]:
     return _subject(value[0], value[1]), f"set by an import: {listed}"
 
 
-DEFINITIONS: Final[Definitions[EntryBefore]] = Definitions(
-    "settings",  # Set by command; only Penstock exports them.
+DEFINITIONS: Final[Definitions] = Definitions(
+    # Set by command; only Penstock exports them.
+    Section("settings", "scope settings", texts="scope pattern", objects="settings override", named_by="pattern"),
     subject=lambda entry: f"settings of {_subject(entry.text('scope'), entry.text('pattern'))}",
     read=_read,
     row=lambda value: plain(value[2]),

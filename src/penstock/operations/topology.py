@@ -23,7 +23,7 @@ from penstock.describe.table import Row
 from penstock.errors import AccessRefused, BrokerError, NotFound, PreconditionFailed, ResourceLocked
 from penstock.management.operation import Operation, Route, looking
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo, check_vhost
-from penstock.operations.definitions_parser import Entry
+from penstock.operations.definitions_parser import Entry, Section
 from penstock.protocols.common import authorization
 from penstock.protocols.common.control_request import ControlRequest
 from penstock.settings.features import check_flags, read_features
@@ -95,8 +95,10 @@ def _make_exchange(node: Node, entry: Entry, arguments: Row, before: Row | None)
     return undo
 
 
-EXCHANGES_DEFINED: Final[Definitions[Row]] = Definitions(
-    "exchanges",  # Without the predeclared ones.
+EXCHANGES_DEFINED: Final[Definitions] = Definitions(
+    Section(
+        "exchanges", "name type", texts="name vhost type", flags="durable auto_delete internal", objects="arguments"
+    ),
     subject=lambda entry: f"exchange '{entry.text('name')}' in vhost '{entry.text('vhost')}'",
     read=lambda node, entry: table_of(entry),
     find=lambda node, entry: None,
@@ -155,10 +157,10 @@ def _make_queue(node: Node, entry: Entry, value: Declared, before: Declared | No
     return undo
 
 
-def queue_definitions(streams_as_queues: bool) -> Definitions[Declared]:
+def queue_definitions(streams_as_queues: bool) -> Definitions:
     """Return definitions of queues that are not exclusive; streams are refused, or become durable queues."""
     return Definitions(
-        "queues",
+        Section("queues", "name", texts="name vhost type", flags="durable auto_delete", objects="arguments"),
         subject=lambda entry: f"queue '{entry.text('name')}' in vhost '{entry.text('vhost')}'",
         read=lambda node, entry: _declaration(entry, streams_as_queues),
         find=lambda node, entry: None,
@@ -237,8 +239,14 @@ def _make_binding(node: Node, entry: Entry, arguments: Row, before: Row | None) 
     return undo
 
 
-BINDINGS_DEFINED: Final[Definitions[Row]] = Definitions(
-    "bindings",
+BINDINGS_DEFINED: Final[Definitions] = Definitions(
+    Section(
+        "bindings",
+        "source destination destination_type",
+        texts="source vhost destination destination_type routing_key",
+        objects="arguments",
+        anything="properties_key",
+    ),
     subject=_bound,
     read=lambda node, entry: table_of(entry),
     find=lambda node, entry: None,

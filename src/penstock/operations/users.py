@@ -17,7 +17,7 @@ from penstock.flow.work import Steps
 from penstock.log_ids import CHANGED
 from penstock.management.operation import Operation, Route, looking
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo
-from penstock.operations.definitions_parser import OWN_HASH, Entry
+from penstock.operations.definitions_parser import OWN_HASH, Entry, Section
 from penstock.operations.listing import rows_steps
 from penstock.protocols.common.control_request import ControlRequest
 from penstock.protocols.common.log_line import LogLine
@@ -340,8 +340,14 @@ def _by_path(fields: Row) -> Row:
     return found
 
 
-DEFINITIONS: Final[Definitions[User]] = Definitions(
-    "users",
+DEFINITIONS: Final[Definitions] = Definitions(
+    Section(
+        "users",
+        "name",
+        texts=f"name password password_hash hashing_algorithm {OWN_HASH}",
+        objects="limits",
+        anything="tags",
+    ),
     subject=lambda entry: f"user '{entry.text('name')}'",
     read=_read,
     row=_compared,
