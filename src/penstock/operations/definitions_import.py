@@ -162,12 +162,8 @@ class Import:
 
     def run(self) -> Steps[None]:
         """Run the import. Raises PreconditionFailed (406) with line and key."""
-        work = self.node.broker.work
         yield from self._parse()
-        for invalid in self.defined.invalid:
-            self._skip_invalid(invalid)
-            work.done += ENTRY_WORK
-            yield
+        yield from self._invalid_steps()
         for kind in self._kinds:
             for entry in self.defined.entries[kind.name]:
                 try:
@@ -175,11 +171,20 @@ class Import:
                     kind.make(entry, self.made)
                 except BrokerError as error:
                     self._refuse(kind, entry, error)
-                work.done += ENTRY_WORK
+                self.node.broker.work.done += ENTRY_WORK
                 yield
             yield from self._finish(kind, None)
         yield from self._note_dangling()
         self._log_result()
+
+    def _invalid_steps(self) -> Steps[list[Row]]:
+        """Skip the entries that are not valid, and return what is told of them."""
+        found: list[Row] = []
+        for invalid in self.defined.invalid:
+            found.append(self._skip_invalid(invalid))
+            self.node.broker.work.done += ENTRY_WORK
+            yield
+        return found
 
     def _finish(self, kind: DefinitionKind, planned: Planned | None) -> Steps[None]:
         """Make what a kind gathered, or plan it; where all refused entries are told, by halves to find those."""
@@ -244,11 +249,7 @@ class Import:
         yield from self._parse()
         table = yield from copied_steps(self.node.broker)
         planned = Planned(table)
-        differences: list[Row] = []
-        for invalid in self.defined.invalid:
-            differences.append(self._skip_invalid(invalid))
-            work.done += ENTRY_WORK
-            yield
+        differences = yield from self._invalid_steps()
         unchanged: dict[str, int] = {}
         for kind in self._kinds:
             compared: list[tuple[Entry, Difference]] = []
