@@ -116,11 +116,7 @@ class Highest(Generic[T]):
 
     def ranked(self) -> list[T]:
         """Return the objects, the highest rank first."""
-        return [subject for _, _, subject in sorted(self._heap, key=_place, reverse=True)]
-
-
-def _place(entry: tuple[tuple[float, ...], int, object]) -> tuple[tuple[float, ...], int]:
-    return entry[0], entry[1]
+        return [subject for _, _, subject in sorted(self._heap, key=lambda entry: entry[:2], reverse=True)]
 
 
 # What is listed

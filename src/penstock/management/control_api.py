@@ -22,12 +22,7 @@ from penstock.core.message import Envelope
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.describe.lists import PagedLists
-from penstock.errors import (
-    AccessRefused,
-    BrokerError,
-    ContentTooLarge,
-    NotFound,
-)
+from penstock.errors import AccessRefused, BrokerError, ContentTooLarge, NotFound
 from penstock.flow.level import OVERHEAD
 from penstock.flow.work import Steps
 from penstock.log_ids import REPLY_DROPPED
@@ -233,12 +228,8 @@ class ControlApi(Replies):
         """Put a reply with a body of so many octets into a queue, if it has room."""
         charge = octets + OVERHEAD
         if not queue.fits(charge):
-            self.node.log(
-                LogLine(
-                    f"reply of {octets} bytes to queue '{queue.name}' dropped: it is at its capacity",
-                    {"id": REPLY_DROPPED},
-                )
-            )
+            text = f"reply of {octets} bytes to queue '{queue.name}' dropped: it is at its capacity"
+            self.node.log(LogLine(text, {"id": REPLY_DROPPED}))
             return
         queue.enqueue(Envelope("", queue.name), content, charge, self.broker.now)
         self.broker.schedule_delivery(queue)

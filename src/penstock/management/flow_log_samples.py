@@ -80,10 +80,6 @@ def _take(look: LastLook, queue: Queue, now: float) -> None:
     look.refused_bytes = 0
 
 
-def _moved(busy: Busy) -> int:
-    return -int(busy.messages)
-
-
 class Sampler:
     """The samples of one broker."""
 
@@ -275,7 +271,7 @@ class Sampler:
         for queue in sources:
             if not queue.deleted:
                 self._examine_source(queue)
-        self._busy_consumers.sort(key=_moved)
+        self._busy_consumers.sort(key=lambda busy: -int(busy.messages))
         del self._busy_consumers[BUSIEST:]
         if not self._senders and not self._sources:
             self._end_round()
@@ -306,7 +302,7 @@ class Sampler:
 
     def _keep_busiest(self) -> None:
         busiest = self._busy_producers
-        busiest.sort(key=_moved)
+        busiest.sort(key=lambda busy: -int(busy.messages))
         for busy in busiest[BUSIEST:]:
             self._others += 1
             self._rest.messages += busy.messages

@@ -73,11 +73,8 @@ def credit_sentence(producer: Producer, credit: SenderCredit, now: float) -> str
         demand = f"; {_messages(credit.available)} more at its sender" if credit.available > 0 else ""
         return f"link {producer.name} has no credit{lasting} because of {because(producer, gate, now)}{demand}"
     if credit.credit == 0:
-        return (
-            f"link {producer.name} has no credit; it gets some in its turn"
-            if credit.has_demand()
-            else (f"link {producer.name} has no credit and has asked for none since its sender gave it back")
-        )
+        turn, none = "; it gets some in its turn", " and has asked for none since its sender gave it back"
+        return f"link {producer.name} has no credit{turn if credit.has_demand() else none}"
     reserved = amount(credit.reservation.messages)
     room = f"room for {reserved} of them is reserved in queues"
     if credit.hold.messages > 0:

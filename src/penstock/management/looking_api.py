@@ -67,11 +67,8 @@ def answer_list(node: Node, request: ControlRequest) -> Steps[Row]:
     rows = Rows(node, as_bindings=kind == "bindings")
     items: list[Row] = []
     for item in page:
-        if (
-            not _of_asker(item, request)
-            and not is_gone(item)
-            and is_seen(node, item, request.access.rules, request.access.user)
-        ):
+        shown = not _of_asker(item, request) and not is_gone(item)
+        if shown and is_seen(node, item, request.access.rules, request.access.user):
             items.append(rows.of(item.subject))
         if node.broker.work.spend(work_of(item)):
             yield
@@ -80,17 +77,12 @@ def answer_list(node: Node, request: ControlRequest) -> Steps[Row]:
 
 def _of_asker(item: Item, request: ControlRequest) -> bool:
     """Tell whether the item is the requesting connection, its reply queue or its channel."""
-    asker = request.connection
-    subject = item.subject
-    if asker is None:
-        return False
-    if isinstance(subject, Queue):
-        return subject.owner is asker
+    asker, subject = request.connection, item.subject
     if isinstance(subject, Session):
-        return subject.connection_number == asker.number
-    if isinstance(subject, Consumer):
-        return subject.queue.owner is asker
-    return subject is asker
+        return asker is not None and subject.connection_number == asker.number
+    if isinstance(subject, Queue | Consumer):
+        subject = subject.owner if isinstance(subject, Queue) else subject.queue.owner
+    return asker is not None and subject is asker
 
 
 # Status
@@ -180,17 +172,12 @@ class Sums:
         }
 
 
-def _by_block(queue: Queue, now: float) -> float:
-    since = queue.gate.stats.since
-    return -1.0 if since is None else now - since
-
-
 def _by_fill(queue: Queue, now: float) -> float:
     return (fill_percent(queue) or 0.0) if queue.depth_messages() else 0.0
 
 
 ORDERS: Final[dict[str, Callable[[Queue, float], float]]] = {
-    "blocked": _by_block,
+    "blocked": lambda queue, now: -1.0 if queue.gate.stats.since is None else now - queue.gate.stats.since,
     "fill": _by_fill,
     "messages": lambda queue, now: 0.0,
     "bytes": lambda queue, now: float(queue.measure().bytes),

@@ -77,7 +77,7 @@ class Route(NamedTuple):
     queried: bool = False
     """True if the query names the virtual host (default /), which the user must be able to enter."""
     body: bool = False
-    """True if a body is read, as for all with the methods PUT and POST."""
+    """True if a body is read though the method is neither PUT nor POST."""
     flags: tuple[str, ...] = ()
     """Fields that may be the texts true and false, as in the query and as rabbitmqadmin sends them."""
     silent: bool = False
@@ -87,6 +87,11 @@ class Route(NamedTuple):
     def method(self) -> str:
         """Method of the requests."""
         return self.where.split()[0]
+
+    @property
+    def reads_body(self) -> bool:
+        """True if a body is read."""
+        return self.body or self.method in ("PUT", "POST")
 
     @property
     def paths(self) -> list[str]:

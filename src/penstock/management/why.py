@@ -363,7 +363,7 @@ def _of_channels(channels: list[Session], others: list[Producer], broker: Broker
         for gate, block in producer.stories():
             if block.since is not None:
                 blocks.append((block.since, index, gate, block))
-    blocks.sort(key=_longest)
+    blocks.sort(key=lambda entry: entry[:2])
     shown = blocks[:SAID_MOST]
     lines = [blocked_by(producers[index], gate, block, now) for _, index, gate, block in shown]
     sentences = first_lines(lines, "blocks", count=len(blocks))
@@ -375,10 +375,6 @@ def _of_channels(channels: list[Session], others: list[Producer], broker: Broker
         lines = [f"{each.name} is not blocked, and consumes nothing{_history(each, now)}" for each in idle[:SAID_MOST]]
         sentences = first_lines(lines, "channels", count=len(idle))
     return sentences
-
-
-def _longest(entry: tuple[float, int, Gate, BlockStats]) -> tuple[float, int]:
-    return entry[0], entry[1]
 
 
 def first_lines(lines: list[str], what: str, most: int = SAID_MOST, count: int = 0) -> list[str]:

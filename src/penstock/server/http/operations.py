@@ -50,7 +50,7 @@ async def _answer(request: ApiRequest, operation: Operation, asked: ControlReque
 
 async def _asked(request: ApiRequest, operation: Operation, route: Route, prepare: Prepare | None) -> ControlRequest:
     """Return the request of an operation, whose fields are parts of the path, of the query and of the body."""
-    body = await request.fields(*route.needed) if route.body or route.method in ("PUT", "POST") else {}
+    body = await request.fields(*route.needed) if route.reads_body else {}
     if prepare is not None:
         body = dict(body)
         await prepare(body)
