@@ -67,17 +67,17 @@ class ControlApi(Replies):
 
     def request(self, vhost: VirtualHost, connection: Connection, operation: str, content: bytes) -> None:
         """Carry out an operation and reply; a request without `reply_to` is carried out too."""
-        properties = Properties()
+        request = ControlRequest(vhost, connection)
         try:
             message_format = self.broker.formats.of(content)
             properties = message_format.properties(content)
+            request.reply_to, request.correlation_id = properties.reply_to, _correlation(properties)
             row = self._row(connection, operation)
             size = message_format.body_bytes(content)
             self.broker.work.done += REQUEST_WORK
             if operation != PUBLISH_BLOCK:  # Its rows are counted when they are taken.
                 self.broker.work.done += size // OCTETS_A_UNIT
             _check_size(operation, size)
-            request = ControlRequest(vhost, connection, properties.reply_to, _correlation(properties), b"{}")
             if operation == PUBLISH_BLOCK:
                 start = message_format.payload_at(content)
                 if start < 0:
@@ -95,14 +95,9 @@ class ControlApi(Replies):
             self._carry_out(row, request, connection)
         except BrokerError as error:
             audit_refusal(connection, operation, error)
-            self._fail(vhost, connection, properties, error)
+            self.fail(request, error)
         except Exception as unexpected:
-            failure = self.node.failures.report(f"control operation '{operation}'", unexpected)
-            self._fail(vhost, connection, properties, failure)
-
-    def _fail(self, vhost: VirtualHost, connection: Connection, properties: Properties, error: BrokerError) -> None:
-        """Reply with an error to a request that may not have been read."""
-        self.fail(ControlRequest(vhost, connection, properties.reply_to, _correlation(properties), b"{}"), error)
+            self.fail(request, self.node.failures.report(f"control operation '{operation}'", unexpected))
 
     def _row(self, connection: Connection, operation: str) -> Operation:
         """Return an operation that a connection's user may request. Raises NotFound (404), AccessRefused (403)."""

@@ -14,7 +14,7 @@ with thousands of held publishes is lost, for example) is counted as dropped.
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
+from typing import Final, NamedTuple
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -73,15 +73,12 @@ class HoldSpan:
         """The reason why it did not pass; empty if it did."""
 
 
-class WithheldSpan:
+class WithheldSpan(NamedTuple):
     """Span of a confirm that is still withheld, with its number and its gate."""
 
-    __slots__ = ("span", "number", "gate")
-
-    def __init__(self, span: HoldSpan, number: i64, gate: Gate) -> None:
-        self.span = span
-        self.number: i64 = number
-        self.gate = gate
+    span: HoldSpan
+    number: int
+    gate: Gate
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -198,7 +195,7 @@ class HoldTracer:
         span = self._begin(WITHHOLD, context, event.route, event.queues, event.content, event.producer, start)
         _name_gate(span, event.gate)
         spans = self._withheld.setdefault(id(event.producer), deque())
-        spans.append(WithheldSpan(span, event.number, event.gate))
+        spans.append(WithheldSpan(span, int(event.number), event.gate))
         self._waiting += 1
 
     def _end_producer(self, producer: Producer, now: float) -> None:

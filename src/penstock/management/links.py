@@ -6,11 +6,12 @@ link is a consumer with the credit of its receiver.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mypy_extensions import i64
 
 from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.session import Session
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.sender_credit import SenderCredit
 from penstock.describe.gate import because
@@ -20,20 +21,18 @@ from penstock.flow.credit import LinkCredit
 from penstock.flow.measure import amount
 
 if TYPE_CHECKING:
-    from penstock.core.consume.session import Session
     from penstock.management.node import Node
 
 LINKS_NAMED: Final = 10
 """Most links in an error."""
 
 
-class FoundLink:
+class FoundLink(NamedTuple):
     """A link with its session: an incoming one has a producer, an outgoing one a consumer."""
 
-    def __init__(self, session: Session, producer: Producer | None, consumer: Consumer | None) -> None:
-        self.session = session
-        self.producer = producer
-        self.consumer = consumer
+    session: Session
+    producer: Producer | None
+    consumer: Consumer | None
 
     def name(self) -> str:
         """Return its full name, as in the log."""

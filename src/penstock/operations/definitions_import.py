@@ -8,7 +8,8 @@ Imports and changes of settings run one after the other (`Scheduler.start`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.core.settings.changes import copied_steps
 from penstock.describe.table import Row
@@ -87,19 +88,21 @@ def rows(streams_as_queues: bool) -> list[Definitions]:
     ]
 
 
-class ImportOptions:
+class ImportOptions(NamedTuple):
     """Options of an import: what it leaves out, and what it makes of streams."""
 
-    def __init__(self, skip: list[str], skip_refused: bool = False, streams_as_queues: bool = False) -> None:
-        self.skip = skip
-        """Kinds, and KIND:NAME for single entries."""
-        self.skip_refused = skip_refused
-        """True if refused entries are left out, instead of the whole file."""
-        self.streams_as_queues = streams_as_queues
+    skip: Sequence[str] = ()
+    """Kinds, and KIND:NAME for single entries."""
+    skip_refused: bool = False
+    """True if refused entries are left out, instead of the whole file."""
+    streams_as_queues: bool = False
+
+
+EVERYTHING: Final = ImportOptions()
 
 
 def import_steps(
-    node: Node, data: bytes, vhost: str | None, options: ImportOptions | None = None, dry_run: bool = False
+    node: Node, data: bytes, vhost: str | None, options: ImportOptions = EVERYTHING, dry_run: bool = False
 ) -> Steps[Row]:
     """Import a file in steps; `vhost` is the default virtual host of entries, None if they must name theirs.
 
@@ -107,7 +110,7 @@ def import_steps(
     is changed. Raises PreconditionFailed (406) with line and key, after undoing everything; ResourceError (506) as well
     for a limit of the broker, which no entry is skipped for.
     """
-    work = Import(node, data, vhost, options or ImportOptions([]), dry_run)
+    work = Import(node, data, vhost, options, dry_run)
     if dry_run:
         return (yield from work.compare())
     try:
