@@ -7,14 +7,11 @@ are not read until the store takes their large messages follow, and those that a
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from penstock.core.gates.disk_gate import FREE_SPACE, QUOTA, STORE_FAILURE
 from penstock.core.publish.dead_letters import publisher_of
 from penstock.core.publish.waiting_publisher import WaitingPublisher
-from penstock.core.queue.queue import Queue, queue_of
-from penstock.describe.gate import gate_row, key_of, text_of
+from penstock.describe.gate import gate_row, text_of
 from penstock.flow.gate import Gate
 from penstock.flow.work import Steps
 from penstock.management import why
@@ -126,7 +123,7 @@ def _of_unread(unread: list[Connection], broker: Broker) -> list[str]:
     listed = why.first_lines(lines, "connections wait for the store", GATES_TOLD, len(unread))
     for gate in [each for each in broker.gates.disk.gates() if not each.open][:GATES_TOLD]:
         listed.append(text_of(gate).reason(gate, broker.now))
-        listed += [*why.waits_of(gate, broker), f"advice: {advice(gate)}"]
+        listed += [*why.waits_of(gate, broker), f"advice: {why.advice(gate)}"]
     return listed
 
 
@@ -147,7 +144,7 @@ def _plain(blocked: Blocked, broker: Broker) -> dict[str, object]:
         "blocked": blocked.senders,
         "blocked_for_s": broker.now - blocked.since,
         "longest": None if first is None else first.name,
-        "advice": advice(blocked.gate),
+        "advice": why.advice(blocked.gate),
     }
 
 
@@ -162,59 +159,7 @@ def _sentences(blocked: Blocked, broker: Broker, vhost: str) -> list[str]:
             f"and {more:,} more {'producer is' if more == 1 else 'producers are'} blocked by {text_of(gate).name(gate)}"
         )
     listed += why.waits_of(gate, broker)
-    hint = advice(gate)
+    hint = why.advice(gate)
     of = text_of(gate).vhost(gate)
     elsewhere = f", in vhost {of}" if of is not None and of != vhost else ""
     return [*listed, f"advice{elsewhere}: {hint}"] if hint else listed
-
-
-def _of_queue(queue: Queue) -> str:
-    name = queue.name
-    if queue.cursors:
-        cursor = why.slowest_cursor(queue)
-        slowest = cursor.name
-        if cursor.is_lease:
-            return f"wait for {slowest}, of a batch read, which ends by itself; leaseTimeout says when"
-        if cursor.positions[queue.name].left:
-            return f"subscribe to queue {name} again, or `penstock cursor release {slowest} {name}`"
-        return f"start the reader of cursor {slowest} again; if it is gone for good, `penstock delete cursor {slowest}`"
-    if not queue.consumers:
-        return f"start a consumer of queue {name}, or drop its messages (`penstock purge {name}`)"
-    if queue.unacked_messages == queue.depth_messages():
-        return f"all messages of queue {name} are unacknowledged: have its consumers acknowledge, or add consumers"
-    return f"add consumers, or find what keeps those of queue {name} (`penstock why {name}`)"
-
-
-def _of_queue_gate(gate: Gate) -> str:
-    queue = queue_of(gate)
-    return "" if queue is None else _of_queue(queue)
-
-
-def _of_quota(gate: Gate) -> str:
-    vhost = text_of(gate).vhost(gate)
-    of = "broker" if vhost is None else f"vhost {vhost}"
-    return f"consume stored messages, or raise disk-overfull (`penstock show {of}`)"
-
-
-ADVICE: Final[dict[str, Callable[[Gate], str]]] = {
-    "queue": _of_queue_gate,
-    "operator": lambda gate: f"`penstock unblock {gate.name}` lets it go on",
-    QUOTA: _of_quota,
-    FREE_SPACE: lambda gate: "free space on the disk, or consume stored messages",
-    STORE_FAILURE: lambda gate: (
-        "look at the disk and at the broker's log; persistent messages go on when the store can be written"
-    ),
-    "vhost": lambda gate: f"consume from its largest queues, or raise its capacity (`penstock show vhost {gate.name}`)",
-    "memory": lambda gate: "consume from the largest queues, or raise memory-capacity (`penstock show broker`)",
-    "address": lambda gate: (
-        f"consume what went through it, or raise its capacity (`penstock show address {gate.name}`)"
-    ),
-    "rate": lambda gate: "it is as fast as its rate allows; `penstock settings` lists who set it",
-}
-"""Functions with advice for the operator about a closed gate, by `key_of`."""
-
-
-def advice(gate: Gate) -> str:
-    """Return advice for the operator about a closed gate; empty if waiting is all."""
-    found = ADVICE.get(key_of(gate))
-    return "" if found is None else found(gate)

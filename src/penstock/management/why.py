@@ -8,7 +8,7 @@ longest waits come first; an answer has at most `SAID_MOST` sentences of a kind,
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Consumer
@@ -398,12 +398,6 @@ def _state(consumer: Consumer, now: float) -> str:
     return ", ".join(obstacles(consumer, now)) or "may receive"
 
 
-def waits_of(gate: Gate, broker: Broker) -> list[str]:
-    """Describe what must happen for a gate's depth to fall; empty for an empty queue and for gates without a depth."""
-    found = RELIEF.get(key_of(gate))
-    return [] if found is None or gate.owner is None else found(gate, broker)
-
-
 def _of_sum(gate: Gate, broker: Broker) -> list[str]:
     return [_largest(gate, broker), *_circles(gate, broker)]
 
@@ -429,16 +423,87 @@ def _of_readers(gate: Gate, broker: Broker) -> list[str]:
     return [_readers(queue, broker.now)] if queue is not None and queue.depth_messages() > 0 else []
 
 
-RELIEF: Final[dict[str, Callable[[Gate, Broker], list[str]]]] = {
-    "queue": _of_readers,
-    "address": _circles,
-    "vhost": _of_sum,
-    "memory": _of_sum,
-    QUOTA: _of_sum,
-    FREE_SPACE: lambda gate, broker: ["the disk needs free space: consume stored messages, or delete other files"],
-    STORE_FAILURE: lambda gate, broker: ["the store is tried again every second; consumers go on meanwhile"],
+class Explained(NamedTuple):
+    """Explanations of a kind of gates: how its amount falls, and what an operator may do while it is closed."""
+
+    relief: Callable[[Gate, Broker], list[str]]
+    advice: Callable[[Gate], str]
+
+
+def _no_relief(gate: Gate, broker: Broker) -> list[str]:
+    return []
+
+
+def _advice_on(queue: Queue) -> str:
+    name = queue.name
+    if queue.cursors:
+        cursor = slowest_cursor(queue)
+        slowest = cursor.name
+        if cursor.is_lease:
+            return f"wait for {slowest}, of a batch read, which ends by itself; leaseTimeout says when"
+        if cursor.positions[queue.name].left:
+            return f"subscribe to queue {name} again, or `penstock cursor release {slowest} {name}`"
+        return f"start the reader of cursor {slowest} again; if it is gone for good, `penstock delete cursor {slowest}`"
+    if not queue.consumers:
+        return f"start a consumer of queue {name}, or drop its messages (`penstock purge {name}`)"
+    if queue.unacked_messages == queue.depth_messages():
+        return f"all messages of queue {name} are unacknowledged: have its consumers acknowledge, or add consumers"
+    return f"add consumers, or find what keeps those of queue {name} (`penstock why {name}`)"
+
+
+def _advice_on_queue(gate: Gate) -> str:
+    queue = queue_of(gate)
+    return "" if queue is None else _advice_on(queue)
+
+
+def _advice_on_quota(gate: Gate) -> str:
+    vhost = text_of(gate).vhost(gate)
+    of = "broker" if vhost is None else f"vhost {vhost}"
+    return f"consume stored messages, or raise disk-overfull (`penstock show {of}`)"
+
+
+EXPLAINED: Final[dict[str, Explained]] = {
+    "queue": Explained(_of_readers, _advice_on_queue),
+    "operator": Explained(_no_relief, lambda gate: f"`penstock unblock {gate.name}` lets it go on"),
+    QUOTA: Explained(_of_sum, _advice_on_quota),
+    FREE_SPACE: Explained(
+        lambda gate, broker: ["the disk needs free space: consume stored messages, or delete other files"],
+        lambda gate: "free space on the disk, or consume stored messages",
+    ),
+    STORE_FAILURE: Explained(
+        lambda gate, broker: ["the store is tried again every second; consumers go on meanwhile"],
+        lambda gate: (
+            "look at the disk and at the broker's log; persistent messages go on when the store can be written"
+        ),
+    ),
+    "vhost": Explained(
+        _of_sum,
+        lambda gate: f"consume from its largest queues, or raise its capacity (`penstock show vhost {gate.name}`)",
+    ),
+    "memory": Explained(
+        _of_sum, lambda gate: "consume from the largest queues, or raise memory-capacity (`penstock show broker`)"
+    ),
+    "address": Explained(
+        _circles,
+        lambda gate: f"consume what went through it, or raise its capacity (`penstock show address {gate.name}`)",
+    ),
+    "rate": Explained(
+        _no_relief, lambda gate: "it is as fast as its rate allows; `penstock settings` lists who set it"
+    ),
 }
-"""Functions that describe how the amount of a gate falls, by `key_of`; other gates have none."""
+"""Explanations by `key_of`; advice is empty where waiting is all."""
+
+
+def waits_of(gate: Gate, broker: Broker) -> list[str]:
+    """Describe what must happen for a gate's depth to fall; empty for an empty queue and for gates without a depth."""
+    found = EXPLAINED.get(key_of(gate))
+    return [] if found is None or gate.owner is None else found.relief(gate, broker)
+
+
+def advice(gate: Gate) -> str:
+    """Return advice for the operator about a closed gate; empty if waiting is all."""
+    found = EXPLAINED.get(key_of(gate))
+    return "" if found is None else found.advice(gate)
 
 
 def _readers(queue: Queue, now: float) -> str:
