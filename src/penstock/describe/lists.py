@@ -119,6 +119,12 @@ class Highest(Generic[T]):
         return [subject for _, _, subject in sorted(self._heap, key=lambda entry: entry[:2], reverse=True)]
 
 
+def seen_vhosts(node: DescribedNode, rules: Rules) -> list[VirtualHost]:
+    """Return the virtual hosts of which a user sees what is in them: all for an administrator."""
+    everywhere = rules.has_tag(ADMINISTRATOR)
+    return [vhost for vhost in node.broker.vhosts.values() if everywhere or rules.enters(vhost.name)]
+
+
 # What is listed
 
 
@@ -395,11 +401,10 @@ def first_steps(
     work = node.broker.work
     found = First(count)
     number = 0
-    every = rules.has_tag(ADMINISTRATOR)
     homes: dict[str, VirtualHost] = {}
     at = reading(node)
-    for each in list(node.broker.vhosts.values()) if vhost is None else [vhost]:
-        if not every and not rules.enters(each.name):
+    for each in seen_vhosts(node, rules):
+        if vhost is not None and each is not vhost:
             continue
         homes[each.name] = each
         found.total += len(each.queues)

@@ -6,19 +6,16 @@ thousands of queues.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from penstock.access.rules import Rules
-from penstock.access.tags import ADMINISTRATOR
 from penstock.content.names import answers_control
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.session import Session
 from penstock.core.gates.disk import Disk
 from penstock.core.queue.queue import Queue
-from penstock.core.vhost import VirtualHost
-from penstock.describe import history
+from penstock.describe import history, lists
 from penstock.describe.connection import connection_row
 from penstock.describe.gate import gate_row
 from penstock.describe.lists import KINDS, PAGE_MOST, Highest, Item, Rows, groups, is_gone, is_seen, work_of
@@ -62,8 +59,8 @@ def answer_list(node: Node, request: ControlRequest) -> Steps[Row]:
     everywhere = request.fields.get("everywhere") is True or kind == "vhosts"
     found = groups(node, kind, None if everywhere else request.vhost)
     what = f"list {kind} {everywhere}"
-    lists = node.control.lists
-    page, following = yield from lists.page_steps(request.connection, request.amount("after", 0), what, found, count)
+    after = request.amount("after", 0)
+    page, following = yield from node.control.lists.page_steps(request.connection, after, what, found, count)
     rows = Rows(node, as_bindings=kind == "bindings")
     items: list[Row] = []
     for item in page:
@@ -93,11 +90,11 @@ def answer_status(node: Node, request: ControlRequest) -> Steps[Row]:
     broker, vhost = node.broker, request.vhost
     hidden = _own_queue(request)
     connections: list[Row] = []
-    for connection in list(itertools.islice(node.connections.values(), STATUS_MOST)):
+    for connection in list(islice(node.connections.values(), STATUS_MOST)):
         connections.append(connection_row(connection))
         if broker.work.spend(VIEW_WORK):
             yield
-    shown = [queue for queue in itertools.islice(vhost.queues.values(), STATUS_MOST + 1) if queue is not hidden]
+    shown = [queue for queue in islice(vhost.queues.values(), STATUS_MOST + 1) if queue is not hidden]
     queues: list[Row] = []
     for queue in shown[:STATUS_MOST]:
         if not queue.deleted:
@@ -236,7 +233,8 @@ def _first(node: Node, request: ControlRequest, order: str, count: int, sums: Su
     prefix = request.fields.get("prefix")
     begins = prefix if isinstance(prefix, str) else ""
     highest: Highest[Queue] = Highest(count)
-    for vhost in _vhosts(node, request, request.access.rules):
+    everywhere = request.fields.get("everywhere") is True
+    for vhost in lists.seen_vhosts(node, request.access.rules) if everywhere else [request.vhost]:
         for part in vhost.roll.parts(RANKED_AT_ONCE):
             for queue in part:
                 if queue.deleted or answers_control(queue.name) or not queue.name.startswith(begins):
@@ -247,11 +245,3 @@ def _first(node: Node, request: ControlRequest, order: str, count: int, sums: Su
             if work.spend(RANKED_AT_ONCE * RANKED_WORK):
                 yield
     return highest.ranked()
-
-
-def _vhosts(node: Node, request: ControlRequest, rules: Rules) -> list[VirtualHost]:
-    """Return the virtual hosts of a request."""
-    if request.fields.get("everywhere") is not True:
-        return [request.vhost]
-    every = rules.has_tag(ADMINISTRATOR)
-    return [each for each in node.broker.vhosts.values() if every or rules.enters(each.name)]
