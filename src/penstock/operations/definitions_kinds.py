@@ -67,7 +67,7 @@ class Made:
         self.changed: dict[str, int] = {}
         """Number of entries by kind."""
         self.undo: list[Undo] = []
-        self.undo_steps: list[Callable[[], Steps[None]]] = []
+        self.undo_steps: list[Callable[[], Steps[object]]] = []
         """Undo actions that take steps, after the others."""
         self.notes: list[str] = []
         """Sentences about what has no effect."""
@@ -203,7 +203,7 @@ class DefinitionKind:
         assert together is not None
         values = [self._values[self.subject(entry)] for entry in entries]
         yield from together.put(self.node, [value for value, _ in values])
-        made.undo_steps.append(lambda: _steps(together.put_back(self.node, values)))
+        made.undo_steps.append(lambda: together.put_back(self.node, values))
         for entry, (value, before) in zip(entries, values, strict=True):
             self._count(made, entry, value, before, None)
             self.node.record_setting(*together.record(value))
@@ -238,10 +238,6 @@ class DefinitionKind:
 
     def _key(self, entry: Entry) -> str:
         return self.subject(entry) if self.row.key is None else self.row.key(entry)
-
-
-def _steps(steps: Steps[object]) -> Steps[None]:
-    yield from steps
 
 
 def check_vhost(node: Node, entry: Entry, planned: Planned | None) -> str:

@@ -64,11 +64,10 @@ def _check_exchange(node: Node, entry: Entry, arguments: Row, planned: Planned |
     VirtualHost.check_not_default(name)
 
 
-def _same_exchange(node: Node, entry: Entry, before: Row | None, arguments: Row) -> bool:
-    there = _exchange(node, entry)
-    if there is not None:
-        check_exchange(there, entry.text("vhost"), entry.text("type"), arguments, *_flags(entry))
-    return there is not None
+def _same_exchange(node: Node, entry: Entry, before: Exchange | None, arguments: Row) -> bool:
+    if before is not None:
+        check_exchange(before, entry.text("vhost"), entry.text("type"), arguments, *_flags(entry))
+    return before is not None
 
 
 def _plan_exchange(node: Node, entry: Entry, arguments: Row, planned: Planned) -> None:
@@ -80,7 +79,7 @@ def _plan_exchange(node: Node, entry: Entry, arguments: Row, planned: Planned) -
     planned.exchanges[(host, name)] = entry.text("type")
 
 
-def _make_exchange(node: Node, entry: Entry, arguments: Row, before: Row | None) -> Undo:
+def _make_exchange(node: Node, entry: Entry, arguments: Row, before: Exchange | None) -> Undo:
     vhost = node.vhost(entry.text("vhost"))
     exchange = vhost.declare_exchange(entry.text("name"), entry.text("type"), arguments, *_flags(entry))
 
@@ -101,7 +100,7 @@ EXCHANGES_DEFINED: Final[Definitions] = Definitions(
     ),
     subject=lambda entry: f"exchange '{entry.text('name')}' in vhost '{entry.text('vhost')}'",
     read=lambda node, entry: table_of(entry),
-    find=lambda node, entry: None,
+    find=_exchange,
     put=_make_exchange,
     check=_check_exchange,
     plan=_plan_exchange,
