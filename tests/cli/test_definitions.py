@@ -199,7 +199,10 @@ def test_single_entry_is_skipped_by_name_with_what_needs_it(broker: BrokerProces
     [
         ("exchange:delay", "the file has no exchange 'delay' to skip; did you mean 'delays'? Nothing was imported"),
         ("exchanje:delays", "kind 'exchanje' of 'exchanje:delays' to skip: unknown key; did you mean exchange?"),
-        ("binding:orders", "kind 'binding' of 'binding:orders' to skip: unknown key; known are vhost, exchange, queue"),
+        (
+            "binding:orders",
+            "kind 'binding' of 'binding:orders' to skip: unknown key; known are vhost, user",
+        ),
     ],
 )
 def test_entry_to_skip_that_is_not_there_is_refused(

@@ -18,8 +18,7 @@ from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError
 from penstock.flow.work import finish
 from penstock.operations.definitions_export import SECTIONS
-from penstock.operations.definitions_import import ImportOptions, import_steps
-from penstock.operations.definitions_parser import KINDS
+from penstock.operations.definitions_import import ImportOptions, import_steps, rows
 from tests.profiles import thorough
 from tests.support.driven_connection import make_driver
 from tests.support.exports import exported
@@ -128,7 +127,7 @@ def test_definitions_are_imported_whole_or_refused_in_a_sentence() -> None:
             driver.broker.access.set_tags("guest", ["administrator"])  # A change of any user stores guest as well.
             before = everything(driver)
         text = files.one()
-        skip = files.chance.sample(KINDS, 2) if files.chance.random() < 0.1 else []
+        skip = files.chance.sample([row.section.name for row in rows(False)], 2) if files.chance.random() < 0.1 else []
         options = ImportOptions(skip, files.chance.random() < 0.5, files.chance.random() < 0.5)
         told = attempt(driver, text, options, True)
         assert everything(driver) == before, (number, "a dry run changes nothing", text)

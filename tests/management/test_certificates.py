@@ -6,7 +6,7 @@ import pytest
 
 from penstock.errors import PreconditionFailed
 from penstock.management.certificates import Certificates, answer_reload
-from penstock.management.control_request import ControlRequest
+from penstock.protocols.common.control_request import ControlRequest
 from tests.support.driven_connection import make_driver
 
 

@@ -7,8 +7,8 @@ import pytest
 from penstock.core.publish.credit_window import CreditWindow
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.management import why
-from penstock.management.control_request import ControlRequest
 from penstock.management.links import credit_sentence, find_link
+from penstock.protocols.common.control_request import ControlRequest
 from tests.support.amqp10_dialogue import Amqp10Dialogue, data_section
 from tests.support.broker_fixture import House
 from tests.support.driven_connection import Dialogue

@@ -26,6 +26,6 @@ def test_path_in_a_virtual_host_needs_access_to_it_unless_it_is_for_administrato
 
 
 def test_route_reads_bodies_of_put_and_post_and_of_others_where_it_says_so() -> None:
-    found = [Route(f"{method} /x", "").body for method in ("GET", "PUT", "POST", "DELETE")]
+    found = [Route(f"{method} /x", "").reads_body for method in ("GET", "PUT", "POST", "DELETE")]
     assert found == [False, True, True, False]
-    assert Route("DELETE /x", "", body=True).body
+    assert Route("DELETE /x", "", body=True).reads_body

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import BrokerError
-from penstock.management.control_request import ControlRequest
 from penstock.management.producer_api import withdraw
+from penstock.protocols.common.control_request import ControlRequest
 from tests.support.driven_connection import Dialogue, make_driver
 
 

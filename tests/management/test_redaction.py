@@ -10,8 +10,8 @@ from penstock.access.permission import Permission
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import NotFound
 from penstock.flow.level import UNLIMITED, Level, Thresholds
-from penstock.management.control_request import ControlRequest
 from penstock.management.redaction import answer_why, redact
+from penstock.protocols.common.control_request import ControlRequest
 from tests.support.access_of import access_of
 from tests.support.driven_connection import Dialogue, make_driver, publish
 

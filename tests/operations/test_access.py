@@ -70,7 +70,7 @@ class Restricted(Desk):
 
 
 def test_every_operation_that_needs_a_permission_is_tried() -> None:
-    assert {name for name, row in CONTROL.items() if row.need.permissions} == {*REQUESTS} | FILTERED | IN_BLOCKS
+    assert {name for name, row in CONTROL.items() if row.permissions} == {*REQUESTS} | FILTERED | IN_BLOCKS
 
 
 @pytest.mark.parametrize("operation", REQUESTS)
@@ -80,7 +80,7 @@ def test_operation_without_its_permission_is_403(operation: str) -> None:
 
 @pytest.mark.parametrize("operation", REQUESTS)
 def test_operation_with_its_permission_alone_is_carried_out(operation: str) -> None:
-    reads = CONTROL[operation].need.permissions == ("read queue",)
+    reads = CONTROL[operation].permissions == ("read queue",)
     desk = Restricted("" if reads else "^amq[.]default$", "^(a|b)$" if reads else "")
     if operation == "sink.commit":
         desk.code("sink.begin")

@@ -8,8 +8,8 @@ import pytest
 
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import NotFound, PreconditionFailed
-from penstock.management.control_request import ControlRequest
 from penstock.operations.blocks import block, unblock
+from penstock.protocols.common.control_request import ControlRequest
 from tests.support.access_of import access_of
 from tests.support.driven_connection import Dialogue, make_driver
 

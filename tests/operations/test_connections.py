@@ -8,8 +8,8 @@ import pytest
 
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import AccessRefused, NotFound
-from penstock.management.control_request import ControlRequest
 from penstock.operations.blocks import close_connection
+from penstock.protocols.common.control_request import ControlRequest
 from tests.support.access_of import access_of
 from tests.support.driven_connection import Dialogue, make_driver
 

@@ -34,7 +34,7 @@ def driver() -> BrokerDriver:
 
 
 def take(driver: BrokerDriver, definitions: dict[str, Any], dry_run: bool = False) -> Any:
-    return finish(import_steps(driver, json.dumps(definitions).encode(), None, None, dry_run))
+    return finish(import_steps(driver, json.dumps(definitions).encode(), None, dry_run=dry_run))
 
 
 def differences(driver: BrokerDriver, definitions: dict[str, Any]) -> list[tuple[str, str]]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from typing import Final
 
 import pytest
 
 from penstock.errors import PreconditionFailed
+from penstock.operations.definitions_import import rows
 from penstock.operations.definitions_parser import LOOKED_AT_ONCE, ParsedDefinitions
+
+SECTIONS: Final = [row.section for row in rows(False)]
 
 
 def parsed(definitions: object, vhost: str | None = "/") -> ParsedDefinitions:
-    found = ParsedDefinitions(json.dumps(definitions, indent=1).encode(), vhost)
+    found = ParsedDefinitions(json.dumps(definitions, indent=1).encode(), vhost, SECTIONS)
     while not found.complete:
         assert found.read() > 0
     return found
@@ -35,7 +39,7 @@ def test_definitions_parser_shows_nothing_of_a_user_that_is_wrong() -> None:
 def test_definitions_parser_checks_many_entries_in_steps() -> None:
     entry = {"durable": True, "auto_delete": False, "arguments": {}}
     data = {"queues": [{"name": f"q{number}", **entry} for number in range(3 * LOOKED_AT_ONCE)]}
-    found = ParsedDefinitions(json.dumps(data).encode(), "/")
+    found = ParsedDefinitions(json.dumps(data).encode(), "/", SECTIONS)
     steps = 0
     while not found.complete:
         found.read()

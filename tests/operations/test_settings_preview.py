@@ -10,8 +10,8 @@ import pytest
 from penstock.core.queue.queue import Queue
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import finish
-from penstock.management.control_request import ControlRequest
 from penstock.operations.settings import preview_steps
+from penstock.protocols.common.control_request import ControlRequest
 from penstock.settings.read import read_settings
 from tests.management.test_why import GATED, Scene
 from tests.support import at_once

@@ -36,7 +36,7 @@ def test_operation_is_wired_on_each_plane_that_it_names(row: Operation) -> None:
         for path in route.paths:
             place = TABLE[path][route.method]
             assert place.handler.__doc__ == route.purpose
-            assert place.need.tag == (row.need.tag if route.tag is None else route.tag)
+            assert place.need.tag == (row.tag if route.tag is None else route.tag)
             assert place.audited == row.audited
 
 
@@ -45,7 +45,7 @@ def test_operation_that_is_audited_over_http_is_no_look() -> None:
 
 
 def test_tags_of_rows_are_known_ones() -> None:
-    tags = {row.need.tag for row in OPERATIONS} | {place.need.tag for row in TABLE.values() for place in row.values()}
+    tags = {row.tag for row in OPERATIONS} | {place.need.tag for row in TABLE.values() for place in row.values()}
     assert tags <= {"", *TAGS}
 
 

@@ -17,7 +17,7 @@ from tests.support.driven_connection import make_driver
 
 def compared(driver: BrokerDriver, **definitions: object) -> list[tuple[str, str]]:
     """Return subject and change of each difference, with the reason of a refusal."""
-    found: Any = finish(import_steps(driver, json.dumps(definitions).encode(), "/", None, True))
+    found: Any = finish(import_steps(driver, json.dumps(definitions).encode(), "/", dry_run=True))
     return [
         (each["subject"], each["change"] + (f": {each['reason']}" if "reason" in each else ""))
         for each in found["differences"]
@@ -77,7 +77,7 @@ def test_dry_run_refuses_what_the_import_refuses(section: str, entry: dict[str, 
 def test_attributes_of_a_vhost_are_kept_and_told() -> None:
     driver = make_driver()
     vhosts = [{"name": "/", "description": "main", "default_queue_type": "quorum", "limits": []}]
-    found: Any = finish(import_steps(driver, json.dumps({"vhosts": vhosts}).encode(), None, None, True))
+    found: Any = finish(import_steps(driver, json.dumps({"vhosts": vhosts}).encode(), None, dry_run=True))
     (told,) = found["differences"]
     assert (told["change"], told["note"]) == (
         "changed", "default_queue_type has no effect here; kept, and exported again",

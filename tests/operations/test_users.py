@@ -11,7 +11,7 @@ from penstock.access.scram import derive_scram_keys, scram_text
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.flow.work import finish
-from penstock.management.control_request import ControlRequest
+from penstock.protocols.common.control_request import ControlRequest
 from tests.support.driven_connection import make_driver
 from tests.support.operation_calls import ask, at_path
 

@@ -55,8 +55,3 @@ def test_service_forgets_a_virtual_host(desk: Desk) -> None:
     with pytest.raises(NotFound):
         ranges.cursors.find(desk.vhost, "c")
     assert desk.ask("lease.close", {"lease": lease})["code"] == 404
-
-
-def test_every_operation_of_the_service_is_one_of_the_control_api(desk: Desk) -> None:
-    control = desk.driver.control
-    assert {*control.ranges._operations} < {*control.operations}

@@ -10,8 +10,8 @@ import pytest
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.level import Level, Thresholds
 from penstock.flow.work import SHARE
-from penstock.management.control_request import BLOCK_OCTETS
 from penstock.protocols.amqp091.content_frames import body_of, properties_of
+from penstock.protocols.common.control_request import BLOCK_OCTETS
 from penstock.ranges.blocks import CONTENT_TYPE
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, method_frame

@@ -7,7 +7,7 @@ import pytest
 from penstock.client.errors import ControlError
 from penstock.describe.lists import ITEM_WORK, PAGE_MOST, QUEUES_AT_ONCE
 from penstock.flow.work import LOOKING_SHARE
-from penstock.management.control_request import IMPORT_OCTETS, REQUEST_OCTETS
+from penstock.protocols.common.control_request import IMPORT_OCTETS, REQUEST_OCTETS
 from penstock.sync import connect
 from penstock.wire.amqp091.codec import Properties
 from tests.support.brokers import BrokerProcess

@@ -74,7 +74,7 @@ def test_control_operation_needs_its_tag(shared: BrokerProcess, operation: str, 
     ):
         control.request(operation, **arguments)
     assert refused.value.code == 403
-    tag = CONTROL[operation].need.tag
+    tag = CONTROL[operation].tag
     assert f"control operation '{operation}' needs the tag {tag}, which user 'bob'" in str(refused.value)
 
 

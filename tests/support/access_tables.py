@@ -32,7 +32,6 @@ def _of_control() -> Iterator[str]:
     yield "| --- | --- | --- |"
     by_need: dict[tuple[str, str], list[str]] = {}
     for name, row in CONTROL.items():
-        need = row.need
-        by_need.setdefault((need.tag or "-", ", ".join(need.permissions) or "-"), []).append(name)
+        by_need.setdefault((row.tag or "-", ", ".join(row.permissions) or "-"), []).append(name)
     for (tag, permissions), names in by_need.items():
         yield f"| {', '.join(f'`{name}`' for name in names)} | {tag} | {permissions} |"

@@ -8,10 +8,10 @@ from typing import Any
 from penstock.access.rules import ConnectionAccess
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.work import finish
-from penstock.management.control_request import ControlRequest
 from penstock.management.operation import Operation
 from penstock.operations.table import CONTROL, OPERATIONS
 from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.control_request import ControlRequest
 
 
 def ask(

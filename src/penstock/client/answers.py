@@ -81,28 +81,13 @@ def why_of(answer: dict[str, Any], kind: str) -> Why:
 
 
 def _gate(row: dict[str, Any]) -> WhyGate:
-    return WhyGate(
-        str(row.get("kind", "")),
-        str(row.get("name", "")),
-        row.get("vhost"),
-        row.get("open") is True,
-        str(row.get("cause") or ""),
-        row.get("closed_for_s"),
-        row["blocked"] if isinstance(row.get("blocked"), int) else 0,
-        amounts_of(row.get("depth")),
-        amounts_of(row.get("stop")),
-        amounts_of(row.get("resume")),
-        amounts_of(row.get("capacity")),
-        row,
-    )
+    kind, name, cause = (str(row.get(field) or "") for field in ("kind", "name", "cause"))
+    blocked = row["blocked"] if isinstance(row.get("blocked"), int) else 0
+    depth, stop, resume, capacity = (amounts_of(row.get(field)) for field in ("depth", "stop", "resume", "capacity"))
+    state = (row.get("open") is True, cause, row.get("closed_for_s"), blocked)
+    return WhyGate(kind, name, row.get("vhost"), *state, depth, stop, resume, capacity, row)
 
 
 def _producer(row: dict[str, Any]) -> WhyProducer:
-    return WhyProducer(
-        str(row.get("producer", "")),
-        row.get("blocked_for_s"),
-        int(row.get("withheld", 0)),
-        int(row.get("held", 0)),
-        int(row.get("refused", 0)),
-        row,
-    )
+    withheld, held, refused = (int(row.get(field, 0)) for field in ("withheld", "held", "refused"))
+    return WhyProducer(str(row.get("producer", "")), row.get("blocked_for_s"), withheld, held, refused, row)

@@ -9,6 +9,7 @@ estimated from samples (core/queue/samples.py). Those of the flow log are used; 
 from __future__ import annotations
 
 import heapq
+from itertools import islice
 from typing import Final
 
 from mypy_extensions import i64
@@ -165,8 +166,7 @@ class FlowMap:
         """Stop the samples: nobody watches any more."""
         self._stopped = True
         for queue in self._sampled:
-            queue.counters.next_sample = UNLIMITED
-            queue.counters.last_look = None
+            _stop_samples(queue)
         self._sampled.clear()
 
     def _queue_steps(self, totals: Totals, seconds: float) -> Steps[list[Queue]]:
@@ -272,8 +272,7 @@ class FlowMap:
         shown = dict.fromkeys(queues)
         for queue in list(self._sampled):
             if queue not in shown:
-                queue.counters.next_sample = UNLIMITED
-                queue.counters.last_look = None
+                _stop_samples(queue)
                 del self._sampled[queue]
         for queue in shown:
             if queue not in self._sampled and queue.counters.last_look is None:
@@ -288,14 +287,15 @@ class FlowMap:
             queue.counters.next_sample = queue.tail + look.arrivals.fit(i64(in_rate))
 
 
+def _stop_samples(queue: Queue) -> None:
+    queue.counters.next_sample = UNLIMITED
+    queue.counters.last_look = None
+
+
 def blocked_since(producer: WaitingPublisher) -> float:
     """Return the time since which a producer is blocked (monotonic seconds)."""
-    found = producer.broker.now
-    for gate in producer.gates.values():
-        since = producer.entry(gate).since
-        if since is not None and since < found:
-            found = since
-    return found
+    times = [producer.entry(gate).since for gate in producer.gates.values()]
+    return min([since for since in times if since is not None], default=producer.broker.now)
 
 
 # What is shown
@@ -321,13 +321,8 @@ class Shapes:
 
     def as_dict(self) -> dict[str, object]:
         """Return the map as plain data."""
-        return {
-            "producers": list(self._producers.values()),
-            "gates": list(self._gates.values()),
-            "queues": self._queues,
-            "readers": self._readers,
-            "edges": self._edges,
-        }
+        shown = {"queues": self._queues, "readers": self._readers, "edges": self._edges}
+        return {"producers": list(self._producers.values()), "gates": list(self._gates.values()), **shown}
 
     def add_queue(self, queue: Queue, in_rate: float, out_rate: float, senders: dict[str, int]) -> None:
         """Add a queue with its gates, producers and readers.
@@ -376,7 +371,7 @@ class Shapes:
                 share = senders.get(waiter.name, 0) / total if total else 0.0
                 self._add_edge(waiter.name, number, in_rate * share if total else None)
         blocked = {edge["producer"] for edge in self._edges if edge["queue"] == number}
-        busiest = heapq.nlargest(PRODUCERS_EACH, senders.items(), key=_weight)
+        busiest = heapq.nlargest(PRODUCERS_EACH, senders.items(), key=lambda sender: sender[1])
         for name, weight in busiest:
             if shown < PRODUCERS_EACH and name not in blocked:
                 shown += 1
@@ -384,21 +379,13 @@ class Shapes:
                 self._add_edge(name, number, in_rate * weight / total)
 
     def _add_edge(self, producer: str, queue: str, rate: float | None) -> None:
-        self._edges.append(
-            {"producer": producer, "queue": queue, "rate": None if rate is None else round(rate, 1)},
-        )
+        self._edges.append({"producer": producer, "queue": queue, "rate": None if rate is None else round(rate, 1)})
 
     def _add_producer(self, name: str) -> dict[str, object]:
         found = self._producers.get(name)
         if found is None:
-            found = {
-                "name": name,
-                "client": self._client(name),
-                "blocked": [],
-                "held": 0,
-                "withheld": 0,
-                "ticket": None,
-            }
+            found = {"name": name, "client": self._client(name), "blocked": []}
+            found.update({"held": 0, "withheld": 0, "ticket": None})
             self._producers[name] = found
         return found
 
@@ -422,16 +409,15 @@ class Shapes:
             self._add_gate(gate)
             blocked_s = 0.0 if since is None else self._now - since
             blocks.append({"gate": _gate_id(gate), "blocked_s": round(blocked_s, 1)})
-        shape["blocked"] = blocks
-        shape["held"] = _held(producer)
-        shape["withheld"] = withheld_by(producer)
-        shape["ticket"] = int(producer.ticket) if producer.gate is not None else None
+        ticket = int(producer.ticket) if producer.gate is not None else None
+        waits = {"held": _held(producer), "withheld": withheld_by(producer), "ticket": ticket}
+        shape.update({"blocked": blocks, **waits})
 
     def _add_gate(self, gate: Gate) -> None:
         if id(gate) in self._gates:
             return
         stats = gate.stats
-        line = heapq.nsmallest(LINE_SHOWN, [*gate.waiters, *gate.requests], key=_turn)
+        line = heapq.nsmallest(LINE_SHOWN, [*gate.waiters, *gate.requests], key=lambda entry: (entry[0], entry[1]))
         words = text_of(gate)
         self._gates[id(gate)] = {
             "id": _gate_id(gate),
@@ -501,14 +487,6 @@ def _gate_id(gate: Gate) -> str:
     return f"g{id(gate)}"
 
 
-def _weight(sender: tuple[str, int]) -> int:
-    return sender[1]
-
-
-def _turn(entry: tuple[i64, i64, Waiter]) -> tuple[int, int]:
-    return int(entry[0]), int(entry[1])
-
-
 def _waiter(waiter: Waiter) -> dict[str, object]:
     """Return one that waits in line: its name, its ticket, and what it waits with."""
     ticket = int(waiter.ticket)
@@ -521,9 +499,4 @@ def _waiter(waiter: Waiter) -> dict[str, object]:
 
 def _held(producer: WaitingPublisher) -> int:
     """Return the number of held publishes, of the first `HELD_COUNTED` entries."""
-    found = 0
-    for index, held in enumerate(producer.outbox):
-        if index == HELD_COUNTED:
-            break
-        found += int(held.messages)
-    return found
+    return sum([int(held.messages) for held in islice(producer.outbox, HELD_COUNTED)])

@@ -18,6 +18,18 @@ from penstock.flow.gate import Gate, GateTransition, Waiter
 from penstock.flow.level import Thresholds
 from penstock.flow.measure import amount
 
+UNCOUNTED: Final = "nothing is counted at this gate"
+WITHIN: Final = "0 by construction: a message goes in only where the depth, its charge included, is within the capacity"
+SHARES: Final = (
+    "the reserve from which each queue has a guaranteed share, filled by queues that hold no more than theirs"
+)
+CLOSING: Final = "the one publish or transaction that closed it"
+"""Bases of the most by which a depth can exceed its capacity."""
+
+
+def _overshoot(bytes: int | None, basis: str) -> dict[str, object]:
+    return {"messages": 0, "bytes": bytes, "from": basis}
+
 
 class GateText:
     """Texts of a gate. Ids omit the subject, as Broker-J's templates do."""
@@ -52,7 +64,7 @@ class GateText:
 
     def overshoot(self, gate: Gate) -> dict[str, object]:
         """Return the most by which its depth can exceed its capacity now, and the basis of that figure."""
-        return {"messages": 0, "bytes": 0, "from": "nothing is counted at this gate"}
+        return _overshoot(0, UNCOUNTED)
 
     def vhost(self, gate: Gate) -> str | None:
         """Return the virtual host of the gate; None without one."""
@@ -71,31 +83,16 @@ class DepthText(GateText):
         judged = crossing.gate.measure()
         if judged is None:  # Texts of the gate of a queue.
             return f"{self.prefix}-1004", "Underfull : its bound was lifted"
-        size, messages = f"Size : {amount(crossing.bytes)} bytes", f"Messages : {amount(crossing.messages)}"
+        number, word, limit = "1004", "Underfull : Size : {} bytes, Resume Capacity", judged.thresholds.resume
         if crossing.closed:
-            stop = judged.thresholds.stop
-            return (
-                f"{self.prefix}-1003",
-                f"Overfull : {size}, Capacity : {amount(stop.bytes)}, {messages}, "
-                f"Message Capacity : {amount(stop.messages)}",
-            )
-        resume = judged.thresholds.resume
-        return (
-            f"{self.prefix}-1004",
-            f"Underfull : {size}, Resume Capacity : {amount(resume.bytes)}, {messages}, "
-            f"Message Capacity : {amount(resume.messages)}",
-        )
+            number, word, limit = "1003", "Overfull : Size : {} bytes, Capacity", judged.thresholds.stop
+        begin = f"{word.format(amount(crossing.bytes))} : {amount(limit.bytes)}, Messages : {amount(crossing.messages)}"
+        return f"{self.prefix}-{number}", f"{begin}, Message Capacity : {amount(limit.messages)}"
 
     @override
     def overshoot(self, gate: Gate) -> dict[str, object]:
-        basis = "0 by construction: a message goes in only where the depth, its charge included, is within the capacity"
         shares = 0 if gate.owner is None else int(gate.owner.guaranteed_total())
-        if shares == 0:
-            return {"messages": 0, "bytes": 0, "from": basis}
-        basis = (
-            "the reserve from which each queue has a guaranteed share, filled by queues that hold no more than theirs"
-        )
-        return {"messages": 0, "bytes": shares, "from": basis}
+        return _overshoot(shares, WITHIN if shares == 0 else SHARES)
 
 
 class QueueText(DepthText):
@@ -167,8 +164,7 @@ class DiskText(GateText):
 
     @override
     def overshoot(self, gate: Gate) -> dict[str, object]:
-        basis = "the one publish or transaction that closed it, and what the store writes besides: its log, at most"
-        return {"messages": 0, "bytes": None, "from": basis}
+        return _overshoot(None, f"{CLOSING}, and what the store writes besides: its log, at most")
 
 
 class QuotaText(DiskText):
@@ -184,8 +180,7 @@ class QuotaText(DiskText):
     def overshoot(self, gate: Gate) -> dict[str, object]:
         if self.vhost(gate) is None:
             return super().overshoot(gate)
-        basis = "the one publish or transaction that closed it, which is taken whole"
-        return {"messages": 0, "bytes": None, "from": basis}
+        return _overshoot(None, f"{CLOSING}, which is taken whole")
 
 
 class FreeSpaceText(DiskText):
@@ -212,7 +207,7 @@ class StoreFailureText(DiskText):
 
     @override
     def overshoot(self, gate: Gate) -> dict[str, object]:
-        return {"messages": 0, "bytes": 0, "from": "nothing is counted at this gate"}
+        return _overshoot(0, UNCOUNTED)
 
 
 TEXTS: Final[dict[str, GateText]] = {

@@ -116,11 +116,13 @@ class Highest(Generic[T]):
 
     def ranked(self) -> list[T]:
         """Return the objects, the highest rank first."""
-        return [subject for _, _, subject in sorted(self._heap, key=_place, reverse=True)]
+        return [subject for _, _, subject in sorted(self._heap, key=lambda entry: entry[:2], reverse=True)]
 
 
-def _place(entry: tuple[tuple[float, ...], int, object]) -> tuple[tuple[float, ...], int]:
-    return entry[0], entry[1]
+def seen_vhosts(node: DescribedNode, rules: Rules) -> list[VirtualHost]:
+    """Return the virtual hosts of which a user sees what is in them: all for an administrator."""
+    everywhere = rules.has_tag(ADMINISTRATOR)
+    return [vhost for vhost in node.broker.vhosts.values() if everywhere or rules.enters(vhost.name)]
 
 
 # What is listed
@@ -398,11 +400,10 @@ def first_steps(
     work = node.broker.work
     found = First(count)
     number = 0
-    every = rules.has_tag(ADMINISTRATOR)
     homes: dict[str, VirtualHost] = {}
     at = reading(node)
-    for each in list(node.broker.vhosts.values()) if vhost is None else [vhost]:
-        if not every and not rules.enters(each.name):
+    for each in seen_vhosts(node, rules):
+        if vhost is not None and each is not vhost:
             continue
         homes[each.name] = each
         found.total += len(each.queues)

@@ -5,7 +5,7 @@ Counts are exact and those of now; rates and samples are those of the last pass 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from mypy_extensions import i64
 
@@ -43,26 +43,20 @@ SAMPLES_MOST: Final = 500
 """Most samples of a key in an answer; the increment is raised."""
 
 
-class SampleRange:
+class SampleRange(NamedTuple):
     """The samples that a request asks for: their age and increment, in seconds."""
 
-    __slots__ = ("age_s", "increment_s")
-
-    def __init__(self, age_s: int, increment_s: int) -> None:
-        self.age_s = age_s
-        self.increment_s = increment_s
+    age_s: int
+    increment_s: int
 
 
-class SampleRanges:
+class SampleRanges(NamedTuple):
     """The samples that a request asks for: those of rates and those of lengths; None for none."""
 
-    __slots__ = ("rates", "lengths", "wall_offset")
-
-    def __init__(self, rates: SampleRange | None, lengths: SampleRange | None, wall_offset: float) -> None:
-        self.rates = rates
-        self.lengths = lengths
-        self.wall_offset = wall_offset
-        """Seconds from the monotonic clock to that of 1970."""
+    rates: SampleRange | None
+    lengths: SampleRange | None
+    wall_offset: float
+    """Seconds from the monotonic clock to that of 1970."""
 
 
 class Depths:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from itertools import islice
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from penstock.core.consume.session import Session
 from penstock.core.publish.session_counts import tally_of
@@ -69,24 +69,17 @@ GROUPS: Final = frozenset([family.group for families in OF_OBJECTS for family in
 """Groups of families that `/metrics/detailed?family=` takes."""
 
 
-class Selection:
+class Selection(NamedTuple):
     """The objects and families of a scrape."""
 
-    def __init__(
-        self,
-        objects_max: int,
-        groups: frozenset[str] | None = None,
-        vhosts: frozenset[str] | None = None,
-        detailed: bool = False,
-    ) -> None:
-        self.objects_max = objects_max
-        """Most objects of a kind."""
-        self.groups = groups
-        """Wanted groups of families; None: all."""
-        self.vhosts = vhosts
-        """Wanted virtual hosts; None: all."""
-        self.detailed = detailed
-        """True for RabbitMQ's prefix of `/metrics/detailed`, so that nothing is summed up twice."""
+    objects_max: int
+    """Most objects of a kind."""
+    groups: frozenset[str] | None = None
+    """Wanted groups of families; None: all."""
+    vhosts: frozenset[str] | None = None
+    """Wanted virtual hosts; None: all."""
+    detailed: bool = False
+    """True for RabbitMQ's prefix of `/metrics/detailed`, so that nothing is summed up twice."""
 
     def of(self, families: Sequence[Field[T]]) -> list[Field[T]]:
         """Return the families whose group is wanted."""

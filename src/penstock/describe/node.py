@@ -7,7 +7,7 @@ pass of the sampler, seconds ago (stats_sampler.py); those of single objects are
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from penstock.core.consume.session import Session
 from penstock.core.gates.rate_gate import RateGate
@@ -331,12 +331,11 @@ def write(out: Exposition, family: Family, samples: Sequence[tuple[str, object]]
 # Gates
 
 
-class GateKind:
+class GateKind(NamedTuple):
     """All gates of a kind, with the number of those that are closed now."""
 
-    def __init__(self, flow: KindTotals, closed: int) -> None:
-        self.flow = flow
-        self.closed = closed
+    flow: KindTotals
+    closed: int
 
 
 GATE_KINDS: Final[Table[GateKind]] = Table(
@@ -360,12 +359,11 @@ def gate_kinds(node: DescribedNode, totals: Totals) -> list[tuple[str, GateKind]
     return [(label("kind", kind), GateKind(flow.of(kind), totals.closed[kind])) for kind in KINDS]
 
 
-class SharedGate:
+class SharedGate(NamedTuple):
     """A gate besides those of queues and rates, with the slack in its shared limit."""
 
-    def __init__(self, gate: Gate, slack: int) -> None:
-        self.gate = gate
-        self.slack = slack
+    gate: Gate
+    slack: int
 
 
 def _depth(shared: SharedGate, at: Reading) -> object:

@@ -75,11 +75,9 @@ def _length(queue: Queue, at: Reading) -> object:
 def _paged(queue: Queue, at: Reading) -> object:
     """Return the messages on disk and their limit; None if it does not page."""
     pages = queue.pager
-    return (
-        None
-        if pages is None
-        else {**amounts(pages.messages, pages.bytes), "limit": queue.settings.page_limit.as_dict()}
-    )
+    if pages is None:
+        return None
+    return {**amounts(pages.messages, pages.bytes), "limit": queue.settings.page_limit.as_dict()}
 
 
 def _type(queue: Queue, at: Reading) -> object:

@@ -7,18 +7,15 @@ are not read until the store takes their large messages follow, and those that a
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from penstock.core.gates.disk import FREE_SPACE, QUOTA, STORE_FAILURE
 from penstock.core.publish.dead_letters import publisher_of
 from penstock.core.publish.waiting_publisher import WaitingPublisher
-from penstock.core.queue.queue import Queue, queue_of
-from penstock.describe.gate import gate_row, key_of, text_of
+from penstock.describe.gate import gate_row, text_of
 from penstock.flow.gate import Gate
 from penstock.flow.work import Steps
 from penstock.management import why
-from penstock.management.control_request import ControlRequest
+from penstock.protocols.common.control_request import ControlRequest
 
 if TYPE_CHECKING:
     from penstock.core.broker import Broker
@@ -69,18 +66,14 @@ def of_everything_steps(node: Node, vhost: str) -> Steps[dict[str, object]]:
     found = yield from _blocked_gates(broker)
     listed = found[:GATES_TOLD]
     broker.work.done += len(listed) * GATE_WORK
-    sentences: list[str] = []
-    for each in listed:
-        sentences += _sentences(each, broker, vhost)
+    sentences = [sentence for each in listed for sentence in _sentences(each, broker, vhost)]
     if len(found) > len(listed):
         sentences.append(f"and {len(found) - len(listed):,} more gates block producers")
     unread = yield from _unread(node)
     sentences += _of_unread(unread, broker)
     slowed = node.slowed().slowed()
-    for wait in slowed[:GATES_TOLD]:
-        sentences.append(f"{wait.connection.name()} is {wait.clause(broker.now)}")
-    if len(slowed) > GATES_TOLD:
-        sentences.append(f"and {len(slowed) - GATES_TOLD:,} more connections are slowed by their own work")
+    lines = [f"{wait.connection.name()} is {wait.clause(broker.now)}" for wait in slowed[:GATES_TOLD]]
+    sentences += why.first_lines(lines, "connections are slowed by their own work", GATES_TOLD, len(slowed))
     return {
         "gates": [_plain(each, broker) for each in listed],
         "more_gates": len(found) - len(listed),
@@ -107,9 +100,7 @@ def _blocked_gates(broker: Broker) -> Steps[list[Blocked]]:
                     _look_at(letters, found)
             if work.spend(1):
                 yield
-    order = [each for each in found.values() if each.lasts()]
-    order.sort(key=_since)
-    return order
+    return sorted([each for each in found.values() if each.lasts()], key=lambda each: each.since)
 
 
 def _unread(node: Node) -> Steps[list[Connection]]:
@@ -128,12 +119,11 @@ def _of_unread(unread: list[Connection], broker: Broker) -> list[str]:
     """Describe connections that are not read, and the closed gates of the disk with advice."""
     if not unread:
         return []
-    listed = [why.unread(connection) for connection in unread[:GATES_TOLD]]
-    if len(unread) > GATES_TOLD:
-        listed.append(f"and {len(unread) - GATES_TOLD:,} more connections wait for the store")
+    lines = [why.unread(connection) for connection in unread[:GATES_TOLD]]
+    listed = why.first_lines(lines, "connections wait for the store", GATES_TOLD, len(unread))
     for gate in [each for each in broker.gates.disk.gates() if not each.open][:GATES_TOLD]:
         listed.append(text_of(gate).reason(gate, broker.now))
-        listed += [*why.waits_of(gate, broker), f"advice: {advice(gate)}"]
+        listed += [*why.waits_of(gate, broker), f"advice: {why.advice(gate)}"]
     return listed
 
 
@@ -146,10 +136,6 @@ def _look_at(sender: WaitingPublisher, found: dict[int, Blocked]) -> None:
         blocked.add(sender)
 
 
-def _since(blocked: Blocked) -> float:
-    return blocked.since
-
-
 def _plain(blocked: Blocked, broker: Broker) -> dict[str, object]:
     first = blocked.first
     return {
@@ -158,7 +144,7 @@ def _plain(blocked: Blocked, broker: Broker) -> dict[str, object]:
         "blocked": blocked.senders,
         "blocked_for_s": broker.now - blocked.since,
         "longest": None if first is None else first.name,
-        "advice": advice(blocked.gate),
+        "advice": why.advice(blocked.gate),
     }
 
 
@@ -169,89 +155,11 @@ def _sentences(blocked: Blocked, broker: Broker, vhost: str) -> list[str]:
         listed.append(why.blocked_by(blocked.first, gate, blocked.first.entry(gate), broker.now))
     more = blocked.senders - 1
     if more > 0:
-        listed.append(f"and {more:,} more {'producer is' if more == 1 else 'producers are'} blocked by {_name(gate)}")
+        listed.append(
+            f"and {more:,} more {'producer is' if more == 1 else 'producers are'} blocked by {text_of(gate).name(gate)}"
+        )
     listed += why.waits_of(gate, broker)
-    hint = advice(gate)
+    hint = why.advice(gate)
     of = text_of(gate).vhost(gate)
     elsewhere = f", in vhost {of}" if of is not None and of != vhost else ""
     return [*listed, f"advice{elsewhere}: {hint}"] if hint else listed
-
-
-def _name(gate: Gate) -> str:
-    return text_of(gate).name(gate)
-
-
-def advice(gate: Gate) -> str:
-    """Return advice for the operator about a closed gate; empty if waiting is all."""
-    found = ADVICE.get(key_of(gate))
-    return "" if found is None else found(gate)
-
-
-def _of_queue(queue: Queue) -> str:
-    name = queue.name
-    if queue.cursors:
-        cursor = why.slowest_cursor(queue)
-        slowest = cursor.name
-        if cursor.is_lease:
-            return f"wait for {slowest}, of a batch read, which ends by itself; leaseTimeout says when"
-        if cursor.positions[queue.name].left:
-            return f"subscribe to queue {name} again, or `penstock cursor release {slowest} {name}`"
-        return f"start the reader of cursor {slowest} again; if it is gone for good, `penstock delete cursor {slowest}`"
-    if not queue.consumers:
-        return f"start a consumer of queue {name}, or drop its messages (`penstock purge {name}`)"
-    if queue.unacked_messages == queue.depth_messages():
-        return f"all messages of queue {name} are unacknowledged: have its consumers acknowledge, or add consumers"
-    return f"add consumers, or find what keeps those of queue {name} (`penstock why {name}`)"
-
-
-def _of_queue_gate(gate: Gate) -> str:
-    queue = queue_of(gate)
-    return "" if queue is None else _of_queue(queue)
-
-
-def _of_operator(gate: Gate) -> str:
-    return f"`penstock unblock {gate.name}` lets it go on"
-
-
-def _of_quota(gate: Gate) -> str:
-    vhost = text_of(gate).vhost(gate)
-    of = "broker" if vhost is None else f"vhost {vhost}"
-    return f"consume stored messages, or raise disk-overfull (`penstock show {of}`)"
-
-
-def _of_free_space(gate: Gate) -> str:
-    return "free space on the disk, or consume stored messages"
-
-
-def _of_store_failure(gate: Gate) -> str:
-    return "look at the disk and at the broker's log; persistent messages go on when the store can be written"
-
-
-def _of_vhost(gate: Gate) -> str:
-    return f"consume from its largest queues, or raise its capacity (`penstock show vhost {gate.name}`)"
-
-
-def _of_memory(gate: Gate) -> str:
-    return "consume from the largest queues, or raise memory-capacity (`penstock show broker`)"
-
-
-def _of_address(gate: Gate) -> str:
-    return f"consume what went through it, or raise its capacity (`penstock show address {gate.name}`)"
-
-
-def _of_rate(gate: Gate) -> str:
-    return "it is as fast as its rate allows; `penstock settings` lists who set it"
-
-
-ADVICE: Final[dict[str, Callable[[Gate], str]]] = {
-    "queue": _of_queue_gate,
-    "operator": _of_operator,
-    QUOTA: _of_quota,
-    FREE_SPACE: _of_free_space,
-    STORE_FAILURE: _of_store_failure,
-    "vhost": _of_vhost,
-    "memory": _of_memory,
-    "address": _of_address,
-    "rate": _of_rate,
-}
-"""Functions with advice for the operator about a closed gate, by `key_of`."""

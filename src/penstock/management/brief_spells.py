@@ -94,6 +94,13 @@ class Spells:
         self._done: list[SpellSum] = []
         """Sums of closings before one that was told: whoever reads them in order knows the last opening."""
 
+    def cross(self, crossing: GateTransition) -> bool:
+        """Begin or end the spell of a gate that closed or opened; return whether that is to be told now."""
+        key = (id(crossing.gate), 0)
+        if crossing.closed:
+            return self.begin(key, Spell(crossing.gate, crossing.now, None, crossing))
+        return self.end(key, crossing.now)
+
     def begin(self, key: Key, spell: Spell) -> bool:
         """Begin a spell; return whether its beginning is to be told now."""
         if self._is_rare(key, spell) and self._reported < TOLD_A_SECOND:

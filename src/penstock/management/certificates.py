@@ -9,7 +9,7 @@ from mypy_extensions import mypyc_attr
 from penstock.errors import PreconditionFailed
 
 if TYPE_CHECKING:
-    from penstock.management.control_request import ControlRequest
+    from penstock.protocols.common.control_request import ControlRequest
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

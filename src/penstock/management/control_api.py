@@ -22,17 +22,15 @@ from penstock.core.message import Envelope
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.describe.lists import PagedLists
-from penstock.errors import (
-    AccessRefused,
-    BrokerError,
-    ContentTooLarge,
-    NotFound,
-)
+from penstock.errors import AccessRefused, BrokerError, ContentTooLarge, NotFound
 from penstock.flow.level import OVERHEAD
 from penstock.flow.work import Steps
 from penstock.log_ids import REPLY_DROPPED
 from penstock.management.answer_text import OCTETS_A_UNIT, text_steps
-from penstock.management.control_request import (
+from penstock.management.operation import CHANGES, LOOKS, Answer, Operation
+from penstock.protocols.common.audit_trail import actor_of, audit_refusal
+from penstock.protocols.common.authorization import check_reply_queue, check_tag
+from penstock.protocols.common.control_request import (
     IMPORT,
     PUBLISH_BLOCK,
     ControlRequest,
@@ -40,9 +38,6 @@ from penstock.management.control_request import (
     check_fields,
     octets_max,
 )
-from penstock.management.operation import CHANGES, LOOKS, Answer, Operation
-from penstock.protocols.common.audit_trail import actor_of, audit_refusal
-from penstock.protocols.common.authorization import check_reply_queue, check_tag
 from penstock.protocols.common.log_line import LogLine
 from penstock.ranges.service import RangeService
 
@@ -72,17 +67,17 @@ class ControlApi(Replies):
 
     def request(self, vhost: VirtualHost, connection: Connection, operation: str, content: bytes) -> None:
         """Carry out an operation and reply; a request without `reply_to` is carried out too."""
-        properties = Properties()
+        request = ControlRequest(vhost, connection)
         try:
             message_format = self.broker.formats.of(content)
             properties = message_format.properties(content)
+            request.reply_to, request.correlation_id = properties.reply_to, _correlation(properties)
             row = self._row(connection, operation)
             size = message_format.body_bytes(content)
             self.broker.work.done += REQUEST_WORK
             if operation != PUBLISH_BLOCK:  # Its rows are counted when they are taken.
                 self.broker.work.done += size // OCTETS_A_UNIT
             _check_size(operation, size)
-            request = ControlRequest(vhost, connection, properties.reply_to, _correlation(properties), b"{}")
             if operation == PUBLISH_BLOCK:
                 start = message_format.payload_at(content)
                 if start < 0:
@@ -100,21 +95,16 @@ class ControlApi(Replies):
             self._carry_out(row, request, connection)
         except BrokerError as error:
             audit_refusal(connection, operation, error)
-            self._fail(vhost, connection, properties, error)
+            self.fail(request, error)
         except Exception as unexpected:
-            failure = self.node.failures.report(f"control operation '{operation}'", unexpected)
-            self._fail(vhost, connection, properties, failure)
-
-    def _fail(self, vhost: VirtualHost, connection: Connection, properties: Properties, error: BrokerError) -> None:
-        """Reply with an error to a request that may not have been read."""
-        self.fail(ControlRequest(vhost, connection, properties.reply_to, _correlation(properties), b"{}"), error)
+            self.fail(request, self.node.failures.report(f"control operation '{operation}'", unexpected))
 
     def _row(self, connection: Connection, operation: str) -> Operation:
         """Return an operation that a connection's user may request. Raises NotFound (404), AccessRefused (403)."""
         row = self.operations.get(operation)
         if row is None:
             raise NotFound(f"no control operation '{operation}'; known are {', '.join(sorted(self.operations))}")
-        check_tag(connection.access, row.need.tag, f"control operation '{operation}'")
+        check_tag(connection.access, row.tag, f"control operation '{operation}'")
         return row
 
     def _carry_out(self, row: Operation, request: ControlRequest, connection: Connection) -> None:
@@ -233,12 +223,8 @@ class ControlApi(Replies):
         """Put a reply with a body of so many octets into a queue, if it has room."""
         charge = octets + OVERHEAD
         if not queue.fits(charge):
-            self.node.log(
-                LogLine(
-                    f"reply of {octets} bytes to queue '{queue.name}' dropped: it is at its capacity",
-                    {"id": REPLY_DROPPED},
-                )
-            )
+            text = f"reply of {octets} bytes to queue '{queue.name}' dropped: it is at its capacity"
+            self.node.log(LogLine(text, {"id": REPLY_DROPPED}))
             return
         queue.enqueue(Envelope("", queue.name), content, charge, self.broker.now)
         self.broker.schedule_delivery(queue)

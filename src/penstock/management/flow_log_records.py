@@ -32,6 +32,7 @@ from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.cursor_state import CursorState
 from penstock.core.queue.queue import Queue, queue_of
 from penstock.describe.gate import text_of
+from penstock.describe.table import amounts
 from penstock.errors import PreconditionFailed
 from penstock.flow.gate import Gate, GateTransition
 from penstock.flow.work import Steps
@@ -41,8 +42,8 @@ from penstock.management.flow_log_samples import Record, Sampler, record_at, rec
 from penstock.protocols.common.read_pausing import KIND, Wait
 
 if TYPE_CHECKING:
-    from penstock.management.control_request import ControlRequest
     from penstock.management.node import Node
+    from penstock.protocols.common.control_request import ControlRequest
 
 RECORDS_KEPT: Final = 10_000
 """Most records that wait for the event loop; further ones are counted."""
@@ -93,21 +94,15 @@ class Recorder:
         self._handlers.dispatch(effect)
 
     def _on_gate_changed(self, effect: GateChanged) -> None:
-        crossing = effect.transition
-        key = (id(crossing.gate), 0)
-        if crossing.closed:
-            told = self._closings.begin(key, Spell(crossing.gate, crossing.now, None, crossing))
-        else:
-            told = self._closings.end(key, crossing.now)
-        if told:
-            self._crossed(crossing)
+        if self._closings.cross(effect.transition):
+            self._crossed(effect.transition)
 
     def _crossed(self, crossing: GateTransition) -> None:
-        record = self._of_gate("gate-closed" if crossing.closed else "gate-opened", crossing.gate, crossing.now)
-        record["id"] = text_of(crossing.gate).log_line(crossing)[0]
-        record["messages"] = int(crossing.messages)
-        record["bytes"] = int(crossing.bytes)
-        self._append(record)
+        event, number = (
+            "gate-closed" if crossing.closed else "gate-opened",
+            text_of(crossing.gate).log_line(crossing)[0],
+        )
+        self._tell(event, number, crossing.gate, crossing.now, amounts(crossing.messages, crossing.bytes))
 
     def _on_blocked(self, effect: Blocked) -> None:
         if not effect.gate.frequent:
@@ -133,25 +128,17 @@ class Recorder:
 
     def _on_close_session(self, effect: CloseSession) -> None:
         record = self._at("channel-closed", self.broker.now)
-        record["producer"] = effect.producer.name
-        record["cause"] = str(effect.error)
-        self._append(record)
+        self._append({**record, "producer": effect.producer.name, "cause": str(effect.error)})
 
     def _block(self, event: str, number: str, producer: WaitingPublisher, gate: Gate, now: float) -> None:
-        record = self._of_gate(event, gate, now)
-        record["id"] = number
-        record["producer"] = producer.name
+        fields: Record = {"producer": producer.name}
         if isinstance(producer, Producer) and producer.credit is not None:
-            record.update(producer.credit.counts.as_dict(producer.credit.credit))
-        self._append(record)
+            fields.update(producer.credit.counts.as_dict(producer.credit.credit))
+        self._tell(event, number, gate, now, fields)
 
     def _on_paging(self, effect: Paging) -> None:
-        event = "paging-started" if effect.started else "paging-stopped"
-        record = self._of_gate(event, effect.queue.gate, effect.now)
-        record["id"] = "PST-1010" if effect.started else "PST-1011"
-        record["messages"] = int(effect.messages)
-        record["bytes"] = int(effect.bytes)
-        self._append(record)
+        event, number = ("paging-started", "PST-1010") if effect.started else ("paging-stopped", "PST-1011")
+        self._tell(event, number, effect.queue.gate, effect.now, amounts(effect.messages, effect.bytes))
 
     def lost(self, queue: Queue) -> None:
         """Record messages that a queue's overflow policy dropped, or lost dead letters."""
@@ -161,13 +148,8 @@ class Recorder:
             self._dropped(queue, "PST-1009", "dead-letter", int(queue.counters.rare.unreported_dead_letters))
 
     def _dropped(self, queue: Queue, number: str, cause: str, count: int) -> None:
-        record = self._of_gate("dropped", queue.gate, self.broker.now)
-        record["id"] = number
-        record["cause"] = cause
-        record["count"] = count
-        record["messages"] = int(queue.depth_messages())
-        record["bytes"] = int(queue.depth_bytes())
-        self._append(record)
+        fields = {"cause": cause, "count": count, **amounts(queue.depth_messages(), queue.depth_bytes())}
+        self._tell("dropped", number, queue.gate, self.broker.now, fields)
 
     def setting(self, name: str, change: str) -> None:
         """Record a change of settings at run time: its name, and the old value, new value and author as text."""
@@ -195,16 +177,11 @@ class Recorder:
                 self._block("blocked", "CHN-1005", each.producer, each.gate, each.since)
 
     def _brief(self, event: str, number: str, spells: SpellSum) -> None:
-        record = self._of_gate(event, spells.first.gate, spells.first.since)
-        record["id"] = number
-        if spells.producer is not None:
-            record["producer"] = spells.producer.name
+        fields: Record = {} if spells.producer is None else {"producer": spells.producer.name}
         if spells.first.closing is not None:
-            record["messages"] = int(spells.messages)
-            record["bytes"] = int(spells.bytes)
-        record["count"] = spells.count
-        record["brief_s"] = round(spells.total_s, 6)
-        self._append(record)
+            fields.update(amounts(spells.messages, spells.bytes))
+        fields.update({"count": spells.count, "brief_s": round(spells.total_s, 6)})
+        self._tell(event, number, spells.first.gate, spells.first.since, fields)
 
     # Once a second
 
@@ -237,10 +214,7 @@ class Recorder:
         if records:
             self._records = []
         if self._lost:
-            record = self._at("lost", self.broker.now)
-            record["count"] = self._lost
-            record["cause"] = f"more than {RECORDS_KEPT} records in one turn"
-            records.append(record)
+            records.append(self._of_lost(self._lost, f"more than {RECORDS_KEPT} records in one turn"))
             self._lost = 0
         self.recent.extend(records)
         self.taken += len(records)
@@ -256,32 +230,30 @@ class Recorder:
         found = list(islice(self.recent, start - first, start - first + WATCH_PAGE))
         end = start + len(found)
         if start > after:
-            record = self._at("lost", self.broker.now)
-            record["count"] = start - after
-            record["cause"] = f"more than {RECENT} records were not asked for in time"
-            found.insert(0, record)
+            found.insert(0, self._of_lost(start - after, f"more than {RECENT} records were not asked for in time"))
         return found, end
 
     def _at(self, event: str, now: float) -> Record:
         return record_at(event, now, self.wall_offset)
 
-    def _of_gate(self, event: str, gate: Gate, now: float) -> Record:
-        return record_of_gate(event, gate, now, self.wall_offset)
+    def _of_lost(self, count: int, cause: str) -> Record:
+        return {**self._at("lost", self.broker.now), "count": count, "cause": cause}
+
+    def _tell(self, event: str, number: str, gate: Gate, now: float, fields: Record) -> None:
+        """Record an event at a gate that has a log id."""
+        self._append({**record_of_gate(event, gate, now, self.wall_offset), "id": number, **fields})
 
     def _add(self, event: str, producer: WaitingPublisher, gate: Gate, cause: str, messages: int, bytes: int) -> None:
         key = f"{event} {cause} {id(gate)} {producer.name}"
         record = self._sums.get(key)
-        count, size = 0, 0
         if record is None:
-            record = {**self._of_gate(event, gate, self.broker.now), "producer": producer.name, "cause": cause}
+            record = record_of_gate(event, gate, self.broker.now, self.wall_offset)
+            record.update({"producer": producer.name, "cause": cause, "count": 0, "count_bytes": 0})
             self._sums[key] = record
-        else:
-            before, bytes_before = record["count"], record["count_bytes"]
+        for name, more in (("count", messages), ("count_bytes", bytes)):
+            before = record[name]
             assert isinstance(before, int)
-            assert isinstance(bytes_before, int)
-            count, size = before, bytes_before
-        record["count"] = count + messages
-        record["count_bytes"] = size + bytes
+            record[name] = before + more
 
     def _append(self, record: Record) -> None:
         if len(self._records) < RECORDS_KEPT:

@@ -21,6 +21,7 @@ from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.cursor_state import CursorState
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.samples import LastLook
+from penstock.describe.table import amounts
 from penstock.flow.gate import Gate
 from penstock.flow.timers import NEVER
 from penstock.management.log_messages import gate_fields
@@ -79,10 +80,6 @@ def _take(look: LastLook, queue: Queue, now: float) -> None:
     look.refused_bytes = 0
 
 
-def _moved(busy: Busy) -> int:
-    return -int(busy.messages)
-
-
 class Sampler:
     """The samples of one broker."""
 
@@ -102,10 +99,9 @@ class Sampler:
         """Publishers and queues that the round has yet to examine."""
         self._busy_producers: list[Busy] = []
         self._busy_consumers: list[Busy] = []
-        self._others: i64 = 0
-        self._other_messages: i64 = 0
-        self._other_bytes: i64 = 0
-        """Producers that are not among the busiest of the round."""
+        self._others: int = 0
+        self._rest = Busy("", 0, 0, None, "", 0)
+        """Producers that are not among the busiest of the round: their number, and what they moved."""
         self._targets: dict[str, dict[Queue, int]] = {}
         """Sampled messages of each producer by queue, in this round."""
         self._cursors: dict[str, int] = {}
@@ -189,18 +185,13 @@ class Sampler:
     def _record_depth(self, queue: Queue, last: LastLook) -> None:
         gate, counters, now = queue.gate, queue.counters, self.broker.now
         record = record_of_gate("depth", gate, now, self._wall_offset)
-        record["messages"] = int(queue.depth_messages())
-        record["bytes"] = int(queue.depth_bytes())
+        record.update(amounts(queue.depth_messages(), queue.depth_bytes()))
         if queue.pager is not None:
-            record["paged_messages"] = int(queue.pager.messages)
-            record["paged_bytes"] = int(queue.pager.bytes)
-        record["unacknowledged"] = int(queue.unacked_messages)
-        record["open"] = gate.open
-        record["blocked"] = len(gate.blocked)
+            record.update({"paged_messages": int(queue.pager.messages), "paged_bytes": int(queue.pager.bytes)})
+        record.update({"unacknowledged": int(queue.unacked_messages), "open": gate.open, "blocked": len(gate.blocked)})
         if gate.blocked:
             self._record_blocked(gate, record)
-        record["waiting"] = gate.in_line()
-        record["consumers"] = len(queue.consumers)
+        record.update({"waiting": gate.in_line(), "consumers": len(queue.consumers)})
         # What has left is what came, less what the depth has grown by.
         came, left_bytes = queue.tail - last.tail, counters.removed_bytes - last.removed_bytes
         record["seconds"] = round(now - last.at, 6)
@@ -212,12 +203,10 @@ class Sampler:
         record["settled_bytes"] = int(left_bytes)
         record["settlements"] = int(counters.settlements - last.settlements)
         if last.refused > 0:
-            record["refused_messages"] = int(last.refused)
-            record["refused_bytes"] = int(last.refused_bytes)
-        if last.arrivals is not None:
-            sizes = last.arrivals.take_sizes()
-            if sizes:
-                record["sizes"] = sizes
+            record.update({"refused_messages": int(last.refused), "refused_bytes": int(last.refused_bytes)})
+        sizes = None if last.arrivals is None else last.arrivals.take_sizes()
+        if sizes:
+            record["sizes"] = sizes
         self._records.append(record)
 
     def _record_blocked(self, gate: Gate, record: Record) -> None:
@@ -282,7 +271,7 @@ class Sampler:
         for queue in sources:
             if not queue.deleted:
                 self._examine_source(queue)
-        self._busy_consumers.sort(key=_moved)
+        self._busy_consumers.sort(key=lambda busy: -int(busy.messages))
         del self._busy_consumers[BUSIEST:]
         if not self._senders and not self._sources:
             self._end_round()
@@ -304,24 +293,20 @@ class Sampler:
         messages = sender.accepted_messages - sender.sampled_messages
         if messages == 0:
             return
-        query, source = "", None
-        if isinstance(sender, Producer):
-            query = sender.query
-        elif isinstance(sender, DeadLetterPublisher):
-            source = sender.queue
+        query = sender.query if isinstance(sender, Producer) else ""
+        source = sender.queue if isinstance(sender, DeadLetterPublisher) else None
         size = sender.accepted_bytes - sender.sampled_bytes
-        busy = Busy(sender.name, messages, size, source, query, 0)
-        self._busy_producers.append(busy)
+        self._busy_producers.append(Busy(sender.name, messages, size, source, query, 0))
         sender.sampled_messages = sender.accepted_messages
         sender.sampled_bytes = sender.accepted_bytes
 
     def _keep_busiest(self) -> None:
         busiest = self._busy_producers
-        busiest.sort(key=_moved)
+        busiest.sort(key=lambda busy: -int(busy.messages))
         for busy in busiest[BUSIEST:]:
             self._others += 1
-            self._other_messages += busy.messages
-            self._other_bytes += busy.bytes
+            self._rest.messages += busy.messages
+            self._rest.bytes += busy.bytes
         del busiest[BUSIEST:]
 
     def _examine_source(self, queue: Queue) -> None:
@@ -353,19 +338,13 @@ class Sampler:
         for busy in self._busy_producers:
             self._record_producer(busy, seconds)
         if self._others > 0:
-            record = record_at("producer", now, self._wall_offset)
-            record["count"] = int(self._others)
-            record["in_messages"] = int(self._other_messages)
-            record["in_bytes"] = int(self._other_bytes)
-            record["seconds"] = seconds
-            self._records.append(record)
+            moved = {"in_messages": int(self._rest.messages), "in_bytes": int(self._rest.bytes), "seconds": seconds}
+            head = record_at("producer", now, self._wall_offset)
+            self._records.append({**head, "count": self._others, **moved})
         for busy in self._busy_consumers:
-            queue = busy.queue
-            if queue is not None:
-                record = record_of_gate("consumer", queue.gate, now, self._wall_offset)
-                record["consumer"] = busy.name
-                record["out_messages"] = int(busy.messages)
-                record["seconds"] = seconds
+            if busy.queue is not None:
+                record = record_of_gate("consumer", busy.queue.gate, now, self._wall_offset)
+                record.update({"consumer": busy.name, "out_messages": int(busy.messages), "seconds": seconds})
                 if busy.prefetch > 0:
                     record["prefetch"] = int(busy.prefetch)
                 if busy.query:
@@ -375,8 +354,7 @@ class Sampler:
         self._busy_consumers = []
         self._targets = {}
         self._others = 0
-        self._other_messages = 0
-        self._other_bytes = 0
+        self._rest = Busy("", 0, 0, None, "", 0)
 
     def _record_producer(self, busy: Busy, seconds: float) -> None:
         """Record a producer: once for each queue that it published to, in the proportion of the samples."""
@@ -384,20 +362,14 @@ class Sampler:
         targets = self._targets.get(busy.name)
         parts: list[tuple[Queue | None, int]] = [(None, 1)]
         if targets is not None:
-            parts = []
-            for queue, weight in targets.items():
-                parts.append((queue, weight))
-        total = 0
-        for _, weight in parts:
-            total += weight
+            parts = [(queue, weight) for queue, weight in targets.items()]
+        total = sum([weight for _, weight in parts])
         for target, weight in parts:
             record = record_at("producer", now, self._wall_offset)
             if target is not None:
                 record = record_of_gate("producer", target.gate, now, self._wall_offset)
-            record["producer"] = busy.name
-            record["in_messages"] = int(busy.messages) * weight // total
-            record["in_bytes"] = int(busy.bytes) * weight // total
-            record["seconds"] = seconds
+            messages, size = int(busy.messages) * weight // total, int(busy.bytes) * weight // total
+            record.update({"producer": busy.name, "in_messages": messages, "in_bytes": size, "seconds": seconds})
             if busy.queue is not None:
                 record["source"] = busy.queue.name
             if busy.query:

@@ -21,12 +21,7 @@ class GateLines:
 
     def crossed(self, crossing: GateTransition) -> LogLine | None:
         """Return the line of a transition; None if it is told later, or summed."""
-        key = (id(crossing.gate), 0)
-        if crossing.closed:
-            told = self._closings.begin(key, Spell(crossing.gate, crossing.now, None, crossing))
-        else:
-            told = self._closings.end(key, crossing.now)
-        return log_messages.crossed(crossing) if told else None
+        return log_messages.crossed(crossing) if self._closings.cross(crossing) else None
 
     def blocked(self, producer: WaitingPublisher, gate: Gate, now: float) -> LogLine | None:
         """Return the line of a producer that the first gate blocks; None if it is told later, or summed."""

@@ -14,7 +14,7 @@ with thousands of held publishes is lost, for example) is counted as dropped.
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
+from typing import Final, NamedTuple
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -73,15 +73,12 @@ class HoldSpan:
         """The reason why it did not pass; empty if it did."""
 
 
-class WithheldSpan:
+class WithheldSpan(NamedTuple):
     """Span of a confirm that is still withheld, with its number and its gate."""
 
-    __slots__ = ("span", "number", "gate")
-
-    def __init__(self, span: HoldSpan, number: i64, gate: Gate) -> None:
-        self.span = span
-        self.number: i64 = number
-        self.gate = gate
+    span: HoldSpan
+    number: int
+    gate: Gate
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -197,19 +194,14 @@ class HoldTracer:
         start = event.now + self._broker.wall_offset
         span = self._begin(WITHHOLD, context, event.route, event.queues, event.content, event.producer, start)
         _name_gate(span, event.gate)
-        spans = self._withheld.get(id(event.producer))
-        if spans is None:
-            spans = deque()
-            self._withheld[id(event.producer)] = spans
-        spans.append(WithheldSpan(span, event.number, event.gate))
+        spans = self._withheld.setdefault(id(event.producer), deque())
+        spans.append(WithheldSpan(span, int(event.number), event.gate))
         self._waiting += 1
 
     def _end_producer(self, producer: Producer, now: float) -> None:
-        spans = self._withheld.pop(id(producer), None)
-        if spans is not None:
-            for each in spans:
-                each.span.failure = "its session ended before the confirm"
-                self._conclude(each, UNCONFIRMED, now)
+        for each in self._withheld.pop(id(producer), ()):
+            each.span.failure = "its session ended before the confirm"
+            self._conclude(each, UNCONFIRMED, now)
 
     def _conclude(self, withheld: WithheldSpan, outcome: str, now: float) -> None:
         self._waiting -= 1
@@ -245,15 +237,15 @@ class HoldTracer:
         names = [queue.name for queue in queues[:QUEUES_NAMED]]
         destination = _destination(route)
         span = HoldSpan(f"{operation} {names[0] if len(names) == 1 else destination}", context, start)
-        attributes = span.attributes
-        attributes["messaging.system"] = "penstock"
-        attributes["messaging.operation.name"] = operation
-        attributes["messaging.destination.name"] = destination
-        attributes["messaging.message.body.size"] = int(self._broker.formats.body_bytes(content))
-        attributes["penstock.queues"] = names
-        if queues:
-            attributes["penstock.vhost"] = queues[0].vhost
-        attributes["penstock.producer"] = producer.name
+        span.attributes = {
+            "messaging.system": "penstock",
+            "messaging.operation.name": operation,
+            "messaging.destination.name": destination,
+            "messaging.message.body.size": int(self._broker.formats.body_bytes(content)),
+            "penstock.queues": names,
+            **({"penstock.vhost": queues[0].vhost} if queues else {}),
+            "penstock.producer": producer.name,
+        }
         return span
 
 

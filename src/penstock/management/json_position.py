@@ -7,7 +7,6 @@ import re
 from typing import Final
 
 _BLANK: Final = re.compile(r"[ \t\r\n]*")
-_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
 def line_of(text: str, path: list[str | int]) -> int:
@@ -15,40 +14,30 @@ def line_of(text: str, path: list[str | int]) -> int:
     at = _skip(text, 0)
     found = at
     for step in path:
-        place = _item(text, at, step) if isinstance(step, int) else _key(text, at, step)
+        place = _find(text, at, step)
         if place is None:
             break
         found, at = place
     return text.count("\n", 0, found) + 1
 
 
-def _key(text: str, at: int, name: str) -> tuple[int, int] | None:
-    """Return the positions of a key of the object at `at`, and of its value."""
-    if text[at] != "{":
+def _find(text: str, at: int, step: str | int) -> tuple[int, int] | None:
+    """Return the positions of a key of the object at `at`, or an item of the array there, and of its value."""
+    is_key = isinstance(step, str)
+    if text[at] != ("{" if is_key else "["):
         return None
     at = _skip(text, at + 1)
-    while text[at] == '"':
-        match = _STRING.match(text, at)
-        assert match is not None
-        value = _skip(text, _skip(text, match.end()) + 1)
-        if json.loads(match[0]) == name:
+    index = 0
+    while text[at] not in "}]":
+        name: object = index
+        value = at
+        if is_key:
+            name, end = _decoded(text, at)
+            value = _skip(text, _skip(text, end) + 1)
+        if name == step:
             return at, value
-        at = _skip(text, _end(text, value))
-        if text[at] == ",":
-            at = _skip(text, at + 1)
-    return None
-
-
-def _item(text: str, at: int, index: int) -> tuple[int, int] | None:
-    """Return the position of an item of the array at `at`, twice, because it has no key."""
-    if text[at] != "[":
-        return None
-    at = _skip(text, at + 1)
-    while text[at] != "]":
-        if index == 0:
-            return at, at
-        index -= 1
-        at = _skip(text, _end(text, at))
+        index += 1
+        at = _skip(text, _decoded(text, value)[1])
         if text[at] == ",":
             at = _skip(text, at + 1)
     return None
@@ -60,6 +49,7 @@ def _skip(text: str, at: int) -> int:
     return match.end()
 
 
-def _end(text: str, at: int) -> int:
-    """Return the end of the value at `at`."""
-    return int(json.JSONDecoder().raw_decode(text, at)[1])
+def _decoded(text: str, at: int) -> tuple[object, int]:
+    """Return the value at `at`, and its end."""
+    value, end = json.JSONDecoder().raw_decode(text, at)
+    return value, int(end)

@@ -6,11 +6,12 @@ link is a consumer with the credit of its receiver.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mypy_extensions import i64
 
 from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.session import Session
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.sender_credit import SenderCredit
 from penstock.describe.gate import because
@@ -20,20 +21,18 @@ from penstock.flow.credit import LinkCredit
 from penstock.flow.measure import amount
 
 if TYPE_CHECKING:
-    from penstock.core.consume.session import Session
     from penstock.management.node import Node
 
 LINKS_NAMED: Final = 10
 """Most links in an error."""
 
 
-class FoundLink:
+class FoundLink(NamedTuple):
     """A link with its session: an incoming one has a producer, an outgoing one a consumer."""
 
-    def __init__(self, session: Session, producer: Producer | None, consumer: Consumer | None) -> None:
-        self.session = session
-        self.producer = producer
-        self.consumer = consumer
+    session: Session
+    producer: Producer | None
+    consumer: Consumer | None
 
     def name(self) -> str:
         """Return its full name, as in the log."""
@@ -73,11 +72,8 @@ def credit_sentence(producer: Producer, credit: SenderCredit, now: float) -> str
         demand = f"; {_messages(credit.available)} more at its sender" if credit.available > 0 else ""
         return f"link {producer.name} has no credit{lasting} because of {because(producer, gate, now)}{demand}"
     if credit.credit == 0:
-        return (
-            f"link {producer.name} has no credit; it gets some in its turn"
-            if credit.has_demand()
-            else (f"link {producer.name} has no credit and has asked for none since its sender gave it back")
-        )
+        turn, none = "; it gets some in its turn", " and has asked for none since its sender gave it back"
+        return f"link {producer.name} has no credit{turn if credit.has_demand() else none}"
     reserved = amount(credit.reservation.messages)
     room = f"room for {reserved} of them is reserved in queues"
     if credit.hold.messages > 0:

@@ -10,6 +10,7 @@ from penstock.core.effects import Paging
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.queue import Queue
 from penstock.describe.gate import text_of
+from penstock.describe.table import amounts
 from penstock.flow.gate import Gate, GateTransition
 from penstock.flow.measure import amount
 from penstock.flow.timers import NEVER
@@ -31,46 +32,33 @@ def gate_fields(gate: Gate) -> dict[str, object]:
     return fields
 
 
+def _of_gate(gate: Gate, number: str, text: str, fields: dict[str, object]) -> LogLine:
+    """Return a line whose subject is a gate."""
+    return LogLine(f"{text_of(gate).subject(gate)} {number} : {text}", {"id": number, **gate_fields(gate), **fields})
+
+
 def crossed(crossing: GateTransition) -> LogLine:
     """Return the line of a gate that closed or opened (QUE-1003, QUE-1004; PST-... for gates other than queues')."""
-    gate = crossing.gate
-    words = text_of(gate)
-    number, text = words.log_line(crossing)
-    return LogLine(
-        f"{words.subject(gate)} {number} : {text}",
-        {"id": number, **gate_fields(gate), "messages": int(crossing.messages), "bytes": int(crossing.bytes)},
-    )
+    number, text = text_of(crossing.gate).log_line(crossing)
+    return _of_gate(crossing.gate, number, text, amounts(crossing.messages, crossing.bytes))
 
 
 def closed_briefly(closings: SpellSum) -> LogLine:
     """Return the line of closings of a gate that were too many to be told one by one."""
-    gate = closings.first.gate
     times = f"{closings.count:,} times, {closings.total_s:.3f} s in all"
     highest = f"Highest : {amount(closings.bytes)} bytes, {amount(closings.messages)} messages"
-    return LogLine(
-        f"{text_of(gate).subject(gate)} {CLOSED_BRIEFLY} : Closed Briefly : {times}, {highest}",
-        {
-            "id": CLOSED_BRIEFLY,
-            **gate_fields(gate),
-            "count": closings.count,
-            "brief_s": closings.total_s,
-            "messages": int(closings.messages),
-            "bytes": int(closings.bytes),
-        },
-    )
+    fields: dict[str, object] = {"count": closings.count, "brief_s": closings.total_s}
+    fields.update(amounts(closings.messages, closings.bytes))
+    return _of_gate(closings.first.gate, CLOSED_BRIEFLY, f"Closed Briefly : {times}, {highest}", fields)
 
 
 def blocked_briefly(blocks: list[SpellSum]) -> LogLine:
     """Return the line of blocks at one gate that were too many, and too short, to be told one by one."""
-    gate = blocks[0].first.gate
     count, total_s = sum([each.count for each in blocks]), sum([each.total_s for each in blocks])
     producer = blocks[0].producer if len(blocks) == 1 else None
     whose = "of several channels" if producer is None else f"of {producer.name}"
-    return LogLine(
-        f"{text_of(gate).subject(gate)} {BLOCKED_BRIEFLY} : Blocked Briefly : {count:,} times, {total_s:.3f} s in all, "
-        f"{whose}",
-        {"id": BLOCKED_BRIEFLY, **gate_fields(gate), "count": count, "brief_s": total_s},
-    )
+    text = f"Blocked Briefly : {count:,} times, {total_s:.3f} s in all, {whose}"
+    return _of_gate(blocks[0].first.gate, BLOCKED_BRIEFLY, text, {"count": count, "brief_s": total_s})
 
 
 def slow_turn(seconds: float, work: int, connection: str, share: int) -> LogLine:
@@ -86,44 +74,32 @@ def dropped(queue: Queue) -> LogLine:
     """Return the line of messages that a queue's overflow policy dropped or refused since the last line (QUE-1005)."""
     count = int(queue.counters.rare.unreported_dropped + queue.counters.rare.unreported_refused)
     capacity = queue.thresholds.capacity
-    return LogLine(
-        f"{text_of(queue.gate).subject(queue.gate)} QUE-1005 : Dropped : {count:,} messages, "
+    text = (
+        f"Dropped : {count:,} messages, "
         f"Depth : {amount(queue.measure().bytes)} bytes, {amount(queue.depth_messages())} messages, "
-        f"Capacity : {amount(capacity.bytes)} bytes, {amount(capacity.messages)} messages",
-        {
-            "id": "QUE-1005",
-            **gate_fields(queue.gate),
-            "count": count,
-            "messages": int(queue.depth_messages()),
-            "bytes": int(queue.depth_bytes()),
-        },
+        f"Capacity : {amount(capacity.bytes)} bytes, {amount(capacity.messages)} messages"
     )
+    fields = {"count": count, **amounts(queue.depth_messages(), queue.depth_bytes())}
+    return _of_gate(queue.gate, "QUE-1005", text, fields)
 
 
 def paging(effect: Paging) -> LogLine:
     """Return the line of a queue that begins to page messages out, or has none on disk any more."""
-    queue = effect.queue
     size = f"Size : {amount(effect.bytes)} bytes, Messages : {amount(effect.messages)}"
-    capacity = queue.thresholds.capacity
+    fields = amounts(effect.messages, effect.bytes)
+    if not effect.started:
+        return _of_gate(effect.queue.gate, "PST-1011", f"Paging Stopped : {size}", fields)
+    capacity = effect.queue.thresholds.capacity
     bound = f"Capacity : {amount(capacity.bytes)}, Message Capacity : {amount(capacity.messages)}"
-    number, text = (
-        ("PST-1010", f"Paging Started : {size}, {bound}")
-        if effect.started
-        else ("PST-1011", f"Paging Stopped : {size}")
-    )
-    fields = {"id": number, **gate_fields(queue.gate), "messages": int(effect.messages), "bytes": int(effect.bytes)}
-    return LogLine(f"{text_of(queue.gate).subject(queue.gate)} {number} : {text}", fields)
+    return _of_gate(effect.queue.gate, "PST-1010", f"Paging Started : {size}, {bound}", fields)
 
 
 def letters_lost(queue: Queue) -> LogLine:
     """Return the line of lost dead letters since the last such line."""
     count = int(queue.counters.rare.unreported_dead_letters)
-    exchange = queue.settings.dead_letter_exchange
-    return LogLine(
-        f"{text_of(queue.gate).subject(queue.gate)} PST-1009 : Dead Letters Lost : {count:,} messages, "
-        f"Dead Letter Exchange : '{exchange or ''}'",
-        {"id": "PST-1009", **gate_fields(queue.gate), "count": count},
-    )
+    exchange = queue.settings.dead_letter_exchange or ""
+    text = f"Dead Letters Lost : {count:,} messages, Dead Letter Exchange : '{exchange}'"
+    return _of_gate(queue.gate, "PST-1009", text, {"count": count})
 
 
 def blocked(producer: WaitingPublisher, gate: Gate) -> LogLine:

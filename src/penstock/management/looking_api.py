@@ -6,19 +6,16 @@ thousands of queues.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from penstock.access.rules import Rules
-from penstock.access.tags import ADMINISTRATOR
 from penstock.content.names import answers_control
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.session import Session
 from penstock.core.gates.disk import Disk
 from penstock.core.queue.queue import Queue
-from penstock.core.vhost import VirtualHost
-from penstock.describe import history
+from penstock.describe import history, lists
 from penstock.describe.connection import connection_row
 from penstock.describe.gate import gate_row
 from penstock.describe.lists import KINDS, PAGE_MOST, Highest, Item, Rows, groups, is_gone, is_seen, work_of
@@ -27,7 +24,7 @@ from penstock.describe.queue import QUEUE, fill_percent, queue_row
 from penstock.describe.table import Row, amounts, or_none, reading
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
-from penstock.management.control_request import ControlRequest
+from penstock.protocols.common.control_request import ControlRequest
 
 if TYPE_CHECKING:
     from penstock.management.node import Node
@@ -62,16 +59,13 @@ def answer_list(node: Node, request: ControlRequest) -> Steps[Row]:
     everywhere = request.fields.get("everywhere") is True or kind == "vhosts"
     found = groups(node, kind, None if everywhere else request.vhost)
     what = f"list {kind} {everywhere}"
-    lists = node.control.lists
-    page, following = yield from lists.page_steps(request.connection, request.amount("after", 0), what, found, count)
+    after = request.amount("after", 0)
+    page, following = yield from node.control.lists.page_steps(request.connection, after, what, found, count)
     rows = Rows(node, as_bindings=kind == "bindings")
     items: list[Row] = []
     for item in page:
-        if (
-            not _of_asker(item, request)
-            and not is_gone(item)
-            and is_seen(node, item, request.access.rules, request.access.user)
-        ):
+        shown = not _of_asker(item, request) and not is_gone(item)
+        if shown and is_seen(node, item, request.access.rules, request.access.user):
             items.append(rows.of(item.subject))
         if node.broker.work.spend(work_of(item)):
             yield
@@ -80,17 +74,12 @@ def answer_list(node: Node, request: ControlRequest) -> Steps[Row]:
 
 def _of_asker(item: Item, request: ControlRequest) -> bool:
     """Tell whether the item is the requesting connection, its reply queue or its channel."""
-    asker = request.connection
-    subject = item.subject
-    if asker is None:
-        return False
-    if isinstance(subject, Queue):
-        return subject.owner is asker
+    asker, subject = request.connection, item.subject
     if isinstance(subject, Session):
-        return subject.connection_number == asker.number
-    if isinstance(subject, Consumer):
-        return subject.queue.owner is asker
-    return subject is asker
+        return asker is not None and subject.connection_number == asker.number
+    if isinstance(subject, Queue | Consumer):
+        subject = subject.owner if isinstance(subject, Queue) else subject.queue.owner
+    return asker is not None and subject is asker
 
 
 # Status
@@ -101,11 +90,11 @@ def answer_status(node: Node, request: ControlRequest) -> Steps[Row]:
     broker, vhost = node.broker, request.vhost
     hidden = _own_queue(request)
     connections: list[Row] = []
-    for connection in list(itertools.islice(node.connections.values(), STATUS_MOST)):
+    for connection in list(islice(node.connections.values(), STATUS_MOST)):
         connections.append(connection_row(connection))
         if broker.work.spend(VIEW_WORK):
             yield
-    shown = [queue for queue in itertools.islice(vhost.queues.values(), STATUS_MOST + 1) if queue is not hidden]
+    shown = [queue for queue in islice(vhost.queues.values(), STATUS_MOST + 1) if queue is not hidden]
     queues: list[Row] = []
     for queue in shown[:STATUS_MOST]:
         if not queue.deleted:
@@ -180,17 +169,12 @@ class Sums:
         }
 
 
-def _by_block(queue: Queue, now: float) -> float:
-    since = queue.gate.stats.since
-    return -1.0 if since is None else now - since
-
-
 def _by_fill(queue: Queue, now: float) -> float:
     return (fill_percent(queue) or 0.0) if queue.depth_messages() else 0.0
 
 
 ORDERS: Final[dict[str, Callable[[Queue, float], float]]] = {
-    "blocked": _by_block,
+    "blocked": lambda queue, now: -1.0 if queue.gate.stats.since is None else now - queue.gate.stats.since,
     "fill": _by_fill,
     "messages": lambda queue, now: 0.0,
     "bytes": lambda queue, now: float(queue.measure().bytes),
@@ -249,7 +233,8 @@ def _first(node: Node, request: ControlRequest, order: str, count: int, sums: Su
     prefix = request.fields.get("prefix")
     begins = prefix if isinstance(prefix, str) else ""
     highest: Highest[Queue] = Highest(count)
-    for vhost in _vhosts(node, request, request.access.rules):
+    everywhere = request.fields.get("everywhere") is True
+    for vhost in lists.seen_vhosts(node, request.access.rules) if everywhere else [request.vhost]:
         for part in vhost.roll.parts(RANKED_AT_ONCE):
             for queue in part:
                 if queue.deleted or answers_control(queue.name) or not queue.name.startswith(begins):
@@ -260,11 +245,3 @@ def _first(node: Node, request: ControlRequest, order: str, count: int, sums: Su
             if work.spend(RANKED_AT_ONCE * RANKED_WORK):
                 yield
     return highest.ranked()
-
-
-def _vhosts(node: Node, request: ControlRequest, rules: Rules) -> list[VirtualHost]:
-    """Return the virtual hosts of a request."""
-    if request.fields.get("everywhere") is not True:
-        return [request.vhost]
-    every = rules.has_tag(ADMINISTRATOR)
-    return [each for each in node.broker.vhosts.values() if every or rules.enters(each.name)]

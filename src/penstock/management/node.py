@@ -72,14 +72,6 @@ class Node(DescribedNode):
             raise NotFound(f"no vhost '{name}'")
         return vhost
 
-    def check_user(self, name: str) -> None:
-        """Check that there is a user: in the table, connected, or perhaps known to a token or a back end.
-
-        Raises NotFound (404).
-        """
-        if not self.has_users_elsewhere and all(each.user != name for each in self.connections.values()):
-            self.broker.access.user(name)
-
     def slowed(self) -> SlowedConnections:
         """Return the connections that are slowed by their own work."""
         raise NotImplementedError

@@ -7,15 +7,15 @@ what `before` returns. Tags, permissions, fields and the tables in docs/ come of
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.access.tags import ADMINISTRATOR
 from penstock.describe.table import Row
 from penstock.flow.work import Steps
 
 if TYPE_CHECKING:
-    from penstock.management.control_request import ControlRequest
     from penstock.management.node import Node
+    from penstock.protocols.common.control_request import ControlRequest
 
 Answer = Row | list[Row] | None
 Run = Callable[["Node", "ControlRequest"], Answer | Steps[Answer]]
@@ -38,14 +38,16 @@ ANYWHERE: Final = ""
 """The virtual host of a path does not matter, or it has none."""
 
 
-class Need:
-    """Requirements of an operation: a tag ("" for none), access to the virtual host, and permissions."""
+NO_FIELDS: Final[Mapping[str, object]] = {}
 
-    def __init__(self, tag: str, permissions: tuple[str, ...] = (), vhost: str = ANYWHERE) -> None:
-        self.tag = tag
-        self.permissions = permissions
-        """Each is a kind (configure, write or read) and an object; checked where the operation is carried out."""
-        self.vhost = vhost
+
+class Need(NamedTuple):
+    """Requirements of an operation: a tag ("" for none), permissions, and access to the virtual host."""
+
+    tag: str
+    permissions: tuple[str, ...] = ()
+    """Each is a kind (configure, write or read) and an object; checked where the operation is carried out."""
+    vhost: str = ANYWHERE
 
 
 def need_at(path: str, tag: str, permissions: tuple[str, ...] = (), vhost: str | None = None) -> Need:
@@ -55,89 +57,68 @@ def need_at(path: str, tag: str, permissions: tuple[str, ...] = (), vhost: str |
     return Need(tag, permissions, ENTERED if vhost is None else vhost)
 
 
-class Route:
+class Route(NamedTuple):
     """Method and paths of the HTTP API by which an operation is asked for, where the method is followed by paths."""
 
-    def __init__(
-        self,
-        where: str,
-        purpose: str,
-        *,
-        tag: str | None = None,
-        needed: tuple[str, ...] = (),
-        fixed: Mapping[str, object] | None = None,
-        query: tuple[str, ...] = (),
-        read: Callable[[Row], Row] | None = None,
-        vhost: str | None = None,
-        queried: bool = False,
-        body: bool = False,
-        flags: tuple[str, ...] = (),
-        silent: bool = False,
-    ) -> None:
-        method, *paths = where.split()
-        self.method = method
-        self.paths = paths
-        self.purpose = purpose
-        """One sentence, for the reference."""
-        self.tag = tag
-        """Tag, if it is another one than that of the operation."""
-        self.needed = needed
-        """Keys that a body must have."""
-        self.fixed: Mapping[str, object] = fixed or {}
-        """Fields that the path stands for."""
-        self.query = query
-        """Parameters of the query that are fields."""
-        self.read = read
-        """Function that makes the fields of an operation of those of path, query and body; None: they are the same."""
-        self.vhost = vhost
-        self.queried = queried
-        """True if the query names the virtual host (default /), which the user must be able to enter."""
-        self.body = body or method in ("PUT", "POST")
+    where: str
+    purpose: str
+    """One sentence, for the reference."""
+    tag: str | None = None
+    """Tag, if it is another one than that of the operation."""
+    needed: tuple[str, ...] = ()
+    """Keys that a body must have."""
+    fixed: Mapping[str, object] = NO_FIELDS
+    """Fields that the path stands for."""
+    query: tuple[str, ...] = ()
+    """Parameters of the query that are fields."""
+    read: Callable[[Row], Row] | None = None
+    """Function that makes the fields of an operation of those of path, query and body; None: they are the same."""
+    vhost: str | None = None
+    queried: bool = False
+    """True if the query names the virtual host (default /), which the user must be able to enter."""
+    body: bool = False
+    """True if a body is read though the method is neither PUT nor POST."""
+    flags: tuple[str, ...] = ()
+    """Fields that may be the texts true and false, as in the query and as rabbitmqadmin sends them."""
+    silent: bool = False
+    """True if the answer has no body: 201 where something was created, else 204."""
+
+    @property
+    def method(self) -> str:
+        """Method of the requests."""
+        return self.where.split()[0]
+
+    @property
+    def reads_body(self) -> bool:
         """True if a body is read."""
-        self.flags = flags
-        """Fields that may be the texts true and false, as in the query and as rabbitmqadmin sends them."""
-        self.silent = silent
-        """True if the answer has no body: 201 where something was created, else 204."""
+        return self.body or self.method in ("PUT", "POST")
+
+    @property
+    def paths(self) -> list[str]:
+        """Paths of the requests, below /api."""
+        return self.where.split()[1:]
 
 
-class Operation:
+class Operation(NamedTuple):
     """Operation with its planes."""
 
-    def __init__(
-        self,
-        name: str,
-        run: Run,
-        fields: tuple[str, ...] = (),
-        *,
-        tag: str = ADMINISTRATOR,
-        permissions: tuple[str, ...] = (),
-        how: str = CHANGES,
-        before: Before | None = None,
-        audited: bool = True,
-        routes: tuple[Route, ...] = (),
-    ) -> None:
-        self.name = name
-        """Routing key on the control exchange; "" for an operation that is not there."""
-        self.run = run
-        self.fields = fields
-        """Fields that a request may have: a misspelt one is refused and not passed over."""
-        self.need = Need(tag, permissions)
-        self.how = how
-        """Kind of its steps, if it takes any."""
-        self.before = before
-        self.audited = audited
-        """False for one that changes nothing that an operator set up."""
-        self.routes = routes
+    name: str
+    """Routing key on the control exchange; "" for an operation that is not there."""
+    run: Run
+    fields: tuple[str, ...] = ()
+    """Fields that a request may have: a misspelt one is refused and not passed over."""
+    tag: str = ADMINISTRATOR
+    permissions: tuple[str, ...] = ()
+    how: str = CHANGES
+    """Kind of its steps, if it takes any."""
+    before: Before | None = None
+    audited: bool = True
+    """False for one that changes nothing that an operator set up."""
+    routes: tuple[Route, ...] = ()
 
 
 def looking(
-    name: str,
-    run: Run,
-    fields: tuple[str, ...] = (),
-    *,
-    tag: str = ADMINISTRATOR,
-    permissions: tuple[str, ...] = (),
-    routes: tuple[Route, ...] = (),
+    name: str, run: Run, fields: tuple[str, ...] = (), tag: str = ADMINISTRATOR, routes: tuple[Route, ...] = ()
 ) -> Operation:
     """Return an operation that changes nothing."""
-    return Operation(name, run, fields, tag=tag, permissions=permissions, how=LOOKS, audited=False, routes=routes)
+    return Operation(name, run, fields, tag=tag, how=LOOKS, audited=False, routes=routes)

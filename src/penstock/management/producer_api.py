@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
-
 from penstock.core.publish import withdrawal
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_lanes import LaneRequest
 from penstock.core.publish.session_counts import producers_of
 from penstock.errors import NotFound, PreconditionFailed
-from penstock.management.control_request import ControlRequest
+from penstock.protocols.common.control_request import ControlRequest
 
 
 def withdraw(request: ControlRequest) -> dict[str, object]:
@@ -45,13 +42,6 @@ def begin(request: ControlRequest) -> dict[str, object]:
     )
     begun = producer.broker.producer_lanes.begin(producer, request.vhost.name, request.access.user, wanted)
     return {"known": begun.known, "taken": int(begun.taken), "refused": begun.refused}
-
-
-OPERATIONS: Final[dict[str, Callable[[ControlRequest], dict[str, object] | None]]] = {
-    "producer.begin": begin,
-    "publish.withdraw": withdraw,
-}
-"""By name."""
 
 
 def _producer(request: ControlRequest, channel: int) -> Producer:

@@ -11,8 +11,8 @@ from penstock.errors import NotFound
 from penstock.management import why
 
 if TYPE_CHECKING:
-    from penstock.management.control_request import ControlRequest
     from penstock.management.node import Node
+    from penstock.protocols.common.control_request import ControlRequest
 
 _NUMBERED: Final = re.compile(r"con:(\d+)\(")
 _NAMED: Final = re.compile(r"(con:\d+|http)\((.*?)@[^()\s]*\)")

@@ -104,12 +104,8 @@ class RefusedPublishes:
         """Take the log lines of this second."""
         lines = [refusal.log_line() for refusal in self._unreported.values()]
         if self._more:
-            lines.append(
-                LogLine(
-                    f"{self._more:,} more publishes were refused in this second",
-                    {"id": "PST-1015", "count": self._more},
-                )
-            )
+            text = f"{self._more:,} more publishes were refused in this second"
+            lines.append(LogLine(text, {"id": "PST-1015", "count": self._more}))
         self._unreported.clear()
         self._more = 0
         return lines

@@ -8,7 +8,7 @@ longest waits come first; an answer has at most `SAID_MOST` sentences of a kind,
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Consumer
@@ -44,9 +44,9 @@ from penstock.management.links import FoundLink, credit_sentence, find_link
 from penstock.management.refused_publishes import Refusal
 
 if TYPE_CHECKING:
-    from penstock.management.control_request import ControlRequest
     from penstock.management.node import Node
     from penstock.protocols.common.connection import Connection
+    from penstock.protocols.common.control_request import ControlRequest
 
 SAID_MOST: Final = 10
 REFUSALS_SAID: Final = 3
@@ -242,20 +242,12 @@ def waits_for(queue: Queue, now: float) -> list[dict[str, object]]:
 
 def _of_gate(gate: Gate, now: float) -> list[str]:
     """Describe the producers that a gate blocks; or that there are none, if it is closed."""
-    blocks = gate.stats.blocked()
-    sentences: list[str] = []
-    for key, block in blocks.items():
-        if len(sentences) == SAID_MOST:
-            sentences.append(
-                f"and {len(blocks) - SAID_MOST:,} more producers are blocked by {text_of(gate).name(gate)}"
-            )
-            break
-        producer = gate.blocked.get(key)
-        if isinstance(producer, WaitingPublisher):
-            sentences.append(blocked_by(producer, gate, block, now))
-    if not sentences and not gate.open:
-        sentences.append(f"{text_of(gate).reason(gate, now)}; nobody is blocked by it now")
-    return sentences
+    blocks = [(gate.blocked.get(key), block) for key, block in gate.stats.blocked().items()]
+    waiting = [(each, block) for each, block in blocks if isinstance(each, WaitingPublisher)]
+    lines = [blocked_by(producer, gate, block, now) for producer, block in waiting[:SAID_MOST]]
+    if not lines and not gate.open:
+        return [f"{text_of(gate).reason(gate, now)}; nobody is blocked by it now"]
+    return first_lines(lines, f"producers are blocked by {text_of(gate).name(gate)}", count=len(waiting))
 
 
 def _refused_of_gone(gate: Gate) -> list[str]:
@@ -301,7 +293,7 @@ def _of_its(count: int, one: str, many: str) -> str:
 
 def _refusals(refusals: list[Refusal], now: float) -> list[str]:
     """Describe recent refusals with their reasons; the latest first."""
-    return _first([refusal.sentence(now) for refusal in refusals], "kinds of refusals", REFUSALS_SAID)
+    return first_lines([refusal.sentence(now) for refusal in refusals], "kinds of refusals", REFUSALS_SAID)
 
 
 def _of_connections(connections: list[Connection], node: Node) -> list[str]:
@@ -321,9 +313,9 @@ def _of_connections(connections: list[Connection], node: Node) -> list[str]:
     channels = [channel for connection in connections for channel in connection.engine.sessions()]
     waits = [(connection, node.slowed().of(connection)) for connection in connections]
     slowed = [f"{connection.name()} is {wait.clause(broker.now)}" for connection, wait in waits if wait is not None]
-    sentences = _first(slowed, "connections are slowed by their own work")
-    sentences += _first(paused, "connections are paused") + _first(unsaid, "connections wait for the disk")
-    sentences += _first(unwritten, "connections wait for the store")
+    sentences = first_lines(slowed, "connections are slowed by their own work")
+    sentences += first_lines(paused, "connections are paused") + first_lines(unsaid, "connections wait for the disk")
+    sentences += first_lines(unwritten, "connections wait for the store")
     sentences += _of_channels(channels, _outside_of(channels, connections), broker)
     return sentences or [f"{connections[0].name()} has no channels: nothing of it waits"]
 
@@ -371,32 +363,23 @@ def _of_channels(channels: list[Session], others: list[Producer], broker: Broker
         for gate, block in producer.stories():
             if block.since is not None:
                 blocks.append((block.since, index, gate, block))
-    blocks.sort(key=_longest)
-    gates: list[Gate] = []
-    sentences: list[str] = []
-    for _, index, gate, block in blocks[:SAID_MOST]:
-        sentences.append(blocked_by(producers[index], gate, block, now))
-        if gate not in gates:
-            gates.append(gate)
-    if len(blocks) > SAID_MOST:
-        sentences.append(f"and {len(blocks) - SAID_MOST:,} more blocks")
-    for gate in gates:
+    blocks.sort(key=lambda entry: entry[:2])
+    shown = blocks[:SAID_MOST]
+    lines = [blocked_by(producers[index], gate, block, now) for _, index, gate, block in shown]
+    sentences = first_lines(lines, "blocks", count=len(blocks))
+    for gate in {id(gate): gate for _, _, gate, _ in shown}.values():
         sentences += waits_of(gate, broker)
-    sentences += [_consumer(consumer, now) for consumer in consumers[:SAID_MOST]]
-    if len(consumers) > SAID_MOST:
-        sentences.append(f"and {len(consumers) - SAID_MOST:,} more consumers")
+    lines = [_consumer(consumer, now) for consumer in consumers[:SAID_MOST]]
+    sentences += first_lines(lines, "consumers", count=len(consumers))
     if not sentences:
         lines = [f"{each.name} is not blocked, and consumes nothing{_history(each, now)}" for each in idle[:SAID_MOST]]
-        sentences = lines + ([f"and {len(idle) - SAID_MOST:,} more channels"] if len(idle) > SAID_MOST else [])
+        sentences = first_lines(lines, "channels", count=len(idle))
     return sentences
 
 
-def _longest(entry: tuple[float, int, Gate, BlockStats]) -> tuple[float, int]:
-    return entry[0], entry[1]
-
-
-def _first(lines: list[str], what: str, most: int = SAID_MOST) -> list[str]:
-    more = len(lines) - most
+def first_lines(lines: list[str], what: str, most: int = SAID_MOST, count: int = 0) -> list[str]:
+    """Return the first lines, and the number of the others; `count` is that of all, if these are not all."""
+    more = (count or len(lines)) - most
     return [*lines[:most], f"and {more:,} more {what}"] if more > 0 else lines
 
 
@@ -413,12 +396,6 @@ def _consumer(consumer: Consumer, now: float) -> str:
 
 def _state(consumer: Consumer, now: float) -> str:
     return ", ".join(obstacles(consumer, now)) or "may receive"
-
-
-def waits_of(gate: Gate, broker: Broker) -> list[str]:
-    """Describe what must happen for a gate's depth to fall; empty for an empty queue and for gates without a depth."""
-    found = RELIEF.get(key_of(gate))
-    return [] if found is None or gate.owner is None else found(gate, broker)
 
 
 def _of_sum(gate: Gate, broker: Broker) -> list[str]:
@@ -438,15 +415,7 @@ def _circles(gate: Gate, broker: Broker) -> list[str]:
                 f"{text_of(gate).name(gate)} only after that, and it has taken the half of the capacity that it may "
                 "take beyond it; raise the capacity, or let the query read less at once (maxOffsetsPerTrigger)"
             )
-    return _first(found, "that wait for themselves")
-
-
-def _of_free_space(gate: Gate, broker: Broker) -> list[str]:
-    return ["the disk needs free space: consume stored messages, or delete other files"]
-
-
-def _of_store_failure(gate: Gate, broker: Broker) -> list[str]:
-    return ["the store is tried again every second; consumers go on meanwhile"]
+    return first_lines(found, "that wait for themselves")
 
 
 def _of_readers(gate: Gate, broker: Broker) -> list[str]:
@@ -454,16 +423,87 @@ def _of_readers(gate: Gate, broker: Broker) -> list[str]:
     return [_readers(queue, broker.now)] if queue is not None and queue.depth_messages() > 0 else []
 
 
-RELIEF: Final[dict[str, Callable[[Gate, Broker], list[str]]]] = {
-    "queue": _of_readers,
-    "address": _circles,
-    "vhost": _of_sum,
-    "memory": _of_sum,
-    QUOTA: _of_sum,
-    FREE_SPACE: _of_free_space,
-    STORE_FAILURE: _of_store_failure,
+class Explained(NamedTuple):
+    """Explanations of a kind of gates: how its amount falls, and what an operator may do while it is closed."""
+
+    relief: Callable[[Gate, Broker], list[str]]
+    advice: Callable[[Gate], str]
+
+
+def _no_relief(gate: Gate, broker: Broker) -> list[str]:
+    return []
+
+
+def _advice_on(queue: Queue) -> str:
+    name = queue.name
+    if queue.cursors:
+        cursor = slowest_cursor(queue)
+        slowest = cursor.name
+        if cursor.is_lease:
+            return f"wait for {slowest}, of a batch read, which ends by itself; leaseTimeout says when"
+        if cursor.positions[queue.name].left:
+            return f"subscribe to queue {name} again, or `penstock cursor release {slowest} {name}`"
+        return f"start the reader of cursor {slowest} again; if it is gone for good, `penstock delete cursor {slowest}`"
+    if not queue.consumers:
+        return f"start a consumer of queue {name}, or drop its messages (`penstock purge {name}`)"
+    if queue.unacked_messages == queue.depth_messages():
+        return f"all messages of queue {name} are unacknowledged: have its consumers acknowledge, or add consumers"
+    return f"add consumers, or find what keeps those of queue {name} (`penstock why {name}`)"
+
+
+def _advice_on_queue(gate: Gate) -> str:
+    queue = queue_of(gate)
+    return "" if queue is None else _advice_on(queue)
+
+
+def _advice_on_quota(gate: Gate) -> str:
+    vhost = text_of(gate).vhost(gate)
+    of = "broker" if vhost is None else f"vhost {vhost}"
+    return f"consume stored messages, or raise disk-overfull (`penstock show {of}`)"
+
+
+EXPLAINED: Final[dict[str, Explained]] = {
+    "queue": Explained(_of_readers, _advice_on_queue),
+    "operator": Explained(_no_relief, lambda gate: f"`penstock unblock {gate.name}` lets it go on"),
+    QUOTA: Explained(_of_sum, _advice_on_quota),
+    FREE_SPACE: Explained(
+        lambda gate, broker: ["the disk needs free space: consume stored messages, or delete other files"],
+        lambda gate: "free space on the disk, or consume stored messages",
+    ),
+    STORE_FAILURE: Explained(
+        lambda gate, broker: ["the store is tried again every second; consumers go on meanwhile"],
+        lambda gate: (
+            "look at the disk and at the broker's log; persistent messages go on when the store can be written"
+        ),
+    ),
+    "vhost": Explained(
+        _of_sum,
+        lambda gate: f"consume from its largest queues, or raise its capacity (`penstock show vhost {gate.name}`)",
+    ),
+    "memory": Explained(
+        _of_sum, lambda gate: "consume from the largest queues, or raise memory-capacity (`penstock show broker`)"
+    ),
+    "address": Explained(
+        _circles,
+        lambda gate: f"consume what went through it, or raise its capacity (`penstock show address {gate.name}`)",
+    ),
+    "rate": Explained(
+        _no_relief, lambda gate: "it is as fast as its rate allows; `penstock settings` lists who set it"
+    ),
 }
-"""Functions that describe how the amount of a gate falls, by `key_of`; other gates have none."""
+"""Explanations by `key_of`; advice is empty where waiting is all."""
+
+
+def waits_of(gate: Gate, broker: Broker) -> list[str]:
+    """Describe what must happen for a gate's depth to fall; empty for an empty queue and for gates without a depth."""
+    found = EXPLAINED.get(key_of(gate))
+    return [] if found is None or gate.owner is None else found.relief(gate, broker)
+
+
+def advice(gate: Gate) -> str:
+    """Return advice for the operator about a closed gate; empty if waiting is all."""
+    found = EXPLAINED.get(key_of(gate))
+    return "" if found is None else found.advice(gate)
 
 
 def _readers(queue: Queue, now: float) -> str:

@@ -9,9 +9,9 @@ from penstock.core.gates.operator import ADDRESS, CONNECTION, QUEUE, SCOPES, VHO
 from penstock.describe.table import Row
 from penstock.errors import ConnectionForced, NotFound, PreconditionFailed
 from penstock.management import why
-from penstock.management.control_request import ControlRequest
 from penstock.management.operation import Operation, Route
 from penstock.protocols.common.authorization import check_tag
+from penstock.protocols.common.control_request import ControlRequest
 
 if TYPE_CHECKING:
     from penstock.management.node import Node

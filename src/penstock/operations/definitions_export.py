@@ -21,8 +21,8 @@ from penstock.describe.table import API_VERSION, Reading, Row, Table, plain
 from penstock.describe.user import parameter_row, permission_row, policy_row, topic_row
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
-from penstock.management.control_request import ControlRequest
 from penstock.operations.users import exported_user
+from penstock.protocols.common.control_request import ControlRequest
 from penstock.settings.value import SettingValue
 
 if TYPE_CHECKING:
@@ -43,17 +43,8 @@ EXPORTED_AT_ONCE: Final = 10
 
 def head(node: Node, everywhere: bool) -> Row:
     """Return the head of an export, of all virtual hosts or of one."""
-    about: Row = {
-        "rabbit_version": API_VERSION,
-        "product_name": "Penstock",
-        "product_version": node.version,
-    }
-    if not everywhere:
-        return about
-    return {
-        **about,
-        "rabbitmq_version": API_VERSION,
-    }
+    about: Row = {"rabbit_version": API_VERSION, "product_name": "Penstock", "product_version": node.version}
+    return {**about, "rabbitmq_version": API_VERSION} if everywhere else about
 
 
 def groups(node: Node, section: str, only: VirtualHost | None) -> Groups:

@@ -8,14 +8,14 @@ Imports and changes of settings run one after the other (`Scheduler.start`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.core.settings.changes import copied_steps
 from penstock.describe.table import Row
 from penstock.errors import BrokerError, NotFound, PreconditionFailed, ResourceError
 from penstock.flow.work import Steps
 from penstock.log_ids import CHANGED
-from penstock.management.control_request import IMPORT, ControlRequest, check_fields
 from penstock.management.json_reader import JsonError, JsonReader
 from penstock.management.operation import LOOKS, Operation
 from penstock.operations import limits, parameters, permissions, policies, settings, topology, users, vhosts
@@ -37,11 +37,11 @@ from penstock.operations.definitions_parser import (
     Entry,
     InvalidEntry,
     ParsedDefinitions,
-    name_of,
     place_of,
     refusal,
 )
 from penstock.operations.topology import WrongArguments
+from penstock.protocols.common.control_request import IMPORT, ControlRequest, check_fields
 from penstock.protocols.common.log_line import LogLine
 from penstock.texts import joined
 
@@ -69,9 +69,9 @@ class Unwanted(PreconditionFailed):
     """Error for an entry that the import was asked to skip."""
 
 
-def kinds_of(node: Node, streams_as_queues: bool) -> list[DefinitionKind[Any]]:
+def rows(streams_as_queues: bool) -> list[Definitions]:
     """Return the kinds of definitions in the order in which they are made."""
-    rows: list[Definitions[Any]] = [
+    return [
         vhosts.DEFINITIONS,
         users.DEFINITIONS,
         permissions.PERMISSIONS,
@@ -86,22 +86,23 @@ def kinds_of(node: Node, streams_as_queues: bool) -> list[DefinitionKind[Any]]:
         topology.BINDINGS_DEFINED,
         limits.DEFINITIONS,  # Last: a limit that was lowered has left more queues than it permits.
     ]
-    return [DefinitionKind(node, row) for row in rows]
 
 
-class ImportOptions:
+class ImportOptions(NamedTuple):
     """Options of an import: what it leaves out, and what it makes of streams."""
 
-    def __init__(self, skip: list[str], skip_refused: bool = False, streams_as_queues: bool = False) -> None:
-        self.skip = skip
-        """Kinds, and KIND:NAME for single entries."""
-        self.skip_refused = skip_refused
-        """True if refused entries are left out, instead of the whole file."""
-        self.streams_as_queues = streams_as_queues
+    skip: Sequence[str] = ()
+    """Kinds, and KIND:NAME for single entries."""
+    skip_refused: bool = False
+    """True if refused entries are left out, instead of the whole file."""
+    streams_as_queues: bool = False
+
+
+EVERYTHING: Final = ImportOptions()
 
 
 def import_steps(
-    node: Node, data: bytes, vhost: str | None, options: ImportOptions | None = None, dry_run: bool = False
+    node: Node, data: bytes, vhost: str | None, options: ImportOptions = EVERYTHING, dry_run: bool = False
 ) -> Steps[Row]:
     """Import a file in steps; `vhost` is the default virtual host of entries, None if they must name theirs.
 
@@ -109,7 +110,7 @@ def import_steps(
     is changed. Raises PreconditionFailed (406) with line and key, after undoing everything; ResourceError (506) as well
     for a limit of the broker, which no entry is skipped for.
     """
-    work = Import(node, data, vhost, options or ImportOptions([]), dry_run)
+    work = Import(node, data, vhost, options, dry_run)
     if dry_run:
         return (yield from work.compare())
     try:
@@ -150,10 +151,11 @@ class Import:
 
     def __init__(self, node: Node, data: bytes, vhost: str | None, options: ImportOptions, dry_run: bool) -> None:
         self.node = node
-        self.defined = ParsedDefinitions(data, vhost, options.skip, options.skip_refused or dry_run)
+        self._kinds = [DefinitionKind(node, row) for row in rows(options.streams_as_queues)]
+        sections = [kind.row.section for kind in self._kinds]
+        self.defined = ParsedDefinitions(data, vhost, sections, options.skip, options.skip_refused or dry_run)
         self.made = Made()
         self._skip_refused = options.skip_refused
-        self._kinds = kinds_of(node, options.streams_as_queues)
         self._left: list[str] = []
         self._skipped: list[Row] = []
         self._missing: set[str] = set()
@@ -163,12 +165,8 @@ class Import:
 
     def run(self) -> Steps[None]:
         """Run the import. Raises PreconditionFailed (406) with line and key."""
-        work = self.node.broker.work
         yield from self._parse()
-        for invalid in self.defined.invalid:
-            self._skip_invalid(invalid)
-            work.done += ENTRY_WORK
-            yield
+        yield from self._invalid_steps()
         for kind in self._kinds:
             for entry in self.defined.entries[kind.name]:
                 try:
@@ -176,13 +174,22 @@ class Import:
                     kind.make(entry, self.made)
                 except BrokerError as error:
                     self._refuse(kind, entry, error)
-                work.done += ENTRY_WORK
+                self.node.broker.work.done += ENTRY_WORK
                 yield
             yield from self._finish(kind, None)
         yield from self._note_dangling()
         self._log_result()
 
-    def _finish(self, kind: DefinitionKind[Any], planned: Planned | None) -> Steps[None]:
+    def _invalid_steps(self) -> Steps[list[Row]]:
+        """Skip the entries that are not valid, and return what is told of them."""
+        found: list[Row] = []
+        for invalid in self.defined.invalid:
+            found.append(self._skip_invalid(invalid))
+            self.node.broker.work.done += ENTRY_WORK
+            yield
+        return found
+
+    def _finish(self, kind: DefinitionKind, planned: Planned | None) -> Steps[None]:
         """Make what a kind gathered, or plan it; where all refused entries are told, by halves to find those."""
         parts = [kind.gathered] if kind.gathered else []
         while parts:
@@ -206,18 +213,18 @@ class Import:
                 else:
                     self._refuse(kind, entry, error)
 
-    def _check_wanted(self, kind: DefinitionKind[Any], entry: Entry) -> None:
+    def _check_wanted(self, kind: DefinitionKind, entry: Entry) -> None:
         """Raise Unwanted for an entry that is to be skipped."""
-        if (kind.name, name_of(kind.name, entry)) in self.defined.named:
+        if (kind.name, entry.text(kind.row.section.named_by)) in self.defined.named:
             raise Unwanted("as asked")
 
-    def _refuse(self, kind: DefinitionKind[Any], entry: Entry, error: BrokerError) -> None:
+    def _refuse(self, kind: DefinitionKind, entry: Entry, error: BrokerError) -> None:
         """Skip a refused entry. Raises the error with line and key if it is not to be skipped."""
         found = self._skipped_as(kind, entry, error)
         if found is None:
             raise self._error(entry, error) from None
 
-    def _skipped_as(self, kind: DefinitionKind[Any], entry: Entry, error: BrokerError) -> Difference | None:
+    def _skipped_as(self, kind: DefinitionKind, entry: Entry, error: BrokerError) -> Difference | None:
         """Note that an entry is skipped, because of the error or of what it needs; None if it is not to be skipped."""
         reason = str(error)
         if isinstance(error, NotFound):
@@ -245,11 +252,7 @@ class Import:
         yield from self._parse()
         table = yield from copied_steps(self.node.broker)
         planned = Planned(table)
-        differences: list[Row] = []
-        for invalid in self.defined.invalid:
-            differences.append(self._skip_invalid(invalid))
-            work.done += ENTRY_WORK
-            yield
+        differences = yield from self._invalid_steps()
         unchanged: dict[str, int] = {}
         for kind in self._kinds:
             compared: list[tuple[Entry, Difference]] = []
@@ -275,14 +278,14 @@ class Import:
             "notes": self._notes(),
         }
 
-    def _compared(self, kind: DefinitionKind[Any], entry: Entry, planned: Planned) -> Difference:
+    def _compared(self, kind: DefinitionKind, entry: Entry, planned: Planned) -> Difference:
         try:
             self._check_wanted(kind, entry)
             return kind.compare(entry, planned)
         except BrokerError as error:
             return self._refused(kind, entry, error)
 
-    def _refused(self, kind: DefinitionKind[Any], entry: Entry, error: BrokerError) -> Difference:
+    def _refused(self, kind: DefinitionKind, entry: Entry, error: BrokerError) -> Difference:
         """Return the outcome of an entry that the import would refuse or skip."""
         found = self._skipped_as(kind, entry, error)
         if found is None:
@@ -356,27 +359,19 @@ class Import:
         return self.defined.error(path, str(error))
 
     def _log_result(self) -> None:
-        node = self.node
         summary = ", ".join(f"{count} {name}" for name, count in self.made.created.items())
         changed = ", ".join(f"{count} {name} changed" for name, count in self.made.changed.items())
-        node.log(
-            LogLine(
-                f"definitions imported: {'; '.join(each for each in (summary, changed) if each) or 'nothing new'}",
-                {"id": CHANGED},
-            )
-        )
+        lines = [f"definitions imported: {'; '.join(each for each in (summary, changed) if each) or 'nothing new'}"]
         if any(self.defined.read_over.values()):
             listed = ", ".join(f"{count} {name}" for name, count in self.defined.read_over.items())
-            node.log(LogLine(f"definitions: not imported were {listed}", {"id": CHANGED}))
+            lines.append(f"definitions: not imported were {listed}")
         if self._skipped:
-            node.log(LogLine(f"definitions: skipped were {len(self._skipped)} entries", {"id": CHANGED}))
+            lines.append(f"definitions: skipped were {len(self._skipped)} entries")
         if self.made.notes:
-            node.log(
-                LogLine(
-                    f"definitions: {len(self.made.notes)} items have no effect here, or not all of their keys",
-                    {"id": CHANGED},
-                )
-            )
+            count = len(self.made.notes)
+            lines.append(f"definitions: {count} items have no effect here, or not all of their keys")
+        for line in lines:
+            self.node.log(LogLine(line, {"id": CHANGED}))
 
 
 def needs(entry: Entry) -> list[str]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
-from penstock.operations.definitions_parser import Entry
+from penstock.operations.definitions_parser import Entry, Section
 
 if TYPE_CHECKING:
     from penstock.core.settings.table import SettingsTable
@@ -25,7 +25,6 @@ SHOWN: Final = 200
 ENTRY_WORK: Final = 80
 """Units of work per entry, compared, made or undone; a policy counts what it examines as well."""
 
-T = TypeVar("T")
 Undo = Callable[[], str]
 """Undo action; returns the name of an item that stays because it is in use, else ""."""
 
@@ -68,7 +67,7 @@ class Made:
         self.changed: dict[str, int] = {}
         """Number of entries by kind."""
         self.undo: list[Undo] = []
-        self.undo_steps: list[Callable[[], Steps[None]]] = []
+        self.undo_steps: list[Callable[[], Steps[object]]] = []
         """Undo actions that take steps, after the others."""
         self.notes: list[str] = []
         """Sentences about what has no effect."""
@@ -82,91 +81,77 @@ class Made:
             self.undo.append(undo)
 
 
-class Together(Generic[T]):
+class Together(NamedTuple):
     """Values of which all of a file take effect at once, in steps, after the other entries of their kind."""
 
-    def __init__(
-        self,
-        put: Callable[[Node, list[T]], Steps[object]],
-        rehearse: Callable[[Node, SettingsTable, list[T]], Steps[object]],
-        put_back: Callable[[Node, list[tuple[T, T | None]]], Steps[object]],
-        record: Callable[[T], tuple[str, str]],
-    ) -> None:
-        self.put = put
-        self.rehearse = rehearse
-        """It puts values into a planned table, as `put` does into the broker's."""
-        self.put_back = put_back
-        """It undoes `put`, with the values that were there before."""
-        self.record = record
-        """It returns subject and text of the record of a change of settings."""
+    put: Callable[[Node, list[Any]], Steps[object]]
+    rehearse: Callable[[Node, SettingsTable, list[Any]], Steps[object]]
+    """It puts values into a planned table, as `put` does into the broker's."""
+    put_back: Callable[[Node, list[tuple[Any, Any]]], Steps[object]]
+    """It undoes `put`, with the values that were there before."""
+    record: Callable[[Any], tuple[str, str]]
+    """It returns subject and text of the record of a change of settings."""
 
 
-class Definitions(Generic[T]):
+def _is_equal(node: Node, entry: Entry, before: object, value: object) -> bool:
+    return before == value
+
+
+def _counts(node: Node, entry: Entry) -> str:
+    return ""
+
+
+def _without_note(value: object) -> str:
+    return ""
+
+
+class Definitions(NamedTuple):
     """Definitions of a noun: functions of an entry, the value that it defines, and that which is there (None: none).
 
     All raise BrokerError for an entry that cannot be made.
     """
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        subject: Callable[[Entry], str],
-        read: Callable[[Node, Entry], T],
-        find: Callable[[Node, Entry], T | None],
-        check: Callable[[Node, Entry, T, Planned | None], object],
-        put: Callable[[Node, Entry, T, T | None], Undo | None] | None = None,
-        together: Together[T] | None = None,
-        row: Callable[[T], dict[str, object]] | None = None,
-        plan: Callable[[Node, Entry, T, Planned], object] | None = None,
-        same: Callable[[Node, Entry, T | None, T], bool] | None = None,
-        left_out: Callable[[Node, Entry], str] | None = None,
-        secret: Callable[[Entry, T], str] | None = None,
-        note: Callable[[T], str] | None = None,
-        key: Callable[[Entry], str] | None = None,
-    ) -> None:
-        self.name = name
-        """Its name, for `--skip` and for numbers."""
-        self.subject = subject
-        """It returns kind and name of an entry, for sentences."""
-        self.read = read
-        self.find = find
-        """It returns a value that does not change any more."""
-        self.check = check
-        """It checks what an entry needs; with None in its place, nothing is planned."""
-        self.put = put
-        """It makes an entry, or changes what is there, and returns how to undo that."""
-        self.together = together
-        """Steps in the place of `put`."""
-        self.row = row
-        """It returns the fields that are compared and told; None: values of this noun do not change."""
-        self.plan = plan
-        """It checks and notes what an entry would make or change."""
-        self.same = same
-        """It tells whether an entry changes nothing; by default that is so for equal values."""
-        self.left_out = left_out
-        """It returns why an entry does not count, though nothing is wrong with it; "" if it counts."""
-        self.secret = secret
-        """It returns the key of a secret that differs; "" for none."""
-        self.note = note
-        """It returns a sentence about what has no effect; "" for none."""
-        self.key = key
-        """It returns the identity of entries that may have the same subject."""
+    section: Section
+    subject: Callable[[Entry], str]
+    """It returns kind and name of an entry, for sentences."""
+    read: Callable[[Node, Entry], Any]
+    find: Callable[[Node, Entry], Any]
+    """It returns a value that does not change any more."""
+    check: Callable[[Node, Entry, Any, Planned | None], object]
+    """It checks what an entry needs; with None in its place, nothing is planned."""
+    put: Callable[[Node, Entry, Any, Any], Undo | None] | None = None
+    """It makes an entry, or changes what is there, and returns how to undo that."""
+    together: Together | None = None
+    """Steps in the place of `put`."""
+    row: Callable[[Any], dict[str, object]] | None = None
+    """It returns the fields that are compared and told; None: values of this noun do not change."""
+    plan: Callable[[Node, Entry, Any, Planned], object] | None = None
+    """It checks and notes what an entry would make or change."""
+    same: Callable[[Node, Entry, Any, Any], bool] = _is_equal
+    """It tells whether an entry changes nothing."""
+    left_out: Callable[[Node, Entry], str] = _counts
+    """It returns why an entry does not count, though nothing is wrong with it; "" if it counts."""
+    secret: Callable[[Entry, Any], str] | None = None
+    """It returns the key of a secret that differs; "" for none."""
+    note: Callable[[Any], str] = _without_note
+    """It returns a sentence about what has no effect; "" for none."""
+    key: Callable[[Entry], str] | None = None
+    """It returns the identity of entries that may have the same subject."""
 
 
-class DefinitionKind(Generic[T]):
+class DefinitionKind:
     """Entries of one noun in one import: how they are compared with what there is, made and undone."""
 
-    def __init__(self, node: Node, row: Definitions[T]) -> None:
+    def __init__(self, node: Node, row: Definitions) -> None:
         self.node = node
         self.row = row
-        self.name: str = row.name
+        self.name = row.section.name
         self.gathered: list[Entry] = []
         """Entries that `finish` makes."""
         self._seen: dict[str, Entry] = {}
         self._planned: set[str] = set()
         """Entries that would be made or changed."""
-        self._values: dict[str, tuple[T, T | None]] = {}
+        self._values: dict[str, tuple[Any, Any]] = {}
         """Values of gathered entries by subject, and those before."""
 
     def subject(self, entry: Entry) -> str:
@@ -182,16 +167,16 @@ class DefinitionKind(Generic[T]):
         row, node = self.row, self.node
         value = self._read(entry, planned)
         found = self.difference(entry, UNCHANGED)
-        found.note = self._left_out(entry)
+        found.note = row.left_out(node, entry)
         before = row.find(node, entry)
-        if self._key(entry) in self._planned or found.note or self._is_same(entry, before, value):
+        if self._key(entry) in self._planned or found.note or row.same(node, entry, before, value):
             return found
         found.change = CREATED if before is None else CHANGED
         if before is not None and row.row is not None:
             found.details = details_of(row.row(before), row.row(value))
             secret = "" if row.secret is None else row.secret(entry, before)
             found.details += [(secret, "", "")] if secret else []
-        found.note = self._note(value)
+        found.note = row.note(value)
         if row.plan is not None:
             row.plan(node, entry, value, planned)
         self._planned.add(self._key(entry))
@@ -203,10 +188,10 @@ class DefinitionKind(Generic[T]):
         """Make an entry, or change what there is."""
         row, node = self.row, self.node
         value = self._read(entry, None)
-        left_out, before = self._left_out(entry), row.find(node, entry)
+        left_out, before = row.left_out(node, entry), row.find(node, entry)
         if left_out:
             made.notes.append(f"{self.subject(entry)}: {left_out}")
-        elif not self._is_same(entry, before, value):
+        elif not row.same(node, entry, before, value):
             if row.put is None:
                 self._gather(entry, value, before)
             else:
@@ -218,7 +203,7 @@ class DefinitionKind(Generic[T]):
         assert together is not None
         values = [self._values[self.subject(entry)] for entry in entries]
         yield from together.put(self.node, [value for value, _ in values])
-        made.undo_steps.append(lambda: _steps(together.put_back(self.node, values)))
+        made.undo_steps.append(lambda: together.put_back(self.node, values))
         for entry, (value, before) in zip(entries, values, strict=True):
             self._count(made, entry, value, before, None)
             self.node.record_setting(*together.record(value))
@@ -231,7 +216,7 @@ class DefinitionKind(Generic[T]):
             self.node, planned.table, [self._values[self.subject(each)][0] for each in entries]
         )
 
-    def _read(self, entry: Entry, planned: Planned | None) -> T:
+    def _read(self, entry: Entry, planned: Planned | None) -> Any:
         """Return the value of an entry. Raises PreconditionFailed (406) where another entry defines it otherwise."""
         first = self._seen.setdefault(self._key(entry), entry)
         if first.fields != entry.fields and self.row.key is None:
@@ -240,33 +225,19 @@ class DefinitionKind(Generic[T]):
         self.row.check(self.node, entry, value, planned)
         return value
 
-    def _gather(self, entry: Entry, value: T, before: T | None) -> None:
+    def _gather(self, entry: Entry, value: object, before: object) -> None:
         if self.subject(entry) not in self._values:
             self._values[self.subject(entry)] = (value, before)
             self.gathered.append(entry)
 
-    def _count(self, made: Made, entry: Entry, value: T, before: T | None, undo: Undo | None) -> None:
+    def _count(self, made: Made, entry: Entry, value: object, before: object, undo: Undo | None) -> None:
         made.add(self.name, CREATED if before is None else CHANGED, undo)
-        note = self._note(value)
+        note = self.row.note(value)
         if note:
             made.notes.append(f"{self.subject(entry)}: {note}")
 
     def _key(self, entry: Entry) -> str:
         return self.subject(entry) if self.row.key is None else self.row.key(entry)
-
-    def _left_out(self, entry: Entry) -> str:
-        return "" if self.row.left_out is None else self.row.left_out(self.node, entry)
-
-    def _note(self, value: T) -> str:
-        return "" if self.row.note is None else self.row.note(value)
-
-    def _is_same(self, entry: Entry, before: T | None, value: T) -> bool:
-        same = self.row.same
-        return before == value if same is None else same(self.node, entry, before, value)
-
-
-def _steps(steps: Steps[object]) -> Steps[None]:
-    yield from steps
 
 
 def check_vhost(node: Node, entry: Entry, planned: Planned | None) -> str:

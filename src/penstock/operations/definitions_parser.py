@@ -7,6 +7,7 @@ Entries of kinds that are skipped are counted.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Final
 
 from mypy_extensions import i64
@@ -30,64 +31,43 @@ FLAG: Final = "true or false"
 OBJECT: Final = "an object"
 NUMBER: Final = "a whole number"
 ANY: Final = "anything"
+TYPES: Final[dict[str, type]] = {TEXT: str, FLAG: bool, OBJECT: dict}
 
 OWN_HASH: Final = "penstock_password_hash"
 """Key of a user with a hash that RabbitMQ does not know."""
 
 
 class Section:
-    """Keys of the entries of a section, by the types of their values; several keys are in one text."""
+    """Kind of definitions: the keys of its entries, by the types of their values; several keys are in one text."""
 
     def __init__(
-        self, needed: str, *, texts: str = "", flags: str = "", objects: str = "", numbers: str = "", anything: str = ""
+        self,
+        name: str,
+        needed: str = "",
+        *,
+        texts: str = "",
+        flags: str = "",
+        objects: str = "",
+        numbers: str = "",
+        anything: str = "",
+        named_by: str = "name",
+        component: str = "",
     ) -> None:
+        self.name = name
         self.needed = needed.split()
         self.keys: dict[str, str] = {}
         for keys, kind in ((texts, TEXT), (flags, FLAG), (objects, OBJECT), (numbers, NUMBER), (anything, ANY)):
             self.keys.update(dict.fromkeys(keys.split(), kind))
         if "vhost" in self.keys:
             self.needed.append("vhost")
+        self.named_by = named_by
+        """Key that entries are skipped by."""
+        self.component = component
+        """Component of the parameters that RabbitMQ exports this kind as; empty for a section of its own."""
 
 
-SECTIONS: Final[dict[str, Section]] = {
-    "vhosts": Section(
-        "name",
-        texts="name",
-        anything="description tags metadata default_queue_type limits tracing protected_from_deletion",
-    ),
-    "exchanges": Section(
-        "name type", texts="name vhost type", flags="durable auto_delete internal", objects="arguments"
-    ),
-    "queues": Section("name", texts="name vhost type", flags="durable auto_delete", objects="arguments"),
-    "bindings": Section(
-        "source destination destination_type",
-        texts="source vhost destination destination_type routing_key",
-        objects="arguments",
-        anything="properties_key",
-    ),
-    "policies": Section(
-        "name pattern definition", texts="name vhost pattern apply-to", objects="definition", numbers="priority"
-    ),
-    "parameters": Section("component name value", texts="component vhost name", anything="value"),
-    "global_parameters": Section("name value", texts="name", anything="value"),
-    "settings": Section("scope settings", texts="scope pattern", objects="settings override"),
-    "users": Section(
-        "name",
-        texts=f"name password password_hash hashing_algorithm {OWN_HASH}",
-        objects="limits",
-        anything="tags",
-    ),
-    "permissions": Section("user configure write read", texts="user vhost configure write read"),
-    "topic_permissions": Section("user exchange write read", texts="user vhost exchange write read"),
-}
-"""Imported sections in their order."""
-COMPONENTS: Final = {"operator_policy": "operator_policies", "vhost-limits": "limits"}
-"""Kinds that RabbitMQ exports as parameters, by component."""
-KINDS: Final = (*SECTIONS, *COMPONENTS.values())
 SECRET: Final = ("users", "parameters", "global_parameters")
 """Sections with passwords, which no error shows."""
-NAMED_BY: Final = {"permissions": "user", "topic_permissions": "user", "settings": "pattern", "limits": "vhost"}
-"""Key that entries of a kind are skipped by, other than their name. Bindings go with what they bind."""
 HEAD: Final = (
     "rabbit_version",
     "rabbitmq_version",
@@ -146,13 +126,23 @@ def refusal(text: str) -> PreconditionFailed:
 class ParsedDefinitions:
     """Definitions of a file in their order, and the number of ignored ones; parsed in steps."""
 
-    def __init__(self, data: bytes, vhost: str | None, skip: list[str] | None = None, lenient: bool = False) -> None:
-        """Take a file; `vhost` is the default virtual host of entries, None if they must name theirs.
+    def __init__(
+        self,
+        data: bytes,
+        vhost: str | None,
+        kinds: Sequence[Section],
+        skip: Sequence[str] = (),
+        lenient: bool = False,
+    ) -> None:
+        """Take a file with these kinds; `vhost` is the default virtual host of entries, None if they must name theirs.
 
         `skip` has kinds, and KIND:NAME for single entries, such as exchange:delays. With `lenient` invalid entries are
         listed, instead of raised. Raises PreconditionFailed (406) for an unknown kind.
         """
-        self.entries: dict[str, list[Entry]] = {kind: [] for kind in KINDS}
+        self._kinds: dict[str, Section] = {kind.name: kind for kind in kinds}
+        self._sections: dict[str, Section] = {kind.name: kind for kind in kinds if not kind.component}
+        self._components: dict[str, str] = {kind.component: kind.name for kind in kinds if kind.component}
+        self.entries: dict[str, list[Entry]] = {kind: [] for kind in self._kinds}
         """Entries by kind."""
         self.read_over: dict[str, int] = {}
         """Number of ignored entries by kind."""
@@ -161,7 +151,7 @@ class ParsedDefinitions:
         self.invalid: list[InvalidEntry] = []
         self._lenient = lenient
         self._skip: list[str] = []
-        for each in skip or []:
+        for each in skip:
             self._read_skip(each)
         self._counted_to: tuple[int, int] = (0, 1)
         """Position and line of the last entry whose line was asked for."""
@@ -215,12 +205,12 @@ class ParsedDefinitions:
         """Check an entry, and add it to those of its kind."""
         kind = section
         if section == "parameters" and isinstance(fields, dict):
-            kind = COMPONENTS.get(str(fields.get("component")), section)
+            kind = self._components.get(str(fields.get("component")), section)
         if kind in self._skip:
             self.read_over[kind] = self.read_over.get(kind, 0) + 1
             return
         try:
-            self.entries[kind].append(_entry(section, index, fields, self._vhost))
+            self.entries[kind].append(_entry(self._sections[section], index, fields, self._vhost))
         except InvalidEntry as error:
             if not self._lenient:
                 raise self.error(error.path, str(error)) from None
@@ -230,11 +220,11 @@ class ParsedDefinitions:
         """Read a kind, or KIND:NAME, to skip. Raises PreconditionFailed (406)."""
         kind, colon, name = word.partition(":")
         if not colon:
-            if kind not in KINDS:
-                raise PreconditionFailed(f"kind '{kind}' to skip: {_unknown(kind, list(KINDS))}")
+            if kind not in self._kinds:
+                raise PreconditionFailed(f"kind '{kind}' to skip: {_unknown(kind, list(self._kinds))}")
             self._skip.append(kind)
             return
-        kinds = {one_of(each): each for each in KINDS if each != "bindings"}
+        kinds = {one_of(each): each for each in self._kinds if each != "bindings"}
         found = kinds.get(one_of(kind))
         if found is None:
             raise PreconditionFailed(f"kind '{kind}' of '{word}' to skip: {_unknown(kind, list(kinds))}")
@@ -242,7 +232,9 @@ class ParsedDefinitions:
 
     def check_skipped(self) -> None:
         """Raise PreconditionFailed (406) for an entry to skip that the file does not have."""
-        names = {kind: {name_of(kind, entry) for entry in self.entries[kind]} for kind, _ in self.named}
+        names = {
+            kind: {entry.text(self._kinds[kind].named_by) for entry in self.entries[kind]} for kind, _ in self.named
+        }
         for kind, name in sorted(self.named):
             if name not in names[kind]:
                 near = nearest(name, names[kind])
@@ -272,8 +264,8 @@ class ParsedDefinitions:
         """Handle a member of the file; return its number of definitions."""
         if section in HEAD:
             return 0
-        if section not in SECTIONS:
-            raise self.error([section], _unknown(section, [*SECTIONS, *HEAD]))
+        if section not in self._sections:
+            raise self.error([section], _unknown(section, [*self._sections, *HEAD]))
         if not isinstance(entries, list):
             but = "" if section in SECRET else f", not {_shown(entries)}"  # Users have passwords.
             raise self.error([section], f"must be a list{but}")
@@ -301,22 +293,17 @@ def place_of(path: list[str | int]) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{_escaped(step)}" for step in path).removeprefix(".")
 
 
-def name_of(kind: str, entry: Entry) -> str:
-    """Return what an entry is skipped by."""
-    return entry.text(NAMED_BY.get(kind, "name"))
-
-
 def one_of(kind: str) -> str:
     """Return the name of one entry of a kind: an exchange, a policy."""
     return (kind[:-3] + "y" if kind.endswith("ies") else kind.removesuffix("s")).replace("_", " ")
 
 
-def _entry(section: str, index: int, fields: object, vhost: str | None) -> Entry:
+def _entry(section: Section, index: int, fields: object, vhost: str | None) -> Entry:
     """Return a checked entry. Raises InvalidEntry."""
-    known, needed = SECTIONS[section].keys, SECTIONS[section].needed
-    place: list[str | int] = [section, index]
+    known = section.keys
+    place: list[str | int] = [section.name, index]
     if not isinstance(fields, dict):
-        other = "" if section in SECRET else f", not {_shown(fields)}"
+        other = "" if section.name in SECRET else f", not {_shown(fields)}"
         raise InvalidEntry(f"must be an object{other}", place)
     for name, value in fields.items():
         if name not in known:
@@ -325,26 +312,20 @@ def _entry(section: str, index: int, fields: object, vhost: str | None) -> Entry
         if value == [] and kind == OBJECT:
             fields[name] = {}  # RabbitMQ writes an empty list as an object at times.
         elif not _is(value, kind):
-            but = "" if section in SECRET else f", not {_shown(value)}"
+            but = "" if section.name in SECRET else f", not {_shown(value)}"
             raise InvalidEntry(f"must be {kind}{but}", [*place, name])
     if "vhost" in known and "vhost" not in fields and vhost is not None:
         fields["vhost"] = vhost
-    for name in needed:
+    for name in section.needed:
         if name not in fields:
             raise InvalidEntry(f"lacks '{name}'", place)
-    return Entry(section, index, fields)
+    return Entry(section.name, index, fields)
 
 
 def _is(value: object, kind: str) -> bool:
-    if kind == TEXT:
-        return isinstance(value, str)
-    if kind == FLAG:
-        return isinstance(value, bool)
-    if kind == OBJECT:
-        return isinstance(value, dict)
     if kind == NUMBER:
         return isinstance(value, int) and not isinstance(value, bool)
-    return True
+    return isinstance(value, TYPES.get(kind, object))
 
 
 def _unknown(name: str, known: list[str]) -> str:

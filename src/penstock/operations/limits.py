@@ -9,12 +9,12 @@ from penstock.access.user import MAX_CHANNELS, MAX_CONNECTIONS, MAX_QUEUES, VHOS
 from penstock.describe.table import Row
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
-from penstock.management.control_request import ControlRequest
 from penstock.management.operation import SEEN, Operation, Route, looking
 from penstock.operations.definitions_kinds import Definitions, Undo, check_vhost
-from penstock.operations.definitions_parser import Entry
+from penstock.operations.definitions_parser import Entry, Section
 from penstock.operations.listing import lists_steps, rows_steps
 from penstock.operations.users import USERS_A_UNIT, asked_users, read_limits
+from penstock.protocols.common.control_request import ControlRequest
 
 if TYPE_CHECKING:
     from penstock.management.node import Node
@@ -112,8 +112,8 @@ def _put(node: Node, entry: Entry, value: dict[str, int], before: dict[str, int]
     return undo
 
 
-DEFINITIONS: Final[Definitions[dict[str, int]]] = Definitions(
-    "limits",  # RabbitMQ exports them as parameters.
+DEFINITIONS: Final[Definitions] = Definitions(
+    Section("limits", named_by="vhost", component="vhost-limits"),
     subject=lambda entry: f"limits of vhost '{entry.text('vhost')}'",
     read=lambda node, entry: read_limits(entry.table("value"), VHOST_LIMITS),
     row=lambda limits: {**limits},

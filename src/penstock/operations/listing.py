@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from penstock.access.tags import ADMINISTRATOR
+from penstock.describe.lists import seen_vhosts
 from penstock.describe.table import Row
 from penstock.flow.work import Steps
 
 if TYPE_CHECKING:
-    from penstock.management.control_request import ControlRequest
     from penstock.management.node import Node
+    from penstock.protocols.common.control_request import ControlRequest
 
 T = TypeVar("T")
 ROW_WORK: Final = 5
@@ -38,6 +38,4 @@ def entered(node: Node, request: ControlRequest) -> list[str]:
     """Return the virtual host that the path names, or else all that the user may enter; all for an administrator."""
     if "vhost" in request.fields:
         return [request.vhost.name]
-    rules = request.access.rules
-    everywhere = rules.has_tag(ADMINISTRATOR)
-    return [name for name in node.broker.vhosts if everywhere or rules.enters(name)]
+    return [vhost.name for vhost in seen_vhosts(node, request.access.rules)]

@@ -8,11 +8,11 @@ from penstock.access.tags import MANAGEMENT, MONITORING
 from penstock.flow.work import Steps
 from penstock.management import blocked_overview, looking_api, why
 from penstock.management.certificates import answer_reload
-from penstock.management.control_request import ControlRequest
 from penstock.management.flow_log_records import answer_watch
 from penstock.management.operation import Answer, Operation, Route, looking
 from penstock.management.redaction import answer_why
 from penstock.protocols.common.authorization import check_tag
+from penstock.protocols.common.control_request import ControlRequest
 
 if TYPE_CHECKING:
     from penstock.management.node import Node

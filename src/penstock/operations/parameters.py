@@ -11,11 +11,11 @@ from penstock.describe.table import Row
 from penstock.describe.user import parameter_row
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.flow.work import Steps
-from penstock.management.control_request import ControlRequest
 from penstock.management.operation import Operation, Route, looking
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo, check_vhost
-from penstock.operations.definitions_parser import Entry
+from penstock.operations.definitions_parser import Entry, Section
 from penstock.operations.listing import entered, rows_steps
+from penstock.protocols.common.control_request import ControlRequest
 
 if TYPE_CHECKING:
     from penstock.management.node import Node
@@ -127,10 +127,10 @@ def _put(node: Node, entry: Entry, value: Parameter, before: Parameter | None) -
     return undo
 
 
-def _definitions(name: str, subject: str, read: Callable[[Node, Entry], Parameter]) -> Definitions[Parameter]:
+def _definitions(section: Section, subject: str, read: Callable[[Node, Entry], Parameter]) -> Definitions:
     """Return definitions of parameters. Values are secret: they hold passwords."""
     return Definitions(
-        name,
+        section,
         subject=lambda entry: subject.format_map(entry.fields),
         read=read,
         row=lambda parameter: {},
@@ -144,9 +144,15 @@ def _definitions(name: str, subject: str, read: Callable[[Node, Entry], Paramete
 
 
 OF_COMPONENT: Final = "parameter '{name}' of component '{component}' in vhost '{vhost}'"
-DEFINITIONS: Final[Definitions[Parameter]] = _definitions("parameters", OF_COMPONENT, _of_component)
-GLOBAL_DEFINITIONS: Final[Definitions[Parameter]] = _definitions(
-    "global_parameters", "global parameter '{name}'", _global
+DEFINITIONS: Final[Definitions] = _definitions(
+    Section("parameters", "component name value", texts="component vhost name", anything="value"),
+    OF_COMPONENT,
+    _of_component,
+)
+GLOBAL_DEFINITIONS: Final[Definitions] = _definitions(
+    Section("global_parameters", "name value", texts="name", anything="value"),
+    "global parameter '{name}'",
+    _global,
 )
 ONE: Final = "/parameters/{component}/{vhost}/{name} /global-parameters/{name}"
 OPERATIONS: Final[tuple[Operation, ...]] = (

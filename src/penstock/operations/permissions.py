@@ -10,12 +10,12 @@ from penstock.describe.table import Row
 from penstock.describe.user import permission_row, topic_row, topics_of
 from penstock.flow.work import Steps
 from penstock.log_ids import CHANGED
-from penstock.management.control_request import ControlRequest
 from penstock.management.operation import Operation, Route, looking
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo, check_vhost
-from penstock.operations.definitions_parser import Entry
+from penstock.operations.definitions_parser import Entry, Section
 from penstock.operations.listing import lists_steps
 from penstock.operations.users import asked_users, close_connections, in_file
+from penstock.protocols.common.control_request import ControlRequest
 from penstock.protocols.common.log_line import LogLine
 
 if TYPE_CHECKING:
@@ -151,8 +151,8 @@ def _put_topic(node: Node, entry: Entry, value: TopicPermission, before: TopicPe
     return undo
 
 
-PERMISSIONS: Final[Definitions[Permission]] = Definitions(
-    "permissions",
+PERMISSIONS: Final[Definitions] = Definitions(
+    Section("permissions", "user configure write read", texts="user vhost configure write read", named_by="user"),
     subject=lambda entry: f"permission of user '{entry.text('user')}' in vhost '{entry.text('vhost')}'",
     read=lambda node, entry: Permission(entry.text("configure"), entry.text("write"), entry.text("read")),
     row=permission_row,
@@ -162,8 +162,8 @@ PERMISSIONS: Final[Definitions[Permission]] = Definitions(
     same=lambda node, entry, before, value: _own(node, entry).permission(entry.text("vhost")) == value,
     left_out=lambda node, entry: in_file(node, entry.text("user")),
 )
-TOPICS: Final[Definitions[TopicPermission]] = Definitions(
-    "topic_permissions",
+TOPICS: Final[Definitions] = Definitions(
+    Section("topic_permissions", "user exchange write read", texts="user vhost exchange write read", named_by="user"),
     subject=lambda entry: (
         f"topic permission of user '{entry.text('user')}' for exchange '{entry.text('exchange')}' in "
         f"vhost '{entry.text('vhost')}'"

@@ -17,13 +17,13 @@ from penstock.core.settings.policies import Policy, read_policy, reading_work
 from penstock.describe.table import Row
 from penstock.describe.user import policy_row
 from penstock.flow.work import Steps
-from penstock.management.control_request import ControlRequest
 from penstock.management.effective_settings import hidden_steps, some
 from penstock.management.operation import Operation, Route, looking
 from penstock.operations.definitions_kinds import Definitions, Together, check_vhost
-from penstock.operations.definitions_parser import Entry
+from penstock.operations.definitions_parser import Entry, Section
 from penstock.operations.listing import entered, rows_steps
 from penstock.protocols.common.authorization import check_tag
+from penstock.protocols.common.control_request import ControlRequest
 
 if TYPE_CHECKING:
     from penstock.management.node import Node
@@ -127,7 +127,16 @@ def _put_back(node: Node, values: list[tuple[Policy, Policy | None]]) -> Steps[o
     return change_policies_steps(node.broker, [PolicyChange(policy, before) for policy, before in there])
 
 
-def _definitions(operator: bool) -> Definitions[Policy]:
+POLICIES: Final = Section(
+    "policies",
+    "name pattern definition",
+    texts="name vhost pattern apply-to",
+    objects="definition",
+    numbers="priority",
+)
+
+
+def _definitions(operator: bool) -> Definitions:
     """Return definitions of policies, or of operator policies, which are parameters."""
     kind = "operator policy" if operator else "policy"
 
@@ -137,7 +146,7 @@ def _definitions(operator: bool) -> Definitions[Policy]:
         return read_policy(entry.text("vhost"), entry.text("name"), fields, operator)
 
     return Definitions(
-        "operator_policies" if operator else "policies",
+        Section("operator_policies", component="operator_policy") if operator else POLICIES,
         subject=lambda entry: f"{kind} '{entry.text('name')}' of vhost '{entry.text('vhost')}'",
         read=read,
         row=lambda policy: policy.fields(),
@@ -149,7 +158,7 @@ def _definitions(operator: bool) -> Definitions[Policy]:
     )
 
 
-TOGETHER: Final[Together[Policy]] = Together(
+TOGETHER: Final[Together] = Together(
     put=lambda node, policies: change_policies_steps(node.broker, [setting(policy) for policy in policies]),
     rehearse=lambda node, table, policies: try_policies_steps(
         node.broker, table, [setting(policy) for policy in policies]
@@ -157,8 +166,8 @@ TOGETHER: Final[Together[Policy]] = Together(
     put_back=_put_back,
     record=lambda policy: (policy.title(), f"set by an import: {policy.definition}"),
 )
-DEFINITIONS: Final[Definitions[Policy]] = _definitions(False)
-OPERATOR_DEFINITIONS: Final[Definitions[Policy]] = _definitions(True)
+DEFINITIONS: Final[Definitions] = _definitions(False)
+OPERATOR_DEFINITIONS: Final[Definitions] = _definitions(True)
 
 
 def _routes(method: str, purpose: str, needed: tuple[str, ...] = ()) -> tuple[Route, ...]:

@@ -13,12 +13,12 @@ from penstock.core.settings import changes
 from penstock.core.settings.changes import EntryBefore, matching_steps
 from penstock.core.settings.policies import kind_of
 from penstock.core.settings.table import COMMAND, FILE, SettingsEntry
+from penstock.describe.gate import thresholds_row
 from penstock.describe.table import Row
 from penstock.errors import PreconditionFailed
 from penstock.flow.level import Thresholds
 from penstock.flow.measure import amount
 from penstock.flow.work import Steps
-from penstock.management.control_request import ControlRequest
 from penstock.management.effective_settings import (
     hidden,
     hidden_sentence,
@@ -30,8 +30,9 @@ from penstock.management.effective_settings import (
 )
 from penstock.management.operation import Answer, Operation, Route, looking
 from penstock.operations.definitions_kinds import Definitions, Together
-from penstock.operations.definitions_parser import Entry
+from penstock.operations.definitions_parser import Entry, Section
 from penstock.protocols.common.authorization import check_tag
+from penstock.protocols.common.control_request import ControlRequest
 from penstock.settings.read import check_scope, read_pattern, read_settings, setting_named
 from penstock.settings.table import FOREIGN_BYTES, SCOPES, WITHOUT_BURST
 from penstock.settings.value import DEFAULT, SettingValue, shown
@@ -132,14 +133,8 @@ def list_settings(node: Node, request: ControlRequest) -> Steps[Row]:
             yield
         if not _may_see(request.access.rules, request.access.user, entry.scope, entry.pattern):
             continue
-        found.append(
-            {
-                "scope": entry.scope,
-                "pattern": entry.pattern,
-                "command": _by_name(entry.commands(False)),
-                "file": _by_name(entry.file),
-            }
-        )
+        words: Row = {"command": _by_name(entry.commands(False)), "file": _by_name(entry.file)}
+        found.append({"scope": entry.scope, "pattern": entry.pattern, **words})
         overrides = entry.commands(True)
         if overrides:
             found[-1]["override"] = _by_name(overrides)
@@ -216,12 +211,7 @@ def _subject(scope: str, pattern: str) -> str:
 
 def _answer(broker: Broker, scope: str, pattern: str, matched: list[str]) -> Row:
     words = broker.table.entries_of(scope, pattern, COMMAND)
-    return {
-        "scope": scope,
-        "pattern": pattern,
-        "settings": _by_name(words),
-        "matches": len(matched),
-    }
+    return {"scope": scope, "pattern": pattern, "settings": _by_name(words), "matches": len(matched)}
 
 
 def _whereto(scope: str, pattern: str, matched: list[str]) -> list[str]:
@@ -231,10 +221,8 @@ def _whereto(scope: str, pattern: str, matched: list[str]) -> list[str]:
 
 
 def _has_rate(broker: Broker, scope: str, unit: str) -> bool:
-    for entry in broker.table.entries():
-        if entry.scope == scope and (f"rate-{unit}" in entry.command or f"rate-{unit}" in entry.file):
-            return True
-    return False
+    its = [entry for entry in broker.table.entries() if entry.scope == scope]
+    return any(f"rate-{unit}" in words for entry in its for words in (entry.command, entry.file))
 
 
 def _listed(words: dict[str, SettingValue]) -> str:
@@ -265,7 +253,8 @@ def preview_steps(node: Node, request: ControlRequest) -> Steps[Row]:
         noun = "queue" if others == 1 else "queues"
         sentences.append(f"the pattern '{pattern}' matches {others:,} more {noun}, which would change as well")
     sentences += without_effect
-    return {"before": limits_of(queue.thresholds), "after": limits_of(after.thresholds), "sentences": sentences}
+    before = thresholds_row(queue.thresholds)
+    return {"before": before, "after": thresholds_row(after.thresholds), "sentences": sentences}
 
 
 def resolved(broker: Broker, queue: Queue, pattern: str, words: dict[str, SettingValue]) -> tuple[Settings, list[str]]:
@@ -288,20 +277,11 @@ def resolved(broker: Broker, queue: Queue, pattern: str, words: dict[str, Settin
     return found, without_effect
 
 
-def limits_of(thresholds: Thresholds) -> Row:
-    """Return thresholds as plain data; None is no limit."""
-    return {
-        "capacity": thresholds.capacity.as_dict(),
-        "stop": thresholds.stop.as_dict(),
-        "resume": thresholds.resume.as_dict(),
-    }
-
-
 def consequences(queue: Queue, after: Thresholds) -> list[str]:
     """Describe what new thresholds would do to the gate of a queue, and to those who wait there."""
     messages, size = queue.depth_messages(), queue.depth_bytes()
     now, gate, counted = queue.thresholds, queue.gate, after.capacity.counted(messages, size)
-    if limits_of(now) == limits_of(after):
+    if thresholds_row(now) == thresholds_row(after):
         return ["its limits stay as they are"]
     depth = f"{amount(messages)} messages, {amount(counted)} bytes"
     blocked = len(gate.blocked)
@@ -342,12 +322,8 @@ def config_steps(node: Node) -> Steps[Row]:
                 patterns.append(_config_row(entry, name, word, _position_in(file, word)))
         for name, word in entry.command.items():
             patterns.append(_config_row(entry, name, word, RUN_TIME))
-    return {
-        "file": file or None,
-        "start": node.start_settings.rows,
-        "broker": _of_broker(node, of_broker),
-        "patterns": patterns,
-    }
+    found: Row = {"file": file or None, "start": node.start_settings.rows}
+    return {**found, "broker": _of_broker(node, of_broker), "patterns": patterns}
 
 
 def _of_broker(node: Node, entry: SettingsEntry | None) -> list[Row]:
@@ -398,8 +374,9 @@ def _record(value: EntryBefore) -> tuple[str, str]:
     return _subject(value[0], value[1]), f"set by an import: {listed}"
 
 
-DEFINITIONS: Final[Definitions[EntryBefore]] = Definitions(
-    "settings",  # Set by command; only Penstock exports them.
+DEFINITIONS: Final[Definitions] = Definitions(
+    # Set by command; only Penstock exports them.
+    Section("settings", "scope settings", texts="scope pattern", objects="settings override", named_by="pattern"),
     subject=lambda entry: f"settings of {_subject(entry.text('scope'), entry.text('pattern'))}",
     read=_read,
     row=lambda value: plain(value[2]),

@@ -21,11 +21,11 @@ from penstock.describe.lists import Rows
 from penstock.describe.routing import properties_key
 from penstock.describe.table import Row
 from penstock.errors import AccessRefused, BrokerError, NotFound, PreconditionFailed, ResourceLocked
-from penstock.management.control_request import ControlRequest
 from penstock.management.operation import Operation, Route, looking
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo, check_vhost
-from penstock.operations.definitions_parser import Entry
+from penstock.operations.definitions_parser import Entry, Section
 from penstock.protocols.common import authorization
+from penstock.protocols.common.control_request import ControlRequest
 from penstock.settings.features import check_flags, read_features
 from penstock.settings.read import read_arguments
 
@@ -64,11 +64,10 @@ def _check_exchange(node: Node, entry: Entry, arguments: Row, planned: Planned |
     VirtualHost.check_not_default(name)
 
 
-def _same_exchange(node: Node, entry: Entry, before: Row | None, arguments: Row) -> bool:
-    there = _exchange(node, entry)
-    if there is not None:
-        check_exchange(there, entry.text("vhost"), entry.text("type"), arguments, *_flags(entry))
-    return there is not None
+def _same_exchange(node: Node, entry: Entry, before: Exchange | None, arguments: Row) -> bool:
+    if before is not None:
+        check_exchange(before, entry.text("vhost"), entry.text("type"), arguments, *_flags(entry))
+    return before is not None
 
 
 def _plan_exchange(node: Node, entry: Entry, arguments: Row, planned: Planned) -> None:
@@ -80,7 +79,7 @@ def _plan_exchange(node: Node, entry: Entry, arguments: Row, planned: Planned) -
     planned.exchanges[(host, name)] = entry.text("type")
 
 
-def _make_exchange(node: Node, entry: Entry, arguments: Row, before: Row | None) -> Undo:
+def _make_exchange(node: Node, entry: Entry, arguments: Row, before: Exchange | None) -> Undo:
     vhost = node.vhost(entry.text("vhost"))
     exchange = vhost.declare_exchange(entry.text("name"), entry.text("type"), arguments, *_flags(entry))
 
@@ -95,11 +94,13 @@ def _make_exchange(node: Node, entry: Entry, arguments: Row, before: Row | None)
     return undo
 
 
-EXCHANGES_DEFINED: Final[Definitions[Row]] = Definitions(
-    "exchanges",  # Without the predeclared ones.
+EXCHANGES_DEFINED: Final[Definitions] = Definitions(
+    Section(
+        "exchanges", "name type", texts="name vhost type", flags="durable auto_delete internal", objects="arguments"
+    ),
     subject=lambda entry: f"exchange '{entry.text('name')}' in vhost '{entry.text('vhost')}'",
     read=lambda node, entry: table_of(entry),
-    find=lambda node, entry: None,
+    find=_exchange,
     put=_make_exchange,
     check=_check_exchange,
     plan=_plan_exchange,
@@ -155,10 +156,10 @@ def _make_queue(node: Node, entry: Entry, value: Declared, before: Declared | No
     return undo
 
 
-def queue_definitions(streams_as_queues: bool) -> Definitions[Declared]:
+def queue_definitions(streams_as_queues: bool) -> Definitions:
     """Return definitions of queues that are not exclusive; streams are refused, or become durable queues."""
     return Definitions(
-        "queues",
+        Section("queues", "name", texts="name vhost type", flags="durable auto_delete", objects="arguments"),
         subject=lambda entry: f"queue '{entry.text('name')}' in vhost '{entry.text('vhost')}'",
         read=lambda node, entry: _declaration(entry, streams_as_queues),
         find=lambda node, entry: None,
@@ -237,8 +238,14 @@ def _make_binding(node: Node, entry: Entry, arguments: Row, before: Row | None) 
     return undo
 
 
-BINDINGS_DEFINED: Final[Definitions[Row]] = Definitions(
-    "bindings",
+BINDINGS_DEFINED: Final[Definitions] = Definitions(
+    Section(
+        "bindings",
+        "source destination destination_type",
+        texts="source vhost destination destination_type routing_key",
+        objects="arguments",
+        anything="properties_key",
+    ),
     subject=_bound,
     read=lambda node, entry: table_of(entry),
     find=lambda node, entry: None,

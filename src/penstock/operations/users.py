@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, Final
 from penstock.access.access_table import check_last, check_tags, check_user_name
 from penstock.access.password_hash import PLAIN, RABBITMQ_SALT, SCRYPT, SHA256, PasswordHash, rabbitmq_hash, read_hash
 from penstock.access.scram import ScramKeys, read_scram_keys
-from penstock.access.tags import ADMINISTRATOR
 from penstock.access.user import FILE, USER_LIMITS, User
 from penstock.describe.table import Row, reading
 from penstock.describe.user import USER, user_row
 from penstock.errors import BrokerError, ConnectionForced, PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.log_ids import CHANGED
-from penstock.management.control_request import ControlRequest
 from penstock.management.operation import Operation, Route, looking
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo
-from penstock.operations.definitions_parser import OWN_HASH, Entry
+from penstock.operations.definitions_parser import OWN_HASH, Entry, Section
 from penstock.operations.listing import rows_steps
+from penstock.protocols.common.control_request import ControlRequest
 from penstock.protocols.common.log_line import LogLine
 
 if TYPE_CHECKING:
@@ -341,8 +340,14 @@ def _by_path(fields: Row) -> Row:
     return found
 
 
-DEFINITIONS: Final[Definitions[User]] = Definitions(
-    "users",
+DEFINITIONS: Final[Definitions] = Definitions(
+    Section(
+        "users",
+        "name",
+        texts=f"name password password_hash hashing_algorithm {OWN_HASH}",
+        objects="limits",
+        anything="tags",
+    ),
     subject=lambda entry: f"user '{entry.text('name')}'",
     read=_read,
     row=_compared,
@@ -369,9 +374,9 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         Route("POST /users/bulk-delete", "Delete users; names that are not there are passed over (as in RabbitMQ).",
               needed=("users",), silent=True),
     )),
-    looking("user.list", list_users, ("after", "count", "user"), tag=ADMINISTRATOR),
-    looking("", _rows, tag=ADMINISTRATOR, routes=(Route("GET /users", "List users."),)),
-    looking("", _rows_without_permissions, tag=ADMINISTRATOR, routes=(
+    looking("user.list", list_users, ("after", "count", "user")),
+    looking("", _rows, routes=(Route("GET /users", "List users."),)),
+    looking("", _rows_without_permissions, routes=(
         Route("GET /users/without-permissions", "List the users who may enter no virtual host."),
     )),
 )  # fmt: skip

@@ -11,10 +11,10 @@ from penstock.describe.table import Row
 from penstock.errors import ConnectionForced, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.work import Steps, finish
 from penstock.log_ids import CHANGED
-from penstock.management.control_request import ControlRequest
 from penstock.management.operation import Operation, Route
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo
-from penstock.operations.definitions_parser import Entry
+from penstock.operations.definitions_parser import Entry, Section
+from penstock.protocols.common.control_request import ControlRequest
 from penstock.protocols.common.log_line import LogLine
 
 if TYPE_CHECKING:
@@ -195,8 +195,13 @@ def _by_path(fields: Row) -> Row:
     return {**fields, "name": fields["vhost"]}
 
 
-DEFINITIONS: Final[Definitions[Row]] = Definitions(
-    "vhosts",
+DEFINITIONS: Final[Definitions] = Definitions(
+    Section(
+        "vhosts",
+        "name",
+        texts="name",
+        anything="description tags metadata default_queue_type limits tracing protected_from_deletion",
+    ),
     subject=lambda entry: f"vhost '{entry.text('name')}'",
     read=lambda node, entry: attributes_of(entry.fields),
     row=lambda attributes: attributes,

@@ -18,8 +18,8 @@ from penstock.describe.table import Row
 from penstock.errors import PreconditionFailed, ResourceLocked
 from penstock.flow.timers import NEVER
 from penstock.flow.work import Steps
-from penstock.management.control_request import ControlRequest
 from penstock.protocols.common.authorization import check_read_cursor, check_read_queue
+from penstock.protocols.common.control_request import ControlRequest
 from penstock.ranges.cursor_table import CursorTable, set_reader
 from penstock.ranges.cursors import Cursor, Move, apply_moves, check_move, count_steps
 from penstock.ranges.leases import named_queues

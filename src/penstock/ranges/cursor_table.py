@@ -20,8 +20,8 @@ from penstock.describe.gate import text_of
 from penstock.errors import NotFound, PreconditionFailed, ResourceError
 from penstock.flow.level import UNLIMITED
 from penstock.flow.timers import NEVER, TimerHandler
-from penstock.management.control_request import ControlRequest, Replies
 from penstock.protocols.common.authorization import check_read_queue
+from penstock.protocols.common.control_request import ControlRequest, Replies
 from penstock.protocols.common.log_line import LogLine
 from penstock.ranges.cursors import Cursor, watch_drops
 from penstock.ranges.leases import Leases

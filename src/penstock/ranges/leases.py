@@ -21,8 +21,8 @@ from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, NotFound, PreconditionFailed, ResourceError
 from penstock.flow.level import UNLIMITED
 from penstock.flow.timers import NEVER, TimerHandler
-from penstock.management.control_request import ControlRequest
 from penstock.protocols.common.authorization import check_read_cursor, check_read_queue
+from penstock.protocols.common.control_request import ControlRequest
 from penstock.ranges.columns import left_out
 from penstock.ranges.cursors import Cursor, earliest_offset
 

@@ -31,8 +31,8 @@ from penstock.errors import BrokerError
 from penstock.flow.level import UNLIMITED, Level
 from penstock.flow.timers import NEVER
 from penstock.flow.work import Steps
-from penstock.management.control_request import ControlRequest
 from penstock.protocols.common.authorization import check_read_cursor
+from penstock.protocols.common.control_request import ControlRequest
 from penstock.ranges.columns import left_out
 from penstock.ranges.cursor_table import CursorTable, WaitingRequest, set_reader
 from penstock.ranges.cursors import Cursor

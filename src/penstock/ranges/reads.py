@@ -19,7 +19,7 @@ from penstock.core.message import Message, StoredMessage
 from penstock.core.queue.page_io import PageReader
 from penstock.errors import BrokerError, ContentTooLarge, InternalError
 from penstock.flow.work import Steps
-from penstock.management.control_request import ControlRequest
+from penstock.protocols.common.control_request import ControlRequest
 from penstock.ranges.blocks import CONTENT_TYPE, encode_block
 from penstock.ranges.columns import DEFAULT_COLUMNS, check_columns, rows_within
 from penstock.ranges.cursor_table import CursorTable

@@ -20,9 +20,9 @@ from penstock.core.publish.producer_listener import ProducerListener
 from penstock.errors import BrokerError, PreconditionFailed, ResourceError
 from penstock.flow.gate import Gate
 from penstock.flow.work import SHARE
-from penstock.management.control_request import PUBLISH_BLOCK, ControlRequest, Replies
 from penstock.protocols.common.audit_trail import audit_refusal
 from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.control_request import PUBLISH_BLOCK, ControlRequest, Replies
 from penstock.protocols.common.peer import QUERY
 from penstock.ranges.blocks import CONTENT_TYPE
 from penstock.ranges.held_block import NO_MARK, NOT_RETRIABLE, BlockLine, BlockMark, HeldBlock

@@ -27,10 +27,10 @@ from penstock.errors import BrokerError, Fenced, NotFound, PreconditionFailed, R
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import Steps
-from penstock.management.control_request import PUBLISH_BLOCK, ControlRequest, Replies
 from penstock.protocols.common.audit_trail import audit_refusal
 from penstock.protocols.common.authorization import check_publish, check_write_exchange
 from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.control_request import PUBLISH_BLOCK, ControlRequest, Replies
 from penstock.ranges.held_block import INVALID, UNROUTABLE, RowSource
 from penstock.ranges.marks import BatchProgress, MarkedBlock, SinkMarks
 from penstock.ranges.promotions import CommitCheck, PromotionLine

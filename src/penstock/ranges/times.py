@@ -22,8 +22,8 @@ from penstock.core.queue.queue import Queue
 from penstock.core.queue.shared_ready_queue import SharedReadyQueue
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
-from penstock.management.control_request import ControlRequest, Replies
 from penstock.protocols.common.authorization import check_read_queue
+from penstock.protocols.common.control_request import ControlRequest, Replies
 from penstock.ranges.cursors import earliest_offset
 
 

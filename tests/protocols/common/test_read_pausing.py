@@ -12,9 +12,9 @@ import pytest
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.work import finish
 from penstock.management.blocked_overview import of_everything_steps
-from penstock.management.control_request import ControlRequest
 from penstock.management.flow_log_records import Recorder
 from penstock.management.why import answer
+from penstock.protocols.common.control_request import ControlRequest
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from tests.support.driven_connection import Dialogue, Frame, drain, make_driver, methods, publish

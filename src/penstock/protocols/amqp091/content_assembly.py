@@ -13,10 +13,10 @@ from penstock.core.routing.route import Route
 from penstock.errors import BrokerError, PreconditionFailed, UnexpectedFrame
 from penstock.flow.level import OVERHEAD
 from penstock.flow.states import StateTable
-from penstock.management.control_request import octets_max
 from penstock.protocols.amqp091.content_frames import with_one_body_frame, without_body
 from penstock.protocols.amqp091.publishing import CLAIMS, property_mask
 from penstock.protocols.common.authorization import check_route
+from penstock.protocols.common.control_request import octets_max
 from penstock.protocols.common.partial_messages import PIECE_BYTES, LargeMessage, PartialMessage
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import frame as whole_frame

@@ -165,8 +165,8 @@ def _table() -> dict[str, dict[str, Place]]:
         for route in operation.routes:
             derived = handler(operation, route, PREPARED.get(operation.name))
             for path in route.paths:
-                tag = operation.need.tag if route.tag is None else route.tag
-                need = need_at(path, tag, operation.need.permissions, route.vhost)
+                tag = operation.tag if route.tag is None else route.tag
+                need = need_at(path, tag, operation.permissions, route.vhost)
                 found.setdefault(path, {})[route.method] = Place(derived, need, operation.audited)
     return found
 

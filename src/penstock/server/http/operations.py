@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from starlette.responses import Response
 
 from penstock.describe.table import Row
-from penstock.management.control_request import ControlRequest
 from penstock.management.operation import CHANGES, Answer, Operation, Route
+from penstock.protocols.common.control_request import ControlRequest
 from penstock.server.http.listing import one
 from penstock.server.http.request import ApiRequest, json_response, no_content, not_found
 
@@ -50,7 +50,7 @@ async def _answer(request: ApiRequest, operation: Operation, asked: ControlReque
 
 async def _asked(request: ApiRequest, operation: Operation, route: Route, prepare: Prepare | None) -> ControlRequest:
     """Return the request of an operation, whose fields are parts of the path, of the query and of the body."""
-    body = await request.fields(*route.needed) if route.body else {}
+    body = await request.fields(*route.needed) if route.reads_body else {}
     if prepare is not None:
         body = dict(body)
         await prepare(body)
@@ -61,7 +61,7 @@ async def _asked(request: ApiRequest, operation: Operation, route: Route, prepar
     flags = {name: body[name] == "true" for name in route.flags if body.get(name) in ("true", "false")}
     flags |= {name: query[name] == "true" for name in route.flags if name in query}
     fields: Row = {**body, **query, **flags, **parts, **route.fixed}
-    asked = request.asked(route, bool(operation.need.permissions))
+    asked = request.asked(route, bool(operation.permissions))
     if route.read is not None:
         asked.fields = route.read(fields)
     else:

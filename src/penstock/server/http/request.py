@@ -20,10 +20,10 @@ from penstock.describe.table import Row
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import AccessRefused
 from penstock.flow.work import Steps
-from penstock.management.control_request import ControlRequest as Control
 from penstock.management.json_reader import JsonError, JsonReader
 from penstock.management.operation import Route
 from penstock.protocols.common.audit_trail import Actor
+from penstock.protocols.common.control_request import ControlRequest as Control
 from penstock.server.http.console.hub import Hub
 from penstock.server.http.debts import HttpDebts
 from penstock.server.http.jobs import asked, changed

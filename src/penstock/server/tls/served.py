@@ -14,7 +14,7 @@ from penstock.file_tables import TlsSettings
 from penstock.log_ids import CERTIFICATE, CERTIFICATE_REFUSED
 from penstock.logger import log
 from penstock.management.certificates import Certificates
-from penstock.management.control_request import ControlRequest
+from penstock.protocols.common.control_request import ControlRequest
 from penstock.protocols.common.log_line import HANDSHAKE
 from penstock.server.tls.contexts import Contexts, now
 from penstock.server.tls.tls_server import TlsServer

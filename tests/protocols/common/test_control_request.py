@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import PreconditionFailed
-from penstock.management.control_request import ControlRequest
+from penstock.protocols.common.control_request import ControlRequest
 from tests.support.broker_fixture import House
 
 

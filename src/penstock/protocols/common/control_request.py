@@ -62,9 +62,9 @@ class ControlRequest:
         self,
         vhost: VirtualHost | None,
         connection: Connection | None,
-        reply_to: str | None,
-        correlation_id: str | None,
-        body: bytes,
+        reply_to: str | None = None,
+        correlation_id: str | None = None,
+        body: bytes = b"{}",
         access: ConnectionAccess | None = None,
     ) -> None:
         self._vhost = vhost
