@@ -8,8 +8,8 @@ from typing import Final
 from typing_extensions import override
 
 from penstock.driver.entry_times import EntryClock
-from penstock.server.broker import Broker as ServedBroker
 from penstock.server.event_loop import EventLoop
+from penstock.server.server import Server
 from penstock.server.store_writer import WriterState
 from penstock.server.transport import ReadState, Transport
 
@@ -41,7 +41,7 @@ class FaultyTransport(Transport):
             super()._read(state)
 
 
-class FaultyBroker(ServedBroker):
+class FaultyBroker(Server):
     """Broker on a virtual clock that can crash."""
 
     @override

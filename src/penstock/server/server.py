@@ -28,7 +28,7 @@ from penstock.config import (
     start_rows,
     table_rows,
 )
-from penstock.core.broker import Broker as Core
+from penstock.core.broker import Broker
 from penstock.core.settings.changes import replace_file, replace_file_steps
 from penstock.core.settings.limits import Defaults
 from penstock.driver.driver import BrokerDriver
@@ -96,8 +96,8 @@ LEAVE_S = 5.0
 """Seconds that clients have to answer connection.close when the broker stops."""
 
 
-class Broker:
-    """Broker with its listeners: `async with Broker(listen="127.0.0.1:0") as broker:`, then connect to `broker.url`.
+class Server:
+    """Broker with its listeners: `async with Server(listen="127.0.0.1:0") as broker:`, then connect to `broker.url`.
 
     `listen` is HOST:PORT or several of them; port 0 picks a free one. `data` is a directory for durable data (None
     keeps everything in memory). `http` is HOST:PORT of the HTTP API ("off" disables it; None: as the settings say).
@@ -391,7 +391,7 @@ class Broker:
         if set_level(settings.log_level):
             log(LOG_LEVEL, "reload: the log has records from level %s on", settings.log_level)
 
-    async def __aenter__(self) -> Broker:
+    async def __aenter__(self) -> Server:
         await self.start()
         return self
 
@@ -439,7 +439,7 @@ class Broker:
 
     def _make_driver(self, protocols: list[Protocol] | None) -> BrokerDriver:
         settings = self.settings
-        core = Core(
+        core = Broker(
             Defaults(settings.capacity_bytes, settings.stop_percent, settings.resume_percent, settings.hold_deadline_s)
         )
         core.table.machine_bytes = memory_bytes()
