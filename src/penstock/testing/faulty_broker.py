@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from penstock.driver.entry_times import EntryClock
 from penstock.server.event_loop import EventLoop
-from penstock.server.server import Server
+from penstock.server.server import Server as ServedBroker
 from penstock.server.store_writer import WriterState
 from penstock.server.transport import ReadState, Transport
 
@@ -41,7 +41,7 @@ class FaultyTransport(Transport):
             super()._read(state)
 
 
-class FaultyBroker(Server):
+class FaultyBroker(ServedBroker):
     """Broker on a virtual clock that can crash."""
 
     @override
