@@ -83,7 +83,7 @@ WHOLE_BROKER = (
 )
 """Tests of a whole broker, through its ports or a simulated network: they run once, compiled where that is possible."""
 SMOKE = (
-    "tests/server/test_broker.py",
+    "tests/server/test_server.py",
     "tests/server/test_confirms.py",
     "tests/server/test_transactions.py",
     "tests/server/test_durability.py",

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         MessageTooLarge,
         ReceiverClosed,
     )
-    from penstock.server.broker import Broker
+    from penstock.server.server import Server as Broker
 
 __all__ = [
     "Blocked",
@@ -90,7 +90,7 @@ _PURE_PACKAGES = (
 )
 
 _HOMES = {
-    "Broker": "penstock.server.broker",
+    "Broker": "penstock.server.server",
     **dict.fromkeys(("Connection", "Events", "Publisher", "Receiver", "Transaction", "connect"), "penstock.client.aio"),
     "Blocked": "penstock.client.engine.blocked",
     "Why": "penstock.client.answers",
@@ -142,6 +142,6 @@ def __getattr__(name: str) -> object:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(home), name)
+    found = getattr(import_module(home), "Server" if name == "Broker" else name)
     globals()[name] = found
     return found

@@ -14,8 +14,8 @@ from penstock.access.back_end import BackEndError
 from penstock.client.errors import LoginRefused
 from penstock.config import load
 from penstock.file_tables import BackEndSettings
-from penstock.server.broker import Broker
 from penstock.server.http_back_end import ANSWER_OCTETS, AWAY_S, HttpBackEnd
+from penstock.server.server import Server
 from tests.support.back_ends import PASSWORDS, BackEndServer, back_end
 from tests.support.http_client import Web
 from tests.support.raw_channel import Connection
@@ -146,7 +146,7 @@ async def test_users_of_a_back_end_log_in_and_others_go_on_while_it_hangs(
         + "permissions = {configure = '^{username}-', write = '.*', read = '.*'}\n[users]\nlocal = 'hush'\n"
     )
     caplog.set_level("DEBUG", "penstock")
-    async with Broker("127.0.0.1:0", http="127.0.0.1:0", settings=load(file)) as broker:
+    async with Server("127.0.0.1:0", http="127.0.0.1:0", settings=load(file)) as broker:
         await asyncio.to_thread(_log_in, broker.url, broker.http_url)
         server.may_answer.clear()
         server.is_asked.clear()

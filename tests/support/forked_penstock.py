@@ -32,7 +32,7 @@ PRELOADED = (
     "penstock.config",
     "penstock.protocols.amqp091.engine",
     "penstock.protocols.amqp10.engine",
-    "penstock.server.broker",
+    "penstock.server.server",
     "penstock.server.http.listener",
     "penstock.server.logs",
     "penstock.server.turn_loop",

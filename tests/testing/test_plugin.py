@@ -111,7 +111,7 @@ def test_import_of_penstock_imports_no_pytest() -> None:
 
 
 def test_plugin_imports_no_broker_before_a_fixture_is_used() -> None:
-    code = "import sys, penstock.testing.plugin; assert 'penstock.server.broker' not in sys.modules"
+    code = "import sys, penstock.testing.plugin; assert 'penstock.server.server' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -166,9 +166,9 @@ def _of_file(file: Path) -> dict[str, Any]:
     from penstock.config import load, with_environment
     from penstock.flow.work import finish
     from penstock.operations.settings import config_steps
-    from penstock.server.broker import Broker
+    from penstock.server.server import Server
 
-    return finish(config_steps(Broker(settings=with_environment(load(file), os.environ)).driver))
+    return finish(config_steps(Server(settings=with_environment(load(file), os.environ)).driver))
 
 
 def _setting(value: object) -> str:

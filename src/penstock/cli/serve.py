@@ -19,7 +19,7 @@ from penstock.settings.start import DEFAULTS, NAMES, RULES
 
 if TYPE_CHECKING:
     from penstock.config import Settings
-    from penstock.server.broker import Broker
+    from penstock.server.server import Server
     from penstock.server.service_manager import ServiceManager
 
 COMMAND_LINE = "command line"
@@ -151,11 +151,11 @@ def _stored(settings: Settings, data: Path | None, store: str | None, memory: bo
 
 def _check(settings: Settings) -> None:
     """Check the settings, and say that they are valid. Raises ConfigError and StartError."""
-    from penstock.server.broker import Broker
     from penstock.server.logs import logging_to_stderr
+    from penstock.server.server import Server
 
     with logging_to_stderr("warning"):
-        Broker(settings=settings).check()
+        Server(settings=settings).check()
     say(f"the settings are valid: {settings.file}" if settings.file else "the settings are valid; there is no file")
 
 
@@ -168,8 +168,8 @@ def with_options(settings: Settings, given: dict[str, Any]) -> Settings:
 async def _serve(settings: Settings, standby: bool) -> None:
     import asyncio
 
-    from penstock.server.broker import Broker
     from penstock.server.host_memory import keep_freed_memory
+    from penstock.server.server import Server
     from penstock.server.service_manager import ServiceManager
 
     stopped = asyncio.Event()
@@ -179,7 +179,7 @@ async def _serve(settings: Settings, standby: bool) -> None:
     _calm_the_collector()
     sys.setswitchinterval(SWITCH_S)
     keep_freed_memory()
-    broker = Broker(settings=settings, standby=standby)
+    broker = Server(settings=settings, standby=standby)
     manager = ServiceManager(os.environ, os.getpid())
     watch = asyncio.ensure_future(manager.watch(broker))
     if standby:
@@ -202,7 +202,7 @@ async def _serve(settings: Settings, standby: bool) -> None:
         manager.close()
 
 
-def _reload(broker: Broker, manager: ServiceManager) -> None:
+def _reload(broker: Server, manager: ServiceManager) -> None:
     """Read the settings file again (SIGHUP), and tell the service manager of the begin and the end."""
     manager.reloading()
     reloading = broker.reload()
@@ -212,7 +212,7 @@ def _reload(broker: Broker, manager: ServiceManager) -> None:
         reloading.add_done_callback(lambda _: manager.ready())
 
 
-def _tell_ready(broker: Broker) -> None:
+def _tell_ready(broker: Server) -> None:
     """Print the line with the addresses and the location of durable data."""
     listeners = [("amqp", *address) for address in broker.addresses]
     listeners += [("amqps", *address) for address in broker.tls_addresses]

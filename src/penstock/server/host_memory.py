@@ -30,12 +30,12 @@ def memory_bytes() -> int:
     for which, field in ((resource.RLIMIT_AS, 0), (resource.RLIMIT_DATA, 5)):
         limit = resource.getrlimit(which)[0]
         if limit != resource.RLIM_INFINITY:
-            least = min(least, max(1, limit - _mapped_bytes(field)))
+            least = min(least, max(1, limit - mapped_bytes(field)))
     return min(least, group_bytes(GROUPS, CGROUPS))
 
 
-def _mapped_bytes(field: int) -> int:
-    """Return a field of /proc/self/statm (0: all that is mapped, 5: data and stacks) in bytes; 0 if unknown."""
+def mapped_bytes(field: int) -> int:
+    """Return a field of /proc/self/statm (0: all mapped, 1: resident, 5: data and stacks) in bytes; 0 if unknown."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[field]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):

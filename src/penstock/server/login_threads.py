@@ -61,9 +61,8 @@ class LoginPools(Authenticator):
 
     def stop(self) -> None:
         """End all threads."""
-        self.passwords.stop()
-        self.remote.stop()
-        self.back_end.stop()
+        for threads in (self.passwords, self.remote, self.back_end):
+            threads.stop()
 
 
 class LoginThreads(Authenticator):

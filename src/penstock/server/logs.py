@@ -16,13 +16,15 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from typing_extensions import override
 
 from penstock.log_ids import DEBUG, ERROR, INFO, LEVEL_NAMES, LIBRARY, LOG_DROPPED, WARNING, level_named, level_of
 from penstock.texts import printable, printable_json
+
+Item = TypeVar("Item")
 
 LINES_WAITING: Final = 10_000
 """Most records that wait for the writer; further ones are dropped and counted, and the count is logged."""
@@ -30,8 +32,10 @@ OCTETS_WAITING: Final = 8 * 1024 * 1024
 """Most letters of those records."""
 RECORD_MOST: Final = 64 * 1024
 """Most letters of a record: a traceback may be long."""
+ITEMS_AT_ONCE: Final = 1000
+"""Most records per write."""
 MANY: Final = 20
-"""Records per write from which the writer pauses for more."""
+"""Records per write from which a writer pauses for more: each write takes the GIL from the event loop."""
 PAUSE_S: Final = 0.02
 LEAVE_S: Final = 1.0
 """Seconds that the writer has for its last records: a stopped reader does not keep the process alive."""
@@ -167,24 +171,68 @@ def is_journal(descriptor: int, environment: Mapping[str, str]) -> bool:
     return given == f"{found.st_dev}:{found.st_ino}"
 
 
-class LogLines(logging.Handler):
-    """Handler that queues records for the writer."""
+class WriterThread(Generic[Item]):
+    """Thread that writes items in the order of their arrival; `waiting` is what it has not taken yet."""
 
-    def __init__(self, formatter: Format) -> None:
+    def __init__(self, name: str, write: Callable[[list[Item]], None], leave_s: float) -> None:
+        """`write` gets up to `ITEMS_AT_ONCE` items; `leave_s` are the seconds that it has for the rest at the end."""
+        self.waiting: deque[Item] = deque()
+        self.ended = threading.Event()
+        self._write = write
+        self._leave_s = leave_s
+        self._some = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self.start = self._thread.start
+        self.is_alive = self._thread.is_alive
+
+    def add(self, items: Sequence[Item]) -> None:
+        """Queue items; it never blocks."""
+        self.waiting.extend(items)
+        if not self._some.is_set():
+            self._some.set()
+
+    def end(self) -> None:
+        """Write the rest."""
+        if self.is_alive():
+            self.ended.set()
+            self._some.set()
+            self._thread.join(self._leave_s)
+
+    def take(self) -> list[Item]:
+        """Take the oldest items."""
+        return [self.waiting.popleft() for _ in range(min(len(self.waiting), ITEMS_AT_ONCE))]
+
+    def _run(self) -> None:
+        while not self.ended.is_set() or self.waiting:
+            if not self.waiting:
+                self._some.wait()
+            self._some.clear()
+            items = self.take()
+            self._write(items)
+            if len(items) >= MANY:
+                self.ended.wait(PAUSE_S)
+
+
+class LogLines(logging.Handler):
+    """Handler that queues records, and has them written to a descriptor.
+
+    It bypasses `sys.stderr`, whose lock the interpreter takes at exit.
+    """
+
+    def __init__(self, formatter: Format, descriptor: int = 2) -> None:
         super().__init__()
         self.setFormatter(formatter)
-        self.waiting: deque[str] = deque()
-        self.octets = 0
+        self.writer: WriterThread[str] = WriterThread("penstock-log", self._write, LEAVE_S)
+        self._descriptor = descriptor
+        self._octets = 0
         """Letters of the records that wait; counted under the handler's lock."""
         self.dropped = 0
-        """Total of dropped records; counted under the handler's lock."""
-        self.some = threading.Event()
-        self.ended = threading.Event()
+        """Records that were dropped or not written, and are not reported yet; counted under the handler's lock."""
 
     @override
     def emit(self, record: logging.LogRecord) -> None:
         """Queue a record. As in every handler of `logging`, a record that cannot be formatted is no error here."""
-        if len(self.waiting) >= LINES_WAITING or self.octets >= OCTETS_WAITING:
+        if len(self.writer.waiting) >= LINES_WAITING or self._octets >= OCTETS_WAITING:
             self.dropped += 1
             return
         try:
@@ -192,38 +240,32 @@ class LogLines(logging.Handler):
         except Exception:
             self.handleError(record)
             return
-        self.octets += len(text)
-        self.waiting.append(text)
-        if not self.some.is_set():
-            self.some.set()
+        self._octets += len(text)
+        self.writer.add((text,))
 
-    def take(self) -> tuple[str, int]:
-        """Take all that waits as one text, with the number of records."""
-        count = len(self.waiting)
-        texts = [self.waiting.popleft() for _ in range(count)]
-        with contextlib.nullcontext() if self.lock is None else self.lock:
-            self.octets -= sum(map(len, texts))
-        return "".join(texts), count
+    def take(self, texts: list[str]) -> tuple[str, int]:
+        """Return texts that the writer has taken as one, and the number of records that are dropped till now."""
+        self.acquire()
+        self._octets -= sum(map(len, texts))
+        dropped, self.dropped = self.dropped, 0
+        self.release()
+        return "".join(texts), dropped
+
+    def _write(self, texts: list[str]) -> None:
+        text, dropped = self.take(texts)
+        if dropped:
+            text += self.report(dropped)
+        if not _put(self._descriptor, text.encode(errors="backslashreplace")):
+            self.acquire()
+            self.dropped += dropped + len(texts)
+            self.release()
 
     def report(self, dropped: int) -> str:
         """Return the record that tells how many were dropped."""
-        record = logging.LogRecord(
-            "penstock",
-            level_of(LOG_DROPPED),
-            __file__,
-            0,
-            f"{dropped:,} lines of this log were dropped: it was not read as fast as they came",
-            None,
-            None,
-        )
-        record.id = LOG_DROPPED
-        record.count = dropped
+        text = f"{dropped:,} lines of this log were dropped: it was not read as fast as they came"
+        record = logging.LogRecord("penstock", level_of(LOG_DROPPED), __file__, 0, text, None, None)
+        record.id, record.count = LOG_DROPPED, dropped
         return self.format(record)
-
-    def end(self) -> None:
-        """End the writer after the queued records."""
-        self.ended.set()
-        self.some.set()
 
 
 def set_level(name: str) -> bool:
@@ -247,21 +289,19 @@ def logging_to_stderr(level: str = "info", form: str = "text") -> Iterator[None]
     """
     descriptor = sys.stderr.fileno()
     journal = is_journal(descriptor, os.environ)
-    lines = LogLines(FORMATS[form](journal))
-    writer = threading.Thread(target=_write, args=(lines, descriptor), name="penstock-log", daemon=True)
+    lines = LogLines(FORMATS[form](journal), descriptor)
     logger = logging.getLogger("penstock")
     loggers = [logger, *map(logging.getLogger, LIBRARIES)]
     for each in loggers:
         each.addHandler(lines)
     logger.setLevel(level_named(level))
-    writer.start()
+    lines.writer.start()
     try:
         yield
     finally:
         for each in loggers:
             each.removeHandler(lines)
-        lines.end()
-        writer.join(LEAVE_S)
+        lines.writer.end()
 
 
 @contextlib.contextmanager
@@ -276,24 +316,6 @@ def without_log() -> Iterator[None]:
     finally:
         for each in loggers:
             each.removeHandler(none)
-
-
-def _write(lines: LogLines, descriptor: int) -> None:
-    """Write records until the end. It bypasses `sys.stderr`, whose lock the interpreter takes at exit."""
-    reported, unwritten = 0, 0
-    while not lines.ended.is_set() or lines.waiting:
-        lines.some.wait()
-        lines.some.clear()
-        text, count = lines.take()
-        dropped = lines.dropped + unwritten
-        if dropped > reported:
-            text += lines.report(dropped - reported)
-        if _put(descriptor, text.encode(errors="backslashreplace")):
-            reported = dropped
-        else:
-            unwritten += count
-        if count >= MANY:
-            lines.ended.wait(PAUSE_S)
 
 
 def _put(descriptor: int, data: bytes) -> bool:

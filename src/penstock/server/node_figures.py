@@ -59,8 +59,7 @@ class FigureSource:
             found.store = type(writer.store).__name__.removesuffix("Store").lower()
             found.transactions = writer.transactions
             found.transaction_bytes = writer.transaction_bytes
-        for certificate in driver.certificates.ends():
-            found.certificates.append(certificate)
+        found.certificates += driver.certificates.ends()
         for metric in process:
             found.process.append(_family(metric))
             self._note(found, metric)

@@ -12,8 +12,6 @@ import contextlib
 import errno
 import json
 import os
-import queue
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,13 +22,11 @@ from penstock.errors import StartError
 from penstock.log_ids import RECORDS_UNWRITTEN
 from penstock.logger import log
 from penstock.record_files import COMPRESSED, SUFFIX, RecordFiles
+from penstock.server.logs import WriterThread
 from penstock.texts import printable_json
 
 RECORDS_WAITING: Final = 50_000
 """Most records that wait for the writer, about 25 MiB; further ones are dropped and counted."""
-MANY: Final = 20
-"""Records per write from which the writer pauses for more: each write takes the GIL from the event loop."""
-PAUSE_S: Final = 0.02
 LEAVE_S: Final = 2.0
 """Seconds that the writer has for the rest when the broker stops."""
 RETRY_S: Final = 1.0
@@ -60,10 +56,6 @@ class RecordLog:
         self.file_bytes = file_bytes
         self._monotonic = monotonic
         self._waiting_most = waiting_most
-        self._waiting: queue.SimpleQueue[list[Record] | None] = queue.SimpleQueue()
-        self._put = 0
-        self._taken = 0
-        """Records put and taken, each counted by one thread only: the difference is waiting."""
         self._overrun = 0
         """Total of records dropped because the writer was too slow; counted by the event loop's thread."""
         self._overrun_reported = 0
@@ -74,8 +66,8 @@ class RecordLog:
         self._file: int | None = None
         self._size = 0
         self._number = 0
-        self._ending = threading.Event()
-        self._writer = threading.Thread(target=self._run, name=f"penstock-{files.log.replace(' ', '-')}", daemon=True)
+        name = f"penstock-{files.log.replace(' ', '-')}"
+        self._writer: WriterThread[Record] = WriterThread(name, self._write, LEAVE_S)
 
     def start(self) -> None:
         """Open the directory and start the writer; a full disk is retried later. Raises StartError."""
@@ -86,55 +78,32 @@ class RecordLog:
                 self._note_failure(0, error)
             else:
                 raise StartError(f"cannot write the {self.files.log} to '{self.directory}': {error.strerror}") from None
-        self._give([self._record("start") | {"version": version.VERSION}])
+        self._writer.add([self._record("start") | {"version": version.VERSION}])
         self._writer.start()
 
     def put(self, records: list[Record]) -> None:
         """Queue records for the writer, which owns them from now on. It never blocks."""
-        if self._put - self._taken + len(records) > self._waiting_most:
+        if len(self._writer.waiting) + len(records) > self._waiting_most:
             self._overrun += len(records)
         else:
-            self._give(records)
+            self._writer.add(records)
 
     def stop(self) -> None:
         """Write the rest, within `LEAVE_S`."""
         if self._writer.is_alive():
-            self._give([self._record("stop")])
-            self._waiting.put(None)
-            self._ending.set()
-            self._writer.join(LEAVE_S)
-
-    def _give(self, records: list[Record]) -> None:
-        self._put += len(records)
-        self._waiting.put(records)
+            self._retry_at = 0.0
+            self._writer.add([self._record("stop")])
+            self._writer.end()
+            if not self._writer.is_alive():
+                self._close()
 
     # Writer
 
-    def _run(self) -> None:
-        more = True
-        while more:
-            batch = self._waiting.get()
-            lines: list[bytes] = []
-            while True:
-                if batch is None:
-                    more = False
-                    break
-                self._taken += len(batch)
-                lines += [self._line(record) for record in batch]
-                if self._waiting.empty() or len(lines) >= 1000:
-                    break
-                batch = self._waiting.get()
-            if not more:
-                self._retry_at = 0.0
-            self._write(lines)
-            if len(lines) >= MANY:
-                self._ending.wait(PAUSE_S)
-        self._close()
-
-    def _write(self, lines: list[bytes]) -> None:
+    def _write(self, records: list[Record]) -> None:
         if self._monotonic() < self._retry_at:
-            self._failed += len(lines)
+            self._failed += len(records)
             return
+        lines = [self._line(record) for record in records]
         done = 0
         try:
             self._write_losses()

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from penstock.server.broker import Broker
+    from penstock.server.server import Server
 
 INTERVAL_S: Final = 5.0
 """Seconds between two looks at the status, and at most half of the watchdog's time."""
@@ -79,7 +79,7 @@ class ServiceManager:
         if lines and self.notify(*lines):
             self._status = status
 
-    async def watch(self, broker: Broker) -> None:
+    async def watch(self, broker: Server) -> None:
         """Tell the status of a broker until it is cancelled. A blocked event loop sends no sign of life."""
         while True:
             self.tell(status_of(broker) if self.is_ready else "opening the store")
@@ -93,7 +93,7 @@ class ServiceManager:
             self._socket = None
 
 
-def status_of(broker: Broker) -> str:
+def status_of(broker: Server) -> str:
     """Return a line about a broker for `systemctl status`: its connections, and how many of them gates block."""
     connections = broker.driver.connections.values()
     blocked = sum(1 for connection in connections if connection.reported_blocks > 0)

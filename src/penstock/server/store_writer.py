@@ -25,7 +25,6 @@ from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from penstock.core.broker import Broker
 from penstock.core.journal.journal import Journal
 from penstock.core.large_bodies import PieceRead
 from penstock.core.queue.page_io import PageRead
@@ -111,17 +110,17 @@ WRITER_STATES: Final = StateTable(
 class StoreWriter:
     """Writer of one broker's store. All but `_run` belongs to the event loop's thread."""
 
-    def __init__(self, store: Store, broker: Broker) -> None:
+    def __init__(self, store: Store, event_loop: EventLoop) -> None:
+        broker = event_loop.driver.broker
         self.store = store
         self.journal = Journal(broker.durable_changes, broker.gates.disk, broker.large)
-        self.lost: asyncio.Future[StoreError]
+        self.lost: asyncio.Future[StoreError] = event_loop.loop.create_future()
         """Future that is done when writing has stopped for good: another broker has the store, or an internal error
         occurred.
-
-        Created by `recover`.
         """
         self.state = WriterState.RECOVERING
-        self._event_loop: EventLoop | None = None
+        self._event_loop = event_loop
+        self._driver = event_loop.driver
         self.gauge = DiskSampler(store)
         self._encoding: Steps[StoreTransaction] | None = None
         """Steps of the transaction that is being encoded."""
@@ -156,37 +155,33 @@ class StoreWriter:
 
     # Start and stop
 
-    async def recover(self, event_loop: EventLoop) -> None:
+    async def recover(self) -> None:
         """Restore the store's contents into a broker that has only its configuration; then start to write.
 
         It may be cancelled between two steps: nothing was written then. Raises StoreError.
         """
-        event_loop.readiness.resting = True
+        self._event_loop.readiness.resting = True
         gc.disable()  # Restored objects stay: garbage collections would cost more than the recovery.
         try:
-            await self._recover(event_loop)
+            await self._recover()
         finally:
             gc.enable()
-            event_loop.readiness.resting = False
+            self._event_loop.readiness.resting = False
         self.state = WRITER_STATES.move(self.state, WriterState.IDLE)
         self._thread.start()
 
-    async def _recover(self, event_loop: EventLoop) -> None:
-        driver = event_loop.driver
-        broker = driver.broker
-        self._event_loop = event_loop
-        self.lost = event_loop.loop.create_future()
-        driver.begin(event_loop.loop.time())
+    async def _recover(self) -> None:
+        self._begin()
+        broker = self._driver.broker
         broker.journal = self.journal
         broker.large.stores = True
         told_of: list[str] = []
-        steps = self._restore(told_of)
-        for _ in steps:
+        for _ in self._restore(told_of):
             await asyncio.sleep(0)  # Signals are handled.
         for sentence in told_of:
             log(DAMAGED, "recovering: %s", sentence)
-        self._times = WallTimes(driver.broker.wall_offset)
-        recovery = Recovery(broker, self.journal, driver.broker.wall_offset, self.store.was_left)
+        self._times = WallTimes(broker.wall_offset)
+        recovery = Recovery(broker, self.journal, broker.wall_offset, self.store.was_left)
         for position in self.store.positions():
             recovery.position(position)
         for record in self.store.settlements():
@@ -226,8 +221,7 @@ class StoreWriter:
             recovery.row_bodies(bodies)
 
     def _restore(self, told_of: list[str]) -> Steps[None]:
-        assert self._event_loop is not None
-        told_of += yield from restore_steps(self._event_loop.driver.broker, self.store.metadata())
+        told_of += yield from restore_steps(self._driver.broker, self.store.metadata())
 
     def _refuse_damage(self, account: MessageAudit) -> None:
         """Reject a damaged store: with each transaction the broker would overwrite evidence of what is lost."""
@@ -246,9 +240,8 @@ class StoreWriter:
     async def stop(self) -> None:
         """Write the rest, within `LEAVE_S`, and close the store."""
         if self._thread.is_alive() and self.state is not WriterState.LOST:
-            assert self._event_loop is not None
-            self._event_loop.driver.broker.ranges.finish()
-            for vhost in self._event_loop.driver.broker.vhosts.values():
+            self._driver.broker.ranges.finish()
+            for vhost in self._driver.broker.vhosts.values():
                 reset_lookahead(list(vhost.queues.values()))
             self._idle.clear()
             self.leaving = True
@@ -261,16 +254,17 @@ class StoreWriter:
             except TimeoutError:
                 log(STORE_LATE, "the store could not be written in time: %s", self._failing or "the disk is too slow")
                 self.store.interrupt()
-        self._jobs.put(None)
-        if self._thread.is_alive():
-            await asyncio.to_thread(self._thread.join, LEAVE_S)
+        await self._end_thread()
         if self._thread.is_alive() and self.store.interrupt():
-            await asyncio.to_thread(self._thread.join, LEAVE_S)
+            await self._end_thread()
         self._stop_gathering()
 
     async def abandon(self) -> None:
         """End the thread after the transaction that it writes, as at a power cut: nothing else is written."""
         self._stop_gathering()
+        await self._end_thread()
+
+    async def _end_thread(self) -> None:
         self._jobs.put(None)
         if self._thread.is_alive():
             await asyncio.to_thread(self._thread.join, LEAVE_S)
@@ -293,6 +287,9 @@ class StoreWriter:
                 self.state = WRITER_STATES.move(state, WriterState.GATHERING)
                 self._gathering = asyncio.get_running_loop().call_later(LAZY_S, self._write)
 
+    def _begin(self) -> None:
+        self._driver.begin(self._event_loop.loop.time())
+
     def _stop_gathering(self) -> None:
         if self._gathering is not None:
             self._gathering.cancel()
@@ -300,8 +297,7 @@ class StoreWriter:
 
     def _request_pages(self) -> None:
         """Request the pages that queues want, and the pieces that readers want."""
-        assert self._event_loop is not None
-        broker = self._event_loop.driver.broker
+        broker = self._driver.broker
         for read in broker.take_page_reads():
             self._jobs.put(read)
         for piece in broker.large.take_reads():
@@ -309,31 +305,28 @@ class StoreWriter:
 
     def tick(self) -> None:
         """Check about once a second whether a transaction takes very long."""
-        assert self._event_loop is not None
         took = self._event_loop.loop.time() - self._since
         if self.state is WriterState.WRITING and not self._failing and took > SLOW_S:
             self._fails(f"the store in {self.store} has not answered for {took:.0f} s")
 
     def _write(self) -> None:
         """Begin a transaction."""
-        assert self._event_loop is not None
         self._stop_gathering()
         self.state = WRITER_STATES.move(self.state, WriterState.ENCODING)
-        driver = self._event_loop.driver
-        self._wall_offset = driver.broker.wall_offset
+        broker = self._driver.broker
+        self._wall_offset = broker.wall_offset
         try:
             group = self.journal.take()
         except Exception as error:
             self._fail_internally(error)
             return
-        self._encoding = encode_steps(self.journal, group, self._wall_offset, driver.broker.work)
+        self._encoding = encode_steps(self.journal, group, self._wall_offset, broker.work)
         self._encode()
 
     def _encode(self) -> None:
         """Encode a part of the next transaction; when it is complete, hand it to the thread."""
-        assert self._event_loop is not None
         assert self._encoding is not None
-        work = self._event_loop.driver.broker.work
+        work = self._driver.broker.work
         work.limit = work.done + SHARE
         try:
             next(self._encoding)
@@ -359,7 +352,6 @@ class StoreWriter:
 
     def _give(self, commit: StoreTransaction) -> None:
         """Hand a transaction to the thread."""
-        assert self._event_loop is not None
         if commit.rows:
             self._times.write(min(row.number for row in commit.rows), self._wall_offset)
         self._transaction = commit
@@ -369,8 +361,6 @@ class StoreWriter:
         self._jobs.put(commit)
 
     def _written(self, failure: StoreError | None, usage: Usage | None) -> None:
-        assert self._event_loop is not None
-        driver = self._event_loop.driver
         if isinstance(failure, StoreLost):
             self._fail_permanently(failure)
             return
@@ -386,22 +376,20 @@ class StoreWriter:
         self._transaction = None
         if self.state is not WriterState.LOST:
             self.state = WRITER_STATES.move(self.state, WriterState.IDLE)
-        driver.begin(self._event_loop.loop.time())
+        self._begin()
         self.journal.written()
         if self._failing:
             self._failing = ""
-            driver.broker.gates.disk_works()
+            self._driver.broker.gates.disk_works()
         if usage is not None:
             self._measured(usage)
         self._event_loop.schedule()
 
     def _fails(self, reason: str) -> None:
-        assert self._event_loop is not None
         self._failing = reason
-        driver = self._event_loop.driver
-        driver.begin(self._event_loop.loop.time())
-        driver.broker.gates.disk_fails(reason)
-        for connection in driver.connections.values():
+        self._begin()
+        self._driver.broker.gates.disk_fails(reason)
+        for connection in self._driver.connections.values():
             if connection.output.durable is not None and connection.output.durable.deliveries.waiting:
                 connection.request_flush()
         self._event_loop.schedule()
@@ -420,7 +408,6 @@ class StoreWriter:
             self.lost.set_result(failure)
 
     def _try_again(self) -> None:
-        assert self._event_loop is not None
         if self.state is WriterState.RETRYING and self._transaction is not None:
             self.state = WRITER_STATES.move(self.state, WriterState.WRITING)
             self._since = self._event_loop.loop.time()
@@ -428,12 +415,10 @@ class StoreWriter:
 
     def _measured(self, usage: Usage) -> None:
         """Apply a disk sample: update the disk gates, and set the time of the next sample."""
-        assert self._event_loop is not None
-        driver = self._event_loop.driver
-        driver.begin(self._event_loop.loop.time())
-        disk = driver.broker.gates.disk
+        self._begin()
+        disk = self._driver.broker.gates.disk
         free = UNLIMITED if usage.free is None else usage.free
-        disk.measured(usage.used, free, usage.total or 0, driver.broker.now, usage.needed)
+        disk.measured(usage.used, free, usage.total or 0, self._driver.broker.now, usage.needed)
         self._update_sampler()
         self._event_loop.schedule()
 
@@ -442,8 +427,7 @@ class StoreWriter:
         disk = self.journal.disk
         self.gauge.left = max(int(disk.left()), 0)
         self.gauge.short = disk.is_short()
-        assert self._event_loop is not None
-        large = self._event_loop.driver.broker.large
+        large = self._driver.broker.large
         if large.disk_short != self.gauge.short:
             large.disk_short = self.gauge.short
             if not large.disk_short:
@@ -451,9 +435,8 @@ class StoreWriter:
 
     def _loaded(self, read: PageRead, rows: list[MessageRow]) -> None:
         """Take pages that were read for a queue."""
-        assert self._event_loop is not None
         self._unreadable = False
-        self._event_loop.driver.begin(self._event_loop.loop.time())
+        self._begin()
         for sentence in self._loader.load(read, rows, self._times):
             log(DAMAGED, "reading back: %s", sentence)
         self._request_pages()  # At once: the next ones are read while these are delivered.
@@ -461,9 +444,8 @@ class StoreWriter:
 
     def _piece_read(self, read: PieceRead, octets: bytes | None) -> None:
         """Take a piece that was read for a reader; None if it is missing or damaged."""
-        assert self._event_loop is not None
         self._unreadable = False
-        self._event_loop.driver.begin(self._event_loop.loop.time())
+        self._begin()
         fault = ""
         if octets is None:
             fault = f"piece {read.index} of large body {read.number} is missing in the store, or damaged"
@@ -531,7 +513,6 @@ class StoreWriter:
 
     def _be_idle(self) -> Usage | None:
         """Reclaim space in steps while there is nothing to write."""
-        assert self._event_loop is not None
         try:
             self._reclaim_space()
             return self.gauge.sample()
@@ -561,7 +542,6 @@ class StoreWriter:
 
     def _post(self, what: Callable[[], None]) -> bool:
         """Call a function in the event loop; return false if the loop is closed, as after a stop without waiting."""
-        assert self._event_loop is not None
         try:
             self._event_loop.loop.call_soon_threadsafe(what)
         except RuntimeError:

@@ -97,10 +97,8 @@ class FetchedKeys(TokenKeys):
         return f"token names {named}, and '{self._shown}' has {len(self._keys)} others{again}"
 
     def _get(self, key_id: str) -> TokenKey | None:
-        if not key_id and len(self._keys) == 1:
+        if len(self._keys) == 1 and (not key_id or "" in self._keys):  # A PEM file has a key without an id.
             return next(iter(self._keys.values()))
-        if "" in self._keys and len(self._keys) == 1:
-            return self._keys[""]  # A PEM file has a key without an id.
         return self._keys.get(key_id)
 
     def _begin_fetch(self) -> None:

@@ -8,8 +8,8 @@ from typing import Final
 from typing_extensions import override
 
 from penstock.driver.entry_times import EntryClock
-from penstock.server.broker import Broker as ServedBroker
 from penstock.server.event_loop import EventLoop
+from penstock.server.server import Server as ServedBroker
 from penstock.server.store_writer import WriterState
 from penstock.server.transport import ReadState, Transport
 

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.errors import NotFound
 from penstock.flow.work import Steps
-from penstock.server.http.jobs import asked, changed
+from penstock.server.http.jobs import result_of
 from tests.support.brokers import in_process
 
 
@@ -23,10 +23,10 @@ async def test_result_and_error_of_a_job_reach_its_waiter() -> None:
     async with in_process() as broker:
         event_loop = broker._event_loop
         assert event_loop is not None
-        for begin in (asked, changed):
-            assert await begin(event_loop, counting(3, [])) == 3
+        for changes in (False, True):
+            assert await result_of(event_loop, counting(3, []), changes) == 3
             with pytest.raises(NotFound):
-                await begin(event_loop, counting(3, [], NotFound("no queue 'q'")))
+                await result_of(event_loop, counting(3, [], NotFound("no queue 'q'")), changes)
 
 
 async def test_job_whose_waiter_is_gone_completes(caplog: pytest.LogCaptureFixture) -> None:
@@ -35,8 +35,8 @@ async def test_job_whose_waiter_is_gone_completes(caplog: pytest.LogCaptureFixtu
         assert event_loop is not None
         done: list[str] = []
         for error in (None, NotFound("no queue 'q'"), ValueError("odd")):
-            changed(event_loop, counting(3, done, error)).cancel()
-        await changed(event_loop, counting(0, done))  # Changes are made one after the other.
+            result_of(event_loop, counting(3, done, error), True).cancel()
+        await result_of(event_loop, counting(0, done), True)  # Changes are made one after the other.
         assert done == ["done"] * 4
         assert "odd" in caplog.text, "an error that nobody expects is logged, although nobody waits"
         assert "no queue" not in caplog.text

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from penstock.config import load
-from penstock.server.broker import Broker
+from penstock.server.server import Server
 from tests.support.brokers import serving
 from tests.support.http_client import Web
 from tests.support.tokens import pem, rsa_key, token
@@ -39,7 +39,7 @@ async def test_requests_beyond_the_logins_of_a_second_are_told_to_come_again(tmp
         "[broker]\nlogin-rate-max = 1\n[users]\nada = 'lovelace'\n"
         "old = {password_hash = 'kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR', tags = ['management']}\n"
     )
-    async with Broker("127.0.0.1:0", http="127.0.0.1:0", settings=load(file)) as broker:
+    async with Server("127.0.0.1:0", http="127.0.0.1:0", settings=load(file)) as broker:
         wrong = Web(broker.http_url, "old", "wrong")
         refused = [401]
         while 429 not in refused:  # They come within a second, unless the machine is very slow.

@@ -92,7 +92,7 @@ async def test_open_files_are_counted_beside_the_event_loop() -> None:
         assert broker._event_loop is not None
         service = metrics.MetricsService(broker._event_loop, 10)
         service._source._collectors.append(Noting())
-        await service.answer(Request({"type": "http", "headers": [], "query_string": b""}), "/metrics", pause)
+        await service.answer(Request({"type": "http", "path": "/metrics", "headers": [], "query_string": b""}), pause)
     assert len(threads) == 1
     assert threads[0] is not threading.current_thread()
 

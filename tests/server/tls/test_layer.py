@@ -122,7 +122,7 @@ def run(authority: Authority, loop_factory: Any, story: Story, room: int = 65536
             far.close()
             protocol.transport.abort()
             await protocol.lost
-            server.stop()
+            server.handshakes.stop()
 
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         return runner.run(with_socket())

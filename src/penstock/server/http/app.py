@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -32,6 +32,7 @@ from penstock.server.http.operations import handler
 from penstock.server.http.request import (
     DEFAULT_EXCHANGE,
     ApiRequest,
+    Handler,
     HttpError,
     Service,
     bad_request,
@@ -39,7 +40,6 @@ from penstock.server.http.request import (
     not_found,
 )
 
-Handler = Callable[[ApiRequest], Awaitable[Response]]
 Refusal = Callable[[Request, Exception], Awaitable[Response]]
 
 
@@ -147,13 +147,12 @@ OWN: Final = (
 )  # fmt: skip
 
 
-class Place:
+class Place(NamedTuple):
     """Handler of a method at a path, and what it needs."""
 
-    def __init__(self, handler: Handler, need: Need, audited: bool) -> None:
-        self.handler = handler
-        self.need = need
-        self.audited = audited
+    handler: Handler
+    need: Need
+    audited: bool
 
 
 def _table() -> dict[str, dict[str, Place]]:
@@ -181,21 +180,18 @@ def make_app(service: Service, scraped: metrics.MetricsService) -> ASGIApp:
     """Return the application: the routes of the API and of metrics, behind a login, and the pages of the console."""
     routes = [
         Route(f"/api{path}", _endpoint(service, path, places), methods=[*places])
-        for path, places in sorted(TABLE.items(), key=_fixed_parts_first)
+        # Fixed parts first: /connections/username/x before /connections/x/channels.
+        for path, places in sorted(TABLE.items(), key=lambda row: row[0].count("{"))
     ]
     routes += [
-        Route(path, _endpoint(service, path, {"GET": Place(answer, Need(MONITORING), False)}), methods=["GET"])
-        for path, answer in scraped.routes().items()
+        Route(path, _endpoint(service, path, {"GET": Place(scraped.scraped, Need(MONITORING), False)}), methods=["GET"])
+        for path in metrics.PATHS
     ]
     none = {404: _after_login(service, _unknown), 405: _after_login(service, _wrong_method)}
     routes.append(Route("/cli/rabbitmqadmin", _no_rabbitmqadmin, methods=["GET"]))
     app = Starlette(routes=[*routes, *pages.routes()], exception_handlers=none)
     app.router.redirect_slashes = False
     return _Undecoded(app, service)
-
-
-def _fixed_parts_first(row: tuple[str, Mapping[str, Place]]) -> int:
-    return row[0].count("{")  # Puts /connections/username/x before /connections/x/channels.
 
 
 def _endpoint(service: Service, path: str, places: Mapping[str, Place]) -> Callable[[Request], Awaitable[Response]]:

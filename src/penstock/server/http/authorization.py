@@ -45,21 +45,9 @@ def refusal_of(rules: Rules, need: Need, parts: Mapping[str, str]) -> HttpError 
     return None if rules.enters(unquote(parts["vhost"])) else not_authorised(NO_VHOST)
 
 
-def check_seen(request: ApiRequest, user: str) -> None:
-    """Check that the user of a request may see what belongs to a user: its own, or with the tag monitoring.
-
-    Raises HttpError (401).
-    """
-    if user != request.user and not request.rules.has_tag(MONITORING):
-        raise not_authorised(NO_OBJECT)
-
-
-def check_closed(request: ApiRequest, user: str) -> None:
-    """Check that the user of a request may close connections of a user: its own, or as administrator.
-
-    Raises HttpError (401).
-    """
-    if user != request.user and not request.rules.has_tag(ADMINISTRATOR):
+def check_own(request: ApiRequest, user: str, tag: str = MONITORING) -> None:
+    """Check that what a request is about belongs to its user, or that it has a tag. Raises HttpError (401)."""
+    if user != request.user and not request.rules.has_tag(tag):
         raise not_authorised(NO_OBJECT)
 
 

@@ -89,6 +89,6 @@ async def import_(request: ApiRequest) -> Response:
     dry_run = request.flag("dry_run")
     body = await request.body(BYTES_MOST)
     steps = import_steps(request.driver, body, None if only is None else only.name, options, dry_run)
-    found = await request.in_turn(steps)
+    found = await request.in_steps(steps, True)
     tells = dry_run or not IMPORT_OPTIONS.isdisjoint(request.query) or any(":" in each for each in skip)
     return json_response(found) if tells else no_content()

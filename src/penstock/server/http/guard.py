@@ -90,7 +90,7 @@ class BrowserGuard:
         if host and not self._is_ours(_without_port(host)):
             reason = f"'{host[:SHOWN]}' is not a name of this broker; use its address, or add the name to http-hosts"
             return HttpError(421, "misdirected_request", reason)
-        if origin and not self._may_ask(origin, host):
+        if origin and origin not in self._origins and not (host and origin.partition("://")[2] == host):
             reason = f"pages of '{origin[:SHOWN]}' may not use this API; http-origins lists those that may"
             return HttpError(403, "not_authorised", reason)
         return None
@@ -101,9 +101,6 @@ class BrowserGuard:
         except ValueError:
             return any(fnmatchcase(name, host) for host in self._hosts)
         return True
-
-    def _may_ask(self, origin: str, host: str) -> bool:
-        return origin in self._origins or (bool(host) and origin.partition("://")[2] == host)
 
 
 def _without_port(host: str) -> str:

@@ -8,7 +8,6 @@ from typing import Final
 
 from starlette.responses import Response
 
-from penstock.server.http.probes import readiness
 from penstock.server.http.request import ApiRequest, bad_request, json_response
 
 PROTOCOLS: Final = ("amqp091", "amqp0.9.1", "amqp0-9-1", "amqp")
@@ -18,28 +17,29 @@ NUMBER_MOST: Final = 9
 """Most digits of a number in a path."""
 
 
+def status(reason: str = "", **named: object) -> Response:
+    """Answer 200, or with a reason 503."""
+    verdict = {"status": "failed", "reason": reason} if reason else {"status": "ok"}
+    return json_response({**verdict, **named}, 503 if reason else 200)
+
+
 async def ready(request: ApiRequest) -> Response:
     """Report whether clients are served."""
-    return readiness(request.event_loop)
+    return status(request.event_loop.readiness.obstacle)
 
 
 async def virtual_hosts(request: ApiRequest) -> Response:
     """Report whether all virtual hosts run: one that is being deleted does not."""
     down = [vhost.name for vhost in request.driver.broker.vhosts.values() if vhost.deleting]
-    if not down:
-        return json_response({"status": "ok"})
-    answer = {"status": "failed", "reason": "Some virtual hosts are down", "virtual-hosts": down}
-    return json_response(answer, 503)
+    return status("Some virtual hosts are down", **{"virtual-hosts": down}) if down else status()
 
 
 async def connections(request: ApiRequest) -> Response:
     """Report whether there are fewer connections than `connections-max` permits."""
     most = request.driver.connection_limits.connections_max
     current = len(request.driver.connections)
-    if not most or current < most:
-        return json_response({"status": "ok", "current": current, "limit": most or "infinity"})
-    reason = "connection limit reached"
-    return json_response({"status": "failed", "reason": reason, "current": current, "limit": most}, 503)
+    reason = "connection limit reached" if 0 < most <= current else ""
+    return status(reason, current=current, limit=most or "infinity")
 
 
 async def certificates(request: ApiRequest) -> Response:
@@ -55,9 +55,7 @@ async def certificates(request: ApiRequest) -> Response:
         for file, name, ends in request.driver.certificates.ends()
         if ends <= until
     ]
-    if not ending:
-        return json_response({"status": "ok"})
-    return json_response({"status": "failed", "reason": "Certificates expiring", "expired": ending}, 503)
+    return status("Certificates expiring", expired=ending) if ending else status()
 
 
 async def alone(request: ApiRequest) -> Response:
@@ -67,19 +65,15 @@ async def alone(request: ApiRequest) -> Response:
 
 async def aliveness(request: ApiRequest) -> Response:
     """Report whether a virtual host exists."""
-    found = request.vhost_or_all()
-    assert found is not None
-    request.access(found)
-    return json_response({"status": "ok"})
+    request.access(request.live_vhost())
+    return status()
 
 
 async def alarms(request: ApiRequest) -> Response:
     """Report whether the node's memory gate, or a disk gate, is closed: RabbitMQ's alarms."""
     closed = [("memory", request.driver.memory_alarm()), ("disk", request.driver.disk_alarm())]
     found = [{"node": request.driver.name, "resource": resource} for resource, alarm in closed if alarm]
-    if not found:
-        return json_response({"status": "ok"})
-    return json_response({"status": "failed", "reason": "There are alarms in effect", "alarms": found}, 503)
+    return status("There are alarms in effect", alarms=found) if found else status()
 
 
 async def port_listener(request: ApiRequest) -> Response:
@@ -89,9 +83,8 @@ async def port_listener(request: ApiRequest) -> Response:
         raise bad_request("Invalid port")
     ports = [port for _, _, port in request.event_loop.listeners]
     if int(wanted) in ports:
-        return json_response({"status": "ok", "port": int(wanted)})
-    answer = {"status": "failed", "reason": "No active listener", "missing": int(wanted), "ports": ports}
-    return json_response(answer, 503)
+        return status(port=int(wanted))
+    return status("No active listener", missing=int(wanted), ports=ports)
 
 
 async def protocol_listener(request: ApiRequest) -> Response:
@@ -100,7 +93,5 @@ async def protocol_listener(request: ApiRequest) -> Response:
     protocol = "amqp" if wanted.lower() in PROTOCOLS else wanted
     spoken = sorted({each for each, _, _ in request.event_loop.listeners})
     if protocol in spoken:
-        return json_response({"status": "ok", "protocol": protocol})
-    return json_response(
-        {"status": "failed", "reason": "No active listener", "missing": wanted, "protocols": spoken}, 503
-    )
+        return status(protocol=protocol)
+    return status("No active listener", missing=wanted, protocols=spoken)

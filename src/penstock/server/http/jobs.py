@@ -14,25 +14,21 @@ if TYPE_CHECKING:
 Told = TypeVar("Told")
 
 
-def asked(event_loop: EventLoop, steps: Steps[Told]) -> asyncio.Future[Told]:
-    """Start a job that reads much, beside the broker's other work; return a future for its result or error."""
+def result_of(event_loop: EventLoop, steps: Steps[Told], changes: bool = False) -> asyncio.Future[Told]:
+    """Start a job; return a future for its result or error.
+
+    One that changes something runs after other changes, and completes even if nobody waits any more. Others run beside
+    the broker's other work.
+    """
     known: asyncio.Future[Told] = event_loop.loop.create_future()
-    event_loop.driver.start_asking(_known_by(steps, known), onlooker=True)
-    _begin(event_loop)
-    return known
-
-
-def changed(event_loop: EventLoop, steps: Steps[Told]) -> asyncio.Future[Told]:
-    """Start a job that changes much, after other changes; it completes even if nobody waits any more."""
-    known: asyncio.Future[Told] = event_loop.loop.create_future()
-    event_loop.driver.start(_known_by(steps, known))
-    _begin(event_loop)
-    return known
-
-
-def _begin(event_loop: EventLoop) -> None:
+    job = _known_by(steps, known)
+    if changes:
+        event_loop.driver.start(job)
+    else:
+        event_loop.driver.start_asking(job, onlooker=True)
     event_loop.driver.begin(event_loop.loop.time())
     event_loop.schedule()
+    return known
 
 
 def _known_by(steps: Steps[Told], known: asyncio.Future[Told]) -> Steps[None]:

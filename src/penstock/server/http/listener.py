@@ -22,7 +22,7 @@ from penstock.server.http.admission import Admission
 from penstock.server.http.app import make_app
 from penstock.server.http.guard import BrowserGuard
 from penstock.server.http.metrics import MetricsService
-from penstock.server.http.probes import ProbeApp
+from penstock.server.http.probes import probe_app
 from penstock.server.http.request import Service
 from penstock.server.listener import Listener
 from penstock.server.tls.tls_server import TlsServer
@@ -137,7 +137,7 @@ def api_listener(event_loop: EventLoop, settings: Settings) -> HttpListener:
 
 def metrics_listener(event_loop: EventLoop, settings: Settings) -> HttpListener:
     """Return the listener of metrics and probes without a login."""
-    app = ProbeApp(event_loop, MetricsService(event_loop, settings.metrics_objects_max)).make()
+    app = probe_app(event_loop, MetricsService(event_loop, settings.metrics_objects_max))
     return HttpListener(event_loop, app, settings.http_hosts)
 
 

@@ -6,7 +6,7 @@ The query parameters are RabbitMQ's: `columns`, `sort`, `sort_reverse`, and for 
 from __future__ import annotations
 
 import heapq
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Final
 
 from starlette.responses import Response
@@ -18,7 +18,15 @@ from penstock.describe.lists import FIRST_MOST, Item, QueueOrder, Rows, collecte
 from penstock.describe.message_stats import SampleRange, SampleRanges
 from penstock.describe.queue import QUEUE
 from penstock.describe.table import Key, Reading, Row, field_at, reading
-from penstock.server.http.request import ApiRequest, HttpError, LongAnswer, bad_request, json_octets, json_response
+from penstock.server.http.request import (
+    ApiRequest,
+    Handler,
+    HttpError,
+    LongAnswer,
+    bad_request,
+    json_octets,
+    json_response,
+)
 
 AT_ONCE: Final = 4
 """Objects formatted per slice: some tenths of a millisecond."""
@@ -32,7 +40,6 @@ COLLECTED_AT_ONCE: Final = 250
 SORTED_AT_ONCE: Final = 250
 MERGED_AT_ONCE: Final = 100
 """References collected or filtered, sorted, and merged per slice."""
-Handler = Callable[[ApiRequest], Awaitable[Response]]
 BY_NAME: Final = ("queues", "exchanges", "consumers", "cursors", "vhosts")
 """Kinds listed in the order of names; others are in the order of creation."""
 

@@ -24,6 +24,7 @@ from penstock.server.http.request import (
     short,
     table,
     text,
+    until_gone,
 )
 
 BASE64_AT_ONCE: Final = 256 * 1024
@@ -70,7 +71,7 @@ async def _answered(request: ApiRequest, publication: SinglePublish) -> bool:
     Return false in the last case.
     """
     known = request.event_loop.when_published(publication)
-    gone = asyncio.ensure_future(_gone(request))
+    gone = asyncio.ensure_future(until_gone(request.http_request.receive))
     try:
         timeout = None if publication.patience_s == NEVER else publication.patience_s
         done, _ = await asyncio.wait((known, gone), timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
@@ -79,11 +80,6 @@ async def _answered(request: ApiRequest, publication: SinglePublish) -> bool:
         known.cancel()
         gone.cancel()
         request.event_loop.forget(publication)
-
-
-async def _gone(request: ApiRequest) -> None:
-    while (await request.http_request.receive())["type"] != "http.disconnect":
-        pass
 
 
 async def _payload(request: ApiRequest, fields: Row) -> bytes:

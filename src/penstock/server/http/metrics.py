@@ -28,6 +28,7 @@ OPENMETRICS: Final = "application/openmetrics-text"
 PLAIN: Final = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 PATHS: Final = ("/metrics", "/metrics/per-object", "/metrics/detailed")
+"""Paths of metrics. They are not below /api: scrapers look here."""
 IGNORED: Final = frozenset(
     (
         "auth_attempt_detailed_metrics", "auth_attempt_metrics", "channel_process_metrics", "connection_churn_metrics",
@@ -46,27 +47,23 @@ class MetricsService:
         self._event_loop = event_loop
         self._source = FigureSource(event_loop)
         self._objects_max = objects_max
-        self._scrapes: int = 0
+        self.scrapes: int = 0
+        """Number of scrapes in progress."""
 
-    def routes(self) -> dict[str, Callable[[ApiRequest], Awaitable[Response]]]:
-        """Return the handlers of `PATHS` for users of the HTTP API. They are not below /api: scrapers look there."""
-        return {path: self._handler(path) for path in PATHS}
+    async def scraped(self, request: ApiRequest) -> Response:
+        """Answer a user of the HTTP API."""
+        return await self.answer(request.http_request, request.pause)
 
-    def _handler(self, path: str) -> Callable[[ApiRequest], Awaitable[Response]]:
-        async def answer(request: ApiRequest) -> Response:
-            return await self.answer(request.http_request, path, request.pause)
-
-        return answer
-
-    async def answer(self, http_request: Request, path: str, pause: Callable[[], Awaitable[None]]) -> Response:
-        """Answer a scrape of one of the paths; `pause` lets the broker work. Raises HttpError (400, 503)."""
+    async def answer(self, http_request: Request, pause: Callable[[], Awaitable[None]]) -> Response:
+        """Answer a scrape of one of `PATHS`; `pause` lets the broker work. Raises HttpError (400, 503)."""
         process = await asyncio.to_thread(self._source.process)
         await pause()
-        if self._scrapes >= SCRAPES_MOST:
+        if self.scrapes >= SCRAPES_MOST:
             reason = f"{SCRAPES_MOST} scrapes are in progress; try again"
             raise HttpError(503, "service_unavailable", reason, {"Retry-After": "1"})
         openmetrics = choose_encoder(http_request.headers.get("accept", ""))[1].startswith(OPENMETRICS)
         scrape = Scrape(self._event_loop.driver, self._source.figures(process), openmetrics)
+        path = http_request.scope["path"]
         if path == "/metrics":
             slices = scrape.aggregated()
         elif path == "/metrics/per-object":
@@ -84,14 +81,6 @@ class MetricsService:
         vhosts = http_request.query_params.getlist("vhost")
         return Selection(self._objects_max, frozenset(wanted), frozenset(vhosts) if vhosts else None, True)
 
-    def begin(self) -> None:
-        """Count a scrape in progress."""
-        self._scrapes += 1
-
-    def end(self) -> None:
-        """Count a scrape that is over."""
-        self._scrapes -= 1
-
 
 class BoundedStream(StreamingResponse):
     """Streamed answer that must be read in time: otherwise its socket is closed."""
@@ -106,14 +95,14 @@ class BoundedStream(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
-        self._service.begin()
+        self._service.scrapes += 1
         try:
             async with asyncio.timeout(SCRAPE_S):
                 await super().__call__(scope, receive, send)
         except TimeoutError:
             self._http_request.state.socket.hang_up()
         finally:
-            self._service.end()
+            self._service.scrapes -= 1
 
 
 async def _texts(slices: Iterator[str], pause: Callable[[], Awaitable[None]]) -> AsyncIterator[bytes]:

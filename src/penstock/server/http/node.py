@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
-from pathlib import Path
 
 from starlette.responses import Response
 
 from penstock.access.tags import MONITORING
 from penstock.describe import history
 from penstock.describe.routing import exchange_types
+from penstock.describe.stats_sampler import Sum
 from penstock.describe.table import API_VERSION, Row, field_at
 from penstock.describe.vhost import churn, totals_steps
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.level import UNLIMITED
 from penstock.flow.series import SLOT_S, TIERS
+from penstock.server.host_memory import mapped_bytes
 from penstock.server.http.listing import one, sample_ranges
 from penstock.server.http.request import ApiRequest, bad_request, json_response, not_found
 
@@ -101,7 +102,8 @@ async def _node(request: ApiRequest) -> Row:
         "os_pid": str(os.getpid()),
         "uptime": round((request.event_loop.loop.time() - request.event_loop.started) * 1000),
         "processors": os.cpu_count() or 1,
-        "mem_used": _resident_bytes(),
+        # Where the system does not know the present value, the highest one.
+        "mem_used": mapped_bytes(1) or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         "mem_alarm": driver.memory_alarm(),
         "disk_free": None if driver.broker.gates.disk.free >= UNLIMITED else int(driver.broker.gates.disk.free),
         "disk_free_alarm": driver.disk_alarm(),
@@ -133,14 +135,6 @@ def _open_files() -> int | None:
         return len(os.listdir("/proc/self/fd"))
     except OSError:
         return None
-
-
-def _resident_bytes() -> int:
-    """Return the resident memory of this process: now, or its maximum if the system does not know."""
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError):
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 async def cluster_name(request: ApiRequest) -> Response:
@@ -178,17 +172,15 @@ async def of_queue(request: ApiRequest) -> Response:
 async def of_vhost(request: ApiRequest) -> Response:
     """Show the history of a virtual host."""
     name = request.vhost().name
-    return one(request, {"vhost": name, "tiers": _sums(request, name)})
+    return one(request, {"vhost": name, "tiers": _sums(request, request.driver.stats.vhosts.get(name))})
 
 
 async def of_node(request: ApiRequest) -> Response:
     """Show the history of the node."""
-    return one(request, {"node": request.driver.name, "tiers": _sums(request, None)})
+    return one(request, {"node": request.driver.name, "tiers": _sums(request, request.driver.stats.node)})
 
 
-def _sums(request: ApiRequest, vhost: str | None) -> list[Row]:
-    stats = request.driver.stats
-    counted = stats.node if vhost is None else stats.vhosts.get(vhost)
+def _sums(request: ApiRequest, counted: Sum | None) -> list[Row]:
     return [history.of_sum(counted, request.driver, tier) for tier in _tiers(request)]
 
 

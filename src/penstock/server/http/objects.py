@@ -15,6 +15,7 @@ from penstock.access.password_hash import (
     rabbitmq_hash,
 )
 from penstock.access.scram import SALT, ScramKeys, derive_scram_keys, scram_text
+from penstock.access.tags import ADMINISTRATOR
 from penstock.core.consume.session import Session
 from penstock.describe.connection import CONNECTION
 from penstock.describe.lists import Item, bindings_to, collected_steps
@@ -27,8 +28,9 @@ from penstock.describe.user import USER
 from penstock.describe.vhost import VHOST
 from penstock.errors import ConnectionForced
 from penstock.operations.topology import destination
+from penstock.operations.users import close_connections
 from penstock.protocols.common.connection import Connection
-from penstock.server.http.authorization import check_closed, check_seen, found_or_hidden
+from penstock.server.http.authorization import check_own, found_or_hidden
 from penstock.server.http.listing import collected, listed, listed_queues, one, reading_of
 from penstock.server.http.request import (
     ApiRequest,
@@ -99,7 +101,7 @@ REASON = "Closed via management plugin"
 async def connection(request: ApiRequest) -> Response:
     """Show a connection."""
     found = _connection(request)
-    check_seen(request, found.user)
+    check_own(request, found.user)
     return one(request, CONNECTION.row(found, reading_of(request)))
 
 
@@ -107,32 +109,31 @@ async def close_connection(request: ApiRequest) -> Response:
     """Close a connection (320); the header X-Reason is sent to its client."""
     request.begin()
     found = _connection(request)
-    check_closed(request, found.user)
-    _close(request, found)
+    check_own(request, found.user, ADMINISTRATOR)
+    found.close(ConnectionForced(_reason(request)))
     return no_content()
 
 
 async def connections_of_user(request: ApiRequest) -> Response:
     """List the connections of a user."""
-    check_seen(request, request.part("user"))
+    check_own(request, request.part("user"))
     items = await collected(request, "connections", None)
-    return await listed(request, [item for item in items if _of(item).user == request.part("user")])
+    user = request.part("user")
+    return await listed(request, [i for i in items if isinstance(i.subject, Connection) and i.subject.user == user])
 
 
 async def close_connections_of_user(request: ApiRequest) -> Response:
     """Close all connections of a user."""
-    check_closed(request, request.part("user"))
+    check_own(request, request.part("user"), ADMINISTRATOR)
     request.begin()
-    for each in list(request.driver.connections.values()):
-        if each.user == request.part("user"):
-            _close(request, each)
+    close_connections(request.driver, request.part("user"), None, _reason(request))
     return no_content()
 
 
 async def channels_of_connection(request: ApiRequest) -> Response:
     """List the channels of a connection."""
     found = _connection(request)
-    check_seen(request, found.user)
+    check_own(request, found.user)
     items = [Item(channel.name, found.vhost, channel) for channel in found.engine.sessions()]
     return await listed(request, items)
 
@@ -145,11 +146,6 @@ async def channel(request: ApiRequest) -> Response:
     raise found_or_hidden(request)
 
 
-def _of(item: Item) -> Connection:
-    assert isinstance(item.subject, Connection)
-    return item.subject
-
-
 def _connection(request: ApiRequest) -> Connection:
     for found in request.driver.connections.values():
         if found.vhost is not None and found.name() == request.part("name"):
@@ -157,8 +153,8 @@ def _connection(request: ApiRequest) -> Connection:
     raise found_or_hidden(request)
 
 
-def _close(request: ApiRequest, found: Connection) -> None:
-    found.close(ConnectionForced(request.http_request.headers.get("x-reason") or REASON))
+def _reason(request: ApiRequest) -> str:
+    return request.http_request.headers.get("x-reason") or REASON
 
 
 async def vhosts(request: ApiRequest) -> Response:
@@ -168,9 +164,7 @@ async def vhosts(request: ApiRequest) -> Response:
 
 async def vhost(request: ApiRequest) -> Response:
     """Show a virtual host."""
-    found = request.vhost_or_all()
-    assert found is not None
-    return one(request, VHOST.row(found, reading_of(request)))
+    return one(request, VHOST.row(request.live_vhost(), reading_of(request)))
 
 
 async def whoami(request: ApiRequest) -> Response:

@@ -10,11 +10,10 @@ from penstock.describe.table import Row
 from penstock.management.operation import CHANGES, Answer, Operation, Route
 from penstock.protocols.common.control_request import ControlRequest
 from penstock.server.http.listing import one
-from penstock.server.http.request import ApiRequest, json_response, no_content, not_found
+from penstock.server.http.request import ApiRequest, Handler, json_response, no_content, not_found
 
 Prepare = Callable[[Row], Awaitable[None]]
 """Function that replaces fields of a body that only the server can read."""
-Handler = Callable[[ApiRequest], Awaitable[Response]]
 
 
 def handler(operation: Operation, route: Route, prepare: Prepare | None = None) -> Handler:
@@ -45,7 +44,7 @@ async def _answer(request: ApiRequest, operation: Operation, asked: ControlReque
     found = operation.run(request.driver, asked)
     if found is None or isinstance(found, dict | list):
         return found
-    return await (request.in_turn(found) if operation.how == CHANGES else request.in_steps(found))
+    return await request.in_steps(found, operation.how == CHANGES)
 
 
 async def _asked(request: ApiRequest, operation: Operation, route: Route, prepare: Prepare | None) -> ControlRequest:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import unquote
 
 from starlette.requests import ClientDisconnect, Request
@@ -26,7 +26,7 @@ from penstock.protocols.common.audit_trail import Actor
 from penstock.protocols.common.control_request import ControlRequest as Control
 from penstock.server.http.console.hub import Hub
 from penstock.server.http.debts import HttpDebts
-from penstock.server.http.jobs import asked, changed
+from penstock.server.http.jobs import result_of
 
 if TYPE_CHECKING:
     from penstock.server.event_loop import EventLoop
@@ -122,14 +122,16 @@ class Service:
         """Octets of all request bodies in memory."""
 
 
-class Identity:
+class Identity(NamedTuple):
     """User of a request, and what it may do."""
 
-    def __init__(self, user: str, rules: Rules, expires_at: float) -> None:
-        self.user = user
-        self.rules = rules
-        self.expires_at = expires_at
-        """Wall-clock time in seconds from which on its credentials are void; infinity for never."""
+    user: str
+    rules: Rules
+    expires_at: float
+    """Wall-clock time in seconds from which on its credentials are void; infinity for never."""
+
+
+Handler: TypeAlias = "Callable[[ApiRequest], Awaitable[Response]]"
 
 
 class ApiRequest:
@@ -140,9 +142,7 @@ class ApiRequest:
         self.service = service
         self.event_loop: EventLoop = service.event_loop
         self.driver: BrokerDriver = service.driver
-        self.user = identity.user
-        self.rules = identity.rules
-        self.expires_at = identity.expires_at
+        self.user, self.rules, self.expires_at = identity
         self.query = http_request.query_params
         self._taken = 0
         self.before: object = None
@@ -156,13 +156,9 @@ class ApiRequest:
         await self.service.slices.pause()
         self.begin_turn()
 
-    async def in_steps(self, steps: Steps[Told]) -> Told:
-        """Run a job that reads much, in steps, beside the broker's other work."""
-        return await asked(self.event_loop, steps)
-
-    async def in_turn(self, steps: Steps[Told]) -> Told:
-        """Run a job that changes much, in steps, after other changes; it completes even if the client disconnects."""
-        return await changed(self.event_loop, steps)
+    async def in_steps(self, steps: Steps[Told], changes: bool = False) -> Told:
+        """Run a long job in steps; see `result_of`. One that changes something completes even without its client."""
+        return await result_of(self.event_loop, steps, changes)
 
     def begin_turn(self) -> None:
         """Set the time for what is read from now on."""
@@ -196,8 +192,10 @@ class ApiRequest:
 
     def vhost_or_all(self) -> VirtualHost | None:
         """Return the virtual host named in the path, None without one. Raises HttpError (404)."""
-        if "vhost" not in self.http_request.path_params:
-            return None
+        return self.live_vhost() if "vhost" in self.http_request.path_params else None
+
+    def live_vhost(self) -> VirtualHost:
+        """Return the virtual host named in the path. Raises HttpError (404), also for one that is being deleted."""
         found = self.driver.broker.vhosts.get(self.part("vhost"))
         if found is None or found.deleting:
             raise not_found()
@@ -214,8 +212,7 @@ class ApiRequest:
 
     def queue(self, name: str = "name") -> Queue:
         """Return the queue named in the path; exclusive ones too. Raises HttpError (404)."""
-        vhost = self.vhost_or_all()
-        queue = None if vhost is None else vhost.queues.get(self.part(name))
+        queue = self.live_vhost().queues.get(self.part(name))
         if queue is None:
             raise not_found()
         return queue
@@ -227,8 +224,7 @@ class ApiRequest:
 
     def exchange(self, name: str = "name") -> Exchange:
         """Return the exchange named in the path. Raises HttpError (404)."""
-        vhost = self.vhost_or_all()
-        exchange = None if vhost is None else vhost.exchanges.get(self.exchange_name(name))
+        exchange = self.live_vhost().exchanges.get(self.exchange_name(name))
         if exchange is None:
             raise not_found()
         return exchange
@@ -345,6 +341,12 @@ def whole(fields: Row, name: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise bad_request(f"'{name}' must be a whole number from 0, not {json.dumps(value)}")
     return value
+
+
+async def until_gone(receive: Receive) -> None:
+    """Wait until the client of a request has gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def is_forwarded(http_request: Request) -> bool:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from ipaddress import ip_address
 from itertools import islice
 from typing import Final
 
@@ -130,12 +131,11 @@ def _read_list(der: bytes) -> RevocationList:
 
 def _parts(pem: str, begin: str, end: str) -> Iterator[bytes]:
     """Yield what is between two lines in a text in PEM form. Raises binascii.Error."""
-    stop = 0
-    while (start := pem.find(begin, stop)) >= 0:
-        stop = pem.find(end, start)
-        if stop < 0:
+    for part in pem.split(begin)[1:]:
+        text, sign, _ = part.partition(end)
+        if not sign:
             raise binascii.Error("a part without its end")
-        yield binascii.a2b_base64("".join(pem[start + len(begin) : stop].split()))
+        yield binascii.a2b_base64("".join(text.split()))
 
 
 def _elements(octets: bytes) -> list[tuple[int, bytes]]:
@@ -199,11 +199,5 @@ def _alternative_names(extensions: bytes) -> tuple[str, ...]:
                     if tag == DNS_NAME:
                         found.append(value.decode(errors="replace"))
                     elif tag == IP_ADDRESS:
-                        found.append(_address(value))
+                        found.append(str(ip_address(value)))
     return tuple(found)
-
-
-def _address(octets: bytes) -> str:
-    from ipaddress import ip_address
-
-    return str(ip_address(octets))

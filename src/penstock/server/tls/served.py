@@ -74,7 +74,7 @@ class ServedCertificates(Certificates):
 
     def stop(self) -> None:
         """End the threads and timers."""
-        self.server.stop()
+        self.server.handshakes.stop()
         if self._timer is not None:
             self._timer.cancel()
         if self._reloading is not None:

@@ -28,7 +28,3 @@ class TlsServer:
         """Buffer that encrypted octets are read into: each read is handled before the next."""
         self.plain = memoryview(bytearray(READ_OCTETS))
         """Buffer that is decrypted into for protocols without one."""
-
-    def stop(self) -> None:
-        """End the threads."""
-        self.handshakes.stop()

@@ -16,7 +16,7 @@ from penstock.flow.work import Steps
 from penstock.log_ids import INTERNAL_ERROR
 from penstock.logger import log
 from penstock.management.answer_text import text_steps
-from penstock.server.http.jobs import asked
+from penstock.server.http.jobs import result_of
 
 if TYPE_CHECKING:
     from penstock.server.event_loop import EventLoop
@@ -77,7 +77,7 @@ class Channel:
     async def _run(self) -> None:
         while True:
             try:
-                text = await asked(self.hub.event_loop, self._text_steps())
+                text = await result_of(self.hub.event_loop, self._text_steps())
             except Exception:
                 log(INTERNAL_ERROR, "the flow map of the console cannot be collected", error=True)
             else:

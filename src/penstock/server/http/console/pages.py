@@ -6,7 +6,6 @@ They hold no data. All that they show comes from the API, with the user's login.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
@@ -43,7 +42,7 @@ class Page:
             "etag": f'"{hashlib.sha256(self.body).hexdigest()[:16]}"',
         }
 
-    def answer(self, request: Request) -> Response:
+    async def answer(self, request: Request) -> Response:
         """Return the file, or 304 for a browser that has it already."""
         if request.headers.get("if-none-match") == self.headers["etag"]:
             return Response(status_code=304, headers=self.headers)
@@ -56,12 +55,5 @@ def routes() -> list[Route]:
     for path in sorted(FILES.rglob("*")):
         if path.suffix in TYPES:
             name = path.relative_to(FILES).as_posix()
-            found.append(Route("/" if name == START else f"/static/{name}", _endpoint(Page(path)), methods=["GET"]))
+            found.append(Route("/" if name == START else f"/static/{name}", Page(path).answer, methods=["GET"]))
     return found
-
-
-def _endpoint(page: Page) -> Callable[[Request], Awaitable[Response]]:
-    async def endpoint(request: Request) -> Response:
-        return page.answer(request)
-
-    return endpoint

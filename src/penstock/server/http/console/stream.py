@@ -6,14 +6,13 @@ import asyncio
 from collections import Counter
 from typing import Final
 
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from penstock.access.rules import UserRules
 from penstock.access.tags import ADMINISTRATOR, MONITORING
 from penstock.server.http.console.hub import Channel
-from penstock.server.http.request import ApiRequest, HttpError
+from penstock.server.http.request import ApiRequest, HttpError, until_gone
 
 SEND_S: Final = 30.0
 """Seconds until a watcher that reads nothing is hung up on."""
@@ -60,13 +59,13 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
-        gone = asyncio.ensure_future(_disconnected(receive))
+        gone = asyncio.ensure_future(until_gone(receive))
         try:
             async with asyncio.timeout(SEND_S):
                 await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             await self._send_all(send, gone)
         except TimeoutError:
-            _hang_up(self._http_request)
+            self._http_request.state.socket.hang_up()
             await gone  # The response has no end: nobody may be told that it is whole.
         finally:
             gone.cancel()
@@ -92,13 +91,3 @@ class EventStream(Response):
     def _is_permitted(self, now: float) -> bool:
         """Tell whether its login is still valid, and permits it; it is asked before each map."""
         return self._rules.has_tag(self._tag) and now + self._broker.wall_offset < self._expires_at
-
-
-async def _disconnected(receive: Receive) -> None:
-    """Wait until the client has gone."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-def _hang_up(http_request: Request) -> None:
-    http_request.state.socket.hang_up()

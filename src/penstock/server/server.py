@@ -28,7 +28,7 @@ from penstock.config import (
     start_rows,
     table_rows,
 )
-from penstock.core.broker import Broker as Core
+from penstock.core.broker import Broker
 from penstock.core.settings.changes import replace_file_steps
 from penstock.core.settings.limits import Defaults
 from penstock.driver.driver import BrokerDriver
@@ -96,8 +96,8 @@ LEAVE_S = 5.0
 """Seconds that clients have to answer connection.close when the broker stops."""
 
 
-class Broker:
-    """Broker with its listeners: `async with Broker(listen="127.0.0.1:0") as broker:`, then connect to `broker.url`.
+class Server:
+    """Broker with its listeners: `async with Server(listen="127.0.0.1:0") as broker:`, then connect to `broker.url`.
 
     `listen` is HOST:PORT or several of them; port 0 picks a free one. `data` is a directory for durable data (None
     keeps everything in memory). `http` is HOST:PORT of the HTTP API ("off" disables it; None: as the settings say).
@@ -133,13 +133,8 @@ class Broker:
         self._store = store_of(self.settings.store, self._directory)
         self.storage_location: str = "" if self._store is None else str(self._store)
         """Location of durable data; empty without a store."""
-        given = self.settings
-        self._flow_log = self._make_log(
-            flowlog.FILES, given.flow_log, "flow-log", given.flow_log_files, given.flow_log_file_bytes
-        )
-        self._audit_log = self._make_log(
-            auditlog.FILES, given.audit_log, "audit-log", given.audit_log_files, given.audit_log_file_bytes
-        )
+        self._flow_log = self._make_log(flowlog.FILES, "flow-log")
+        self._audit_log = self._make_log(auditlog.FILES, "audit-log")
         self._servers: list[Listener] = []
         self._reloading: asyncio.Task[None] | None = None
         self._ready = False
@@ -202,7 +197,7 @@ class Broker:
             self._login_threads = LoginPools(self._event_loop, threads, 1 if back_end is None else back_end.threads)
             self.driver.services.authenticator = self._login_threads
             if self._store_writer is not None:
-                await self._store_writer.recover(self._event_loop)
+                await self._store_writer.recover()
             if self.driver.recorder is not None:
                 self.driver.begin(loop.time())
                 self.driver.recorder.begin()
@@ -233,7 +228,7 @@ class Broker:
             await take_hold(self._store, self._standby, partial(setattr, event_loop.readiness, "obstacle"))
             event_loop.readiness.obstacle = "the store is being restored"
             log_start(self.settings, self.storage_location, self.driver)  # The recovery may take minutes.
-            self._store_writer = StoreWriter(self._store, self.driver.broker)
+            self._store_writer = StoreWriter(self._store, event_loop)
             event_loop.store_writer = self._store_writer
         event_loop.readiness.resting = False
 
@@ -258,9 +253,8 @@ class Broker:
         if self._store_writer is None:
             await asyncio.Event().wait()
         assert self._store_writer is not None
-        return await asyncio.shield(
-            self._store_writer.lost
-        )  # A cancelled waiter must not cancel it for the store writer.
+        # A cancelled waiter must not cancel it for the store writer.
+        return await asyncio.shield(self._store_writer.lost)
 
     async def stop(self) -> None:
         """Stop accepting, close all connections (320) and wait for them, a few seconds at most."""
@@ -283,14 +277,11 @@ class Broker:
         stuck = self._store_writer is not None and self._store_writer.is_stuck()
         if self._store is not None and not stuck:  # Otherwise the end of the process closes it.
             self._store.close()
-        if self._certificates is not None:
-            self._certificates.stop()
-        if self._login_threads is not None:
-            self._login_threads.stop()
+        for part in (self._certificates, self._login_threads, event_loop):
+            if part is not None:
+                part.stop()
         if self._back_end is not None:
             self._back_end.close()
-        if event_loop is not None:
-            event_loop.stop()
         if self.driver.tracer is not None:
             await asyncio.to_thread(self.driver.tracer.collector.stop)
         if self._flow_log is not None:
@@ -391,7 +382,7 @@ class Broker:
         if set_level(settings.log_level):
             log(LOG_LEVEL, "reload: the log has records from level %s on", settings.log_level)
 
-    async def __aenter__(self) -> Broker:
+    async def __aenter__(self) -> Server:
         await self.start()
         return self
 
@@ -429,17 +420,18 @@ class Broker:
         if file is not None and settings.clear_passwords and is_open_to_others(file):
             log(OPEN_FILE, "'%s' has passwords and can be read by others; chmod o-r it, or use password_hash", file)
 
-    def _make_log(self, files: RecordFiles, given: str | None, name: str, most: int, octets: int) -> RecordLog | None:
+    def _make_log(self, files: RecordFiles, name: str) -> RecordLog | None:
         """Return a log in the configured directory, or in the data directory under its name, or None."""
-        if given is not None:
-            folder = None if given == NO_LOG else Path(given)
-        else:
-            folder = None if self._directory is None else self._directory.path / name
-        return None if folder is None else RecordLog(files, folder, most, octets)
+        setting = name.replace("-", "_")
+        given, most, octets = (getattr(self.settings, f"{setting}{part}") for part in ("", "_files", "_file_bytes"))
+        if given == NO_LOG or (given is None and self._directory is None):
+            return None
+        folder = self._directory.path / name if given is None and self._directory is not None else Path(given)
+        return RecordLog(files, folder, most, octets)
 
     def _make_driver(self, protocols: list[Protocol] | None) -> BrokerDriver:
         settings = self.settings
-        core = Core(
+        core = Broker(
             Defaults(settings.capacity_bytes, settings.stop_percent, settings.resume_percent, settings.hold_deadline_s)
         )
         core.table.machine_bytes = memory_bytes()
