@@ -40,7 +40,8 @@ GROUPS = (
         "repository",
         ("tests/repo/**/test_*.py", "tests/docs/**/test_*.py", "tests/spark/**/test_*.py", "tests/test_log_ids.py"),
     ),
-    ("clients", ("tests/clients/**/test_*.py", "tests/checklists/**/test_*.py", "tests/seeds/**/test_*.py")),
+    ("clients", ("tests/clients/**/test_*.py",)),
+    ("other brokers", ("tests/checklists/**/test_*.py", "tests/seeds/**/test_*.py")),
     ("server, i to z", ("tests/server/test_[!a-h]*.py",)),
     ("server, a to h", ("tests/server/test_[a-h]*.py",)),
     ("HTTP and commands", ("tests/server/http/test_*.py", "tests/cli/**/test_*.py")),
@@ -82,6 +83,8 @@ WHOLE_BROKER = (
     "tests/testing",
 )
 """Tests of a whole broker, through its ports or a simulated network: they run once, compiled where that is possible."""
+LONG_ONLY = ("tests/checklists", "tests/seeds")
+"""Tests that only the long run has: checklists and documents of other brokers. Tests marked `long` are the same."""
 SMOKE = (
     "tests/server/test_broker.py",
     "tests/server/test_confirms.py",
@@ -239,11 +242,13 @@ def tests(part: Part, long: bool, folder: Path | None) -> Check:
     elif folder is not None:
         environment["TMPDIR"] = str(folder)
     profile = LONG if long else SECOND if part.second else ()
+    marks = part.marks
+    if not long:
+        marks += " and not long and not once" if part.second else " and not long"
 
     def check(output: IO[str]) -> Outcome:
         with tempfile.TemporaryDirectory() as made:
             report = Path(made, "report.xml")
-            marks = f"{part.marks} and not once" if part.second and not long else part.marks
             words = [sys.executable, "-m", "pytest", "-q", "-m", marks, f"--junitxml={report}", "--durations=10"]
             words += ["-p", "no:cacheprovider", "-o", "tmp_path_retention_policy=failed", *profile, *part.paths]
             if part.form == COMPILED:
@@ -278,9 +283,11 @@ def parts(form: str, paths: Iterable[str], second: bool = False) -> list[Part]:
     return [*found, *rest]
 
 
-def all_parts(form: str) -> list[Part]:
+def all_parts(form: str, long: bool = False) -> list[Part]:
     """Return the parts of a whole run where this form is installed, longest first."""
     every = all_files()
+    if not long:
+        every -= below(every, LONG_ONLY)
     found = [Part(SPARK, form, ("tests/spark",), "spark")]
     if form == INTERPRETED:
         found += parts(INTERPRETED, every)
@@ -375,7 +382,7 @@ def main() -> int:
         form = installed_form()
         print("Several checks run at the same time; what each says is shown when it has ended.", flush=True)
         folder = scratch()
-        checks += [tests(part, arguments.long, folder) for part in all_parts(form)]
+        checks += [tests(part, arguments.long, folder) for part in all_parts(form, arguments.long)]
         others = [] if form == COMPILED else [not_compiled()]
     code = None
     try:
