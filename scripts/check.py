@@ -24,6 +24,7 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from threading import Lock, Timer
 from typing import IO
@@ -83,8 +84,11 @@ WHOLE_BROKER = (
     "tests/testing",
 )
 """Tests of a whole broker, through its ports or a simulated network: they run once, compiled where that is possible."""
+NOT_COMPILED_ITSELF = ("tests/client/test_*.py", "tests/settings", "tests/line_protocol", "tests/test_*.py")
+"""Tests of modules that are not compiled and of what they call, which has tests of its own: they run once as well."""
 LONG_ONLY = ("tests/checklists", "tests/seeds")
 """Tests that only the long run has: checklists and documents of other brokers. Tests marked `long` are the same."""
+ONCE = (*WHOLE_BROKER, *NOT_COMPILED_ITSELF)
 SMOKE = (
     "tests/server/test_broker.py",
     "tests/server/test_confirms.py",
@@ -266,8 +270,8 @@ def all_files() -> set[str]:
 
 
 def below(files: Iterable[str], places: Iterable[str]) -> set[str]:
-    """Return those of the files that are below one of these folders, or are one of these files."""
-    return {file for file in files if any(file == place or file.startswith(f"{place}/") for place in places)}
+    """Return those of the files that are below one of these folders, or whose path has one of these patterns."""
+    return {file for file in files if any(fnmatch(file, place) or file.startswith(f"{place}/") for place in places)}
 
 
 def parts(form: str, paths: Iterable[str], second: bool = False) -> list[Part]:
@@ -294,7 +298,7 @@ def all_parts(form: str, long: bool = False) -> list[Part]:
     else:
         found += parts(COMPILED, every - below(every, NOTHING_COMPILED))
         found += parts(INTERPRETED, below(every, NOTHING_COMPILED))
-        found += parts(INTERPRETED, every - below(every, (*WHOLE_BROKER, *NOTHING_COMPILED)), second=True)
+        found += parts(INTERPRETED, every - below(every, (*ONCE, *NOTHING_COMPILED)), second=True)
         found.append(Part(SMOKE_TEST, INTERPRETED, SMOKE))
     names = [name for name, _ in GROUPS]
     return sorted(found, key=lambda part: (part.second, names.index(part.name)))

@@ -45,9 +45,9 @@ def test_files_run_once_interpreted_where_nothing_is_compiled(check: ModuleType,
 @pytest.mark.parametrize("long", [False, True])
 def test_files_run_in_the_forms_that_they_are_for(check: ModuleType, long: bool) -> None:
     files = files_of(check, long)
-    same, whole = check.below(files, check.NOTHING_COMPILED), check.below(files, check.WHOLE_BROKER)
+    same, once = check.below(files, check.NOTHING_COMPILED), check.below(files, check.ONCE)
     compiled = {("compiled", path) for path in files - same}
-    interpreted = {("interpreted", path) for path in (files - whole) | set(check.SMOKE)}
+    interpreted = {("interpreted", path) for path in (files - once) | same | set(check.SMOKE)}
     assert runs(check, "compiled", long) == Counter(compiled | interpreted)
 
 
