@@ -9,6 +9,7 @@ import pytest
 from penstock.errors import AccessRefused, BrokerError, Fenced, PreconditionFailed, ResourceError
 from penstock.ranges.marks import IDLE_S, MARKS_MAX, SPARE_S, BatchProgress, SinkMark, SinkMarks
 from tests.support.settings_bench import Bench
+from tests.support.outcomes import refused
 
 TARGET = "queue 'bills'"
 
@@ -31,12 +32,6 @@ def begin(
 
 def mark_of(marks: SinkMarks, batch: int, partition: int = 0, attempt: int = 0, write: str = "w") -> SinkMark:
     return marks.begin_partition(begin(marks, batch, write=write), partition, attempt)
-
-
-def refused(kind: type[BrokerError], act: Callable[[], object]) -> str:
-    with pytest.raises(kind) as caught:
-        act()
-    return str(caught.value)
 
 
 def later(bench: Bench, seconds: float) -> None:

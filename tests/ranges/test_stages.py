@@ -10,6 +10,7 @@ from penstock.errors import BrokerError, ContentTooLarge, NotFound, Precondition
 from penstock.ranges.stages import IDLE_S, Stage, StagedBatch, StagedRow, StagedRows
 from tests.support.chained_queues import LIMIT, Chain
 from tests.support.settings_bench import Bench
+from tests.support.outcomes import refused
 
 
 def rows(bench: Bench, queue: str, count: int, charge: int = 100) -> list[StagedRow]:
@@ -31,12 +32,6 @@ def staged_rows(first: int, more: list[StagedRow]) -> StagedRows:
 
 def add(bench: Bench, staged: StagedBatch, stage: Stage, first: int, more: list[StagedRow]) -> None:
     staged.add(stage, staged_rows(first, more), None, bench.broker.now)
-
-
-def refused(kind: type[BrokerError], act: Callable[[], object]) -> str:
-    with pytest.raises(kind) as caught:
-        act()
-    return str(caught.value)
 
 
 @pytest.fixture
