@@ -12,7 +12,7 @@ from typing import Any
 import pika
 import pytest
 
-from tests.support.brokers import BrokerProcess, eventually, penstock_command
+from tests.support.brokers import BrokerProcess, eventually
 
 ROOT = Path(__file__).resolve().parents[2]
 REASON = re.compile(
@@ -85,7 +85,7 @@ def test_aio_pika_raises_and_its_log_has_the_reason(
     async def story() -> list[bool]:
         connection, channel = await names["connect"]()
         sent = [await names["send"](channel, b"order") for _ in range(5)]
-        assert REASON.search(await asyncio.to_thread(why, own_broker, "web-1"))
+        assert REASON.search(await asyncio.to_thread(own_broker.command, "why", "--connection", "web-1"))
         await connection.close()
         return sent
 

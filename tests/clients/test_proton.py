@@ -17,6 +17,7 @@ import proton
 from proton.handlers import MessagingHandler
 from proton.reactor import AtMostOnce, Container, Copy, DurableSubscription, Filter, LinkOption, Selector
 from proton.utils import BlockingConnection, LinkDetached, SendException
+
 from tests.support.pika_helpers import depth
 
 pytestmark = pytest.mark.clients

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.brokers import PATIENCE, BrokerProcess, eventually, penstock_command
+from tests.support.brokers import PATIENCE, BrokerProcess, eventually
 from tests.support.raw_channel import Connection
 
 utils = pytest.importorskip("proton.utils", reason="Qpid Proton could not be built")

@@ -15,6 +15,7 @@ pytest.importorskip("proton", reason="python-qpid-proton is not installed: there
 import proton
 from proton.handlers import MessagingHandler, TransactionHandler
 from proton.reactor import Container
+
 from tests.support.pika_helpers import depth
 
 pytestmark = pytest.mark.clients

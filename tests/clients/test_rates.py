@@ -15,7 +15,7 @@ import pytest
 from pika.exceptions import AMQPConnectionError
 
 from penstock.flow.token_bucket import smooth
-from tests.support.brokers import BrokerProcess, eventually, penstock_command, some_name
+from tests.support.brokers import BrokerProcess, eventually, some_name
 from tests.support.commands import listed
 
 pytestmark = pytest.mark.clients

@@ -16,7 +16,7 @@ from penstock import sync
 from penstock.client.errors import ControlError
 from penstock.settings.table import CAPACITY_BYTES, SCOPES
 from penstock.sync import connect
-from tests.support.brokers import PATIENCE, BrokerProcess, eventually, penstock_command, serving, some_name
+from tests.support.brokers import PATIENCE, BrokerProcess, eventually, serving, some_name
 from tests.support.raw_channel import Connection
 
 pytestmark = pytest.mark.clients
@@ -198,9 +198,7 @@ def test_command_is_answered_in_words_and_as_json(make: Callable[..., Publisher]
 
 
 def shown(broker: BrokerProcess, *words: str) -> dict[str, tuple[object, str]]:
-    return {
-        row["setting"]: (row["value"], row["from"]) for row in json.loads(broker.command("show", *words, "--json"))
-    }
+    return {row["setting"]: (row["value"], row["from"]) for row in json.loads(broker.command("show", *words, "--json"))}
 
 
 @pytest.mark.parametrize("scope", [scope for scope in SCOPES if scope != "queue"])

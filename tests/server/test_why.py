@@ -134,7 +134,9 @@ def test_missing_object_is_named(own_broker: BrokerProcess, control: sync.Connec
     assert "no connection '77'; the first of 2 are con:1(guest@" in own_broker.refusal("why", "--connection", "77")
     assert "con:1(guest@" in own_broker.refusal("why", "--channel", "con:1/ch:9")
     assert "has no channel 9" in own_broker.refusal("why", "--channel", "1/9")
-    assert "'nine' is not a channel; write CONNECTION/CHANNEL, such as 2/1" in own_broker.refusal("why", "--channel", "nine")
+    assert "'nine' is not a channel; write CONNECTION/CHANNEL, such as 2/1" in own_broker.refusal(
+        "why", "--channel", "nine"
+    )
     assert "user 'nobody' has no connection" in own_broker.refusal("why", "--user", "nobody")
     with pytest.raises(
         ControlError, match="name exactly one of queue, connection, channel, link, user; given are queue, user"
