@@ -28,11 +28,6 @@ DEFINITIONS: dict[str, list[dict[str, object]]] = {
 }
 
 
-@pytest.fixture
-def driver() -> BrokerDriver:
-    return make_driver()
-
-
 def take(driver: BrokerDriver, definitions: dict[str, Any], dry_run: bool = False) -> Any:
     return finish(import_steps(driver, json.dumps(definitions).encode(), None, None, dry_run))
 

@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import NotFound, PreconditionFailed
-from tests.support.driven_connection import make_driver
-from tests.support.operation_calls import ask
+from tests.support.operation_calls import asked
 
 ALL = {"configure": ".*", "write": ".*", "read": ".*"}
-
-
-@pytest.fixture
-def driver() -> BrokerDriver:
-    return make_driver()
-
-
-def asked(driver: BrokerDriver, operation: str, **fields: object) -> Any:
-    return ask(driver, operation, fields)
 
 
 def test_permissions_are_set_and_cleared(driver: BrokerDriver) -> None:

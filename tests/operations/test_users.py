@@ -12,19 +12,9 @@ from penstock.driver.driver import BrokerDriver
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.flow.work import finish
 from penstock.management.control_request import ControlRequest
-from tests.support.driven_connection import make_driver
-from tests.support.operation_calls import ask, at_path
+from tests.support.operation_calls import ask, asked, at_path
 
 HASH = rabbitmq_hash("secret", b"salt").text()
-
-
-@pytest.fixture
-def driver() -> BrokerDriver:
-    return make_driver()
-
-
-def asked(driver: BrokerDriver, operation: str, **fields: object) -> Any:
-    return ask(driver, operation, fields)
 
 
 def test_a_user_is_declared_changed_listed_and_deleted(driver: BrokerDriver) -> None:

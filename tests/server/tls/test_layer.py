@@ -22,7 +22,7 @@ from penstock.server.tls.layer import SecuredProtocol, TlsLayer, TlsState
 from penstock.server.tls.tls_server import TlsServer
 from penstock.server.turn_loop import TurnLoop
 from tests.profiles import examples
-from tests.support.certificates import Authority, localhost
+from tests.support.certificates import Authority
 
 LARGE = bytes(range(256)) * 16_384
 """4 MiB: more than any socket takes at once."""
@@ -80,11 +80,6 @@ class Recording(SecuredProtocol):
         while len(self.data) < octets:
             self.heard.clear()
             await self.heard.wait()
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return localhost(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture(params=LOOPS, ids=lambda each: str(each.__name__))

@@ -31,11 +31,6 @@ from tests.support.raw_client import peer_of, publish_frames
 
 
 @pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return localhost(tmp_path_factory.mktemp("certificates"))
-
-
-@pytest.fixture(scope="module")
 def broker(authority: Authority) -> Iterator[BrokerProcess]:
     with serving_tls(authority.folder) as process:
         yield process
