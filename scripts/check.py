@@ -4,7 +4,7 @@ Lint, formatting, types and import contracts; the tests interpreted (from ``src`
 Spark. Every check runs, whatever became of those before it.
 
 Tests of a whole broker run once, in the form that is installed, which is what ships; of them the interpreted form runs
-a part that touches every layer. Tests of single modules run in both forms.
+a part that touches every layer. Tests of modules with arithmetic of machine integers run in both forms.
 
 The tests are cut into parts by folder, and each part is a process of its own: a JVM does not leave one that it has
 entered, and brokers and clients wait for each other most of the time, so that several parts at once take little longer
@@ -89,6 +89,12 @@ NOT_COMPILED_ITSELF = ("tests/client/test_*.py", "tests/settings", "tests/line_p
 LONG_ONLY = ("tests/checklists", "tests/seeds")
 """Tests that only the long run has: checklists and documents of other brokers. Tests marked `long` are the same."""
 ONCE = (*WHOLE_BROKER, *NOT_COMPILED_ITSELF)
+COMPILED_ONLY = (
+    "tests/access", "tests/describe", "tests/driver", "tests/management", "tests/operations", "tests/ranges",
+)  # fmt: skip
+"""Tests of compiled modules that have no arithmetic of machine integers; the long run and `make unit` have them
+interpreted as well.
+"""
 SMOKE = (
     "tests/server/test_broker.py",
     "tests/server/test_confirms.py",
@@ -274,16 +280,16 @@ def below(files: Iterable[str], places: Iterable[str]) -> set[str]:
     return {file for file in files if any(fnmatch(file, place) or file.startswith(f"{place}/") for place in places)}
 
 
-def parts(form: str, paths: Iterable[str], second: bool = False) -> list[Part]:
+def parts(form: str, paths: Iterable[str]) -> list[Part]:
     """Cut what is below these paths into parts."""
     left = set(paths)
     found: list[Part] = []
     for name, patterns in GROUPS:
         here = {str(path.relative_to(ROOT)) for pattern in patterns for path in ROOT.glob(pattern)}
         if here and here <= left:
-            found.append(Part(name, form, tuple(sorted(here)), second=second))
+            found.append(Part(name, form, tuple(sorted(here))))
             left -= here
-    rest = [Part(REST, form, tuple(sorted(left)), second=second)] if left else []
+    rest = [Part(REST, form, tuple(sorted(left)))] if left else []
     return [*found, *rest]
 
 
@@ -298,7 +304,8 @@ def all_parts(form: str, long: bool = False) -> list[Part]:
     else:
         found += parts(COMPILED, every - below(every, NOTHING_COMPILED))
         found += parts(INTERPRETED, below(every, NOTHING_COMPILED))
-        found += parts(INTERPRETED, every - below(every, (*ONCE, *NOTHING_COMPILED)), second=True)
+        once = (*ONCE, *NOTHING_COMPILED) if long else (*ONCE, *NOTHING_COMPILED, *COMPILED_ONLY)
+        found.append(Part(REST, INTERPRETED, tuple(sorted(every - below(every, once))), second=True))
         found.append(Part(SMOKE_TEST, INTERPRETED, SMOKE))
     names = [name for name, _ in GROUPS]
     return sorted(found, key=lambda part: (part.second, names.index(part.name)))
