@@ -31,9 +31,7 @@ def test_permissions_are_set_and_cleared(driver: BrokerDriver) -> None:
         ({"user": "anna", "vhost": "/", "configure": "", "write": ""}, "'read' must be a string"),
     ],
 )
-def test_a_bad_permission_is_refused_in_one_sentence(
-    driver: BrokerDriver, fields: dict[str, object], said: str
-) -> None:
+def test_bad_permission_is_refused_in_one_sentence(driver: BrokerDriver, fields: dict[str, object], said: str) -> None:
     asked(driver, "user.declare", name="anna")
     with pytest.raises((NotFound, PreconditionFailed), match=said):
         asked(driver, "permission.set", **fields)

@@ -17,7 +17,7 @@ from tests.support.operation_calls import ask, asked, at_path
 HASH = rabbitmq_hash("secret", b"salt").text()
 
 
-def test_a_user_is_declared_changed_listed_and_deleted(driver: BrokerDriver) -> None:
+def test_user_is_declared_changed_listed_and_deleted(driver: BrokerDriver) -> None:
     keys = derive_scram_keys("secret", b"0123456789abcdef")
     assert keys is not None
     declared = {"name": "anna", "tags": ["monitoring"], "password_hash": HASH, "scram_secret": scram_text(keys)}
@@ -41,7 +41,7 @@ def test_a_user_is_declared_changed_listed_and_deleted(driver: BrokerDriver) -> 
         asked(driver, "user.list", user="anna")
 
 
-def test_a_new_user_must_not_be_there(driver: BrokerDriver) -> None:
+def test_new_user_must_not_be_there(driver: BrokerDriver) -> None:
     with pytest.raises(PreconditionFailed, match="user 'guest' is there already"):
         asked(driver, "user.declare", name="guest", new=True)
 
