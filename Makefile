@@ -19,7 +19,7 @@ test-long: setup  ## The same with all random examples, damages and crash rounds
 	@$(RUN) scripts/check.py --long
 
 unit: setup  ## Tests of single modules, interpreted from the sources: under a minute
-	@$(RUN) -m pytest -q tests/content tests/flow tests/wire tests/settings tests/core tests/protocols tests/describe tests/ranges tests/management
+	@$(RUN) -m pytest -q tests/content tests/flow tests/wire tests/settings tests/core tests/protocols tests/describe tests/ranges tests/management tests/operations tests/driver tests/access tests/persistence
 
 t: setup  ## The tests that ARGS names, interpreted from the sources: make t ARGS="-k cursor"
 	@$(RUN) -m pytest $(ARGS)

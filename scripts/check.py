@@ -4,7 +4,7 @@ Lint, formatting, types and import contracts; the tests interpreted (from ``src`
 Spark. Every check runs, whatever became of those before it.
 
 Tests of a whole broker run once, in the form that is installed, which is what ships; of them the interpreted form runs
-a part that touches every layer. Tests of single modules run in both forms.
+a part that touches every layer. Tests of modules with arithmetic of machine integers run in both forms.
 
 The tests are cut into parts by folder, and each part is a process of its own: a JVM does not leave one that it has
 entered, and brokers and clients wait for each other most of the time, so that several parts at once take little longer
@@ -24,6 +24,7 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from threading import Lock, Timer
 from typing import IO
@@ -40,7 +41,8 @@ GROUPS = (
         "repository",
         ("tests/repo/**/test_*.py", "tests/docs/**/test_*.py", "tests/spark/**/test_*.py", "tests/test_log_ids.py"),
     ),
-    ("clients", ("tests/clients/**/test_*.py", "tests/checklists/**/test_*.py", "tests/seeds/**/test_*.py")),
+    ("clients", ("tests/clients/**/test_*.py",)),
+    ("other brokers", ("tests/checklists/**/test_*.py", "tests/seeds/**/test_*.py")),
     ("server, i to z", ("tests/server/test_[!a-h]*.py",)),
     ("server, a to h", ("tests/server/test_[a-h]*.py",)),
     ("HTTP and commands", ("tests/server/http/test_*.py", "tests/cli/**/test_*.py")),
@@ -82,6 +84,17 @@ WHOLE_BROKER = (
     "tests/testing",
 )
 """Tests of a whole broker, through its ports or a simulated network: they run once, compiled where that is possible."""
+NOT_COMPILED_ITSELF = ("tests/client/test_*.py", "tests/settings", "tests/line_protocol", "tests/test_*.py")
+"""Tests of modules that are not compiled and of what they call, which has tests of its own: they run once as well."""
+LONG_ONLY = ("tests/checklists", "tests/seeds")
+"""Tests that only the long run has: checklists and documents of other brokers. Tests marked `long` are the same."""
+ONCE = (*WHOLE_BROKER, *NOT_COMPILED_ITSELF)
+COMPILED_ONLY = (
+    "tests/access", "tests/describe", "tests/driver", "tests/management", "tests/operations", "tests/ranges",
+)  # fmt: skip
+"""Tests of compiled modules that have no arithmetic of machine integers; the long run and `make unit` have them
+interpreted as well.
+"""
 SMOKE = (
     "tests/server/test_server.py",
     "tests/server/test_confirms.py",
@@ -239,11 +252,13 @@ def tests(part: Part, long: bool, folder: Path | None) -> Check:
     elif folder is not None:
         environment["TMPDIR"] = str(folder)
     profile = LONG if long else SECOND if part.second else ()
+    marks = part.marks
+    if not long:
+        marks += " and not long and not once" if part.second else " and not long"
 
     def check(output: IO[str]) -> Outcome:
         with tempfile.TemporaryDirectory() as made:
             report = Path(made, "report.xml")
-            marks = f"{part.marks} and not once" if part.second and not long else part.marks
             words = [sys.executable, "-m", "pytest", "-q", "-m", marks, f"--junitxml={report}", "--durations=10"]
             words += ["-p", "no:cacheprovider", "-o", "tmp_path_retention_policy=failed", *profile, *part.paths]
             if part.form == COMPILED:
@@ -261,33 +276,36 @@ def all_files() -> set[str]:
 
 
 def below(files: Iterable[str], places: Iterable[str]) -> set[str]:
-    """Return those of the files that are below one of these folders, or are one of these files."""
-    return {file for file in files if any(file == place or file.startswith(f"{place}/") for place in places)}
+    """Return those of the files that are below one of these folders, or whose path has one of these patterns."""
+    return {file for file in files if any(fnmatch(file, place) or file.startswith(f"{place}/") for place in places)}
 
 
-def parts(form: str, paths: Iterable[str], second: bool = False) -> list[Part]:
+def parts(form: str, paths: Iterable[str]) -> list[Part]:
     """Cut what is below these paths into parts."""
     left = set(paths)
     found: list[Part] = []
     for name, patterns in GROUPS:
         here = {str(path.relative_to(ROOT)) for pattern in patterns for path in ROOT.glob(pattern)}
         if here and here <= left:
-            found.append(Part(name, form, tuple(sorted(here)), second=second))
+            found.append(Part(name, form, tuple(sorted(here))))
             left -= here
-    rest = [Part(REST, form, tuple(sorted(left)), second=second)] if left else []
+    rest = [Part(REST, form, tuple(sorted(left)))] if left else []
     return [*found, *rest]
 
 
-def all_parts(form: str) -> list[Part]:
+def all_parts(form: str, long: bool = False) -> list[Part]:
     """Return the parts of a whole run where this form is installed, longest first."""
     every = all_files()
+    if not long:
+        every -= below(every, LONG_ONLY)
     found = [Part(SPARK, form, ("tests/spark",), "spark")]
     if form == INTERPRETED:
         found += parts(INTERPRETED, every)
     else:
         found += parts(COMPILED, every - below(every, NOTHING_COMPILED))
         found += parts(INTERPRETED, below(every, NOTHING_COMPILED))
-        found += parts(INTERPRETED, every - below(every, (*WHOLE_BROKER, *NOTHING_COMPILED)), second=True)
+        once = (*ONCE, *NOTHING_COMPILED) if long else (*ONCE, *NOTHING_COMPILED, *COMPILED_ONLY)
+        found.append(Part(REST, INTERPRETED, tuple(sorted(every - below(every, once))), second=True))
         found.append(Part(SMOKE_TEST, INTERPRETED, SMOKE))
     names = [name for name, _ in GROUPS]
     return sorted(found, key=lambda part: (part.second, names.index(part.name)))
@@ -375,7 +393,7 @@ def main() -> int:
         form = installed_form()
         print("Several checks run at the same time; what each says is shown when it has ended.", flush=True)
         folder = scratch()
-        checks += [tests(part, arguments.long, folder) for part in all_parts(form)]
+        checks += [tests(part, arguments.long, folder) for part in all_parts(form, arguments.long)]
         others = [] if form == COMPILED else [not_compiled()]
     code = None
     try:

@@ -11,6 +11,7 @@ from hypothesis import settings
 
 import penstock
 from tests.profiles import CI
+from tests.support.certificates import Authority, localhost
 from tests.support.faults import Disk, make_library
 
 FORMS = ("interpreted", "compiled")
@@ -73,6 +74,12 @@ def provide_java(session: pytest.Session) -> None:
     os.environ["JAVA_HOME"] = found.stdout.strip()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """Return a certificate authority with certificates for localhost and its clients, in a folder of its own."""
+    return localhost(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture(scope="session")

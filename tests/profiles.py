@@ -12,13 +12,13 @@ from hypothesis import HealthCheck, settings
 T = TypeVar("T")
 
 CI, SECOND, NIGHTLY = "ci", "second", "nightly"
-SHARES = {CI: 5, SECOND: 15, NIGHTLY: 1}
+SHARES = {CI: 8, SECOND: 40, NIGHTLY: 1}
 """By which examples are divided."""
 
 # Shared machines are slow at times; a deadline per example, or for making examples, would fail for that alone.
 _SLOW = [HealthCheck.too_slow]
-settings.register_profile(CI, deadline=None, suppress_health_check=_SLOW, print_blob=True, max_examples=30)
-settings.register_profile(SECOND, deadline=None, suppress_health_check=_SLOW, print_blob=True, max_examples=15)
+settings.register_profile(CI, deadline=None, suppress_health_check=_SLOW, print_blob=True, max_examples=20)
+settings.register_profile(SECOND, deadline=None, suppress_health_check=_SLOW, print_blob=True, max_examples=5)
 settings.register_profile(NIGHTLY, deadline=None, suppress_health_check=_SLOW, print_blob=True)
 
 

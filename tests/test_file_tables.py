@@ -78,7 +78,7 @@ def test_password_of_a_key_comes_from_a_file_or_the_environment_and_is_never_sho
         ('[tls]\ncertificate = "a"\n[tls.names.b]\nkey = "k"', r"\[tls.names.b\] needs certificate"),
     ],
 )
-def test_a_table_that_cannot_be_is_refused_with_its_line_and_rule(tmp_path: Path, text: str, said: str) -> None:
+def test_table_that_cannot_be_is_refused_with_its_line_and_rule(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said) as refused:
         read(tmp_path, text + "\n")
     assert "hush" not in str(refused.value)

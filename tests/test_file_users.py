@@ -49,7 +49,7 @@ def test_users_need_no_restart(tmp_path: Path) -> None:
     assert changed_at_start(before, load(write(tmp_path, 'ada = "b"'))) == []
 
 
-def test_a_password_is_given_by_a_hash_a_file_or_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_password_is_given_by_a_hash_a_file_or_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "secret").write_text("hush\n")
     monkeypatch.setenv("BOBS_SECRET", "quiet")
     users = read(
@@ -125,7 +125,7 @@ def test_name_with_a_control_character_is_refused(tmp_path: Path) -> None:
         ('{ password = "hush", limits = { max-channels = "1" } }', "limits must be numbers"),
     ],
 )
-def test_a_bad_user_is_refused_with_the_line_and_without_the_secret(tmp_path: Path, given: str, said: str) -> None:
+def test_bad_user_is_refused_with_the_line_and_without_the_secret(tmp_path: Path, given: str, said: str) -> None:
     with pytest.raises(ConfigError, match=rf"line 2: user 'ada' in \[users\].*{said}") as refused:
         load(write(tmp_path, f"ada = {given}"))
     assert "hush" not in str(refused.value)

@@ -19,7 +19,7 @@ def records(folder: Path) -> list[dict[str, Any]]:
     return list(flowlog.read(folder))
 
 
-def test_the_documentation_describes_every_event() -> None:
+def test_documentation_describes_every_event() -> None:
     table = DOCS.read_text().split("| event | when |")[1].split("\n\n")[0]
     named = {
         name
@@ -29,7 +29,7 @@ def test_the_documentation_describes_every_event() -> None:
     assert named == set(flowlog.EVENTS)
 
 
-def test_the_reader_names_file_and_line_of_what_is_no_record(tmp_path: Path) -> None:
+def test_reader_names_file_and_line_of_what_is_no_record(tmp_path: Path) -> None:
     (tmp_path / "flow-00000002.jsonl").write_text('{"v":1}\n[1]\n')
     (tmp_path / "flow-00000010.jsonl").write_text("")
     (tmp_path / "flow-x.jsonl").write_text("not ours")
@@ -43,7 +43,7 @@ def test_the_reader_names_file_and_line_of_what_is_no_record(tmp_path: Path) -> 
         records(tmp_path)
 
 
-def test_the_reader_takes_several_directories_and_compressed_files(tmp_path: Path) -> None:
+def test_reader_takes_several_directories_and_compressed_files(tmp_path: Path) -> None:
     first, second = tmp_path / "a", tmp_path / "b"
     first.mkdir()
     second.mkdir()
@@ -53,7 +53,7 @@ def test_the_reader_takes_several_directories_and_compressed_files(tmp_path: Pat
     assert [record["n"] for record in flowlog.read(first, second)] == [1, 2, 3, 4]
 
 
-def test_the_reader_takes_what_is_whole_of_a_compressed_file_that_was_cut(tmp_path: Path) -> None:
+def test_reader_takes_what_is_whole_of_a_compressed_file_that_was_cut(tmp_path: Path) -> None:
     lines = b"".join(b'{"v":1,"n":%d}\n' % (number * 7919 % 104729) for number in range(1, 20_000))
     (tmp_path / "flow-00000001.jsonl.gz").write_bytes(gzip.compress(lines)[:-4000])
     found = [record["n"] for record in flowlog.read(tmp_path)]
@@ -61,19 +61,19 @@ def test_the_reader_takes_what_is_whole_of_a_compressed_file_that_was_cut(tmp_pa
     assert found == [number * 7919 % 104729 for number in range(1, len(found) + 1)]
 
 
-def test_a_file_that_is_being_compressed_is_read_once(tmp_path: Path) -> None:
+def test_file_that_is_being_compressed_is_read_once(tmp_path: Path) -> None:
     (tmp_path / "flow-00000001.jsonl").write_text('{"v":1,"n":1}\n')
     (tmp_path / "flow-00000001.jsonl.gz").write_bytes(b"\x1f\x8b")
     assert records(tmp_path) == [{"v": 1, "n": 1}]
 
 
-def test_the_reader_refuses_a_newer_schema(tmp_path: Path) -> None:
+def test_reader_refuses_a_newer_schema(tmp_path: Path) -> None:
     (tmp_path / "flow-00000001.jsonl").write_text('{"v":1}\n{"v":2}\n')
     with pytest.raises(ValueError, match=r"line 2: its schema is version 2, and this Penstock reads up to 1"):
         records(tmp_path)
 
 
-def test_a_time_is_seconds_or_iso_8601_and_utc_where_it_names_no_zone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_is_seconds_or_iso_8601_and_utc_where_it_names_no_zone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
     try:
@@ -85,7 +85,7 @@ def test_a_time_is_seconds_or_iso_8601_and_utc_where_it_names_no_zone(monkeypatc
 
 
 @pytest.mark.parametrize("text", ["yesterday", "-5", "nan", "1e9", ""])
-def test_a_text_that_is_no_time_is_refused_with_a_sentence(text: str) -> None:
+def test_text_that_is_no_time_is_refused_with_a_sentence(text: str) -> None:
     with pytest.raises(ValueError, match=f"'{text}' is no time: give seconds since 1970, or ISO 8601"):
         flowlog.seconds_of(text)
 

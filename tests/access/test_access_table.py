@@ -59,14 +59,14 @@ def test_guest_stays_when_another_user_is_stored() -> None:
     assert again.names() == ["anna"]
 
 
-def test_a_new_user_may_do_nothing() -> None:
+def test_new_user_may_do_nothing() -> None:
     table = make_table("root", "anna")
     assert not table.may_enter("anna", "/")
     assert not table.permits("anna", "read", "/", "q")
     assert not table.permits("nobody", "read", "/", "q")
 
 
-def test_a_permission_counts_in_its_virtual_host() -> None:
+def test_permission_counts_in_its_virtual_host() -> None:
     table = make_table("root", "anna")
     table.set_permission("anna", "/", Permission("", "^orders", "^(orders|logs)"))
     assert table.may_enter("anna", "/")
@@ -117,7 +117,7 @@ def test_permissions_need_a_user_and_a_virtual_host(vhost: str, user: str, said:
             change()
 
 
-def test_an_expression_that_re2_refuses_changes_nothing() -> None:
+def test_expression_that_re2_refuses_changes_nothing() -> None:
     table = make_table("root", "anna")
     epoch = table.epoch.count
     with pytest.raises(PreconditionFailed, match="user 'anna' in vhost '/': RE2 refuses"):
@@ -126,7 +126,7 @@ def test_an_expression_that_re2_refuses_changes_nothing() -> None:
     assert table.epoch.count == epoch
 
 
-def test_the_last_administrator_stays() -> None:
+def test_last_administrator_stays() -> None:
     table = make_table("root", "anna")
     for change in (
         lambda: table.delete_user("root"),
@@ -140,7 +140,7 @@ def test_the_last_administrator_stays() -> None:
     assert table.names() == ["anna"]
 
 
-def test_a_user_of_the_file_is_changed_there_only() -> None:
+def test_user_of_the_file_is_changed_there_only() -> None:
     table = make_table("root", "anna")
     table.set_file_users([file_user("anna")])
     for change in (
@@ -155,7 +155,7 @@ def test_a_user_of_the_file_is_changed_there_only() -> None:
             change()
 
 
-def test_a_user_of_the_file_hides_one_of_the_store() -> None:
+def test_user_of_the_file_hides_one_of_the_store() -> None:
     table = make_table("root", "anna")
     assert not table.permits("anna", "read", "/", "q")
     table.set_file_users([file_user("anna")])
@@ -172,7 +172,7 @@ def test_clearing_a_permission_of_guest_leaves_the_others() -> None:
     assert table.may_enter("guest", "/shop")
 
 
-def test_a_deleted_virtual_host_leaves_no_permission() -> None:
+def test_deleted_virtual_host_leaves_no_permission() -> None:
     table = make_table("root", "anna")
     table.set_permission("anna", "/shop", ALL)
     table.set_topic_permission("anna", "/shop", "amq.topic", TopicPermission("", ""))
@@ -223,7 +223,7 @@ def test_bad_names_are_refused(name: str, said: str) -> None:
         table.set_tags("root", ["administrator", name])
 
 
-def test_the_table_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_table_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     if not access_table.__file__.endswith(".py"):
         pytest.skip("constants are compiled in")
     table = make_table("root", "anna")

@@ -46,14 +46,14 @@ def checked(served: ServedUsers, user: str, password: str, address: str = "10.0.
     return check
 
 
-def test_the_back_end_is_asked_for_users_that_the_table_does_not_know() -> None:
+def test_back_end_is_asked_for_users_that_the_table_does_not_know() -> None:
     served, _ = users()
     assert served.knows("anna")
     assert not served.knows("guest")
     assert not served.knows("")
 
 
-def test_a_right_password_gives_the_tags_and_the_virtual_hosts_that_the_back_end_permits() -> None:
+def test_right_password_gives_the_tags_and_the_virtual_hosts_that_the_back_end_permits() -> None:
     served, _ = users()
     check = checked(served, "anna", "secret")
     rules = check.rules()
@@ -62,7 +62,7 @@ def test_a_right_password_gives_the_tags_and_the_virtual_hosts_that_the_back_end
     assert (rules.tags(), rules.enters("/"), rules.enters("mars")) == (["management"], True, False)
 
 
-def test_a_refusal_names_the_user_and_never_the_password() -> None:
+def test_refusal_names_the_user_and_never_the_password() -> None:
     served, back_end = users()
     for _ in range(2):
         check = checked(served, "anna", "hush")
@@ -71,7 +71,7 @@ def test_a_refusal_names_the_user_and_never_the_password() -> None:
     assert back_end.asked == 2
 
 
-def test_a_login_is_remembered_for_its_user_password_address_and_time() -> None:
+def test_login_is_remembered_for_its_user_password_address_and_time() -> None:
     clock = Clock()
     served, back_end = users(clock=clock)
     for _ in range(3):
@@ -121,7 +121,7 @@ def test_virtual_hosts_that_are_asked_for_are_bounded() -> None:
     assert back_end.vhosts == ["/", "mars", *(f"v{number}" for number in range(VHOSTS_MOST - 2))]
 
 
-def test_a_user_that_is_added_meanwhile_is_the_tables() -> None:
+def test_user_that_is_added_meanwhile_is_the_tables() -> None:
     served, _ = users()
     check = checked(served, "anna", "secret")
     served.table.put_user("anna", None, [])

@@ -23,7 +23,7 @@ def access(table: AccessTable) -> ConnectionAccess:
     return ConnectionAccess(UserRules(table, "anna"), "anna", "/")
 
 
-def test_a_refusal_has_the_words_of_rabbitmq(access: ConnectionAccess) -> None:
+def test_refusal_has_the_words_of_rabbitmq(access: ConnectionAccess) -> None:
     with pytest.raises(AccessRefused) as refused:
         access.check("configure", QUEUE, "q")
     assert refused.value.reply_text == (
@@ -32,13 +32,13 @@ def test_a_refusal_has_the_words_of_rabbitmq(access: ConnectionAccess) -> None:
     assert (refused.value.code, refused.value.closes) == (403, "channel")
 
 
-def test_the_default_exchange_has_its_name(access: ConnectionAccess) -> None:
+def test_default_exchange_has_its_name(access: ConnectionAccess) -> None:
     access.check("write", EXCHANGE, "")
     with pytest.raises(AccessRefused, match=r"read access to exchange 'amq.default' in vhost '/' refused"):
         access.check("read", EXCHANGE, "")
 
 
-def test_a_refused_topic_has_the_words_of_rabbitmq(table: AccessTable, access: ConnectionAccess) -> None:
+def test_refused_topic_has_the_words_of_rabbitmq(table: AccessTable, access: ConnectionAccess) -> None:
     access.check_topic("write", "amq.topic", "a.b")
     table.set_topic_permission("anna", "/", "amq.topic", TopicPermission("^x", "^x"))
     with pytest.raises(AccessRefused) as refused:
@@ -48,7 +48,7 @@ def test_a_refused_topic_has_the_words_of_rabbitmq(table: AccessTable, access: C
     )
 
 
-def test_a_change_counts_for_what_was_permitted_before(table: AccessTable, access: ConnectionAccess) -> None:
+def test_change_counts_for_what_was_permitted_before(table: AccessTable, access: ConnectionAccess) -> None:
     access.check("read", QUEUE, "q1")
     epoch = access.epoch.count
     table.set_permission("anna", "/", Permission("", "", "^r"))

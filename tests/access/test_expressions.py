@@ -23,7 +23,7 @@ from penstock.errors import PreconditionFailed
         ("ä+$", ["ää"], ["äx"]),
     ],
 )
-def test_an_expression_is_searched_anywhere(expression: str, matching: list[str], others: list[str]) -> None:
+def test_expression_is_searched_anywhere(expression: str, matching: list[str], others: list[str]) -> None:
     expressions = Expressions()
     assert [name for name in (*matching, *others) if expressions.matches(expression, name)] == matching
 
@@ -36,7 +36,7 @@ def test_what_re2_refuses_is_refused_in_one_sentence(expression: str) -> None:
         check_expression(expression, "read permission of user 'anna'")
 
 
-def test_an_endless_expression_is_refused() -> None:
+def test_endless_expression_is_refused() -> None:
     with pytest.raises(PreconditionFailed, match="has 4097 octets; at most 4096"):
         check_expression("a" * 4097, "it")
     with pytest.raises(PreconditionFailed, match="pattern too large"):
@@ -56,7 +56,7 @@ def test_catastrophic_expressions_are_linear() -> None:
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20))
-def test_an_escaped_text_matches_itself_only(text: str) -> None:
+def test_escaped_text_matches_itself_only(text: str) -> None:
     expressions = Expressions()
     assert expressions.matches(f"^{escape(text)}$", text)
     assert not expressions.matches(f"^{escape(text)}$", text + "x")

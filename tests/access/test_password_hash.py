@@ -22,7 +22,7 @@ from penstock.errors import PreconditionFailed
 SALT = b"sixteen octets.."
 
 
-def test_a_hash_of_rabbitmq_is_verified() -> None:
+def test_hash_of_rabbitmq_is_verified() -> None:
     # The example of RabbitMQ's guide "Credentials and passwords": password test12, salt 908DC60A.
     given = read_hash("kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR")
     assert given is not None
@@ -43,7 +43,7 @@ def test_hashes_of_rabbitmq_survive_their_text(algorithm: str, password: str, sa
     assert not made.verify(password + "x")
 
 
-def test_a_new_hash_is_scrypt_with_its_parameters() -> None:
+def test_new_hash_is_scrypt_with_its_parameters() -> None:
     made = hash_password("secret", SALT)
     assert made.text().startswith("$scrypt$ln=14,r=8,p=1$")
     again = read_hash(made.text(), SCRYPT)
@@ -54,14 +54,14 @@ def test_a_new_hash_is_scrypt_with_its_parameters() -> None:
     assert not again.needs_rehash()
 
 
-def test_a_cheaper_scrypt_is_verified_and_replaced() -> None:
+def test_cheaper_scrypt_is_verified_and_replaced() -> None:
     cheap = read_hash("$scrypt$ln=4,r=8,p=1$c2l4dGVlbiBvY3RldHMuLg$" + "A" * 43, SCRYPT)
     assert cheap is not None
     assert not cheap.verify("secret")
     assert cheap.needs_rehash()
 
 
-def test_a_password_of_the_settings_file_is_never_told() -> None:
+def test_password_of_the_settings_file_is_never_told() -> None:
     made = file_password("secret")
     assert made.verify("secret")
     assert not made.verify("secre")

@@ -55,7 +55,7 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     return found
 
 
-def test_a_password_is_right_or_wrong_and_a_user_known_or_not() -> None:
+def test_password_is_right_or_wrong_and_a_user_known_or_not() -> None:
     passwords = make()
     assert refusal(passwords, "ada", "lovelace") == ""
     assert refusal(passwords, "ada", "guess") == "user 'ada' gave a wrong password"
@@ -65,7 +65,7 @@ def test_a_password_is_right_or_wrong_and_a_user_known_or_not() -> None:
     assert refusal(passwords, "nopass", "") == "user 'nopass' has no password"
 
 
-def test_an_empty_password_is_wrong_even_if_its_hash_was_imported() -> None:
+def test_empty_password_is_wrong_even_if_its_hash_was_imported() -> None:
     passwords = make()
     passwords.table.put_user("bob", PasswordHash(SHA256, b"salt", rabbitmq_hash("x", b"salt").digest), [])
     assert refusal(passwords, "bob", "") == "user 'bob' gave a wrong password"
@@ -101,7 +101,7 @@ def test_each_refusal_costs_one_slow_hash(user: str, hashed: list[bytes]) -> Non
     assert hashed == [b"guess"]
 
 
-def test_a_verified_password_is_known_for_a_time_and_no_other(hashed: list[bytes]) -> None:
+def test_verified_password_is_known_for_a_time_and_no_other(hashed: list[bytes]) -> None:
     clock = Clock()
     passwords = make(clock=clock)
     assert refusal(passwords, "ada", "lovelace") == refusal(passwords, "ada", "lovelace") == ""
@@ -112,7 +112,7 @@ def test_a_verified_password_is_known_for_a_time_and_no_other(hashed: list[bytes
     assert passwords.check("ada", "lovelace", True).is_slow()
 
 
-def test_a_verified_password_is_forgotten_when_it_is_changed() -> None:
+def test_verified_password_is_forgotten_when_it_is_changed() -> None:
     passwords = make()
     assert refusal(passwords, "ada", "lovelace") == ""
     passwords.table.set_password("ada", hash_password("byron", b"t" * 16))
@@ -120,7 +120,7 @@ def test_a_verified_password_is_forgotten_when_it_is_changed() -> None:
     assert refusal(passwords, "ada", "byron") == ""
 
 
-def test_a_password_that_changes_while_it_is_verified_logs_nobody_in() -> None:
+def test_password_that_changes_while_it_is_verified_logs_nobody_in() -> None:
     passwords = make()
     check = passwords.check("ada", "lovelace", True)
     check.verify()
@@ -162,7 +162,7 @@ def test_remembered_passwords_are_bounded() -> None:
 
 
 @pytest.mark.parametrize("algorithm", [SHA256, SHA512, MD5])
-def test_a_hash_of_rabbitmq_is_replaced_at_the_next_login_with_keys_for_scram(algorithm: str) -> None:
+def test_hash_of_rabbitmq_is_replaced_at_the_next_login_with_keys_for_scram(algorithm: str) -> None:
     passwords = make()
     passwords.table.put_user("bob", rabbitmq_hash("b", b"salt", algorithm), ["monitoring"])
     assert refusal(passwords, "bob", "wrong") != ""
@@ -185,7 +185,7 @@ def test_salts_differ() -> None:
     assert passwords.make_salt(16) != passwords.make_salt(16)
 
 
-def test_a_hash_of_the_settings_file_stays_and_gets_keys_for_scram() -> None:
+def test_hash_of_the_settings_file_stays_and_gets_keys_for_scram() -> None:
     passwords = make(User("bob", rabbitmq_hash("b", b"salt"), (), FILE))
     assert refusal(passwords, "bob", "b") == ""
     bob = passwords.table.user("bob")

@@ -21,7 +21,7 @@ def test_permissions_are_equal_by_their_texts() -> None:
     assert TopicPermission("w", "r") != TopicPermission("w", "x")
 
 
-def test_a_bad_expression_is_named_with_its_user_vhost_and_kind() -> None:
+def test_bad_expression_is_named_with_its_user_vhost_and_kind() -> None:
     with pytest.raises(PreconditionFailed) as refused:
         Permission(".*", "(?=x)", ".*").check("anna", "/shop")
     assert str(refused.value) == (

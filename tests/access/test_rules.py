@@ -28,7 +28,7 @@ def test_rules_of_a_user_answer_from_the_table(table: AccessTable) -> None:
     assert not rules.has_tag("administrator")
 
 
-def test_a_change_counts_at_once(table: AccessTable) -> None:
+def test_change_counts_at_once(table: AccessTable) -> None:
     rules = UserRules(table, "anna")
     epoch = rules.epoch.count
     table.set_permission("anna", "/", Permission("", "", ""))

@@ -20,7 +20,7 @@ def test_keys_are_those_of_the_example_in_rfc_7677() -> None:
     assert base64.b64encode(keys[2]) == b"wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU="
 
 
-def test_a_password_that_saslprep_does_not_permit_has_no_keys() -> None:
+def test_password_that_saslprep_does_not_permit_has_no_keys() -> None:
     assert derive_scram_keys("line\x07", b"0123456789abcdef") is None
 
 

@@ -31,7 +31,7 @@ def test_expressions_have_the_names_of_user_and_virtual_host() -> None:
     assert found.permits(READ, "/", "whatever")
 
 
-def test_a_name_matches_as_it_is_written() -> None:
+def test_name_matches_as_it_is_written() -> None:
     assert not rules(".*").permits(CONFIGURE, "/", "bob-1")
     assert rules(".*").permits(CONFIGURE, "/", ".*-1")
 

@@ -71,7 +71,7 @@ def test_only_so_many_scopes_count() -> None:
     assert not TokenRules(["x"] * SCOPES_MOST + ["read:*/*"]).permits(READ, "/", "q")
 
 
-def test_a_newer_token_takes_the_place_of_the_old_one() -> None:
+def test_newer_token_takes_the_place_of_the_old_one() -> None:
     rules = TokenRules(["read:*/*"])
     epoch = rules.epoch.count
     rules.replace(TokenRules(["write:*/*", "tag:management"]))

@@ -6,7 +6,7 @@ from penstock.access.permission import Permission, TopicPermission
 from penstock.access.user import User
 
 
-def test_the_tag_administrator_makes_an_administrator() -> None:
+def test_tag_administrator_makes_an_administrator() -> None:
     assert User("anna", tags=["administrator"]).is_administrator()
     assert not User("anna", tags=["management"]).is_administrator()
 

@@ -64,7 +64,7 @@ def test_permissions_are_records_of_their_own() -> None:
     assert recorded.take() == ["-permission/anna/a", "-topic-permission/anna/a/amq.topic", "-vhost-limits/a"]
 
 
-def test_a_deleted_user_leaves_no_record() -> None:
+def test_deleted_user_leaves_no_record() -> None:
     table, recorded = make_table()
     table.put_user("anna", None, [])
     table.set_permission("anna", "b", ALL)

@@ -28,12 +28,12 @@ def test_full_queues_and_an_exact_count_are_no_fault() -> None:
     assert [line for line in run.told() if "300,000 exactly once" in line]
 
 
-def test_a_queue_above_its_capacity_is_a_fault() -> None:
+def test_queue_above_its_capacity_is_a_fault() -> None:
     run = run_of(PLAIN, None, highest={"q1": CAPACITY, "q2": CAPACITY + 1, "q3": CAPACITY})
     assert run.faults() == ["q2 had 4,001 messages, its capacity is 4,000"]
 
 
-def test_a_virtual_host_above_its_capacity_and_two_halves_is_a_fault() -> None:
+def test_virtual_host_above_its_capacity_and_two_halves_is_a_fault() -> None:
     assert run_of(BOUNDED, CAPACITY, total=2 * CAPACITY).faults() == []
     run = run_of(BOUNDED, CAPACITY, total=2 * CAPACITY + 1)
     assert run.faults() == ["the virtual host had 8,001 messages, its bound is 8,000"]

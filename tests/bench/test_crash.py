@@ -26,7 +26,7 @@ from tests.profiles import thorough
 from tests.support.postgres import needs_postgres
 
 FORM = COMPILED if penstock.compiled() else INTERPRETED
-ROUNDS = 8 if thorough() else 3
+ROUNDS = 8 if thorough() else 1
 SEED = 20
 PAGED_ROUND = 2
 """A round of that seed in which queues page."""
@@ -99,7 +99,7 @@ def test_broker_that_is_killed_under_load_keeps_its_promises(keeping: Target) ->
 
 
 @needs_postgres
-@pytest.mark.slow
+@pytest.mark.long
 def test_broker_on_postgresql_does_so_too_when_the_server_is_killed_as_well(postgres: Target) -> None:
     it_keeps_its_promises(postgres)
     assert postgres.store_kills > 0
@@ -126,7 +126,7 @@ def run_until_found_out(target: Target, kinds: set[str], first: int = 1) -> tupl
     raise AssertionError(f"{kinds} have not been broken in {SPARE} rounds")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_broker_that_loses_its_pages_is_found_out(paperless: Target) -> None:
     _, broken = run_until_found_out(paperless, {"lost"}, PAGED_ROUND)
     lost = [violation.text for violation in broken if violation.kind == "lost"]

@@ -82,7 +82,7 @@ def test_transactions_are_declared_rolled_back_and_discharged(tmp_path: Path) ->
         witness.abort()
 
 
-def test_a_share_of_the_clients_of_a_load_speaks_amqp_1_0(tmp_path: Path) -> None:
+def test_share_of_the_clients_of_a_load_speaks_amqp_1_0(tmp_path: Path) -> None:
     for share, expected in ((0.0, {Link}), (1.0, {Link10})):
         found = [
             client

@@ -38,7 +38,7 @@ def busy(own_broker: BrokerProcess) -> BrokerProcess:
 def test_screen_shows_blocked_queues_first_and_obeys_its_keys(busy: BrokerProcess) -> None:
     publisher = started(busy, "publish", "full", *"abcdef")
     eventually(lambda: "is blocked" in busy.why("full"), "its publisher is blocked, so the cursor begins there")
-    with in_terminal("top", "--url", busy.url, "--interval", "0.2", columns=120, lines=24) as terminal:
+    with in_terminal("top", "--url", busy.url, "--interval", "1", columns=120, lines=24) as terminal:
         terminal.wait(lambda text: "queue full blocks 1 producer; start a consumer" in text, "the blocked gate")
         terminal.wait(lambda _: rows(terminal)[:2] == ["full", "deep"], "the blocked queue first")
         terminal.wait(lambda text: "3 queues (1 closed), 12 messages" in text, "the sums")

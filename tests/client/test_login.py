@@ -35,11 +35,6 @@ def with_login(url: str, login: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return localhost(tmp_path_factory.mktemp("certificates"))
-
-
-@pytest.fixture(scope="module")
 def tls_broker(authority: Authority) -> Iterator[BrokerProcess]:
     with serving_tls(authority.folder, SETTINGS + USERS) as process:
         yield process

@@ -12,7 +12,7 @@ from typing import Any
 import pika
 import pytest
 
-from tests.support.brokers import BrokerProcess, eventually, penstock_command
+from tests.support.brokers import BrokerProcess, eventually
 
 ROOT = Path(__file__).resolve().parents[2]
 REASON = re.compile(
@@ -49,12 +49,6 @@ def sends_until_stopped(send: Callable[[bytes], bool]) -> list[bool]:
     return [send(f"order {number}".encode()) for number in range(5)]
 
 
-def why(broker: BrokerProcess, connection: str) -> str:
-    done = penstock_command("why", "--connection", connection, "--url", broker.url)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def depth(broker: BrokerProcess, name: str = "orders") -> int:
     found: int = broker.queue(name)["depth"]["messages"]
     return found
@@ -71,12 +65,12 @@ def test_pika_finds_the_reason_in_the_error_in_the_log_and_by_its_connections_na
         assert line.startswith("refused: RESOURCE_ERROR - ")
         assert REASON.search(line)
     assert depth(own_broker) == 3, "there is room for 7 more"
-    sentences = why(own_broker, "web-1")
+    sentences = own_broker.command("why", "--connection", "web-1")
     assert "stopped: it has waited a whole hold deadline" in sentences
     assert re.search(r"2 publishes were refused \([0-9,]+ bytes\), the last \d+\.\d s ago: publish to", sentences)
     assert REASON.search(sentences)
     port = names["connection"]._impl._transport._sock.getsockname()[1]
-    assert REASON.search(why(own_broker, str(port)))
+    assert REASON.search(own_broker.command("why", "--connection", str(port)))
     (line, *_) = eventually(lambda: own_broker.logged("PST-1015"), "the broker's log says it")
     assert REASON.search(line)
     names["connection"].close()
@@ -91,7 +85,7 @@ def test_aio_pika_raises_and_its_log_has_the_reason(
     async def story() -> list[bool]:
         connection, channel = await names["connect"]()
         sent = [await names["send"](channel, b"order") for _ in range(5)]
-        assert REASON.search(await asyncio.to_thread(why, own_broker, "web-1"))
+        assert REASON.search(await asyncio.to_thread(own_broker.command, "why", "--connection", "web-1"))
         await connection.close()
         return sent
 
@@ -112,7 +106,7 @@ def test_kombu_is_told_the_reason_before_it_raises(
     for line in lines:
         assert REASON.search(line)
     assert depth(own_broker) == 3
-    assert REASON.search(why(own_broker, "web-1"))
+    assert REASON.search(own_broker.command("why", "--connection", "web-1"))
     other = pika.BlockingConnection(pika.URLParameters(own_broker.url))
     while other.channel().basic_get("orders", auto_ack=True)[0]:
         pass

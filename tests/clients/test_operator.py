@@ -10,6 +10,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import NackError
 
 from tests.support.brokers import BrokerProcess, eventually, penstock_command, serving
+from tests.support.pika_helpers import depth
 
 pytestmark = pytest.mark.clients
 
@@ -31,16 +32,6 @@ def publisher(broker: BrokerProcess) -> tuple[pika.BlockingConnection, list[str]
     return connection, reasons
 
 
-def depth(channel: BlockingChannel, queue: str) -> int:
-    return int(channel.queue_declare(queue, passive=True).method.message_count)
-
-
-def command(broker: BrokerProcess, *words: str) -> str:
-    done = penstock_command(*words, "--url", broker.url)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.mark.parametrize("scope", ["queue", "vhost", "user", "connection", "address"])
 def test_publishes_are_held_with_the_operators_reason_and_go_on_when_it_says_so(
     operated: BrokerProcess, scope: str
@@ -55,14 +46,14 @@ def test_publishes_are_held_with_the_operators_reason_and_go_on_when_it_says_so(
     status = penstock_command("status", "--url", operated.url).stdout
     assert "orders" in status
     name = {"queue": "orders", "vhost": "/", "user": "guest", "connection": "1", "address": "amq.fanout"}[scope]
-    assert "is blocked" in command(operated, "block", scope, name, "--reason", "stocktaking")
+    assert "is blocked" in operated.command("block", scope, name, "--reason", "stocktaking")
     for number in range(3):
         publishing.basic_publish("amq.fanout", "orders", str(number).encode())
     eventually(lambda: connection.process_data_events(0) or reasons, "connection.blocked")
     assert f"{name}: stocktaking" in reasons[0]
     assert depth(watch, "orders") == 1
     assert consuming.basic_get("orders", auto_ack=True)[2] == b"before", "consuming on the same connection goes on"
-    command(operated, "unblock", scope, name)
+    operated.command("unblock", scope, name)
     eventually(lambda: depth(watch, "orders") == 3, "the held publishes")
     eventually(lambda: connection.process_data_events(0) or "unblocked" in reasons, "connection.unblocked")
     assert [consuming.basic_get("orders", auto_ack=True)[2] for _ in range(3)] == [b"0", b"1", b"2"]
@@ -77,10 +68,10 @@ def test_publish_that_the_operator_holds_is_refused_after_its_hold_deadline(oper
     channel = connection.channel()
     channel.queue_declare("short", arguments={"hold-deadline": 1})
     channel.confirm_delivery()
-    command(operated, "block", "queue", "short")
+    operated.command("block", "queue", "short")
     with pytest.raises(NackError):
         channel.basic_publish("", "short", b"x")
-    command(operated, "unblock", "queue", "short")
+    operated.command("unblock", "queue", "short")
     channel.basic_publish("", "short", b"y")
     assert depth(channel, "short") == 1
     connection.close()

@@ -18,6 +18,8 @@ from proton.handlers import MessagingHandler
 from proton.reactor import AtMostOnce, Container, Copy, DurableSubscription, Filter, LinkOption, Selector
 from proton.utils import BlockingConnection, LinkDetached, SendException
 
+from tests.support.pika_helpers import depth
+
 pytestmark = pytest.mark.clients
 
 EXPIRES = {"x-expires": 600_000}
@@ -73,10 +75,6 @@ def is_empty(blocking: BlockingConnection, address: str, **options: Any) -> bool
     empty = not receiver.fetcher.has_message
     receiver.close()
     return empty
-
-
-def depth(channel: BlockingChannel, queue: str) -> int:
-    return int(channel.queue_declare(queue, passive=True).method.message_count)
 
 
 def test_connection_without_sasl_is_anonymous(broker: BrokerProcess, queue: str) -> None:

@@ -7,19 +7,13 @@ from typing import Any
 
 import pytest
 
-from tests.support.brokers import PATIENCE, BrokerProcess, eventually, penstock_command
+from tests.support.brokers import PATIENCE, BrokerProcess, eventually
 from tests.support.raw_channel import Connection
 
 utils = pytest.importorskip("proton.utils", reason="Qpid Proton could not be built")
 proton = pytest.importorskip("proton")
 
 pytestmark = pytest.mark.clients
-
-
-def command(broker: BrokerProcess, *words: str) -> str:
-    done = penstock_command(*words, "--url", broker.url)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def fill(client: Any, link: Any, room: int) -> None:
@@ -46,20 +40,20 @@ def test_blocked_link_is_explained_by_the_gate_that_keeps_its_credit(own_broker:
     client = utils.BlockingConnection(own_broker.url, allowed_mechs="PLAIN")
     sender = client.create_sender("orders", name="orders in")
     fill(client, sender.link, 4)
-    said = eventually(lambda: no_credit(command(own_broker, "why", "--link", "orders in")), "the end of the credit")
+    said = eventually(lambda: no_credit(own_broker.command("why", "--link", "orders in")), "the end of the credit")
     assert "because of queue orders: " in said
     assert "queue orders has no consumer" in said
-    found = json.loads(command(own_broker, "why", "--link", "orders in", "--json"))
+    found = json.loads(own_broker.command("why", "--link", "orders in", "--json"))
     assert found["credit"]["credit"] == 0
     assert found["credit"]["used"] == own_broker.queue("orders")["depth"]["messages"] == 4
-    (shown,) = [json.loads(line) for line in command(own_broker, "list", "channels", "--json").splitlines()][:1]
+    (shown,) = [json.loads(line) for line in own_broker.command("list", "channels", "--json").splitlines()][:1]
     assert [link["name"].rpartition("/")[2] for link in shown["penstock"]["links"]] == ["orders in"]
-    assert "AMQP 1.0" in command(own_broker, "list", "connections")
+    assert "AMQP 1.0" in own_broker.command("list", "connections")
     (line,) = own_broker.await_logged("CHN-1005")
     assert "/ssn:0/orders in] CHN-1005 : Flow Control Enforced (Queue orders)" in line
     receiver = client.create_receiver("orders", name="orders out", credit=1)
     receiver.receive(timeout=60)
-    assert "its receiver has granted no credit" in command(own_broker, "why", "--link", "orders out")
+    assert "its receiver has granted no credit" in own_broker.command("why", "--link", "orders out")
     client.close()
 
 
@@ -68,5 +62,5 @@ def test_session_that_only_receives_is_in_the_list_of_channels(own_broker: Broke
         connection.channel().queue_declare("orders")
     client = utils.BlockingConnection(own_broker.url, allowed_mechs="PLAIN")
     client.create_receiver("orders", name="orders out")
-    assert "/ssn:0" in command(own_broker, "list", "channels")
+    assert "/ssn:0" in own_broker.command("list", "channels")
     client.close()

@@ -16,6 +16,8 @@ import proton
 from proton.handlers import MessagingHandler, TransactionHandler
 from proton.reactor import Container
 
+from tests.support.pika_helpers import depth
+
 pytestmark = pytest.mark.clients
 
 
@@ -178,10 +180,6 @@ class Moving(Transactional):
             self.transaction.send(self.sender, proton.Message(body=2 * event.message.body + half))
         self.transaction.accept(event.delivery)
         self.transaction.commit()
-
-
-def depth(channel: BlockingChannel, queue: str) -> int:
-    return int(channel.queue_declare(queue, passive=True).method.message_count)
 
 
 def fill(broker: BrokerProcess, queue: str, count: int) -> None:

@@ -15,19 +15,13 @@ import pytest
 from pika.exceptions import AMQPConnectionError
 
 from penstock.flow.token_bucket import smooth
-from tests.support.brokers import BrokerProcess, eventually, penstock_command, some_name
+from tests.support.brokers import BrokerProcess, eventually, some_name
 from tests.support.commands import listed
 
 pytestmark = pytest.mark.clients
 
 RATE = 20
 COUNT = 25
-
-
-def command(broker: BrokerProcess, *words: str) -> str:
-    done = penstock_command(*words, "--url", broker.url)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def allowed(seconds: float) -> float:
@@ -66,9 +60,9 @@ def published_by_pika(broker: BrokerProcess, queue: str, properties: dict[str, A
 
 
 def test_rate_of_a_user_is_exceeded_in_no_second(own_broker: BrokerProcess) -> None:
-    command(own_broker, "set", "producer", "guest", f"producerMaxRate={RATE}")
+    own_broker.command("set", "producer", "guest", f"producerMaxRate={RATE}")
     published_by_pika(own_broker, "q")
-    said = command(own_broker, "set", "producer", "guest", "burst-messages=50").splitlines()
+    said = own_broker.command("set", "producer", "guest", "burst-messages=50").splitlines()
     assert said[-1] == "burst-messages has no effect beside producerMaxRate: set rate-messages instead"
     published_by_pika(own_broker, "q")
 
@@ -106,7 +100,7 @@ def test_consumers_byte_window_and_rate_are_in_the_list(broker: BrokerProcess, n
         ours = {each["consumer_tag"]: each["penstock"] for each in listed(broker, "consumers")}
         windows = [ours[f"w{window}"]["window_bytes"] for window in (0, 5000, -1)]
         assert ours["w0"]["max_rate"] == 10.0
-        lines = command(broker, "list", "consumers", "--filter", f"queue={name}").splitlines()
+        lines = broker.command("list", "consumers", "--filter", f"queue={name}").splitlines()
         channel.queue_delete(name)
     assert windows == [0, 5000, None]
     at = lines[0].split().index("window_bytes")

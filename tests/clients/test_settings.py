@@ -16,7 +16,7 @@ from penstock import sync
 from penstock.client.errors import ControlError
 from penstock.settings.table import CAPACITY_BYTES, SCOPES
 from penstock.sync import connect
-from tests.support.brokers import PATIENCE, BrokerProcess, eventually, penstock_command, serving, some_name
+from tests.support.brokers import PATIENCE, BrokerProcess, eventually, serving, some_name
 from tests.support.raw_channel import Connection
 
 pytestmark = pytest.mark.clients
@@ -76,20 +76,6 @@ def make(tuned: BrokerProcess) -> Iterator[Callable[..., Publisher]]:
 
 def depth_of(control: sync.Connection, queue: str) -> Callable[[], int]:
     return lambda: int(control.why(queue).raw["depth"]["messages"])
-
-
-def command(broker: BrokerProcess, *words: str) -> str:
-    done = penstock_command(*words, "--url", broker.url)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def refusal(broker: BrokerProcess, *words: str) -> str:
-    done = penstock_command(*words, "--url", broker.url)
-    assert done.returncode == 1
-    assert done.stdout == ""
-    assert len(done.stderr.splitlines()) == 1
-    return done.stderr.removeprefix("penstock: ").rstrip()
 
 
 def test_raising_lowering_and_removing_a_threshold_while_a_producer_is_blocked(
@@ -157,15 +143,15 @@ def test_confirms_that_were_withheld_come_when_the_threshold_is_raised(
 
 
 def test_command_is_answered_in_words_and_as_json(make: Callable[..., Publisher], tuned: BrokerProcess) -> None:
-    said = command(tuned, "set", "queue", "orders.#", "capacity-messages=1000", "stop-percent=60")
+    said = tuned.command("set", "queue", "orders.#", "capacity-messages=1000", "stop-percent=60")
     assert said.splitlines() == [
         "queue orders.# capacity-messages=1000 stop-percent=60",
         "queue 'orders.#' matches nothing yet; it will count for what comes",
     ]
     make(tuned, "orders.eu", **{"x-max-length-bytes": 5000, "x-overflow": "block"})
-    said = command(tuned, "set", "queue", "orders.#", "resume-percent=10")
+    said = tuned.command("set", "queue", "orders.#", "resume-percent=10")
     assert said.splitlines()[1] == "queue 'orders.#' matches orders.eu"
-    shown = command(tuned, "show", "queue", "orders.eu").splitlines()
+    shown = tuned.command("show", "queue", "orders.eu").splitlines()
     assert shown[0].split() == ["setting", "value", "from"]
     table = {line.split()[0]: " ".join(line.split()[1:]) for line in shown}
     assert table["capacity-messages"] == "1000 pattern 'orders.#', set by command: capacity-messages=1000"
@@ -176,8 +162,8 @@ def test_command_is_answered_in_words_and_as_json(make: Callable[..., Publisher]
     assert table["overflow"] == "block argument x-overflow=block"
     assert table["hold-deadline"] == "30 s default"
     assert table["message-ttl"] == "none default"
-    assert command(tuned, "set", "broker", "hold-deadline=5").splitlines() == ["broker hold-deadline=5"]
-    found = {row["setting"]: row for row in json.loads(command(tuned, "show", "queue", "orders.eu", "--json"))}
+    assert tuned.command("set", "broker", "hold-deadline=5").splitlines() == ["broker hold-deadline=5"]
+    found = {row["setting"]: row for row in json.loads(tuned.command("show", "queue", "orders.eu", "--json"))}
     assert found["hold-deadline"] == {
         "setting": "hold-deadline",
         "value": 5,
@@ -190,31 +176,29 @@ def test_command_is_answered_in_words_and_as_json(make: Callable[..., Publisher]
         "by": "command",
     }
     assert found["capacity-messages"]["pattern"] == "orders.#"
-    assert command(tuned, "settings").splitlines() == [
+    assert tuned.command("settings").splitlines() == [
         "scope   pattern   setting                 by",
         "queue   orders.#  capacity-messages=1000  command",
         "queue   orders.#  stop-percent=60         command",
         "queue   orders.#  resume-percent=10       command",
         "broker            hold-deadline=5         command",
     ]
-    assert command(tuned, "unset", "queue", "orders.#", "stop-percent", "resume-percent").splitlines() == [
+    assert tuned.command("unset", "queue", "orders.#", "stop-percent", "resume-percent").splitlines() == [
         "queue orders.# capacity-messages=1000",
         "queue 'orders.#' matches orders.eu",
     ]
-    assert command(tuned, "unset", "queue", "orders.#").splitlines()[0] == "queue orders.# nothing set by command"
-    assert json.loads(command(tuned, "unset", "broker", "--json"))["settings"] == {}
-    assert json.loads(command(tuned, "settings", "--json")) == []
-    assert command(tuned, "set", "user", "guest", "burst-messages=5").splitlines()[2:] == [
+    assert tuned.command("unset", "queue", "orders.#").splitlines()[0] == "queue orders.# nothing set by command"
+    assert json.loads(tuned.command("unset", "broker", "--json"))["settings"] == {}
+    assert json.loads(tuned.command("settings", "--json")) == []
+    assert tuned.command("set", "user", "guest", "burst-messages=5").splitlines()[2:] == [
         "burst-messages has no effect without rate-messages: set that as well"
     ]
-    assert "weight=3" in command(tuned, "set", "user", "guest", "weight=3")
-    assert "pattern 'guest', set by command: weight=3" in command(tuned, "show", "user", "guest")
+    assert "weight=3" in tuned.command("set", "user", "guest", "weight=3")
+    assert "pattern 'guest', set by command: weight=3" in tuned.command("show", "user", "guest")
 
 
 def shown(broker: BrokerProcess, *words: str) -> dict[str, tuple[object, str]]:
-    return {
-        row["setting"]: (row["value"], row["from"]) for row in json.loads(command(broker, "show", *words, "--json"))
-    }
+    return {row["setting"]: (row["value"], row["from"]) for row in json.loads(broker.command("show", *words, "--json"))}
 
 
 @pytest.mark.parametrize("scope", [scope for scope in SCOPES if scope != "queue"])
@@ -244,12 +228,12 @@ def test_show_tells_the_brokers_defaults_and_what_a_virtual_host_has_of_them(tun
     assert isinstance(stop, int)
     assert (0 < stop < capacity, source) == (True, "follows from the capacity")
     assert shown(tuned, "vhost", "/")["hold-deadline"] == (30, "default")
-    command(tuned, "set", "broker", "hold-deadline=5", "disk-overfull=1000000")
+    tuned.command("set", "broker", "hold-deadline=5", "disk-overfull=1000000")
     broker, vhost = shown(tuned, "broker"), shown(tuned, "vhost", "/")
     assert broker["hold-deadline"] == ("5", "broker, set by command: hold-deadline=5")
     assert broker["disk-underfull"] == (900_000, "follows from disk-overfull")
     assert vhost["hold-deadline"] == ("5", "the broker's: hold-deadline=5")
-    command(tuned, "set", "vhost", "/", "capacity-bytes=10000000", "hold-deadline=0")
+    tuned.command("set", "vhost", "/", "capacity-bytes=10000000", "hold-deadline=0")
     vhost = shown(tuned, "vhost", "/")
     assert vhost["stop-bytes"] == (8_000_000, "follows from the capacity")
     assert vhost["capacity-messages"] == (None, "no limit")
@@ -257,7 +241,7 @@ def test_show_tells_the_brokers_defaults_and_what_a_virtual_host_has_of_them(tun
 
 
 def test_show_tells_the_burst_that_follows_from_a_users_rate(tuned: BrokerProcess) -> None:
-    command(tuned, "set", "user", "guest", "rate-messages=20")
+    tuned.command("set", "user", "guest", "rate-messages=20")
     found = shown(tuned, "user", "guest")
     assert found["rate-messages"][1] == "pattern 'guest', set by command: rate-messages=20"
     assert found["burst-messages"] == (1, "one more than the rate in any second")
@@ -290,7 +274,7 @@ def test_show_tells_the_burst_that_follows_from_a_users_rate(tuned: BrokerProces
 def test_what_cannot_be_meant_is_refused_in_one_sentence(
     broker: BrokerProcess, words: tuple[str, ...], said: str
 ) -> None:
-    assert said in refusal(broker, *words)
+    assert said in broker.refusal(*words)
 
 
 def test_contradiction_names_both_sources_and_changes_nothing(
@@ -312,11 +296,11 @@ def test_contradiction_names_both_sources_and_changes_nothing(
 def test_no_setting_shuts_out_the_operator_who_must_take_it_back(tuned: BrokerProcess) -> None:
     nothing = ["capacity-messages=0", "stop-messages=0", "resume-messages=0", "message-ttl=0", "overflow=reject"]
     nothing += ["consumer-window-bytes=0", "consumer-max-rate=0.001", "slow-consumer-rate=1000000"]
-    command(tuned, "set", "queue", "#", *nothing, "slow-consumer-policy=cancel", "slow-consumer-period=0.001")
-    command(tuned, "set", "broker", "capacity-bytes=0")
-    assert "capacity-messages=0" in command(tuned, "settings")
-    command(tuned, "unset", "queue", "#")
-    assert len(command(tuned, "settings").splitlines()) == 2
+    tuned.command("set", "queue", "#", *nothing, "slow-consumer-policy=cancel", "slow-consumer-period=0.001")
+    tuned.command("set", "broker", "capacity-bytes=0")
+    assert "capacity-messages=0" in tuned.command("settings")
+    tuned.command("unset", "queue", "#")
+    assert len(tuned.command("settings").splitlines()) == 2
 
 
 # The settings file

@@ -18,18 +18,13 @@ from celery import Celery
 
 from tests.clients.test_node import FOLDER
 from tests.support.brokers import PATIENCE, BrokerProcess
-from tests.support.certificates import SETTINGS, Authority, localhost, serving_tls
+from tests.support.certificates import SETTINGS, Authority, serving_tls
 from tests.support.client_hold import JARS, java_compiles
 
 pytestmark = pytest.mark.clients
 
 WITH_VERSION = SETTINGS.replace("[tls]", 'rabbitmq-version = "4.2.0"\n\n[tls]')
 """RabbitMQ's client of AMQP 1.0 refuses to work with another product."""
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return localhost(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture(scope="module")

@@ -11,12 +11,9 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 
 from tests.support.brokers import BrokerProcess, eventually, in_background
+from tests.support.pika_helpers import depth
 
 pytestmark = pytest.mark.clients
-
-
-def depth(channel: BlockingChannel, queue: str) -> int:
-    return int(channel.queue_declare(queue, passive=True).method.message_count)
 
 
 def test_pika_commits_and_rolls_back_publishes_and_acknowledgements(

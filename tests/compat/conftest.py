@@ -18,6 +18,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from bench.brokers import RABBITMQ, start_rabbitmq
 from tests.support.brokers import serving, some_name
 from tests.support.raw_client import Peer, open_peer
+from tests.support.routing_helpers import Routes
 
 OURS = "penstock"
 BROKERS = [OURS, *os.environ.get("PENSTOCK_BESIDE", "").split()]
@@ -97,6 +98,12 @@ def connection(url: str) -> Iterator[pika.BlockingConnection]:
 @pytest.fixture
 def channel(connection: pika.BlockingConnection) -> BlockingChannel:
     return connection.channel()
+
+
+@pytest.fixture
+def routes(channel: BlockingChannel, name: str) -> Routes:
+    """Queues that are bound, and what arrives in them."""
+    return Routes(channel, name)
 
 
 @pytest.fixture

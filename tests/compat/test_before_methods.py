@@ -18,10 +18,6 @@ Deliver = commands.Basic.Deliver
 Tx = commands.Tx
 
 
-def consume(peer: Peer, queue: str, tag: str, channel: int = 1, **how: object) -> None:
-    peer.ask(channel, Consume(queue=queue, consumer_tag=tag, **how), ConsumeOk)  # type: ignore[arg-type]
-
-
 def together(peer: Peer, queue: str, *methods: base.Frame, count: int = 1, channel: int = 1) -> None:
     """Publish to a queue and send methods, in one piece."""
     publishes = b"".join(publish_frames(channel, "", queue, b"%d" % number) for number in range(count))
@@ -50,7 +46,7 @@ def next_method(peer: Peer) -> base.Frame:
 
 def test_consumer_that_is_cancelled_has_what_was_published_before(peer: Peer) -> None:
     queue = peer.declare()
-    consume(peer, queue, "c")
+    peer.consume(queue, "c")
     together(peer, queue, Cancel("c"), count=3)
     assert [body for _, body in heard(peer)[0]] == [b"0", b"1", b"2"]
     peer.ask(1, Get(queue=queue), GetEmpty)
@@ -59,16 +55,16 @@ def test_consumer_that_is_cancelled_has_what_was_published_before(peer: Peer) ->
 def test_of_consumers_with_priorities_the_first_one_has_it_though_it_is_cancelled_next(peer: Peer) -> None:
     queue = peer.declare()
     peer.ask(1, commands.Basic.Qos(prefetch_count=1), commands.Basic.QosOk)
-    consume(peer, queue, "low")
-    consume(peer, queue, "high", arguments={"x-priority": 5})
+    peer.consume(queue, "low")
+    peer.consume(queue, "high", arguments={"x-priority": 5})
     together(peer, queue, Cancel("high"), count=2)
     assert sorted(heard(peer)[0]) == [("high", b"0"), ("low", b"1")]
 
 
 def test_who_cancels_another_consumer_takes_nothing_from_this_one(peer: Peer, other: Peer, name: str) -> None:
     peer.ask(1, commands.Queue.Declare(queue=name), commands.Queue.DeclareOk)
-    consume(other, name, "other", no_ack=True)
-    consume(peer, name, "c", no_ack=True)
+    other.consume(name, "other", no_ack=True)
+    peer.consume(name, "c", no_ack=True)
     together(peer, name, Cancel("c"), count=2)
     assert heard(peer)[0] == [("c", b"1")]
     assert heard(other)[0] == [("other", b"0")]
@@ -77,7 +73,7 @@ def test_who_cancels_another_consumer_takes_nothing_from_this_one(peer: Peer, ot
 
 def test_get_takes_nothing_that_a_consumer_should_have_had(peer: Peer) -> None:
     queue = peer.declare()
-    consume(peer, queue, "c")
+    peer.consume(queue, "c")
     together(peer, queue, Get(queue=queue))
     deliveries, answers = heard(peer)
     assert deliveries == [("c", b"0")]
@@ -87,7 +83,7 @@ def test_get_takes_nothing_that_a_consumer_should_have_had(peer: Peer) -> None:
 def test_get_takes_what_no_consumer_has_room_for(peer: Peer) -> None:
     queue = peer.declare()
     peer.ask(1, commands.Basic.Qos(prefetch_count=1), commands.Basic.QosOk)
-    consume(peer, queue, "c")
+    peer.consume(queue, "c")
     together(peer, queue, Get(queue=queue), count=2)
     deliveries, answers = heard(peer)
     assert deliveries == [("c", b"0")]
@@ -102,7 +98,7 @@ def test_neither_a_purge_nor_a_deletion_takes_it_from_them(
     peer: Peer, method: type[base.Frame], answer: type[base.Frame]
 ) -> None:
     queue = peer.declare()
-    consume(peer, queue, "c")
+    peer.consume(queue, "c")
     together(peer, queue, method(queue=queue), count=2)
     deliveries, answers = heard(peer)
     assert deliveries == [("c", b"0"), ("c", b"1")]
@@ -112,7 +108,7 @@ def test_neither_a_purge_nor_a_deletion_takes_it_from_them(
 
 def test_declaration_counts_only_what_waits(peer: Peer) -> None:
     queue = peer.declare()
-    consume(peer, queue, "c")
+    peer.consume(queue, "c")
     together(peer, queue, commands.Queue.Declare(queue=queue, passive=True), count=2)
     (told,) = [found for found in heard(peer)[1] if isinstance(found, commands.Queue.DeclareOk)]
     assert (told.message_count, told.consumer_count) == (0, 1)
@@ -120,14 +116,14 @@ def test_declaration_counts_only_what_waits(peer: Peer) -> None:
 
 def test_consumer_that_comes_later_has_nothing_of_it_whatever_its_priority(peer: Peer) -> None:
     queue = peer.declare()
-    consume(peer, queue, "there", no_ack=True)
+    peer.consume(queue, "there", no_ack=True)
     together(peer, queue, Consume(queue=queue, consumer_tag="later", arguments={"x-priority": 9}), count=2)
     assert heard(peer)[0] == [("there", b"0"), ("there", b"1")]
 
 
 def test_what_is_committed_is_with_the_consumers_before_the_next_method(peer: Peer) -> None:
     queue = peer.declare()
-    consume(peer, queue, "c", peer.channel(2), no_ack=True)
+    peer.consume(queue, "c", peer.channel(2), no_ack=True)
     peer.ask(1, Tx.Select(), Tx.SelectOk)
     together(peer, queue, Tx.Commit())
     while not isinstance(method := next_method(peer), Tx.CommitOk):  # RabbitMQ takes no other method before.
@@ -146,7 +142,7 @@ def test_what_was_published_before_a_transactions_method_is_with_the_consumers(
     peer.ask(1, commands.Queue.Declare(queue=name), commands.Queue.DeclareOk)
     if method is not Tx.Select:
         peer.ask(1, Tx.Select(), Tx.SelectOk)
-    consume(peer, name, "c", peer.channel(2), no_ack=True)
+    peer.consume(name, "c", peer.channel(2), no_ack=True)
     publish = publish_frames(2, "", name, b"0")
     peer.say(publish + method_frame(1, method()) + method_frame(1, Get(queue=name)))
     deliveries, answers = heard(peer)
@@ -159,7 +155,7 @@ def test_what_was_published_before_a_transactions_method_is_with_the_consumers(
 def test_channel_that_is_closed_has_had_it(peer: Peer, other: Peer, name: str, no_ack: bool) -> None:
     other.ask(1, commands.Queue.Declare(queue=name), commands.Queue.DeclareOk)
     channel = peer.channel(2)
-    consume(peer, name, "c", channel, no_ack=no_ack)
+    peer.consume(name, "c", channel, no_ack=no_ack)
     together(peer, name, commands.Channel.Close(200, "", 0, 0), channel=channel)
     heard(peer)  # RabbitMQ's channel may be gone before it has written the delivery.
     check_had(other, name, no_ack)
@@ -168,7 +164,7 @@ def test_channel_that_is_closed_has_had_it(peer: Peer, other: Peer, name: str, n
 @pytest.mark.parametrize("no_ack", [True, False])
 def test_connection_that_is_closed_has_had_it(peer: Peer, other: Peer, name: str, no_ack: bool) -> None:
     other.ask(1, commands.Queue.Declare(queue=name), commands.Queue.DeclareOk)
-    consume(peer, name, "c", no_ack=no_ack)
+    peer.consume(name, "c", no_ack=no_ack)
     close = method_frame(0, commands.Connection.Close(200, "", 0, 0))
     peer.say(publish_frames(1, "", name, b"0") + close)
     while not isinstance(method := next_method(peer), commands.Connection.CloseOk):

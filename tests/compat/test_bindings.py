@@ -17,11 +17,6 @@ pytestmark = pytest.mark.clients
 DEFAULT = "ACCESS_REFUSED - operation not permitted on the default exchange"
 
 
-@pytest.fixture
-def routes(channel: BlockingChannel, name: str) -> Routes:
-    return Routes(channel, name)
-
-
 # What does not exist
 
 

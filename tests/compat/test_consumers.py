@@ -13,10 +13,6 @@ Cancel, CancelOk = commands.Basic.Cancel, commands.Basic.CancelOk
 Qos, QosOk, Ack = commands.Basic.Qos, commands.Basic.QosOk, commands.Basic.Ack
 
 
-def consume(peer: Peer, queue: str, tag: str, channel: int = 1, **how: bool) -> None:
-    peer.ask(channel, Consume(queue=queue, consumer_tag=tag, **how), ConsumeOk)
-
-
 def put(peer: Peer, queue: str, count: int) -> None:
     peer.say(b"".join(publish_frames(1, "", queue, b"%d" % index) for index in range(count)))
 
@@ -36,8 +32,8 @@ def test_broker_makes_a_tag_where_none_is_given(peer: Peer) -> None:
 
 def test_tag_is_taken_on_its_channel_and_free_on_others(peer: Peer) -> None:
     queue = peer.declare()
-    consume(peer, queue, "c")
-    consume(peer, queue, "c", peer.channel(2))
+    peer.consume(queue, "c")
+    peer.consume(queue, "c", peer.channel(2))
     peer.send(1, Consume(queue=queue, consumer_tag="c"))
     assert peer.refused(0) == (530, "NOT_ALLOWED - attempt to reuse consumer tag 'c'")
 
@@ -45,7 +41,7 @@ def test_tag_is_taken_on_its_channel_and_free_on_others(peer: Peer) -> None:
 def test_tag_that_was_cancelled_is_free_again(peer: Peer) -> None:
     queue = peer.declare()
     for _ in range(3):
-        consume(peer, queue, "c")
+        peer.consume(queue, "c")
         assert peer.ask(1, Cancel("c"), CancelOk).consumer_tag == "c"
 
 
@@ -56,16 +52,16 @@ def test_cancelling_what_is_not_there_is_answered(peer: Peer) -> None:
 @pytest.mark.parametrize(("first", "second"), [(True, False), (False, True), (True, True)])
 def test_exclusive_use_excludes_everybody_else(peer: Peer, other: Peer, name: str, first: bool, second: bool) -> None:
     peer.ask(1, commands.Queue.Declare(queue=name, auto_delete=True), commands.Queue.DeclareOk)
-    consume(peer, name, "c", exclusive=first)
+    peer.consume(name, "c", exclusive=first)
     other.send(1, Consume(queue=name, exclusive=second))
     assert other.refused(1) == (403, f"ACCESS_REFUSED - queue '{name}' in vhost '/' in exclusive use")
 
 
 def test_exclusive_use_ends_with_its_consumer(peer: Peer, other: Peer, name: str) -> None:
     peer.ask(1, commands.Queue.Declare(queue=name), commands.Queue.DeclareOk)
-    consume(peer, name, "c", exclusive=True)
+    peer.consume(name, "c", exclusive=True)
     peer.ask(1, Cancel("c"), CancelOk)
-    consume(other, name, "c", exclusive=True)
+    other.consume(name, "c", exclusive=True)
     peer.ask(1, commands.Queue.Delete(queue=name), commands.Queue.DeleteOk)
 
 
@@ -80,7 +76,7 @@ def test_queue_that_is_not_there_is_404(peer: Peer, method: base.Frame) -> None:
 def test_what_a_cancelled_consumer_had_is_still_its_channels(peer: Peer) -> None:
     queue = peer.declare()
     put(peer, queue, 1)
-    consume(peer, queue, "c")
+    peer.consume(queue, "c")
     assert next_delivery(peer) == ("c", 1, b"0")
     peer.ask(1, Cancel("c"), CancelOk)
     peer.ask(1, commands.Basic.Get(queue=queue), commands.Basic.GetEmpty)
@@ -102,13 +98,13 @@ def test_without_an_answer_where_none_is_wanted(peer: Peer) -> None:
 def test_consumer_of_a_deleted_queue_is_told_if_its_client_wants_to_hear(at: tuple[str, int], name: str) -> None:
     with open_peer(at) as hears, open_peer(at, properties={"product": "old"}) as deaf, open_peer(at) as third:
         hears.ask(1, commands.Queue.Declare(queue=name), commands.Queue.DeclareOk)
-        consume(hears, name, "a")
-        consume(deaf, name, "b")
+        hears.consume(name, "a")
+        deaf.consume(name, "b")
         assert third.ask(1, commands.Queue.Delete(queue=name), commands.Queue.DeleteOk).message_count == 0
         cancelled = hears.expect(1, Cancel)
         assert (cancelled.consumer_tag, cancelled.nowait) == ("a", True)
         assert deaf.is_well(), "nothing but the answer comes"
-        consume(hears, hears.declare(), "a")
+        hears.consume(hears.declare(), "a")
 
 
 # How much they are given
@@ -137,11 +133,11 @@ def test_prefetch_is_for_the_consumers_that_come_after_it(quiet: Peer) -> None:
     queue = quiet.declare()
     put(quiet, queue, 7)
     qos(quiet, 1)
-    consume(quiet, queue, "one")
+    quiet.consume(queue, "one")
     assert given(quiet, 1) == [("one", b"0")]
     qos(quiet, 3)
     assert given(quiet, 0) == []
-    consume(quiet, queue, "three")
+    quiet.consume(queue, "three")
     assert given(quiet, 3) == [("three", b"1"), ("three", b"2"), ("three", b"3")]
     quiet.send(1, Ack(1))
     assert given(quiet, 1) == [("one", b"4")]
@@ -153,9 +149,9 @@ def test_global_prefetch_is_shared_and_its_change_counts_at_once(quiet: Peer) ->
     queue = quiet.declare()
     put(quiet, queue, 9)
     qos(quiet, 2, globally=True)
-    consume(quiet, queue, "c")
+    quiet.consume(queue, "c")
     assert given(quiet, 2) == [("c", b"0"), ("c", b"1")]
-    consume(quiet, queue, "d")
+    quiet.consume(queue, "d")
     assert given(quiet, 0) == []
     quiet.send(1, Qos(prefetch_count=3, global_=True))
     quiet.expect(1, QosOk)
@@ -177,9 +173,9 @@ def test_narrower_of_both_counts(quiet: Peer) -> None:
     put(quiet, queue, 6)
     qos(quiet, 2)
     qos(quiet, 3, globally=True)
-    consume(quiet, queue, "c")
+    quiet.consume(queue, "c")
     assert [body for _, body in given(quiet, 2)] == [b"0", b"1"]
-    consume(quiet, queue, "d")
+    quiet.consume(queue, "d")
     assert given(quiet, 1) == [("d", b"2")]
 
 
@@ -187,7 +183,7 @@ def test_prefetch_for_consumers_takes_the_place_of_the_channels(quiet: Peer) -> 
     queue = quiet.declare()
     put(quiet, queue, 6)
     qos(quiet, 3, globally=True)
-    consume(quiet, queue, "c")
+    quiet.consume(queue, "c")
     assert len(given(quiet, 3)) == 3
     quiet.send(1, Qos(prefetch_count=2))
     quiet.expect(1, QosOk)
@@ -198,7 +194,7 @@ def test_who_needs_no_acknowledgements_has_no_prefetch(quiet: Peer) -> None:
     queue = quiet.declare()
     put(quiet, queue, 5)
     qos(quiet, 1, globally=True)
-    consume(quiet, queue, "c", no_ack=True)
+    quiet.consume(queue, "c", no_ack=True)
     assert len(given(quiet, 5)) == 5
 
 
@@ -209,7 +205,7 @@ def test_getting_needs_no_room_and_takes_none(quiet: Peer) -> None:
     for _ in range(2):
         quiet.ask(1, commands.Basic.Get(queue=queue), commands.Basic.GetOk)
         content(quiet)
-    consume(quiet, queue, "c")
+    quiet.consume(queue, "c")
     assert given(quiet, 1) == [("c", b"2")]
     quiet.send(1, Ack(2, multiple=True))
     assert given(quiet, 0) == []
@@ -221,6 +217,6 @@ def test_consumers_take_turns(quiet: Peer) -> None:
     queue = quiet.declare()
     qos(quiet, 1)
     for tag in ("a", "b", "c"):
-        consume(quiet, queue, tag)
+        quiet.consume(queue, tag)
     put(quiet, queue, 3)
     assert sorted(given(quiet, 3)) == [("a", b"0"), ("b", b"1"), ("c", b"2")]

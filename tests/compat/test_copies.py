@@ -6,16 +6,10 @@ from typing import Any
 
 import pika
 import pytest
-from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.support.routing_helpers import Routes
 
 pytestmark = pytest.mark.clients
-
-
-@pytest.fixture
-def routes(channel: BlockingChannel, name: str) -> Routes:
-    return Routes(channel, name)
 
 
 def test_message_goes_to_the_union_to_each_queue_once(routes: Routes) -> None:

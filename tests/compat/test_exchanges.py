@@ -13,11 +13,6 @@ from tests.support.routing_helpers import Routes
 pytestmark = pytest.mark.clients
 
 
-@pytest.fixture
-def routes(channel: BlockingChannel, name: str) -> Routes:
-    return Routes(channel, name)
-
-
 def refusal(channel: BlockingChannel, method: str, *words: Any, **more: Any) -> tuple[int, str]:
     """Call a method of the channel that must close it; returns code and text."""
     with pytest.raises(pika.exceptions.ChannelClosedByBroker) as caught:

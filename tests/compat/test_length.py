@@ -10,15 +10,11 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import NackError
 
 from tests.support.brokers import eventually
+from tests.support.pika_helpers import depth
 
 pytestmark = pytest.mark.clients
 
 POLICIES = ("drop-head", "reject-publish", "reject-publish-dlx")
-
-
-def depth(channel: BlockingChannel, queue: str) -> int:
-    found: int = channel.queue_declare(queue, passive=True).method.message_count
-    return found
 
 
 def take_all(channel: BlockingChannel, queue: str) -> list[bytes]:

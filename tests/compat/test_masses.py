@@ -7,15 +7,11 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.support.brokers import eventually
+from tests.support.pika_helpers import depth
 
 pytestmark = pytest.mark.clients
 
 MANY = 3000
-
-
-def depth(channel: BlockingChannel, queue: str) -> int:
-    found: int = channel.queue_declare(queue, passive=True).method.message_count
-    return found
 
 
 @pytest.fixture

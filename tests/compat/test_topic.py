@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 
 import pytest
-from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.support.routing_helpers import Routes
 
@@ -35,11 +34,6 @@ PATTERNS = {
     "a#": [],
     "ä.*": ["ä.€"],
 }
-
-
-@pytest.fixture
-def routes(channel: BlockingChannel, name: str) -> Routes:
-    return Routes(channel, name)
 
 
 def test_every_pattern_takes_the_keys_that_it_is_said_to_take(routes: Routes) -> None:

@@ -70,7 +70,7 @@ def shown(answer: Any, *names: str) -> dict[str, Any]:
     return {name: answer[name] for name in names}
 
 
-def test_a_user_is_shown_with_its_tags_and_limits(side: Side, anna: str) -> None:
+def test_user_is_shown_with_its_tags_and_limits(side: Side, anna: str) -> None:
     assert shown(side.web.get("/users/anna"), "name", "tags", "limits") == {
         "name": "anna", "tags": ["management"], "limits": {},
     }  # fmt: skip
@@ -80,7 +80,7 @@ def test_a_user_is_shown_with_its_tags_and_limits(side: Side, anna: str) -> None
     assert anna in [user["name"] for user in side.web.get("/users/without-permissions")]
 
 
-def test_a_hash_of_a_password_is_taken(side: Side) -> None:
+def test_hash_of_a_password_is_taken(side: Side) -> None:
     given = rabbitmq_hash("secret", b"salt").text()
     side.web.do("PUT", "/users/hans", {"password_hash": given, "tags": []}, 201)
     side.web.do("PUT", "/permissions/%2F/hans", EVERYTHING, 201)
@@ -92,7 +92,7 @@ def test_a_hash_of_a_password_is_taken(side: Side) -> None:
 @pytest.mark.parametrize(
     "body", [{"password": "a"}, {"password": "a", "password_hash": "b", "tags": ""}, {"password_hash": "!", "tags": ""}]
 )
-def test_a_bad_user_is_refused(side: Side, body: dict[str, object]) -> None:
+def test_bad_user_is_refused(side: Side, body: dict[str, object]) -> None:
     assert side.web.ask("PUT", "/users/eve", body).status == 400
 
 
@@ -166,7 +166,7 @@ def test_limits_of_a_virtual_host_have_the_same_words(side: Side) -> None:
     side.web.do("DELETE", "/vhosts/small")
 
 
-def test_a_deleted_user_loses_its_connections(side: Side, anna: str) -> None:
+def test_deleted_user_loses_its_connections(side: Side, anna: str) -> None:
     side.web.do("PUT", f"/permissions/%2F/{anna}", EVERYTHING, 201)
     connection = side.connect(anna)
     side.web.do("DELETE", f"/users/{anna}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tracemalloc
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,10 +15,10 @@ from penstock.driver.driver import BrokerDriver
 from penstock.flow.work import LOOKING_SHARE, Steps, WorkMeter, finish
 from penstock.management.looking_api import answer_list, answer_top
 from penstock.operations.definitions_export import answer_export
-from penstock.protocols.common.control_request import ControlRequest
 from tests.support.access_of import access_of
 from tests.support.control_requests import answers, request
 from tests.support.driven_connection import Dialogue, make_driver
+from tests.support.operation_calls import request_of
 from tests.support.turn_costs import turn_costs
 
 
@@ -116,16 +115,11 @@ def test_pages_of_any_size_end_with_the_last_item(size: int) -> None:
     assert found == [str(number) for number in range(12)]
 
 
-def asked(driver: BrokerDriver, **fields: object) -> ControlRequest:
-    body = json.dumps(fields).encode()
-    return ControlRequest(driver.broker.vhosts["/"], None, None, None, body, access_of(driver.broker))
-
-
 JOBS: dict[str, Callable[[BrokerDriver, int], Steps[Any]]] = {
-    "list": lambda driver, last: answer_list(driver, asked(driver, kind="queues", after=last)),
-    "list of bindings": lambda driver, last: answer_list(driver, asked(driver, kind="bindings", after=2 * last)),
-    "definitions.export": lambda driver, last: answer_export(driver, asked(driver, section="queues", after=last)),
-    "top": lambda driver, _: answer_top(driver, asked(driver, count=10)),
+    "list": lambda driver, last: answer_list(driver, request_of(driver, kind="queues", after=last)),
+    "list of bindings": lambda driver, last: answer_list(driver, request_of(driver, kind="bindings", after=2 * last)),
+    "definitions.export": lambda driver, last: answer_export(driver, request_of(driver, section="queues", after=last)),
+    "top": lambda driver, _: answer_top(driver, request_of(driver, count=10)),
     "overview": lambda driver, _: totals_steps(driver),
     "page": lambda driver, _: first_steps(
         driver, None, access_of(driver.broker).rules, "", QueueOrder(None, False), 10

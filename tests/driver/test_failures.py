@@ -31,7 +31,7 @@ def report(failures: Failures, causes: int = 0) -> str:
     raise AssertionError
 
 
-def test_a_place_has_its_traceback_once_and_then_a_line_a_second() -> None:
+def test_place_has_its_traceback_once_and_then_a_line_a_second() -> None:
     driver = make_driver()
     queue = driver.log_queue
     told = report(driver.failures)
@@ -74,7 +74,7 @@ def whole(done: list[int]) -> Steps[None]:
     done.append(1)
 
 
-def test_a_job_that_raises_closes_its_connection_and_the_next_one_runs() -> None:
+def test_job_that_raises_closes_its_connection_and_the_next_one_runs() -> None:
     driver: BrokerDriver = make_driver()
     waiting = Dialogue(driver)
     waiting.connection.take_output()

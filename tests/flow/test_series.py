@@ -86,7 +86,7 @@ def test_longer_entries_are_read_from_the_slots_before_they_exist() -> None:
     assert (series.values(0, MINUTES), series.values(1, MINUTES)) == ([7, 1], [9, 9])
 
 
-def test_a_day_of_counts_is_stored_exactly() -> None:
+def test_day_of_counts_is_stored_exactly() -> None:
     times = times_at(1)
     series = Series(times, 1, 0, True, True)
     until = PERIOD * PERIODS + 5 * PERIOD

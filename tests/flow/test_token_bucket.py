@@ -9,7 +9,7 @@ from penstock.flow.token_bucket import TokenBucket, smooth
 from tests.support.broker_fixture import most_in_a_second
 
 
-def test_the_first_goes_at_once_and_the_next_after_its_time() -> None:
+def test_first_goes_at_once_and_the_next_after_its_time() -> None:
     bucket = TokenBucket(10.0, 1.0)
     assert bucket.ready_at(100.0) == 100.0
     bucket.take(1, 100.0)

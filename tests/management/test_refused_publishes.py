@@ -73,7 +73,7 @@ def test_connection_is_found_by_number_name_port_address_or_what_its_client_call
     assert asked(driver, connection=called)["name"] == peer.connection.name()
 
 
-def test_the_last_refusals_of_a_connection_are_bounded_and_the_latest_are_kept() -> None:
+def test_last_refusals_of_a_connection_are_bounded_and_the_latest_are_kept() -> None:
     driver = make_driver()
     driver.begin(100.0)
     peer = Dialogue(driver)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.operations.blocks import block, unblock
-from penstock.protocols.common.control_request import ControlRequest
-from tests.support.access_of import access_of
 from tests.support.driven_connection import Dialogue, make_driver
+from tests.support.operation_calls import request_of
 
 
 @pytest.fixture
@@ -21,41 +18,35 @@ def driver() -> BrokerDriver:
     return driver
 
 
-def request(driver: BrokerDriver, **fields: object) -> ControlRequest:
-    return ControlRequest(
-        driver.broker.vhost("/"), None, None, None, json.dumps(fields).encode(), access_of(driver.broker)
-    )
-
-
 def test_block_blocks_an_object_with_a_reason_and_unblocks_it(driver: BrokerDriver) -> None:
     for fields in ({"queue": "a"}, {"address": "amq.fanout"}, {"vhost": "/"}, {"user": "guest"}):
-        blocked = block(driver, request(driver, **fields, reason="too loud"))
+        blocked = block(driver, request_of(driver, **fields, reason="too loud"))
         assert blocked["reason"] == "too loud"
-        assert unblock(driver, request(driver, **fields))["unblocked"] == blocked["blocked"]
+        assert unblock(driver, request_of(driver, **fields))["unblocked"] == blocked["blocked"]
 
 
 def test_block_finds_a_connection_by_its_number_and_by_its_name(driver: BrokerDriver) -> None:
     connection = Dialogue(driver).connection
     for name in (str(connection.number), f"con:{connection.number}", connection.name()):
-        block(driver, request(driver, connection=name))
-        unblock(driver, request(driver, connection=name))
+        block(driver, request_of(driver, connection=name))
+        unblock(driver, request_of(driver, connection=name))
     with pytest.raises(NotFound, match="no connection 'none'; `penstock status` lists those there are"):
-        block(driver, request(driver, connection="none"))
+        block(driver, request_of(driver, connection="none"))
 
 
 def test_block_wants_exactly_one_object_that_exists(driver: BrokerDriver) -> None:
     for fields in ({}, {"queue": "a", "user": "b"}):
         with pytest.raises(PreconditionFailed, match="name exactly one of"):
-            block(driver, request(driver, **fields))
+            block(driver, request_of(driver, **fields))
     for fields in ({"queue": "none"}, {"address": "none"}):
         with pytest.raises(NotFound):
-            block(driver, request(driver, **fields))
+            block(driver, request_of(driver, **fields))
 
 
 def test_block_unblocks_what_is_there_no_more(driver: BrokerDriver) -> None:
-    block(driver, request(driver, queue="a"))
+    block(driver, request_of(driver, queue="a"))
     driver.broker.delete_queue(driver.broker.vhost("/").queue("a"))
     driver.broker.vhost("/").declare_queue("a", {}, False, False, None, None)
-    unblock(driver, request(driver, queue="a"))
+    unblock(driver, request_of(driver, queue="a"))
     with pytest.raises(NotFound, match="is not blocked by the operator"):
-        unblock(driver, request(driver, queue="a"))
+        unblock(driver, request_of(driver, queue="a"))

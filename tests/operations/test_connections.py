@@ -2,44 +2,31 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import AccessRefused, NotFound
 from penstock.operations.blocks import close_connection
-from penstock.protocols.common.control_request import ControlRequest
 from tests.support.access_of import access_of
-from tests.support.driven_connection import Dialogue, make_driver
-
-
-@pytest.fixture
-def driver() -> BrokerDriver:
-    return make_driver()
-
-
-def request(driver: BrokerDriver, **fields: object) -> ControlRequest:
-    return ControlRequest(
-        driver.broker.vhost("/"), None, None, None, json.dumps(fields).encode(), access_of(driver.broker)
-    )
+from tests.support.driven_connection import Dialogue
+from tests.support.operation_calls import request_of
 
 
 def test_command_closes_a_connection_with_a_reason(driver: BrokerDriver) -> None:
     first, second = Dialogue(driver).connection, Dialogue(driver).connection
-    assert close_connection(driver, request(driver, connection=str(first.number))) == {"closed": first.name()}
-    assert close_connection(driver, request(driver, connection=second.name(), reason="why not")) == {
+    assert close_connection(driver, request_of(driver, connection=str(first.number))) == {"closed": first.name()}
+    assert close_connection(driver, request_of(driver, connection=second.name(), reason="why not")) == {
         "closed": second.name()
     }
     with pytest.raises(NotFound, match="no connection 'none'"):
-        close_connection(driver, request(driver, connection="none"))
+        close_connection(driver, request_of(driver, connection="none"))
 
 
 def test_command_closes_connections_of_others_for_administrators_only(driver: BrokerDriver) -> None:
     connection = Dialogue(driver).connection
     for tag, error in (("management", NotFound), ("monitoring", AccessRefused)):
         driver.broker.access.put_user(tag, None, [tag])
-        asked = request(driver, connection=str(connection.number))
+        asked = request_of(driver, connection=str(connection.number))
         asked.access = access_of(driver.broker, tag)
         with pytest.raises(error):
             close_connection(driver, asked)

@@ -28,11 +28,6 @@ DEFINITIONS: dict[str, list[dict[str, object]]] = {
 }
 
 
-@pytest.fixture
-def driver() -> BrokerDriver:
-    return make_driver()
-
-
 def take(driver: BrokerDriver, definitions: dict[str, Any], dry_run: bool = False) -> Any:
     return finish(import_steps(driver, json.dumps(definitions).encode(), None, dry_run=dry_run))
 
@@ -63,7 +58,7 @@ def test_users_permissions_and_limits_are_imported_and_exported(driver: BrokerDr
     assert exported(driver, "parameters") == DEFINITIONS["parameters"]
 
 
-def test_a_hash_of_ours_is_exported_where_rabbitmq_ignores_it(driver: BrokerDriver) -> None:
+def test_hash_of_ours_is_exported_where_rabbitmq_ignores_it(driver: BrokerDriver) -> None:
     """RabbitMQ decodes `password_hash` from base64, and refuses the whole file if it cannot."""
     ours = hash_password("secret", b"salt" * 4)
     take(driver, {"users": [{"name": "eve", "password_hash": ours.text(), "hashing_algorithm": "scrypt", "tags": []}]})
@@ -78,7 +73,7 @@ def test_a_hash_of_ours_is_exported_where_rabbitmq_ignores_it(driver: BrokerDriv
         take(other, {"users": [{**eve, "penstock_password_hash": "$scrypt$no"}]})
 
 
-def test_an_export_is_imported_elsewhere_with_nothing_changed(driver: BrokerDriver) -> None:
+def test_export_is_imported_elsewhere_with_nothing_changed(driver: BrokerDriver) -> None:
     take(driver, DEFINITIONS)
     given = {section: exported(driver, section) for section in DEFINITIONS}
     other = make_driver()
@@ -87,7 +82,7 @@ def test_an_export_is_imported_elsewhere_with_nothing_changed(driver: BrokerDriv
     assert other.broker.access.user("guest").password_hash.verify("guest")  # type: ignore[union-attr]
 
 
-def test_an_export_with_guest_changes_nothing_where_it_was_made(driver: BrokerDriver) -> None:
+def test_export_with_guest_changes_nothing_where_it_was_made(driver: BrokerDriver) -> None:
     take(driver, {"users": [ANNA]})  # With it guest is stored.
     guest = driver.broker.access.user("guest")
     before = guest.password_hash
@@ -122,7 +117,7 @@ def test_changes_are_told_without_secrets(driver: BrokerDriver) -> None:
     assert driver.broker.access.vhost_limits == {}
 
 
-def test_an_error_takes_everything_back(driver: BrokerDriver) -> None:
+def test_error_takes_everything_back(driver: BrokerDriver) -> None:
     take(driver, DEFINITIONS)
     before = {section: exported(driver, section) for section in DEFINITIONS}
     changed = {
@@ -156,7 +151,7 @@ def test_an_error_takes_everything_back(driver: BrokerDriver) -> None:
          "limit max-queues must be a whole number"),
     ],
 )  # fmt: skip
-def test_a_bad_entry_is_refused_with_its_reason(
+def test_bad_entry_is_refused_with_its_reason(
     driver: BrokerDriver, section: str, entry: dict[str, object], reason: str
 ) -> None:
     with pytest.raises(BrokerError, match="line 1") as refused:
@@ -166,7 +161,7 @@ def test_a_bad_entry_is_refused_with_its_reason(
     assert driver.broker.access.stored() == [] or driver.broker.access.user("guest").permissions == {}
 
 
-def test_a_user_of_the_settings_file_is_left_out_with_a_sentence(driver: BrokerDriver) -> None:
+def test_user_of_the_settings_file_is_left_out_with_a_sentence(driver: BrokerDriver) -> None:
     driver.broker.access.set_file_users(file_users({"guest": "guest", "anna": "a"}, ("guest",)))
     answer = take(driver, {**DEFINITIONS, "parameters": []})
     said = "it is in the settings file, [users], which counts; this entry is left out"
@@ -175,7 +170,7 @@ def test_a_user_of_the_settings_file_is_left_out_with_a_sentence(driver: BrokerD
     assert "anna" not in [each["name"] for each in exported(driver, "users")]
 
 
-def test_a_password_in_clear_is_hashed(driver: BrokerDriver) -> None:
+def test_password_in_clear_is_hashed(driver: BrokerDriver) -> None:
     given = {"users": [{"name": "anna", "password": "hush", "tags": ""}]}
     take(driver, given)
     assert differences(driver, given) == []
@@ -187,7 +182,7 @@ def test_a_password_in_clear_is_hashed(driver: BrokerDriver) -> None:
     assert user.password_hash.needs_rehash()
 
 
-def test_a_hash_that_a_login_has_replaced_is_the_same_in_definitions(driver: BrokerDriver) -> None:
+def test_hash_that_a_login_has_replaced_is_the_same_in_definitions(driver: BrokerDriver) -> None:
     take(driver, DEFINITIONS)
     table = driver.broker.access
     table.set_password("anna", hash_password("secret", b"sixteen octets.."), same=True)

@@ -31,7 +31,7 @@ def driver() -> BrokerDriver:
     return driver
 
 
-def test_a_deleted_user_loses_its_connections(driver: BrokerDriver) -> None:
+def test_deleted_user_loses_its_connections(driver: BrokerDriver) -> None:
     connection = logged_in(driver)
     assert connection.user == "guest"
     drop_user(driver, "guest")
@@ -40,7 +40,7 @@ def test_a_deleted_user_loses_its_connections(driver: BrokerDriver) -> None:
         drop_user(driver, "guest")
 
 
-def test_the_last_administrator_keeps_its_connections() -> None:
+def test_last_administrator_keeps_its_connections() -> None:
     driver = make_driver()
     connection = logged_in(driver)
     with pytest.raises(PreconditionFailed, match="last administrator"):
@@ -48,7 +48,7 @@ def test_the_last_administrator_keeps_its_connections() -> None:
     assert not connection.is_closing()
 
 
-def test_a_cleared_permission_closes_connections_to_its_virtual_host_only(driver: BrokerDriver) -> None:
+def test_cleared_permission_closes_connections_to_its_virtual_host_only(driver: BrokerDriver) -> None:
     declare_vhost(driver, "/shop")
     connection = logged_in(driver)
     driver.broker.access.set_permission("guest", "/shop", Permission("", "", ""))
@@ -69,7 +69,7 @@ def test_users_that_leave_the_settings_file_lose_their_connections() -> None:
     assert connection.is_closing()
 
 
-def test_the_creator_of_a_virtual_host_may_use_it(driver: BrokerDriver) -> None:
+def test_creator_of_a_virtual_host_may_use_it(driver: BrokerDriver) -> None:
     declare_vhost(driver, "/shop")
     permit_creator(driver, "root", "/shop")
     permit_creator(driver, "guest", "/shop")

@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import PreconditionFailed
-from tests.support.driven_connection import make_driver
-from tests.support.operation_calls import ask
-
-
-@pytest.fixture
-def driver() -> BrokerDriver:
-    return make_driver()
-
-
-def asked(driver: BrokerDriver, operation: str, **fields: object) -> Any:
-    return ask(driver, operation, fields)
+from tests.support.operation_calls import asked
 
 
 def test_limits_are_set_listed_and_removed(driver: BrokerDriver) -> None:

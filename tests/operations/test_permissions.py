@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import NotFound, PreconditionFailed
-from tests.support.driven_connection import make_driver
-from tests.support.operation_calls import ask
+from tests.support.operation_calls import asked
 
 ALL = {"configure": ".*", "write": ".*", "read": ".*"}
-
-
-@pytest.fixture
-def driver() -> BrokerDriver:
-    return make_driver()
-
-
-def asked(driver: BrokerDriver, operation: str, **fields: object) -> Any:
-    return ask(driver, operation, fields)
 
 
 def test_permissions_are_set_and_cleared(driver: BrokerDriver) -> None:
@@ -43,9 +31,7 @@ def test_permissions_are_set_and_cleared(driver: BrokerDriver) -> None:
         ({"user": "anna", "vhost": "/", "configure": "", "write": ""}, "'read' must be a string"),
     ],
 )
-def test_a_bad_permission_is_refused_in_one_sentence(
-    driver: BrokerDriver, fields: dict[str, object], said: str
-) -> None:
+def test_bad_permission_is_refused_in_one_sentence(driver: BrokerDriver, fields: dict[str, object], said: str) -> None:
     asked(driver, "user.declare", name="anna")
     with pytest.raises((NotFound, PreconditionFailed), match=said):
         asked(driver, "permission.set", **fields)

@@ -12,22 +12,12 @@ from penstock.driver.driver import BrokerDriver
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.flow.work import finish
 from penstock.protocols.common.control_request import ControlRequest
-from tests.support.driven_connection import make_driver
-from tests.support.operation_calls import ask, at_path
+from tests.support.operation_calls import ask, asked, at_path
 
 HASH = rabbitmq_hash("secret", b"salt").text()
 
 
-@pytest.fixture
-def driver() -> BrokerDriver:
-    return make_driver()
-
-
-def asked(driver: BrokerDriver, operation: str, **fields: object) -> Any:
-    return ask(driver, operation, fields)
-
-
-def test_a_user_is_declared_changed_listed_and_deleted(driver: BrokerDriver) -> None:
+def test_user_is_declared_changed_listed_and_deleted(driver: BrokerDriver) -> None:
     keys = derive_scram_keys("secret", b"0123456789abcdef")
     assert keys is not None
     declared = {"name": "anna", "tags": ["monitoring"], "password_hash": HASH, "scram_secret": scram_text(keys)}
@@ -51,7 +41,7 @@ def test_a_user_is_declared_changed_listed_and_deleted(driver: BrokerDriver) -> 
         asked(driver, "user.list", user="anna")
 
 
-def test_a_new_user_must_not_be_there(driver: BrokerDriver) -> None:
+def test_new_user_must_not_be_there(driver: BrokerDriver) -> None:
     with pytest.raises(PreconditionFailed, match="user 'guest' is there already"):
         asked(driver, "user.declare", name="guest", new=True)
 

@@ -96,7 +96,7 @@ def asked_for(driver: BrokerDriver) -> Steps[None]:
     yield
 
 
-def test_a_second_deletion_finds_nothing_when_its_turn_comes() -> None:
+def test_second_deletion_finds_nothing_when_its_turn_comes() -> None:
     deletion = Deletion()
     second = Dialogue(deletion.driver)
     body = json.dumps({"name": "large"}).encode()

@@ -72,7 +72,7 @@ def make_driver() -> BrokerDriver:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(STEPS, st.booleans()), max_size=25), st.randoms(use_true_random=False))
-def test_the_table_comes_back_as_it_was(steps: list[tuple[tuple[object, ...], bool]], chance: object) -> None:
+def test_table_comes_back_as_it_was(steps: list[tuple[tuple[object, ...], bool]], chance: object) -> None:
     driver = make_driver()
     store = Declared(driver)
     for (change, *arguments), write in steps:
@@ -113,7 +113,7 @@ def test_secret_of_salts_comes_back() -> None:
     assert again.broker.access.scram_secret.octets == b""
 
 
-def test_a_record_that_cannot_be_read_is_told_and_leaves_the_others() -> None:
+def test_record_that_cannot_be_read_is_told_and_leaves_the_others() -> None:
     driver = make_driver()
     store = Declared(driver)
     for name in ("anna", "otto"):

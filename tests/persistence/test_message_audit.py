@@ -117,7 +117,7 @@ def test_bit_anywhere(patient: Patient) -> None:
 
 
 @pytest.mark.once
-def test_a_bit_at_the_beginning_of_any_page(patient: Patient) -> None:
+def test_bit_at_the_beginning_of_any_page(patient: Patient) -> None:
     chance = random.Random(6)
     mostly_exact(patient, [flip(p * PAGE_SIZE + chance.randrange(30), p % 8) for p in range(patient.pages)])
 
@@ -128,7 +128,7 @@ def test_page_of_zeros(patient: Patient) -> None:
 
 
 @pytest.mark.once
-def test_a_file_that_was_cut_off(patient: Patient) -> None:
+def test_file_that_was_cut_off(patient: Patient) -> None:
     mostly_exact(patient, [cut(size) for size in range(6 * PAGE_SIZE, len(patient.octets), 3 * PAGE_SIZE // 2)])
 
 

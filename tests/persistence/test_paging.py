@@ -384,7 +384,7 @@ def test_transient_messages_do_not_come_back_and_their_sequences_are_not_used_ag
     assert not house.shelf.rows
 
 
-def test_the_last_sequence_of_a_page_is_known_though_most_of_the_page_is_gone() -> None:
+def test_last_sequence_of_a_page_is_known_though_most_of_the_page_is_gone() -> None:
     house = house_with()
     publish(house, 1, 4)
     house.write()

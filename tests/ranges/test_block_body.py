@@ -72,7 +72,7 @@ def test_reader_ends_with_its_connection() -> None:
     assert (reader.ready(10), reader.left) == (0, 0)
 
 
-def test_a_content_of_a_block_is_large() -> None:
+def test_content_of_a_block_is_large() -> None:
     block = block_of([b"x"])
     assert large_content(Amqp091Format().encode(Properties(), b""), block)[0] == 0xF5
 

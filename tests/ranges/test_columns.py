@@ -112,7 +112,7 @@ def test_unknown_column_is_refused_by_name() -> None:
         (EVERY, Properties(headers={f"h{number}": "x" * 100 for number in range(100)}), 20, 5),
     ],
 )
-def test_a_block_has_fewer_rows_where_their_columns_are_more_work(
+def test_block_has_fewer_rows_where_their_columns_are_more_work(
     names: list[str], properties: Properties, most: int, least: int
 ) -> None:
     one = Message(Envelope("x", "k"), Amqp091Format().encode(properties, b"body"), 100, 1, 2.5)

@@ -55,7 +55,7 @@ def sequences(cursor: Cursor, lo: int, hi: int, rows: int = FOR_EVER, size: int 
     return [int(message.sequence) for message in cursor.read("q", lo, hi, rows, size)]
 
 
-def test_a_plan_takes_what_rows_bytes_and_end_allow_but_at_least_one() -> None:
+def test_plan_takes_what_rows_bytes_and_end_allow_but_at_least_one() -> None:
     desk = Desk()
     desk.put(10)
     cursor = desk.attach()
@@ -67,7 +67,7 @@ def test_a_plan_takes_what_rows_bytes_and_end_allow_but_at_least_one() -> None:
     assert cursor.plan("q", 10, FOR_EVER, FOR_EVER, FOR_EVER) == (10, 0, 0)
 
 
-def test_a_range_can_be_read_again_and_leaves_out_its_lower_end() -> None:
+def test_range_can_be_read_again_and_leaves_out_its_lower_end() -> None:
     desk = Desk()
     desk.put(10)
     cursor = desk.attach()
@@ -105,7 +105,7 @@ def test_what_is_settled_cannot_be_planned_or_read_again() -> None:
         cursor.settle("q", 6, 0.0)
 
 
-def test_a_message_leaves_when_the_slowest_cursor_has_settled_it() -> None:
+def test_message_leaves_when_the_slowest_cursor_has_settled_it() -> None:
     desk = Desk()
     desk.put(10)
     fast, slow = desk.attach("fast"), desk.attach("slow")
@@ -255,12 +255,12 @@ def test_what_consumers_gave_back_is_read_in_its_old_place() -> None:
     assert cursor.plan("q", 1, 2, FOR_EVER, FOR_EVER) == (4, 2, 20)
 
 
-def test_a_queue_that_drops_is_no_queue_for_a_cursor() -> None:
+def test_queue_that_drops_is_no_queue_for_a_cursor() -> None:
     with pytest.raises(PreconditionFailed, match="overflow policy drop-head"):
         Desk(x_max_length=5).attach()
 
 
-def test_a_queue_that_was_deleted_or_is_not_read_is_not_found() -> None:
+def test_queue_that_was_deleted_or_is_not_read_is_not_found() -> None:
     desk = Desk()
     cursor = desk.attach()
     with pytest.raises(NotFound, match="does not read queue 'other'"):

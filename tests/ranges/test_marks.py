@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from penstock.errors import AccessRefused, BrokerError, Fenced, PreconditionFailed, ResourceError
+from penstock.errors import AccessRefused, Fenced, PreconditionFailed, ResourceError
 from penstock.ranges.marks import IDLE_S, MARKS_MAX, SPARE_S, BatchProgress, SinkMark, SinkMarks
-from tests.support.settings_bench import Bench
+from tests.support.settings_bench import Bench, refused
 
 TARGET = "queue 'bills'"
 
@@ -31,12 +29,6 @@ def begin(
 
 def mark_of(marks: SinkMarks, batch: int, partition: int = 0, attempt: int = 0, write: str = "w") -> SinkMark:
     return marks.begin_partition(begin(marks, batch, write=write), partition, attempt)
-
-
-def refused(kind: type[BrokerError], act: Callable[[], object]) -> str:
-    with pytest.raises(kind) as caught:
-        act()
-    return str(caught.value)
 
 
 def later(bench: Bench, seconds: float) -> None:
@@ -65,21 +57,21 @@ def test_next_batch_begins_at_row_zero_and_drops_the_marks_of_the_one_before(mar
 def test_batch_that_is_older_than_the_present_one_is_refused_with_both_numbers(marks: SinkMarks) -> None:
     mark = mark_of(marks, 7)
     begin(marks, 9)
-    text = refused(PreconditionFailed, lambda: begin(marks, 7))
+    text = refused(lambda: begin(marks, 7), PreconditionFailed)
     assert "batch 9" in text
     assert "batch 7 is older" in text
     assert "checkpoint" in text
-    refused(PreconditionFailed, lambda: mark.check(7, "w", 0))
+    refused(lambda: mark.check(7, "w", 0), PreconditionFailed)
 
 
 def test_older_attempt_and_older_run_of_a_task_take_no_more_rows(marks: SinkMarks) -> None:
     mark = mark_of(marks, 0, attempt=3)
     mark.check(0, "w", 3)
     mark_of(marks, 0, attempt=5)
-    assert "newer run or task" in refused(Fenced, lambda: mark.check(0, "w", 3))
+    assert "newer run or task" in refused(lambda: mark.check(0, "w", 3), Fenced)
     begin(marks, 0, run="r2", write="w2")
-    refused(Fenced, lambda: mark.check(0, "w", 5))
-    refused(Fenced, lambda: mark.check(0, "w2", 6))
+    refused(lambda: mark.check(0, "w", 5), Fenced)
+    refused(lambda: mark.check(0, "w2", 6), Fenced)
     mark_of(marks, 0, attempt=6, write="w2")
     mark.check(0, "w2", 6)
 
@@ -90,12 +82,12 @@ def test_tasks_of_another_run_are_counted_again(marks: SinkMarks) -> None:
     mark = marks.begin_partition(progress, 0, 0)
     mark.check(0, "w2", 0)
     begin(marks, 0, run="r3", write="w3")
-    refused(Fenced, lambda: mark.check(0, "w3", 0))
+    refused(lambda: mark.check(0, "w3", 0), Fenced)
 
 
 def test_second_write_of_a_batch_by_one_run_is_refused_unless_the_first_has_failed(marks: SinkMarks) -> None:
     progress = begin(marks, 0, run="r", write="first")
-    assert "foreachBatch" in refused(PreconditionFailed, lambda: begin(marks, 0, run="r", write="second"))
+    assert "foreachBatch" in refused(lambda: begin(marks, 0, run="r", write="second"), PreconditionFailed)
     marks.abort(progress, "first")
     assert begin(marks, 0, run="r", write="second") is progress
     assert begin(marks, 0, run="after a restart", write="third") is progress
@@ -126,11 +118,11 @@ def test_changed_number_of_partitions_is_refused_where_it_shows(marks: SinkMarks
     progress = begin(marks, 0)
     marks.finish(progress, dict.fromkeys(range(4), 0))
     marks.finish(progress, dict.fromkeys(range(4), 0))
-    text = refused(PreconditionFailed, lambda: marks.finish(progress, dict.fromkeys(range(5), 0)))
+    text = refused(lambda: marks.finish(progress, dict.fromkeys(range(5), 0)), PreconditionFailed)
     assert "has 5 partitions, and it had 4" in text
     assert "delivery=transactional" in text
     marks.begin_partition(begin(marks, 1, write="w1"), 7, 0)
-    assert "it had 8" in refused(PreconditionFailed, lambda: marks.finish(progress, dict.fromkeys(range(3), 0)))
+    assert "it had 8" in refused(lambda: marks.finish(progress, dict.fromkeys(range(3), 0)), PreconditionFailed)
     begin(marks, 2, write="w2")
     marks.finish(progress, dict.fromkeys(range(3), 0))
 
@@ -138,7 +130,7 @@ def test_changed_number_of_partitions_is_refused_where_it_shows(marks: SinkMarks
 def test_batch_ends_only_with_all_rows_taken(marks: SinkMarks) -> None:
     mark = mark_of(marks, 0, partition=1)
     marks.advance(mark, 7, True)
-    text = refused(PreconditionFailed, lambda: marks.finish(mark.progress, {0: 0, 1: 9}))
+    text = refused(lambda: marks.finish(mark.progress, {0: 0, 1: 9}), PreconditionFailed)
     assert "partition 1 of batch 0 of query 'q' at queue 'bills' has 9 rows, and 7 of them were taken" in text
     marks.finish(mark.progress, {0: 0, 1: 7})
 
@@ -147,20 +139,20 @@ def test_batch_goes_on_in_the_mode_in_which_it_began(marks: SinkMarks) -> None:
     mark = mark_of(marks, 0)
     marks.check_mode(mark.progress, True)
     marks.advance(mark, 1, True)
-    assert "begun with delivery=dedup" in refused(PreconditionFailed, lambda: marks.check_mode(mark.progress, True))
+    assert "begun with delivery=dedup" in refused(lambda: marks.check_mode(mark.progress, True), PreconditionFailed)
     marks.check_mode(mark.progress, False)
     progress = begin(marks, 1, write="w1")
     marks.stages(progress)
-    assert "delivery=transactional" in refused(PreconditionFailed, lambda: marks.check_mode(progress, False))
+    assert "delivery=transactional" in refused(lambda: marks.check_mode(progress, False), PreconditionFailed)
     marks.promote(progress, 1)
-    assert "delivery=transactional" in refused(PreconditionFailed, lambda: marks.check_mode(progress, False))
+    assert "delivery=transactional" in refused(lambda: marks.check_mode(progress, False), PreconditionFailed)
 
 
 def test_at_the_limit_idle_progress_makes_room_and_used_progress_does_not(bench: Bench, marks: SinkMarks) -> None:
     progress = begin(marks, 0, query="old")
     for partition in range(MARKS_MAX - 1):
         marks.begin_partition(progress, partition, 0)
-    text = refused(ResourceError, lambda: begin(marks, 0, query="new"))
+    text = refused(lambda: begin(marks, 0, query="new"), ResourceError)
     assert "at-least-once" in text
     later(bench, SPARE_S)
     begin(marks, 0, query="new")
@@ -190,7 +182,7 @@ def test_clock_of_the_broker_that_begins_again_drops_nothing_early(bench: Bench,
 def test_other_user_can_neither_begin_a_newer_batch_nor_take_over_the_present_one(marks: SinkMarks) -> None:
     mark = mark_of(marks, 5)
     for batch in (5, 6, 7):
-        text = refused(AccessRefused, lambda batch=batch: begin(marks, batch, write="x", user="mallory"))
+        text = refused(lambda batch=batch: begin(marks, batch, write="x", user="mallory"), AccessRefused)
         assert text == (
             "query 'q' at queue 'bills' belongs to user 'u', who began it, and user 'mallory' may not continue it. Run "
             "it as 'u', or with a new checkpoint (or txnAppId), or have an operator hand it over: penstock sink assign "
@@ -204,8 +196,8 @@ def test_query_that_is_handed_over_is_continued_by_the_new_user_and_fences_the_f
     mark = mark_of(marks, 5)
     marks.advance(mark, 7, True)
     assert marks.assign("/", "q", "v") == ["u"]
-    assert "begun again by a newer run" in refused(Fenced, lambda: mark.check(5, "w", 0))
-    refused(AccessRefused, lambda: begin(marks, 5))
+    assert "begun again by a newer run" in refused(lambda: mark.check(5, "w", 0), Fenced)
+    refused(lambda: begin(marks, 5), AccessRefused)
     progress = begin(marks, 5, user="v")
     assert int(marks.begin_partition(progress, 0, 0).rows) == 7, "what was taken is known"
     assert (marks.assign("/", "none", "v"), marks.assign("/other", "q", "v")) == ([], [])
@@ -215,4 +207,4 @@ def test_query_without_a_user_belongs_to_the_first_one_that_continues_it(marks: 
     progress = begin(marks, 1)
     progress.user = ""
     begin(marks, 1, user="v")
-    refused(AccessRefused, lambda: begin(marks, 1))
+    refused(lambda: begin(marks, 1), AccessRefused)

@@ -59,7 +59,7 @@ class Desk:
             self.driver.run_turn()
 
 
-def test_a_block_has_large_messages_whole() -> None:
+def test_block_has_large_messages_whole() -> None:
     desk = Desk()
     for body in (BODY, b"small", BODY[::-1]):
         desk.client.say(publish("q", body))
@@ -76,7 +76,7 @@ def test_a_block_has_large_messages_whole() -> None:
     assert [body.pieces for body in large_bodies(list(desk.vhost.queues["q"].ready_queue.messages()))] == [{}, {}]
 
 
-def test_a_text_of_amqp_1_0_is_its_utf_8() -> None:
+def test_text_of_amqp_1_0_is_its_utf_8() -> None:
     desk = Desk()
     peer = Amqp10Dialogue(desk.driver)
     peer.attach_sender("/queues/q")
@@ -108,7 +108,7 @@ def test_blocks_are_loaded_one_after_the_other() -> None:
     assert len(desk.answers()) == 3
 
 
-def test_a_cursor_that_was_taken_over_meanwhile_is_fenced() -> None:
+def test_cursor_that_was_taken_over_meanwhile_is_fenced() -> None:
     desk = Desk()
     desk.client.say(publish("q", BODY))
     desk.store.write()
@@ -121,7 +121,7 @@ def test_a_cursor_that_was_taken_over_meanwhile_is_fenced() -> None:
     assert json.loads(answer)["code"] == 409
 
 
-def test_a_piece_that_cannot_be_read_is_told() -> None:
+def test_piece_that_cannot_be_read_is_told() -> None:
     desk = Desk()
     desk.client.say(publish("q", BODY))
     desk.store.write()
@@ -133,7 +133,7 @@ def test_a_piece_that_cannot_be_read_is_told() -> None:
     assert (json.loads(answer)["code"], "disk I/O error" in json.loads(answer)["text"]) == (541, True)
 
 
-def test_a_message_that_is_too_large_for_a_block_is_refused() -> None:
+def test_message_that_is_too_large_for_a_block_is_refused() -> None:
     body = LargeBody(1, None)
     body.octets = BLOCK_MESSAGE_MAX + 1
     body.spans = [Span(0, body.octets)]

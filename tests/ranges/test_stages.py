@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from penstock.errors import BrokerError, ContentTooLarge, NotFound, PreconditionFailed, ResourceError
+from penstock.errors import ContentTooLarge, NotFound, PreconditionFailed, ResourceError
 from penstock.ranges.stages import IDLE_S, Stage, StagedBatch, StagedRow, StagedRows
 from tests.support.chained_queues import LIMIT, Chain
-from tests.support.settings_bench import Bench
+from tests.support.settings_bench import Bench, refused
 
 
 def rows(bench: Bench, queue: str, count: int, charge: int = 100) -> list[StagedRow]:
@@ -33,12 +31,6 @@ def add(bench: Bench, staged: StagedBatch, stage: Stage, first: int, more: list[
     staged.add(stage, staged_rows(first, more), None, bench.broker.now)
 
 
-def refused(kind: type[BrokerError], act: Callable[[], object]) -> str:
-    with pytest.raises(kind) as caught:
-        act()
-    return str(caught.value)
-
-
 @pytest.fixture
 def bench() -> Bench:
     bench = Bench()
@@ -54,7 +46,7 @@ def test_repeated_rows_are_staged_once_and_missing_ones_are_told(bench: Bench) -
     assert len(stage.rows) == 8
     add(bench, staged, stage, 0, rows(bench, "a", 4))
     assert (len(stage.rows), int(stage.bytes)) == (8, 800)
-    text = refused(PreconditionFailed, lambda: add(bench, staged, stage, 9, rows(bench, "a", 1)))
+    text = refused(lambda: add(bench, staged, stage, 9, rows(bench, "a", 1)), PreconditionFailed)
     assert "send the rows from 8 on" in text
 
 
@@ -62,9 +54,9 @@ def test_attempts_are_kept_apart_and_the_third_drops_the_first(bench: Bench) -> 
     staged = batch(bench)
     for attempt in range(3):
         add(bench, staged, staged.begin(7, attempt, 0.0), 0, rows(bench, "a", 2 + attempt))
-    assert "attempt 0" in refused(NotFound, lambda: staged.find(7, 0))
+    assert "attempt 0" in refused(lambda: staged.find(7, 0), NotFound)
     assert [len(staged.find(7, attempt).rows) for attempt in (1, 2)] == [3, 4]
-    refused(NotFound, lambda: staged.find(6, 0))
+    refused(lambda: staged.find(6, 0), NotFound)
     assert staged.messages() == 7
 
 
@@ -72,7 +64,7 @@ def test_batch_that_is_larger_than_its_target_is_refused_while_it_is_staged(benc
     staged = batch(bench)
     add(bench, staged, staged.begin(0, 0, 0.0), 0, rows(bench, "a", 30))
     other = staged.begin(1, 0, 0.0)
-    text = refused(ContentTooLarge, lambda: add(bench, staged, other, 0, rows(bench, "a", 21)))
+    text = refused(lambda: add(bench, staged, other, 0, rows(bench, "a", 21)), ContentTooLarge)
     assert "51 messages" in text
     assert "queue 'a', whose capacity is 50 messages" in text
     assert "maxOffsetsPerTrigger" in text
@@ -95,7 +87,7 @@ def test_staged_rows_count_in_the_limits_of_their_queues_until_they_are_dropped(
     source = chain.fill("q1")
     assert chain.total() == LIMIT - 400
     other = staged.begin(1, 0, 0.0)
-    text = refused(ResourceError, lambda: add(chain, staged, other, 0, rows(chain, "q2", 1)))
+    text = refused(lambda: add(chain, staged, other, 0, rows(chain, "q2", 1)), ResourceError)
     assert "vhost '/'" in text
     staged.drop(0.0)
     chain.run()
@@ -115,7 +107,7 @@ def test_rows_of_a_query_that_pins_the_limit_pass_it_as_its_publishes_do() -> No
     assert len(stage.rows) == planned
     assert room.messages == planned
     too_many = rows(chain, "q2", LIMIT // 2)
-    refused(ResourceError, lambda: staged.add(stage, staged_rows(planned, too_many), room, 0.0))
+    refused(lambda: staged.add(stage, staged_rows(planned, too_many), room, 0.0), ResourceError)
 
 
 def test_stages_are_dropped_after_an_hour_without_a_request(bench: Bench) -> None:
@@ -127,4 +119,4 @@ def test_stages_are_dropped_after_an_hour_without_a_request(bench: Bench) -> Non
     assert staged.messages() == 10
     bench.run(2 * IDLE_S)
     assert staged.messages() == 0
-    assert "60 minutes" in refused(NotFound, lambda: staged.find(0, 0))
+    assert "60 minutes" in refused(lambda: staged.find(0, 0), NotFound)

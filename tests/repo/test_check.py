@@ -25,26 +25,39 @@ def check() -> ModuleType:
     return module
 
 
-def runs(check: ModuleType, installed: str) -> Counter[tuple[str, str]]:
+def runs(check: ModuleType, installed: str, long: bool) -> Counter[tuple[str, str]]:
     """Count how often each file runs in each form, the run with Spark left out."""
-    parts = [part for part in check.all_parts(installed) if part.marks == "not spark"]
+    parts = [part for part in check.all_parts(installed, long) if part.marks == "not spark"]
     return Counter((part.form, path) for part in parts for path in part.paths)
 
 
-def test_every_file_of_tests_runs_once_interpreted_where_nothing_is_compiled(check: ModuleType) -> None:
-    assert runs(check, "interpreted") == Counter(("interpreted", path) for path in check.all_files())
+def files_of(check: ModuleType, long: bool) -> set[str]:
+    """Return the files that a run has: all, or all but those of the long run."""
+    files: set[str] = check.all_files()
+    return files if long else files - check.below(files, check.LONG_ONLY)
 
 
-def test_every_file_of_tests_runs_in_the_forms_that_it_is_for(check: ModuleType) -> None:
-    files = check.all_files()
-    same, whole = check.below(files, check.NOTHING_COMPILED), check.below(files, check.WHOLE_BROKER)
+@pytest.mark.parametrize("long", [False, True])
+def test_files_run_once_interpreted_where_nothing_is_compiled(check: ModuleType, long: bool) -> None:
+    assert runs(check, "interpreted", long) == Counter(("interpreted", path) for path in files_of(check, long))
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_files_run_in_the_forms_that_they_are_for(check: ModuleType, long: bool) -> None:
+    files = files_of(check, long)
+    same = check.below(files, check.NOTHING_COMPILED)
+    once = check.below(files, check.ONCE if long else (*check.ONCE, *check.COMPILED_ONLY))
     compiled = {("compiled", path) for path in files - same}
-    interpreted = {("interpreted", path) for path in (files - whole) | set(check.SMOKE)}
-    assert runs(check, "compiled") == Counter(compiled | interpreted)
+    interpreted = {("interpreted", path) for path in (files - once) | same | set(check.SMOKE)}
+    assert runs(check, "compiled", long) == Counter(compiled | interpreted)
 
 
-def test_no_part_is_empty(check: ModuleType) -> None:
-    """Pytest would run everything in its place."""
+def test_folders_of_the_long_run_have_tests(check: ModuleType) -> None:
+    assert all(check.below(check.all_files(), [folder]) for folder in check.LONG_ONLY)
+
+
+def test_parts_are_not_empty(check: ModuleType) -> None:
+    """Pytest would run everything in the place of an empty one."""
     assert all(part.paths for form in ("compiled", "interpreted") for part in check.all_parts(form))
 
 

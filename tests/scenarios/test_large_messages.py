@@ -60,7 +60,7 @@ class Desk:
         return b"".join(payload for kind, _, payload in frames if kind == spec.FRAME_BODY)
 
 
-def test_a_large_message_is_charged_whole() -> None:
+def test_large_message_is_charged_whole() -> None:
     desk = Desk()
     assert desk.send(Properties(message_id="7")) == ["basic.ack"]
     properties = len(b"\x00\x80\x017")
@@ -70,7 +70,7 @@ def test_a_large_message_is_charged_whole() -> None:
     assert (desk.queue.bytes, desk.store.pieces) == (0, {})
 
 
-def test_a_large_message_is_held_at_a_closed_gate_and_goes_in_whole() -> None:
+def test_large_message_is_held_at_a_closed_gate_and_goes_in_whole() -> None:
     desk = Desk(capacity_bytes=3 * MIB)
     assert desk.send() == ["basic.ack"]
     assert "basic.ack" not in desk.send(body=BODY[::-1])
@@ -84,7 +84,7 @@ def test_a_large_message_is_held_at_a_closed_gate_and_goes_in_whole() -> None:
     assert desk.store.pieces == {}
 
 
-def test_a_large_message_that_is_refused_at_its_deadline_leaves_the_store() -> None:
+def test_large_message_that_is_refused_at_its_deadline_leaves_the_store() -> None:
     desk = Desk(capacity_bytes=3 * MIB, hold_deadline=5)
     desk.send()
     desk.send()
@@ -93,7 +93,7 @@ def test_a_large_message_that_is_refused_at_its_deadline_leaves_the_store() -> N
     assert len(desk.bodies()) == 1
 
 
-def test_a_publisher_that_goes_takes_its_held_large_message_along() -> None:
+def test_publisher_that_goes_takes_its_held_large_message_along() -> None:
     desk = Desk(capacity_bytes=3 * MIB)
     desk.send()
     desk.send()
@@ -104,21 +104,21 @@ def test_a_publisher_that_goes_takes_its_held_large_message_along() -> None:
     assert len(desk.bodies()) == 1
 
 
-def test_a_queue_that_rejects_leaves_nothing_of_it() -> None:
+def test_queue_that_rejects_leaves_nothing_of_it() -> None:
     desk = Desk(capacity_bytes=3 * MIB, overflow="reject")
     assert desk.send() == ["basic.ack"]
     assert desk.send() == ["basic.nack"]
     assert len(desk.bodies()) == 1
 
 
-def test_a_message_that_never_fits_leaves_nothing() -> None:
+def test_message_that_never_fits_leaves_nothing() -> None:
     desk = Desk(capacity_bytes=MIB)
     assert desk.send()[-1] == "channel.close"
     desk.serve()
     assert desk.store.pieces == {}
 
 
-def test_a_ring_drops_the_oldest() -> None:
+def test_ring_drops_the_oldest() -> None:
     desk = Desk(capacity_bytes=5 * MIB, overflow="ring")
     for _ in range(4):
         desk.send()
@@ -126,7 +126,7 @@ def test_a_ring_drops_the_oldest() -> None:
     assert len(desk.bodies()) == 2
 
 
-def test_a_message_that_expires_is_dead_lettered_with_its_body() -> None:
+def test_message_that_expires_is_dead_lettered_with_its_body() -> None:
     desk = Desk(x_dead_letter_exchange="", x_dead_letter_routing_key="dead")
     desk.client.declare("dead")
     desk.send(Properties(expiration="1000"))
@@ -144,7 +144,7 @@ def test_a_message_that_expires_is_dead_lettered_with_its_body() -> None:
     assert desk.store.pieces == {}
 
 
-def test_a_message_that_expires_without_a_dead_letter_exchange_is_gone() -> None:
+def test_message_that_expires_without_a_dead_letter_exchange_is_gone() -> None:
     desk = Desk()
     desk.send(Properties(expiration="1000"))
     desk.serve(desk.driver.broker.now + 2)
@@ -153,7 +153,7 @@ def test_a_message_that_expires_without_a_dead_letter_exchange_is_gone() -> None
 
 
 @pytest.mark.parametrize("method", ["queue.purge", "queue.delete"])
-def test_a_purge_or_deletion_deletes_bodies(method: str) -> None:
+def test_purge_or_deletion_deletes_bodies(method: str) -> None:
     desk = Desk()
     desk.send()
     desk.send()
@@ -180,7 +180,7 @@ def test_queues_of_a_fan_out_share_a_body_until_the_last_has_settled_it() -> Non
     assert desk.store.pieces == {}
 
 
-def test_a_rolled_back_transaction_leaves_nothing() -> None:
+def test_rolled_back_transaction_leaves_nothing() -> None:
     desk = Desk()
     client = Dialogue(desk.driver)
     client.say(method_frame(1, spec.TX_SELECT))
@@ -210,7 +210,7 @@ def sending(desk: Desk, messages: int = 1, settled: bool = False) -> Amqp10Dialo
     return peer
 
 
-def test_a_message_that_arrives_has_one_credit_and_is_charged_at_its_end() -> None:
+def test_message_that_arrives_has_one_credit_and_is_charged_at_its_end() -> None:
     desk = Desk()
     peer = Amqp10Dialogue(desk.driver)
     peer.attach_sender("/queues/q")
@@ -223,7 +223,7 @@ def test_a_message_that_arrives_has_one_credit_and_is_charged_at_its_end() -> No
     assert desk.queue.bytes == len(data_section(BODY)) + len(data_section(b"")) + OVERHEAD
 
 
-def test_a_released_large_message_comes_again() -> None:
+def test_released_large_message_comes_again() -> None:
     desk = Desk()
     sending(desk)
     desk.serve()
@@ -247,7 +247,7 @@ def test_settled_messages_that_are_refused_leave_nothing() -> None:
 # Routing
 
 
-def test_a_large_message_is_routed_by_its_headers() -> None:
+def test_large_message_is_routed_by_its_headers() -> None:
     desk = Desk()
     arguments = {"x-match": "all", "color": "red"}
     desk.client.say(method_frame(1, spec.QUEUE_BIND, queue="q", exchange="amq.headers", arguments=arguments))
@@ -272,14 +272,14 @@ def test_copies_of_a_large_message_share_its_body_and_blind_ones_stay_hidden() -
         assert formats.find(message.content).headers(message.content) == {"CC": ["r"], "color": "red"}
 
 
-def test_a_forged_user_id_of_a_large_message_is_refused() -> None:
+def test_forged_user_id_of_a_large_message_is_refused() -> None:
     desk = Desk()
     assert desk.send(Properties(user_id="mallory")) == ["channel.close"]
     desk.serve()
     assert desk.store.pieces == {}
 
 
-def test_a_selector_reads_the_properties_of_a_large_message() -> None:
+def test_selector_reads_the_properties_of_a_large_message() -> None:
     desk = Desk()
     for color in ("blue", "red"):
         desk.send(Properties(headers={"color": color}), color.encode() * MIB)

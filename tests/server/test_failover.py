@@ -150,7 +150,7 @@ def test_who_was_asleep_while_another_took_over_writes_nothing_and_stops(brokers
             assert [body for body, _ in other.drain("q")] == ["before", "after"]
 
 
-def test_a_second_broker_that_does_not_stand_by_is_told_who_has_the_store(brokers: Brokers) -> None:
+def test_second_broker_that_does_not_stand_by_is_told_who_has_the_store(brokers: Brokers) -> None:
     active = brokers.start().ready()
     done = penstock_command("serve", "--listen", "127.0.0.1:0", "--store", brokers.url)
     assert done.returncode == 1

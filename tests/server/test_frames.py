@@ -146,7 +146,7 @@ def test_body_longer_than_announced_is_505(peer: Peer) -> None:
     assert (code, "longer than announced: 5 octets were left, 6 came" in text) == (505, True), text
 
 
-def test_a_second_body_frame_that_is_too_long_is_505(peer: Peer) -> None:
+def test_second_body_frame_that_is_too_long_is_505(peer: Peer) -> None:
     begin_publish(peer)
     peer.say(content_header(5) + raw_frame(BODY, 1, b"123") + raw_frame(BODY, 1, b"456"))
     assert peer.refused(0)[0] == 505
@@ -163,7 +163,7 @@ def test_header_without_a_publish_is_505(peer: Peer) -> None:
     assert peer.refused(0)[0] == 505
 
 
-def test_a_second_header_is_505(peer: Peer) -> None:
+def test_second_header_is_505(peer: Peer) -> None:
     begin_publish(peer)
     peer.say(content_header(5) + content_header(5))
     assert peer.refused(0)[0] == 505

@@ -43,7 +43,7 @@ def test_what_is_no_protocol_header_is_answered_with_ours_and_closed(
         assert received == GREETING
 
 
-def test_a_protocol_header_may_come_octet_by_octet(broker: BrokerProcess) -> None:
+def test_protocol_header_may_come_octet_by_octet(broker: BrokerProcess) -> None:
     with peer_of(broker) as peer:
         for octet in GREETING:
             peer.say(bytes([octet]))
@@ -171,7 +171,7 @@ def test_channel_before_the_connection_is_open_is_503(broker: BrokerProcess) -> 
         assert (code, "before the connection was open" in text) == (503, True), text
 
 
-def test_a_second_open_is_504(broker: BrokerProcess, neighbour: Peer) -> None:
+def test_second_open_is_504(broker: BrokerProcess, neighbour: Peer) -> None:
     with open_peer(broker) as peer:
         peer.send(0, commands.Connection.Open("/"))
         assert peer.refused(0) == (504, "CHANNEL_ERROR - unexpected method in connection state running")

@@ -92,7 +92,7 @@ def test_clients_of_the_same_address_log_in_beside_a_flood_of_hellos(authority: 
         assert "Traceback" not in broker.log()
 
 
-def test_a_client_with_tls_logs_in_after_a_flood_of_hellos(authority: Authority, tmp_path: Path) -> None:
+def test_client_with_tls_logs_in_after_a_flood_of_hellos(authority: Authority, tmp_path: Path) -> None:
     with serving_tls(tmp_path, FEW) as broker:
         with Flood(broker, hello(authority)).running() as flood:
             eventually(lambda: flood.hellos > 2 * KEPT, "the flood has all places that it may have")

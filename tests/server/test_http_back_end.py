@@ -95,7 +95,7 @@ def test_what_is_not_allow_is_a_refusal(server: BackEndServer, answer: bytes, st
         client(server)[0].tags_of("x", "y")
 
 
-def test_a_connection_that_the_server_has_closed_is_opened_again(server: BackEndServer) -> None:
+def test_connection_that_the_server_has_closed_is_opened_again(server: BackEndServer) -> None:
     asks, _ = client(server)
     assert asks.tags_of("root", "toor")
     asks._connection(server.url("/")).sock.shutdown(socket.SHUT_RDWR)  # type: ignore[union-attr]
@@ -103,7 +103,7 @@ def test_a_connection_that_the_server_has_closed_is_opened_again(server: BackEnd
     assert server.connections == 2
 
 
-def test_a_url_with_tls_and_one_without_it_share_no_connection(server: BackEndServer) -> None:
+def test_url_with_tls_and_one_without_it_share_no_connection(server: BackEndServer) -> None:
     asks, _ = client(server)
     plain = asks._connection("http://localhost/auth/user")
     assert asks._connection("http://localhost/auth/vhost") is plain
@@ -111,7 +111,7 @@ def test_a_url_with_tls_and_one_without_it_share_no_connection(server: BackEndSe
 
 
 @pytest.mark.parametrize("trickles", [False, True])
-def test_a_server_that_hangs_or_trickles_is_left_at_the_deadline(server: BackEndServer, trickles: bool) -> None:
+def test_server_that_hangs_or_trickles_is_left_at_the_deadline(server: BackEndServer, trickles: bool) -> None:
     asks, clock = client(server, timeout_s=0.2)
     if trickles:
         server.trickles = True
@@ -129,7 +129,7 @@ def test_a_server_that_hangs_or_trickles_is_left_at_the_deadline(server: BackEnd
     assert asks.tags_of("root", "toor")
 
 
-def test_a_server_that_is_away_is_told() -> None:
+def test_server_that_is_away_is_told() -> None:
     with back_end() as gone:
         asks, _ = client(gone)
     with pytest.raises(BackEndError, match=r"'http://127.0.0.1:\d+/auth/user' cannot be asked: .*refused"):

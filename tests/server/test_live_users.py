@@ -89,7 +89,7 @@ def test_users_outlive_the_broker_and_nothing_tells_their_passwords(store: tuple
     assert "Traceback" not in log
 
 
-def test_a_limit_of_queues_does_not_lock_out_the_commands_that_change_it(tmp_path: Path) -> None:
+def test_limit_of_queues_does_not_lock_out_the_commands_that_change_it(tmp_path: Path) -> None:
     with serving(tmp_path) as broker:
         run(broker, "declare", "queue", "only")
         run(broker, "limits", "set", "vhost", "/", "max-queues=1")
@@ -103,7 +103,7 @@ def test_a_limit_of_queues_does_not_lock_out_the_commands_that_change_it(tmp_pat
         run(broker, "limits", "clear", "vhost", "/", "max-queues")
 
 
-def test_a_policy_of_all_names_does_not_take_the_answers_of_the_commands(tmp_path: Path) -> None:
+def test_policy_of_all_names_does_not_take_the_answers_of_the_commands(tmp_path: Path) -> None:
     """An operator policy is stronger than the arguments of the queue for answers."""
     with serving(tmp_path) as broker:
         run(broker, "declare", "queue", "only")
@@ -114,7 +114,7 @@ def test_a_policy_of_all_names_does_not_take_the_answers_of_the_commands(tmp_pat
         run(broker, "policies", "clear", "tight", "--operator")
 
 
-def test_a_settings_file_that_is_read_again_changes_users(tmp_path: Path) -> None:
+def test_settings_file_that_is_read_again_changes_users(tmp_path: Path) -> None:
     config = tmp_path / "penstock.toml"
     config.write_text(f'[users]\nroot = "{SECRET}"\nanna = "{SECRET}"\n')
     config.chmod(0o644)
@@ -133,7 +133,7 @@ def test_a_settings_file_that_is_read_again_changes_users(tmp_path: Path) -> Non
         assert SECRET not in broker.log()
 
 
-def test_a_bad_user_stops_the_start_with_one_sentence(tmp_path: Path) -> None:
+def test_bad_user_stops_the_start_with_one_sentence(tmp_path: Path) -> None:
     config = tmp_path / "penstock.toml"
     config.write_text(f'[users]\nroot = {{ password_hash = "{SECRET}", hashing_algorithm = "rot13" }}\n')
     done = penstock_command("serve", "--listen", "127.0.0.1:0", "--memory", "--config", str(config))

@@ -59,7 +59,7 @@ async def began(attempt: Attempt) -> None:
     await asyncio.to_thread(attempt.began.wait, 60)
 
 
-async def test_a_verification_runs_in_a_thread_and_is_concluded_on_the_loop(threads: LoginThreads) -> None:
+async def test_verification_runs_in_a_thread_and_is_concluded_on_the_loop(threads: LoginThreads) -> None:
     order: list[Attempt] = []
     attempts = [Attempt(order) for _ in range(3)]
     for attempt in attempts:
@@ -74,7 +74,7 @@ async def test_a_verification_runs_in_a_thread_and_is_concluded_on_the_loop(thre
     assert threads.verified == 3
 
 
-async def test_a_client_that_is_gone_is_not_verified_and_one_that_goes_meanwhile_is_not_concluded(
+async def test_client_that_is_gone_is_not_verified_and_one_that_goes_meanwhile_is_not_concluded(
     threads: LoginThreads,
 ) -> None:
     order: list[Attempt] = []
@@ -92,7 +92,7 @@ async def test_a_client_that_is_gone_is_not_verified_and_one_that_goes_meanwhile
     assert not gone.ended.done()
 
 
-async def test_a_verification_that_fails_is_concluded_and_the_next_one_runs(threads: LoginThreads) -> None:
+async def test_verification_that_fails_is_concluded_and_the_next_one_runs(threads: LoginThreads) -> None:
     order: list[Attempt] = []
     broken, next_ = Attempt(order, fails=True), Attempt(order)
     for attempt in (broken, next_):

@@ -32,11 +32,11 @@ from tests.support.simulated_disk import Disk, Left, put
 BATCHES: Final = 20
 KEPT: Final = Properties(delivery_mode=2)
 SIZES: Final = (10, 500, 5_000, 40_000)
-SHARE: Final = 0.2 if thorough() else 0.07
+SHARE: Final = 0.2 if thorough() else 0.02
 """Of all disks so many are given to a broker: to start one takes much longer than to open a store."""
-SHARE_OF_LIES: Final = 0.2 if thorough() else 0.025
+SHARE_OF_LIES: Final = 0.2 if thorough() else 0.01
 """And of those that lied, which most of the failures show."""
-FEWEST: Final = 300 if thorough() else 100
+FEWEST: Final = 300 if thorough() else 20
 
 
 class Client:
@@ -154,7 +154,7 @@ async def recovered(folder: Path) -> list[int] | None:
         return [number_of(body_of(message.content)) for message in messages]
 
 
-def recorded(folder: Path, monkeypatch: pytest.MonkeyPatch, lies: set[str]) -> list[Record]:
+def recorded(folder: Path, lies: set[str]) -> list[Record]:
     """Return what a broker did to its files while a client used it, with the client's marks.
 
     Files of which the disk lies are never synchronised from the moment on when there is a queue.
@@ -163,12 +163,9 @@ def recorded(folder: Path, monkeypatch: pytest.MonkeyPatch, lies: set[str]) -> l
     data.mkdir()
     marks = Marks(record)
     with ExitStack() as stack:
-        with monkeypatch.context() as environment:
-            for name, value in disk_recording.environment(disk_recording.library(folder), data, record).items():
-                environment.setenv(name, value)
-            broker = stack.enter_context(
-                serving(folder, "--data", str(data), "--flow-log", NO_LOG, "--audit-log", NO_LOG)
-            )
+        options = ("--data", str(data), "--flow-log", NO_LOG, "--audit-log", NO_LOG)
+        environment = disk_recording.environment(disk_recording.library(folder), data, record)
+        broker = stack.enter_context(serving(folder, *options, environment=environment))
         with Connection(broker.url) as connection:
             Client(connection, marks).work(random.Random(5))
         broker.process.kill()
@@ -184,12 +181,12 @@ LOG, COUNT = "messages.sqlite-wal", "messages.commits"
 
 @pytest.mark.parametrize("lies", [set(), {LOG}, {LOG, COUNT}], ids=["as it is", "lies of the log", "lies of both"])
 def test_what_was_confirmed_is_recovered_after_a_power_failure_at_any_point(
-    monkeypatch: pytest.MonkeyPatch, lies: set[str]
+    lies: set[str],
 ) -> None:
     """And where the disk lies, this sees it: so does the broker, by its count, where the count came to the disk."""
     loop, chance, disk = asyncio.new_event_loop(), random.Random(3), Disk()
     with in_memory() as folder:
-        records = recorded(folder, monkeypatch, lies)
+        records = recorded(folder, lies)
         judge = Judge(folder / "left", disk, loop, chance, SHARE_OF_LIES if lies else SHARE)
         fail_everywhere(records, disk, judge.look, judge.promises.hear, chance)
         loop.close()

@@ -34,7 +34,7 @@ def test_what_comes_after_a_close_does_not_cost_the_client_the_answer(own_broker
             peer.say(publish_frames(1, "", "q", b"x" * 10_000))
 
 
-def test_a_second_broker_on_the_same_port_says_so_and_ends(tmp_path: Path) -> None:
+def test_second_broker_on_the_same_port_says_so_and_ends(tmp_path: Path) -> None:
     with serving(tmp_path) as broker:
         place = f"127.0.0.1:{broker.port}"
         assert refused("serve", "--memory", "--listen", place).startswith(
@@ -43,7 +43,7 @@ def test_a_second_broker_on_the_same_port_says_so_and_ends(tmp_path: Path) -> No
         assert broker.alive()
 
 
-def test_a_second_broker_on_the_same_data_says_who_holds_it_and_ends(tmp_path: Path) -> None:
+def test_second_broker_on_the_same_data_says_who_holds_it_and_ends(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with serving(tmp_path, "--data", str(data)) as broker:
         said = refused("serve", "--listen", "127.0.0.1:0", "--data", str(data))
@@ -94,7 +94,7 @@ async def test_in_one_process_a_broker_starts_and_leaves_without_a_trace() -> No
         ("0.0.0.0:0", Settings(users=[User("ada", file_password("a"), (), FILE)]), False),
     ],
 )
-async def test_a_broker_for_other_machines_without_users_says_so(
+async def test_broker_for_other_machines_without_users_says_so(
     listen: str, settings: Settings, warned: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "penstock"):

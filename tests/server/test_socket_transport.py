@@ -145,7 +145,7 @@ def test_write_eof_closes_our_side_when_all_is_sent_and_goes_on_to_read() -> Non
     run(story)
 
 
-def test_the_end_of_the_peers_side_closes_the_socket() -> None:
+def test_end_of_the_peers_side_closes_the_socket() -> None:
     async def story(loop: TurnLoop, protocol: Recording, far: socket.socket) -> None:
         far.shutdown(socket.SHUT_WR)
         assert await protocol.lost is None
@@ -155,7 +155,7 @@ def test_the_end_of_the_peers_side_closes_the_socket() -> None:
     run(story)
 
 
-def test_a_reset_by_the_peer_is_the_error_of_the_loss() -> None:
+def test_reset_by_the_peer_is_the_error_of_the_loss() -> None:
     async def story(loop: TurnLoop, protocol: Recording, far: socket.socket) -> None:
         far.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         far.close()
@@ -189,7 +189,7 @@ def test_abort_drops_the_rest() -> None:
     run(story)
 
 
-def test_an_error_of_the_protocol_is_reported_and_ends_the_connection() -> None:
+def test_error_of_the_protocol_is_reported_and_ends_the_connection() -> None:
     async def story(loop: TurnLoop, protocol: Recording, far: socket.socket) -> None:
         reported: list[Any] = []
         loop.set_exception_handler(lambda _, context: reported.append(context["exception"]))

@@ -91,7 +91,7 @@ def test_keys_are_fetched_once_for_a_time(provider: Provider) -> None:
     assert provider.came.acquire(timeout=PATIENCE), "it is asked again, while the old keys serve"
 
 
-def test_a_key_that_is_new_is_found_but_strangers_cannot_make_the_broker_ask_at_will(provider: Provider) -> None:
+def test_key_that_is_new_is_found_but_strangers_cannot_make_the_broker_ask_at_will(provider: Provider) -> None:
     provider.answer = key_set(jwk(rsa_key(), "one"))
     keys, clock = keys_of(provider)
     keys.find("one")

@@ -32,7 +32,7 @@ def url(broker: BrokerProcess, password: str) -> str:
     return f"amqp://anna:{password}@{broker.host}:{broker.port}/"
 
 
-def test_a_token_logs_in_and_its_scopes_say_what_it_may_do(broker: BrokerProcess) -> None:
+def test_token_logs_in_and_its_scopes_say_what_it_may_do(broker: BrokerProcess) -> None:
     given = token("penstock.configure:*/mine*", "penstock.write:*/mine*", "penstock.read:*/mine*")
     with Connection(url(broker, given)) as connection:
         channel = connection.channel()
@@ -41,7 +41,7 @@ def test_a_token_logs_in_and_its_scopes_say_what_it_may_do(broker: BrokerProcess
             channel.queue_declare("other")
 
 
-def test_a_token_of_another_is_refused(broker: BrokerProcess) -> None:
+def test_token_of_another_is_refused(broker: BrokerProcess) -> None:
     with pytest.raises(LoginRefused):
         Connection(url(broker, token("penstock.read:*/*", key=rsa_key("another"))))
     broker.await_logged("token is signed by another than the key that it names")
@@ -54,7 +54,7 @@ def test_token_whose_user_is_no_name_is_refused(broker: BrokerProcess, user: str
     broker.await_logged("of the token's user has a control character or a lone surrogate")
 
 
-def test_a_connection_ends_with_its_token(broker: BrokerProcess) -> None:
+def test_connection_ends_with_its_token(broker: BrokerProcess) -> None:
     given = token("penstock.read:*/*", exp=time.time() - 28)
     with closing(Peer(broker)) as peer:
         peer.open(user="anna", password=given)

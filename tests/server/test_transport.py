@@ -36,7 +36,7 @@ async def opened(world: World) -> Listening:
     return client
 
 
-def test_a_peer_that_closed_the_connection_gets_a_moment_to_close_its_side_first() -> None:
+def test_peer_that_closed_the_connection_gets_a_moment_to_close_its_side_first() -> None:
     async def close_first(loop: SimLoop) -> None:
         world = World(loop)
         client = await opened(world)
@@ -52,7 +52,7 @@ def test_a_peer_that_closed_the_connection_gets_a_moment_to_close_its_side_first
     simulate(1, close_first)
 
 
-def test_a_peer_that_does_not_close_its_side_hears_the_end_after_that_moment_and_is_given_up() -> None:
+def test_peer_that_does_not_close_its_side_hears_the_end_after_that_moment_and_is_given_up() -> None:
     async def never_close(loop: SimLoop) -> None:
         world = World(loop)
         client = await opened(world)
@@ -67,7 +67,7 @@ def test_a_peer_that_does_not_close_its_side_hears_the_end_after_that_moment_and
     simulate(2, never_close)
 
 
-def test_a_peer_that_answers_our_own_close_hears_our_end_at_once() -> None:
+def test_peer_that_answers_our_own_close_hears_our_end_at_once() -> None:
     async def be_closed(loop: SimLoop) -> None:
         world = World(loop)
         client = await opened(world)
@@ -97,7 +97,7 @@ def test_beyond_the_bound_of_sockets_whose_connection_is_over_the_next_one_is_cl
     simulate(4, close_many)
 
 
-async def test_a_broker_stops_although_a_peer_has_reset_its_connection_in_the_same_moment() -> None:
+async def test_broker_stops_although_a_peer_has_reset_its_connection_in_the_same_moment() -> None:
     async with penstock.Broker(listen="127.0.0.1:0", settings=Settings(flow_log=NO_LOG)) as broker:
         loop = asyncio.get_running_loop()
         peer = socket.create_connection(broker.addresses[0])
@@ -109,7 +109,7 @@ async def test_a_broker_stops_although_a_peer_has_reset_its_connection_in_the_sa
     assert broker.driver.connections == {}
 
 
-def test_a_socket_is_read_in_pulses_while_its_hold_budget_is_used_up_and_wholly_again_after_that() -> None:
+def test_socket_is_read_in_pulses_while_its_hold_budget_is_used_up_and_wholly_again_after_that() -> None:
     async def be_held(loop: SimLoop) -> None:
         policy = ConnectionLimits()
         policy.hold_bytes = 2048
@@ -143,7 +143,7 @@ def test_a_socket_is_read_in_pulses_while_its_hold_budget_is_used_up_and_wholly_
     simulate(5, be_held)
 
 
-def test_the_socket_of_a_closed_connection_goes_through_its_states_in_order() -> None:
+def test_socket_of_a_closed_connection_goes_through_its_states_in_order() -> None:
     async def close(loop: SimLoop) -> None:
         world = World(loop)
         client = await opened(world)

@@ -26,7 +26,7 @@ def run(story: Callable[[TurnLoop], Any]) -> Any:
         return runner.run(story(loop))
 
 
-def test_a_turn_runs_once_and_after_the_watchers_of_all_readable_sockets() -> None:
+def test_turn_runs_once_and_after_the_watchers_of_all_readable_sockets() -> None:
     async def story(loop: TurnLoop) -> list[str]:
         happened: list[str] = []
         done = loop.create_future()
@@ -60,7 +60,7 @@ def test_a_turn_runs_once_and_after_the_watchers_of_all_readable_sockets() -> No
     assert happened[3:] == ["turn"]
 
 
-def test_a_turn_that_schedules_the_next_keeps_neither_sockets_nor_callbacks_nor_timers_waiting() -> None:
+def test_turn_that_schedules_the_next_keeps_neither_sockets_nor_callbacks_nor_timers_waiting() -> None:
     async def story(loop: TurnLoop) -> int:
         turns = 0
         near, far = socket.socketpair()
@@ -85,7 +85,7 @@ def test_a_turn_that_schedules_the_next_keeps_neither_sockets_nor_callbacks_nor_
     assert run(story) > 0
 
 
-def test_the_loop_wakes_for_calls_that_watchers_and_other_threads_schedule() -> None:
+def test_loop_wakes_for_calls_that_watchers_and_other_threads_schedule() -> None:
     async def story(loop: TurnLoop) -> list[str]:
         near, far = socket.socketpair()
         called: asyncio.Queue[str] = asyncio.Queue()
@@ -108,7 +108,7 @@ def test_the_loop_wakes_for_calls_that_watchers_and_other_threads_schedule() -> 
     assert run(story) == ["soon", "later", "thread"]
 
 
-def test_an_error_of_a_watcher_or_a_turn_is_reported_and_ends_nothing() -> None:
+def test_error_of_a_watcher_or_a_turn_is_reported_and_ends_nothing() -> None:
     async def story(loop: TurnLoop) -> list[str]:
         reported: list[str] = []
         loop.set_exception_handler(lambda _, context: reported.append(str(context["exception"])))
@@ -153,7 +153,7 @@ def test_streams_and_servers_of_asyncio_work_on_it() -> None:
     assert run(story) == bytes(1 << 20)
 
 
-def test_a_selector_answers_as_those_of_the_library() -> None:
+def test_selector_answers_as_those_of_the_library() -> None:
     selector = TurnSelector()
     near, far = socket.socketpair()
     key = selector.register(near, selectors.EVENT_READ, "data")

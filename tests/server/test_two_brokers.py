@@ -53,7 +53,7 @@ def is_refused(broker: BrokerProcess) -> None:
     assert confirmed == []
 
 
-def test_a_second_broker_after_the_lock_was_removed_takes_over_and_the_first_confirms_nothing_more(
+def test_second_broker_after_the_lock_was_removed_takes_over_and_the_first_confirms_nothing_more(
     tmp_path: Path,
 ) -> None:
     data = tmp_path / "data"

@@ -37,12 +37,6 @@ def said(broker: BrokerProcess, *words: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def refused(broker: BrokerProcess, *words: str) -> str:
-    done = penstock_command("why", *words, "--url", broker.url)
-    assert (done.returncode, done.stdout) == (1, "")
-    return done.stderr.strip()
-
-
 def test_connection_a_channel_and_a_user_say_what_blocks_them_and_what_their_consumers_lack(
     own_broker: BrokerProcess, control: sync.Connection
 ) -> None:
@@ -136,12 +130,14 @@ def test_paused_connection_says_so(own_broker: BrokerProcess) -> None:
 
 
 def test_missing_object_is_named(own_broker: BrokerProcess, control: sync.Connection) -> None:
-    assert "no queue 'orders' in vhost '/'" in refused(own_broker, "orders")
-    assert "no connection '77'; the first of 2 are con:1(guest@" in refused(own_broker, "--connection", "77")
-    assert "con:1(guest@" in refused(own_broker, "--channel", "con:1/ch:9")
-    assert "has no channel 9" in refused(own_broker, "--channel", "1/9")
-    assert "'nine' is not a channel; write CONNECTION/CHANNEL, such as 2/1" in refused(own_broker, "--channel", "nine")
-    assert "user 'nobody' has no connection" in refused(own_broker, "--user", "nobody")
+    assert "no queue 'orders' in vhost '/'" in own_broker.refusal("why", "orders")
+    assert "no connection '77'; the first of 2 are con:1(guest@" in own_broker.refusal("why", "--connection", "77")
+    assert "con:1(guest@" in own_broker.refusal("why", "--channel", "con:1/ch:9")
+    assert "has no channel 9" in own_broker.refusal("why", "--channel", "1/9")
+    assert "'nine' is not a channel; write CONNECTION/CHANNEL, such as 2/1" in own_broker.refusal(
+        "why", "--channel", "nine"
+    )
+    assert "user 'nobody' has no connection" in own_broker.refusal("why", "--user", "nobody")
     with pytest.raises(
         ControlError, match="name exactly one of queue, connection, channel, link, user; given are queue, user"
     ):

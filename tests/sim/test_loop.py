@@ -11,7 +11,7 @@ from tests.support.simulated_loop import Deadlock, SimLoop, simulate
 from tests.support.simulated_network import connect
 
 
-def test_an_hour_of_sleep_takes_no_time() -> None:
+def test_hour_of_sleep_takes_no_time() -> None:
     async def main(loop: SimLoop) -> float:
         await asyncio.sleep(3600)
         return loop.time()
@@ -39,7 +39,7 @@ async def _race(loop: SimLoop) -> list[int]:
     return order
 
 
-def test_a_seed_decides_the_order_of_what_is_ready() -> None:
+def test_seed_decides_the_order_of_what_is_ready() -> None:
     assert simulate(1, _race) == simulate(1, _race)
     assert len({tuple(simulate(seed, _race)) for seed in range(5)}) > 1
 

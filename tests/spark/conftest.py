@@ -18,8 +18,11 @@ import pika
 import pytest
 
 from bench.crash_spark.query import CONF
+from tests.profiles import thorough
 from tests.support.brokers import serving
 
+INTERPRETING = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Plans of few rows are run as they are: to compile each takes longer than to run it. The long run compiles them."""
 _numbers = itertools.count(1)
 
 
@@ -160,7 +163,7 @@ def spark():
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[2]")
-    for key, value in CONF.items():
+    for key, value in ((CONF | INTERPRETING) if not thorough() else CONF).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

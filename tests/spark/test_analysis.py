@@ -353,7 +353,7 @@ def test_analysis_follows_the_chain_from_the_producers_to_the_slow_consumer(spar
         records_of(spark, tmp_path / "staged", Window(end=DAY - 5.0))
 
 
-def test_a_compressed_log_that_is_cut_is_said_with_its_name(spark, tmp_path: Path) -> None:
+def test_compressed_log_that_is_cut_is_said_with_its_name(spark, tmp_path: Path) -> None:
     folder = write(tmp_path / "log", made_up(14))
     archive = folder / "flow-00000001.jsonl.gz"
     archive.write_bytes(archive.read_bytes()[:-500])
@@ -405,7 +405,7 @@ def test_ctrl_c_ends_the_analysis_with_a_sentence_and_removes_what_was_staged(sp
     assert not (output / "index.html").exists()
 
 
-def test_a_compaction_that_fails_leaves_nothing(tmp_path: Path) -> None:
+def test_compaction_that_fails_leaves_nothing(tmp_path: Path) -> None:
     log = write(tmp_path / "log", made_up(16))
     archive = log / "flow-00000001.jsonl.gz"
     archive.write_bytes(archive.read_bytes()[:-500])

@@ -46,7 +46,7 @@ def test_logs_that_cannot_be_analyzed_are_refused_in_one_sentence(
         find([log])
 
 
-def test_a_wrong_time_ends_the_program_with_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_time_ends_the_program_with_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["analyze", str(tmp_path), "--output", str(tmp_path), "--from", "noon"]) == 1
     assert capsys.readouterr().err.startswith("penstock: 'noon' is no time")
 

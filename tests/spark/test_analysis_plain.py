@@ -61,6 +61,9 @@ def tables(folder: Path) -> dict[str, list[tuple[tuple[str, str], ...]]]:
     return found
 
 
+PART = Window(DAY + 300.1234567, DAY + 1500.7654321)
+
+
 def schemas(folder: Path) -> dict[str, list[tuple[str, str]]]:
     """Return names and types of the columns of each table."""
     read = {table.name: pq.read_table(table).schema for table in sorted((folder / "tables").iterdir())}
@@ -75,27 +78,35 @@ def test_tables_of_a_log_in_which_nothing_was_blocked_have_their_columns(tmp_pat
     assert "No gate closed." in page(found)
 
 
-@pytest.mark.parametrize("queue", [None, "b"])
-def test_small_log_has_the_same_tables_with_and_without_spark(spark, tmp_path: Path, queue: str | None) -> None:
+@pytest.mark.parametrize(
+    ("queue", "window"),
+    [
+        (None, PART),
+        pytest.param(None, Window(), marks=pytest.mark.long),
+        pytest.param("b", PART, marks=pytest.mark.long),
+        ("b", Window()),
+    ],
+)
+def test_small_log_has_the_same_tables_with_and_without_spark(
+    spark, tmp_path: Path, queue: str | None, window: Window
+) -> None:
     log = write(tmp_path / "log", busy(21), torn=True)
-    for number, window in enumerate((Window(), Window(DAY + 300.1234567, DAY + 1500.7654321))):
-        folders = [tmp_path / f"{name}-{number}" for name in ("spark", "plain")]
-        with_spark, without = (
-            analyze(session, [log], folder, window, queue)
-            for session, folder in zip((spark, None), folders, strict=True)
-        )
-        one, other = (tables(folder) for folder in folders)
-        assert list(one) == list(other)
-        assert schemas(folders[0]) == schemas(folders[1])
-        for name, rows in one.items():
-            assert other[name] == rows, name
-            assert rows
-        assert without.chains
-        assert [(queue["queue"], queue["closed_seconds"]) for queue in without.queues] == [
-            (queue["queue"], queue["closed_seconds"]) for queue in with_spark.queues
-        ]
-        for name in ("records", "begin", "end", "seconds", "runs", "notices", "blocked_seconds", "gates", "sizes"):
-            assert asdict(without)[name] == asdict(with_spark)[name], name
+    folders = [tmp_path / name for name in ("spark", "plain")]
+    with_spark, without = (
+        analyze(session, [log], folder, window, queue) for session, folder in zip((spark, None), folders, strict=True)
+    )
+    one, other = (tables(folder) for folder in folders)
+    assert list(one) == list(other)
+    assert schemas(folders[0]) == schemas(folders[1])
+    for name, rows in one.items():
+        assert other[name] == rows, name
+        assert rows
+    assert without.chains
+    assert [(queue["queue"], queue["closed_seconds"]) for queue in without.queues] == [
+        (queue["queue"], queue["closed_seconds"]) for queue in with_spark.queues
+    ]
+    for name in ("records", "begin", "end", "seconds", "runs", "notices", "blocked_seconds", "gates", "sizes"):
+        assert asdict(without)[name] == asdict(with_spark)[name], name
 
 
 def test_small_log_needs_no_java_and_a_larger_one_tells_that_it_does(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 import pyspark
 import pytest
 
+pytestmark = pytest.mark.spark
+
 VERSION = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
 READS, WRITES = VERSION >= (4, 2), VERSION >= (4, 1)
 """True if this PySpark can have the source of a stream, and the sink of one."""

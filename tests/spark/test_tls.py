@@ -20,15 +20,10 @@ from pyspark_penstock.tls import Tls, servers
 from tests.spark.amqp.conftest import read_until
 from tests.spark.conftest import close_links
 from tests.support.brokers import BrokerProcess, some_name
-from tests.support.certificates import Authority, localhost, serving_tls
+from tests.support.certificates import Authority, serving_tls
 from tests.support.spark_readers import ALL, bodies
 
 SENT = [b"%d" % number for number in range(100)]
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return localhost(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture(scope="module")

@@ -21,14 +21,15 @@ def open_folder() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Cluster]:
-    """Return a PostgreSQL server that all tests share: it runs all the time."""
+def server() -> Iterator[Cluster]:
+    """Return the PostgreSQL server of all tests; a test may have stopped it."""
     with postgres.cluster() as server:
         yield server
 
 
-@pytest.fixture(scope="session")
-def mortal() -> Iterator[Cluster]:
-    """Return a server that tests may stop and break; whoever needs it running starts it."""
-    with postgres.cluster() as server:
-        yield server
+@pytest.fixture
+def cluster(server: Cluster) -> Cluster:
+    """Return the same server; it runs, whatever the test before did."""
+    if not server.is_running():
+        server.start()
+    return server

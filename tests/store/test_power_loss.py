@@ -38,10 +38,10 @@ from tests.support.short_history import history
 from tests.support.simulated_disk import Disk, put, taken
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-COMMITS: Final = 24 if thorough() else 16
+COMMITS: Final = 24 if thorough() else 8
 LIVES: Final = 4
 SECONDS: Final = float(os.environ.get("PENSTOCK_POWER_SECONDS", "0"))
-FEWEST: Final = 1_000 if thorough() else 400
+FEWEST: Final = 1_000 if thorough() else 100
 """Power failures of a test at least: fewer would say that next to nothing was recorded."""
 
 

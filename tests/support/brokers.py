@@ -142,7 +142,20 @@ class BrokerProcess:
 
     def why(self, name: str) -> str:
         """Return what the command `penstock why` prints about a queue."""
-        return penstock_command("why", name, "--url", self.url).stdout
+        return self.command("why", name)
+
+    def command(self, *words: str) -> str:
+        """Run a command of Penstock on this broker, which must end well, and return what it prints."""
+        done = penstock_command(*words, "--url", self.url)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def refusal(self, *words: str) -> str:
+        """Run a command that the broker refuses, and return its one line without the program's name."""
+        done = penstock_command(*words, "--url", self.url)
+        assert (done.returncode, done.stdout) == (1, ""), done
+        (line,) = done.stderr.splitlines()
+        return line.removeprefix("penstock: ")
 
     def stop(self) -> int:
         """Tell it to stop and return its exit code."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import socket
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -37,6 +38,15 @@ class Web:
     def __init__(self, url: str, user: str = "guest", password: str = "guest") -> None:
         self.address = urlsplit(url).netloc
         self.login = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+    def connected(self) -> socket.socket:
+        """Return a socket that is connected to it."""
+        host, port = self.address.split(":")
+        return socket.create_connection((host, int(port)), timeout=PATIENCE)
+
+    def whole(self, path: str = "/api/whoami", more: str = "") -> bytes:
+        """Return a whole request as octets, with `more` fields in its head."""
+        return f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {self.login}\r\n{more}\r\n".encode()
 
     def ask(
         self, method: str, path: str, body: object = None, headers: dict[str, str] | None = None, login: bool = True

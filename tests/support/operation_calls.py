@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from penstock.management.operation import Operation
 from penstock.operations.table import CONTROL, OPERATIONS
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.control_request import ControlRequest
+from tests.support.access_of import access_of
 
 
 def ask(
@@ -28,6 +30,17 @@ def ask(
     request.fields = dict(fields)
     found = row.run(driver, request)
     return found if found is None or isinstance(found, dict | list) else finish(found)
+
+
+def asked(driver: BrokerDriver, operation: str, **fields: object) -> Any:
+    """Carry out an operation with these fields; return its answer."""
+    return ask(driver, operation, fields)
+
+
+def request_of(driver: BrokerDriver, user: str = "guest", /, **fields: object) -> ControlRequest:
+    """Return a request of a user with these fields, in the first virtual host."""
+    body = json.dumps(fields).encode()
+    return ControlRequest(driver.broker.vhost("/"), None, None, None, body, access_of(driver.broker, user))
 
 
 def at_path(place: str) -> Operation:

@@ -20,7 +20,7 @@ from tests.support.open_stores import Contents, contents, opened
 from tests.support.simulated_disk import Disk, Left, put
 from tests.support.store_engines import Model
 
-SUBSETS: Final = 12 if thorough() else 4
+SUBSETS: Final = 12 if thorough() else 2
 """How many subsets of each kind are tried each time before something is synchronised."""
 REFUSED: Final = -1
 """A store that was not opened, or that is like after no commit."""

@@ -165,6 +165,10 @@ class Peer:
         assert declared.queue
         return declared.queue
 
+    def consume(self, queue: str, tag: str, channel: int = 1, **how: Any) -> None:
+        """Begin to consume from a queue under a tag."""
+        self.ask(channel, commands.Basic.Consume(queue=queue, consumer_tag=tag, **how), commands.Basic.ConsumeOk)
+
     def is_well(self, channel: int = 1) -> bool:
         """Tell whether the connection still answers on a channel."""
         self.ask(channel, commands.Basic.Qos(prefetch_count=0), commands.Basic.QosOk)

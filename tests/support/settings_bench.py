@@ -64,7 +64,8 @@ class Bench:
         return [each.transition.closed for each in self.broker.effects() if isinstance(each, GateChanged)]
 
 
-def refused(act: Callable[[], object]) -> str:
-    with pytest.raises(BrokerError) as caught:
+def refused(act: Callable[[], object], kind: type[BrokerError] = BrokerError) -> str:
+    """Return the reason for which an act is refused with an error of this kind."""
+    with pytest.raises(kind) as caught:
         act()
     return str(caught.value)

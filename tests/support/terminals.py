@@ -56,11 +56,14 @@ class Terminal:
     def wait(self, seen: Callable[[str], object], what: str) -> str:
         """Read until the screen shows something, and return it."""
         deadline = time.monotonic() + PATIENCE
-        while not seen(self.text()):
-            assert time.monotonic() < deadline, f"not on the screen: {what}\n{self.text()}"
-            if not self.read(0.05) and self.process.poll() is not None:
-                assert seen(self.text()), f"the command has ended; not on the screen: {what}\n{self.text()}"
-        return self.text()
+        text = self.text()
+        while not seen(text):
+            assert time.monotonic() < deadline, f"not on the screen: {what}\n{text}"
+            if self.read(0.05):
+                text = self.text()  # To look at the screen takes much longer than to read.
+            else:
+                assert self.process.poll() is None, f"the command has ended; not on the screen: {what}\n{text}"
+        return text
 
     def press(self, keys: str) -> None:
         """Press keys."""

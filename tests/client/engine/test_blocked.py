@@ -38,6 +38,6 @@ def test_amounts_are_read_from_an_answer(row: object, amounts: Amounts) -> None:
     assert hash(amounts_of(row)) == hash(amounts)
 
 
-def test_a_rate_of_ones_own_is_no_flow_control_of_the_broker() -> None:
+def test_rate_of_ones_own_is_no_flow_control_of_the_broker() -> None:
     assert RATE not in ENFORCED
     assert set(REASONS) >= ENFORCED

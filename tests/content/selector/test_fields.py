@@ -16,7 +16,7 @@ from penstock.content.selector.fields import (
 )
 
 
-def test_a_name_without_a_meaning_is_an_application_property() -> None:
+def test_name_without_a_meaning_is_an_application_property() -> None:
     assert [int(Field(name).code) for name in ("JMSMessageID", "amqp.message_id", "jmsmessageid", "JMS_VENDOR")] == [
         JMS_MESSAGE_ID,
         MESSAGE_ID,

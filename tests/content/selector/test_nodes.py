@@ -34,7 +34,7 @@ def test_false_decides_a_conjunction_and_true_a_disjunction_even_beside_unknown(
     ]
 
 
-def test_a_condition_has_a_value() -> None:
+def test_condition_has_a_value() -> None:
     equal = Comparison(EQUAL, Literal("x"), Literal("x"))
     assert equal.value(NOBODY) is True
     assert Comparison(EQUAL, MISSING, Literal("x")).value(NOBODY) is None
@@ -46,5 +46,5 @@ def test_one_bound_may_decide_between() -> None:
     assert Between(Literal(1), Literal(0), MISSING).truth(NOBODY) == UNKNOWN
 
 
-def test_a_plus_is_for_numbers_only() -> None:
+def test_plus_is_for_numbers_only() -> None:
     assert [SameValue(Literal(value)).value(NOBODY) for value in (1, 1.5, True, "x")] == [1, 1.5, None, None]

@@ -210,7 +210,7 @@ def test_selector_above_a_bound_is_refused() -> None:
         parse_selector("a LIKE '" + "x" * (PATTERN_MAX + 1) + "'")
 
 
-def test_a_decided_condition_asks_for_no_further_property() -> None:
+def test_decided_condition_asks_for_no_further_property() -> None:
     message = Properties({"a": 1})
     selector = parse_selector("a = 1 OR b = 1 OR c = 1")
     assert selector is not None

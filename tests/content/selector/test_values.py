@@ -48,7 +48,7 @@ def test_only_values_of_the_same_type_are_equal() -> None:
     assert compare(EQUAL, None, None) == UNKNOWN
 
 
-def test_an_integer_is_compared_with_a_double_without_loss() -> None:
+def test_integer_is_compared_with_a_double_without_loss() -> None:
     assert compare(EQUAL, 2**53 + 1, float(2**53)) == FALSE
     assert compare(GREATER, 2**53 + 1, float(2**53)) == TRUE
 

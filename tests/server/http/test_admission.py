@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.brokers import PATIENCE, BrokerProcess, eventually, serving
+from tests.support.brokers import BrokerProcess, eventually, serving
 from tests.support.http_client import Web
 from tests.support.stalls import undisturbed
 
@@ -25,11 +25,6 @@ def own(tmp_path: Path) -> Iterator[BrokerProcess]:
         assert "Traceback" not in process.log()
 
 
-def connected(web: Web) -> socket.socket:
-    host, port = web.address.split(":")
-    return socket.create_connection((host, int(port)), timeout=PATIENCE)
-
-
 def received(client: socket.socket, end: bytes) -> bytes:
     """Return what comes up to these octets."""
     found = b""
@@ -38,10 +33,6 @@ def received(client: socket.socket, end: bytes) -> bytes:
         assert part, found
         found += part
     return found
-
-
-def whole(web: Web, path: str = "/api/whoami", more: str = "") -> bytes:
-    return f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {web.login}\r\n{more}\r\n".encode()
 
 
 def is_open(client: socket.socket) -> bool:
@@ -58,7 +49,7 @@ def is_open(client: socket.socket) -> bool:
 def test_256_half_requests_shut_nobody_out(own: BrokerProcess) -> None:
     web, begun = Web(own.http), time.monotonic()
     with contextlib.ExitStack() as sockets:
-        strangers = [sockets.enter_context(connected(web)) for _ in range(256)]
+        strangers = [sockets.enter_context(web.connected()) for _ in range(256)]
         for stranger in strangers:
             with contextlib.suppress(ConnectionError):
                 stranger.sendall(HALF)
@@ -71,7 +62,7 @@ def test_256_half_requests_shut_nobody_out(own: BrokerProcess) -> None:
 
 def test_stranger_has_a_bounded_time_however_it_spends_it(own: BrokerProcess) -> None:
     web = Web(own.http)
-    with connected(web) as slow, connected(web) as busy:
+    with web.connected() as slow, web.connected() as busy:
         slow.sendall(HALF)
         busy.sendall(b"GET /api/overview HTTP/1.1\r\nHost: localhost\r\n\r\n")
         for client in (slow, busy):  # Both are closed by the broker, without another octet from here.
@@ -88,11 +79,11 @@ def test_sockets_of_users_are_kept_when_strangers_come_and_an_idle_one_makes_roo
         with contextlib.ExitStack() as sockets:
             users = []
             for _ in range(192):
-                users.append(sockets.enter_context(connected(web)))
-                users[-1].sendall(whole(web))
+                users.append(sockets.enter_context(web.connected()))
+                users[-1].sendall(web.whole())
                 assert received(users[-1], b"}").startswith(b"HTTP/1.1 200")
             for _ in range(100):
-                sockets.enter_context(connected(web))
+                sockets.enter_context(web.connected())
             assert web.get("/whoami")["name"] == "guest"
             eventually(lambda: not is_open(users[0]), "it makes room")
             assert [is_open(user) for user in users[1:]] == [True] * 191
@@ -108,8 +99,8 @@ def test_where_all_sockets_of_users_are_busy_a_request_is_refused_and_a_health_c
     with contextlib.ExitStack() as sockets:
         busy = []
         for _ in range(192):
-            busy.append(sockets.enter_context(connected(web)))
-            busy[-1].sendall(whole(web))
+            busy.append(sockets.enter_context(web.connected()))
+            busy[-1].sendall(web.whole())
             assert received(busy[-1], b"}").startswith(b"HTTP/1.1 200")
             busy[-1].sendall(start.encode())
         eventually(lambda: web.ask("GET", "/whoami").status == 503, "all are busy")
@@ -148,7 +139,7 @@ def test_64_wrong_passwords_that_wait_for_their_answers_shut_nobody_out(own: Bro
     web, eve = Web(own.http), Web(own.http, "eve", "wrong")
     with contextlib.ExitStack() as sockets:
         for _ in range(200):
-            stranger = sockets.enter_context(connected(web))
+            stranger = sockets.enter_context(web.connected())
             with contextlib.suppress(ConnectionError):
-                stranger.sendall(whole(eve))
+                stranger.sendall(eve.whole())
         assert web.get("/health/checks/alarms") == {"status": "ok"}

@@ -40,7 +40,7 @@ def gate(web: Web, name: str) -> dict[str, int]:
     return found
 
 
-def test_an_empty_name_in_a_path_is_the_default_exchange(web: Web, name: str) -> None:
+def test_empty_name_in_a_path_is_the_default_exchange(web: Web, name: str) -> None:
     """rabbitmqadmin of RabbitMQ 4 publishes so."""
     declare(web, name)
     message = {"routing_key": name, "payload": "x", "payload_encoding": "string", "properties": {}}

@@ -10,7 +10,7 @@ import socket
 import pytest
 
 from penstock.server.http import listener, request
-from tests.support.brokers import PATIENCE, in_process
+from tests.support.brokers import in_process
 from tests.support.http_client import Web
 
 
@@ -19,23 +19,14 @@ def test_body_that_is_too_large_is_refused(web: Web) -> None:
     assert (answer.status, answer.json["error"]) == (413, "payload_too_large")
 
 
-def connected(web: Web) -> socket.socket:
-    host, port = web.address.split(":")
-    return socket.create_connection((host, int(port)), timeout=PATIENCE)
-
-
-def whole(web: Web, path: str = "/api/whoami", more: str = "") -> bytes:
-    return f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {web.login}\r\n{more}\r\n".encode()
-
-
 def test_two_lengths_of_a_body_are_refused_and_nothing_after_it_is_a_request(web: Web) -> None:
-    smuggled = b"0\r\n\r\n" + whole(web, "/api/overview")
+    smuggled = b"0\r\n\r\n" + web.whole("/api/overview")
     for lengths in (
         "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
         "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
     ):
-        with connected(web) as client:
-            client.sendall(whole(web, more=lengths) + smuggled)
+        with web.connected() as client:
+            client.sendall(web.whole(more=lengths) + smuggled)
             client.shutdown(socket.SHUT_WR)
             answer = b""
             with contextlib.suppress(ConnectionResetError):
@@ -71,7 +62,7 @@ async def test_long_answer_that_is_not_read_in_time_ends_with_its_socket(
         for number in range(500):
             vhost.declare_queue(f"q{number}", {"k": "x" * 10_000}, False, False, None, None)
         reader, writer = await asyncio.open_connection(*broker.http_addresses[0], limit=1024)
-        writer.write(whole(Web(broker.http_url), path))
+        writer.write(Web(broker.http_url).whole(path))
         while broker._http["api"]._state.connections:  # noqa: ASYNC110 - the end of the socket is what is meant.
             await asyncio.sleep(0.01)
         with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
@@ -84,7 +75,7 @@ async def test_long_answer_that_is_not_read_in_time_ends_with_its_socket(
     "credentials", [b"Basic \xff\xfe", b"Basic Z\xc3\xbc==", b"\xe9", b"Basic /w==", b"Basic " + b"9" * 5000]
 )
 def test_credentials_that_cannot_be_read_are_401(web: Web, credentials: bytes) -> None:
-    with connected(web) as client:
+    with web.connected() as client:
         client.sendall(b"GET /api/whoami HTTP/1.1\r\nHost: localhost\r\nAuthorization: " + credentials + b"\r\n\r\n")
         assert client.recv(4096).startswith(b"HTTP/1.1 401")
 

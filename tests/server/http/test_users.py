@@ -20,7 +20,7 @@ def test_guest_is_there_alone(web: Web) -> None:
     assert web.ask("GET", "/users/nobody").status == 404
 
 
-def test_a_user_is_added_logs_in_and_is_deleted(web: Web, served: BrokerProcess) -> None:
+def test_user_is_added_logs_in_and_is_deleted(web: Web, served: BrokerProcess) -> None:
     name = some_name("user")
     web.do("PUT", f"/users/{name}", {"password": "sec/ret", "tags": "management, other"}, 201)
     shown = web.get(f"/users/{name}")
@@ -35,7 +35,7 @@ def test_a_user_is_added_logs_in_and_is_deleted(web: Web, served: BrokerProcess)
     assert web.ask("DELETE", f"/users/{name}").status == 404
 
 
-def test_a_user_comes_with_a_hash_of_rabbitmq(web: Web) -> None:
+def test_user_comes_with_a_hash_of_rabbitmq(web: Web) -> None:
     name = some_name("user")
     given = web.get("/auth/hash_password/a%2Fb")["ok"]
     hashed = read_hash(given)

@@ -36,12 +36,12 @@ def test_names_and_times_of_a_certificate_are_read(tmp_path: Path) -> None:
     assert found.ends > now
 
 
-def test_a_year_after_2050_has_four_digits(tmp_path: Path) -> None:
+def test_year_after_2050_has_four_digits(tmp_path: Path) -> None:
     path = Authority(tmp_path).issue("late", "late.example.org", days=20_000)
     assert first_certificate(path.read_text()).ends.year > 2070
 
 
-def test_a_text_without_a_certificate_and_a_damaged_one_are_refused(tmp_path: Path) -> None:
+def test_text_without_a_certificate_and_a_damaged_one_are_refused(tmp_path: Path) -> None:
     with pytest.raises(NotACertificate, match="it has no certificate in PEM form"):
         first_certificate("nothing")
     text = Authority(tmp_path).issue("a", "a.example.org").read_text().splitlines()

@@ -33,12 +33,12 @@ def refusal(given: TlsSettings) -> str:
     return str(refused.value)
 
 
-def test_a_key_of_another_certificate_is_refused(authority: Authority) -> None:
+def test_key_of_another_certificate_is_refused(authority: Authority) -> None:
     said = refusal(settings(authority, authority.key("client")))
     assert "client-key.pem' does not belong to certificate" in said
 
 
-def test_a_wrong_password_of_a_key_and_a_missing_one_are_told(authority: Authority) -> None:
+def test_wrong_password_of_a_key_and_a_missing_one_are_told(authority: Authority) -> None:
     key = authority.encrypt_key("server", "the secret")
     assert "is encrypted: set key-password" in refusal(settings(authority, key))
     assert "cannot be decrypted: its password is wrong" in refusal(settings(authority, key, "another secret"))
@@ -59,12 +59,12 @@ def test_files_that_are_missing_or_of_another_kind_are_told(authority: Authority
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may read everything")
-def test_a_key_that_must_not_be_read_is_told(authority: Authority) -> None:
+def test_key_that_must_not_be_read_is_told(authority: Authority) -> None:
     authority.key("server").chmod(0)
     assert "cannot be read: Permission denied" in refusal(settings(authority))
 
 
-def test_a_certificate_tells_its_end_when_it_is_near(authority: Authority) -> None:
+def test_certificate_tells_its_end_when_it_is_near(authority: Authority) -> None:
     served = Contexts(settings(authority)).served[0]
     assert served.warning(now()) == ""
     assert "expires in 29 days" in served.warning(served.certificate.ends - timedelta(days=29, hours=1))
@@ -157,7 +157,7 @@ def test_after_the_end_of_a_list_all_clients_are_refused_and_a_warning_says_so(a
     assert said.startswith(f"crl '{crl}' has a list that was to be renewed by ")
 
 
-def test_a_list_of_another_authority_lets_nobody_in(authority: Authority, tmp_path: Path) -> None:
+def test_list_of_another_authority_lets_nobody_in(authority: Authority, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     crl = Authority(tmp_path / "other").revoke()
     contexts = Contexts(settings(authority, ca=authority.ca, crl=crl, client_certificates="required"))
@@ -266,7 +266,7 @@ def test_versions_before_the_minimum_are_refused(authority: Authority, minimum: 
             handshake(contexts, client, "localhost")
 
 
-def test_a_name_that_is_not_ascii_ends_the_handshake_without_a_traceback(
+def test_name_that_is_not_ascii_ends_the_handshake_without_a_traceback(
     authority: Authority, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names = {"shop.example.org": CertificateFiles(authority.folder / "server.pem", authority.key("server"))}

@@ -29,7 +29,7 @@ async def test_steps_are_done_in_another_thread_and_told_in_the_loop(tmp_path: P
     handshakes.stop()
 
 
-def test_a_handshake_whose_connection_is_gone_costs_nothing(tmp_path: Path) -> None:
+def test_handshake_whose_connection_is_gone_costs_nothing(tmp_path: Path) -> None:
     handshake = Handshake(context(tmp_path))
     handshake.given_up = True
     over, error = handshake.step()
@@ -61,7 +61,7 @@ def test_networks_take_turns_and_the_newest_step_of_a_network_comes_first(tmp_pa
     assert taken == [3, 4, 2, 1]
 
 
-async def test_a_handshake_that_is_withdrawn_is_not_done(tmp_path: Path) -> None:
+async def test_handshake_that_is_withdrawn_is_not_done(tmp_path: Path) -> None:
     handshakes = Handshakes(asyncio.get_running_loop())
     told: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     blocking = threading.Event()

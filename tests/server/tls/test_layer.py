@@ -22,7 +22,7 @@ from penstock.server.tls.layer import SecuredProtocol, TlsLayer, TlsState
 from penstock.server.tls.tls_server import TlsServer
 from penstock.server.turn_loop import TurnLoop
 from tests.profiles import examples
-from tests.support.certificates import Authority, localhost
+from tests.support.certificates import Authority
 
 LARGE = bytes(range(256)) * 16_384
 """4 MiB: more than any socket takes at once."""
@@ -80,11 +80,6 @@ class Recording(SecuredProtocol):
         while len(self.data) < octets:
             self.heard.clear()
             await self.heard.wait()
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return localhost(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture(params=LOOPS, ids=lambda each: str(each.__name__))
@@ -253,7 +248,7 @@ def test_octets_that_are_no_handshake_end_the_connection_with_a_reason(
         ("stranger", "required", "the client's certificate is refused: "),
     ],
 )
-def test_a_client_without_a_certificate_that_holds_is_refused_with_a_reason(
+def test_client_without_a_certificate_that_holds_is_refused_with_a_reason(
     authority: Authority, tmp_path: Path, client: str, wanted: str, reason: str
 ) -> None:
     context = authority.trusting()
@@ -273,7 +268,7 @@ def test_a_client_without_a_certificate_that_holds_is_refused_with_a_reason(
     run(authority, LOOPS[0], story, client_certificates=wanted)
 
 
-def test_a_client_that_does_not_trust_the_authority_is_told_in_the_log(authority: Authority) -> None:
+def test_client_that_does_not_trust_the_authority_is_told_in_the_log(authority: Authority) -> None:
     async def story(protocol: Recording, far: socket.socket, refused: list[str]) -> None:
         loop = asyncio.get_running_loop()
         client, incoming, outgoing = client_in_memory(ssl.create_default_context())
@@ -288,7 +283,7 @@ def test_a_client_that_does_not_trust_the_authority_is_told_in_the_log(authority
     run(authority, LOOPS[0], story)
 
 
-def test_a_handshake_in_many_pieces_is_given_up(authority: Authority) -> None:
+def test_handshake_in_many_pieces_is_given_up(authority: Authority) -> None:
     """The transport below hands over one octet at a time."""
 
     async def story(protocol: Recording, far: socket.socket, refused: list[str]) -> None:
@@ -328,9 +323,7 @@ def client_in_memory(context: ssl.SSLContext) -> tuple[ssl.SSLObject, ssl.Memory
     return client, incoming, outgoing
 
 
-def test_a_damaged_record_ends_the_connection_after_what_came_before_it(
-    authority: Authority, loop_factory: Any
-) -> None:
+def test_damaged_record_ends_the_connection_after_what_came_before_it(authority: Authority, loop_factory: Any) -> None:
     async def story(protocol: Recording, far: socket.socket, refused: list[str]) -> None:
         loop = asyncio.get_running_loop()
         client, incoming, outgoing = client_in_memory(authority.trusting())

@@ -33,7 +33,7 @@ def test_user_is_the_part_of_the_certificate_that_is_set(user_from: str, user: s
     [[], ["ada", "bob"], ["ada\n"], ["a\0b"], ["x" * 256]],
     ids=["none", "two", "line", "nul", "long"],
 )
-def test_a_certificate_that_names_no_user_or_several_or_an_unprintable_one_names_none(names: list[str]) -> None:
+def test_certificate_that_names_no_user_or_several_or_an_unprintable_one_names_none(names: list[str]) -> None:
     subject = tuple((("commonName", name),) for name in names)
     assert user_of({"subject": subject}, "cn") == ""
 

@@ -31,11 +31,6 @@ from tests.support.raw_client import peer_of, publish_frames
 
 
 @pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return localhost(tmp_path_factory.mktemp("certificates"))
-
-
-@pytest.fixture(scope="module")
 def broker(authority: Authority) -> Iterator[BrokerProcess]:
     with serving_tls(authority.folder) as process:
         yield process
@@ -196,7 +191,7 @@ def test_reload_by_a_signal_reads_the_table_and_tells_a_certificate_that_expires
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_a_reload_revokes_certificates_of_clients_also_for_sessions_of_tls_from_before(
+def test_reload_revokes_certificates_of_clients_also_for_sessions_of_tls_from_before(
     tmp_path: Path, version: ssl.TLSVersion
 ) -> None:
     authority = localhost(tmp_path)
@@ -222,7 +217,7 @@ def test_a_reload_revokes_certificates_of_clients_also_for_sessions_of_tls_from_
         assert "the old certificates stay: [tls] crl" in refused.stderr
 
 
-def test_a_reload_revokes_an_authority_and_refuses_lists_of_which_one_is_missing(tmp_path: Path) -> None:
+def test_reload_revokes_an_authority_and_refuses_lists_of_which_one_is_missing(tmp_path: Path) -> None:
     authority = localhost(tmp_path)
     below = authority.intermediate("below")
     below.issue("client", "ada@example.org", common_name="ada")

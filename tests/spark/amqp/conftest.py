@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -37,15 +38,28 @@ def peer_name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@contextmanager
+def speaking(found: Peer, protocol: str) -> Iterator[Peer]:
+    """Have the source speak this protocol to a broker for as long as the context lasts."""
+    if protocol not in found.protocols:
+        pytest.skip(f"{found.name} is asked by {', '.join(found.protocols)}")
+    before, found.protocol = found.protocol, protocol
+    yield found
+    found.protocol = before
+
+
 @pytest.fixture(params=[AMQP091, AMQP1])
 def broker(request: pytest.FixtureRequest, peer_name: str, peers: Callable[[str], Peer]) -> Iterator[Peer]:
     """A broker that all tests share, each of them in turn, which the source speaks to by each protocol."""
-    found = peers(peer_name)
-    if request.param not in found.protocols:
-        pytest.skip(f"{peer_name} is asked by {', '.join(found.protocols)}")
-    before, found.protocol = found.protocol, request.param
-    yield found
-    found.protocol = before
+    with speaking(peers(peer_name), request.param) as found:
+        yield found
+
+
+@pytest.fixture(params=[AMQP091, pytest.param(AMQP1, marks=pytest.mark.long)])
+def spooled(request: pytest.FixtureRequest, peer_name: str, peers: Callable[[str], Peer]) -> Iterator[Peer]:
+    """The same for what is of the spool: the protocol does not matter, and the second one is left to the long run."""
+    with speaking(peers(peer_name), request.param) as found:
+        yield found
 
 
 @pytest.fixture

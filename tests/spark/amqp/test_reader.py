@@ -46,36 +46,36 @@ def test_fresh_query_reads_everything_in_order_and_acknowledges_the_batch_before
     broker.await_ready(queue, 250 - settled)
 
 
-def test_batch_that_was_planned_is_read_again_alike_and_nothing_comes_twice(broker, reader_of):
-    queue = broker.declare()
-    broker.publish(queue, numbered(0, 120))
-    reader = reader_of(broker, queue)
+def test_batch_that_was_planned_is_read_again_alike_and_nothing_comes_twice(spooled, reader_of):
+    queue = spooled.declare()
+    spooled.publish(queue, numbered(0, 120))
+    reader = reader_of(spooled, queue)
     start = reader.initialOffset()
     end = next_batch(reader, start, ReadMaxRows(80))
     first = bodies(reader, start, end)
     reader.stop()
-    restarted = reader_of(broker, queue)
+    restarted = reader_of(spooled, queue)
     assert bodies(restarted, start, end) == first
     rest, last = read_until(restarted, end, 120 - len(first))
     assert first + rest == numbered(0, 120)
-    broker.publish(queue, [b"news"])
+    spooled.publish(queue, [b"news"])
     assert read_until(restarted, last, 1)[0] == [b"news"]
 
 
-def test_batch_that_was_committed_before_a_crash_is_settled_by_the_first_question_after_it(broker, reader_of):
-    queue = broker.declare()
-    broker.publish(queue, numbered(0, 10))
-    reader = reader_of(broker, queue)
+def test_batch_that_was_committed_before_a_crash_is_settled_by_the_first_question_after_it(spooled, reader_of):
+    queue = spooled.declare()
+    spooled.publish(queue, numbered(0, 10))
+    reader = reader_of(spooled, queue)
     _, end = read_until(reader, reader.initialOffset(), 10)
     reader.stop()
-    broker.await_ready(queue, 10)
-    restarted = reader_of(broker, queue)
+    spooled.await_ready(queue, 10)
+    restarted = reader_of(spooled, queue)
     assert restarted.latestOffset(end, ALL) == end
-    broker.await_ready(queue, 0)
-    broker.publish(queue, [b"news"])
+    spooled.await_ready(queue, 0)
+    spooled.publish(queue, [b"news"])
     assert read_until(restarted, end, 1)[0] == [b"news"]
     restarted.stop()
-    broker.await_ready(queue, 1)
+    spooled.await_ready(queue, 1)
 
 
 def test_commit_settles_too_and_twice_is_once(ours, reader_of):
@@ -109,10 +109,10 @@ def test_broker_that_is_killed_loses_nothing_and_repeats_nothing_that_is_in_the_
     broker.await_ready(queue, 0)
 
 
-def test_spool_process_that_is_killed_is_started_again_and_loses_nothing(broker, reader_of):
-    queue = broker.declare()
-    broker.publish(queue, numbered(0, 300))
-    reader = reader_of(broker, queue)
+def test_spool_process_that_is_killed_is_started_again_and_loses_nothing(spooled, reader_of):
+    queue = spooled.declare()
+    spooled.publish(queue, numbered(0, 300))
+    reader = reader_of(spooled, queue)
     start = reader.initialOffset()
     end = next_batch(reader, start, ReadMaxRows(100))
     read = bodies(reader, start, end)
@@ -120,7 +120,7 @@ def test_spool_process_that_is_killed_is_started_again_and_loses_nothing(broker,
     rest, last = read_until(reader, end, 300 - len(read))
     assert read + rest == numbered(0, 300)
     assert reader.latestOffset(last, ALL) == last
-    broker.await_ready(queue, 0)
+    spooled.await_ready(queue, 0)
 
 
 def test_quorum_queue_repeats_nothing_although_it_counts_its_deliveries(broker, reader_of):
@@ -175,10 +175,10 @@ sys.stdin.read()
 """
 
 
-def test_driver_that_is_killed_ends_its_spool_process_and_the_next_one_goes_on(broker, reader_of, tmp_path):
-    queue = broker.declare()
-    broker.publish(queue, numbered(0, 200))
-    words = [f"servers={broker.address}", f"protocol={broker.protocol}", f"subscribe={queue}"]
+def test_driver_that_is_killed_ends_its_spool_process_and_the_next_one_goes_on(spooled, reader_of, tmp_path):
+    queue = spooled.declare()
+    spooled.publish(queue, numbered(0, 200))
+    words = [f"servers={spooled.address}", f"protocol={spooled.protocol}", f"subscribe={queue}"]
     words.append(f"spool={tmp_path / 'spool'}")
     with subprocess.Popen(
         [sys.executable, "-c", DRIVER, *words],
@@ -188,14 +188,14 @@ def test_driver_that_is_killed_ends_its_spool_process_and_the_next_one_goes_on(b
         pid, number = (int(word) for word in driver.stdout.readline().split())
         driver.kill()
     eventually(lambda: not Path(f"/proc/{pid}").exists(), "the spool's process is gone")
-    reader = reader_of(broker, queue)
+    reader = reader_of(spooled, queue)
     start = reader.initialOffset()
     assert start["n"] == 0
     assert number > 0
     read, last = read_until(reader, start, 200)
     assert read == numbered(0, 200)
     assert reader.latestOffset(last, ALL) == last
-    broker.await_ready(queue, 0)
+    spooled.await_ready(queue, 0)
 
 
 def test_second_query_on_a_spool_is_told_who_holds_it(ours, reader_of, monkeypatch):
@@ -251,11 +251,11 @@ def test_least_size_of_a_batch_is_waited_for_and_the_prefetch_ends_the_wait(ours
     assert next_batch(reader, start, ReadMaxRows(99))["n"] == 30
 
 
-def test_spool_is_never_larger_than_its_bound_and_everything_passes(broker, reader_of, tmp_path):
-    queue = broker.declare()
+def test_spool_is_never_larger_than_its_bound_and_everything_passes(spooled, reader_of, tmp_path):
+    queue = spooled.declare()
     sent = [b"%03d" % number + os.urandom(50_000) for number in range(120)]
-    broker.publish(queue, sent)
-    reader = reader_of(broker, queue, spoolBytes="1m")
+    spooled.publish(queue, sent)
+    reader = reader_of(spooled, queue, spoolBytes="1m")
     start, read, largest = reader.initialOffset(), [], 0
     while len(read) < len(sent):
         end = next_batch(reader, start, ReadMaxRows(10))
@@ -265,7 +265,7 @@ def test_spool_is_never_larger_than_its_bound_and_everything_passes(broker, read
     assert sorted(read) == sorted(sent)
     assert largest <= 1 << 20
     assert reader.latestOffset(start, ALL) == start
-    broker.await_ready(queue, 0)
+    spooled.await_ready(queue, 0)
 
 
 def test_message_that_no_spool_of_this_bound_can_hold_ends_the_query_and_stays_with_its_broker(ours, reader_of):

@@ -63,20 +63,13 @@ def test_database_that_may_only_be_read_is_refused_at_start_and_told_at_run_time
     store.close()
 
 
-@pytest.fixture
-def engine(mortal: Cluster) -> PostgresEngine:
-    if not mortal.is_running():
-        mortal.start()
-    return PostgresEngine(mortal)
-
-
 def test_disk_that_is_full_is_told_and_takes_the_same_commit_when_there_is_room(
-    mortal: Cluster, engine: PostgresEngine
+    cluster: Cluster, engine: PostgresEngine
 ) -> None:
-    with small_disk(mortal) as folder, engine.opened() as store:
-        mortal.ask("DROP TABLESPACE IF EXISTS small")
-        mortal.ask(f"CREATE TABLESPACE small LOCATION '{folder}'")
-        mortal.ask(f'ALTER TABLE "{schema_of(engine)}".rows SET TABLESPACE small')
+    with small_disk(cluster) as folder, engine.opened() as store:
+        cluster.ask("DROP TABLESPACE IF EXISTS small")
+        cluster.ask(f"CREATE TABLESPACE small LOCATION '{folder}'")
+        cluster.ask(f'ALTER TABLE "{schema_of(engine)}".rows SET TABLESPACE small')
         store.commit(committing(rows=[some_row(1, 1_000_000)], settlements=[some_note(3)]))
         before = contents(store)
         large = committing(
@@ -94,13 +87,13 @@ def test_disk_that_is_full_is_told_and_takes_the_same_commit_when_there_is_room(
         assert [row.number for row in store.rows()] == [1, 4, 5, 6]
         assert list(store.settlements()) == []
         store.close()
-        mortal.ask(f'DROP SCHEMA "{schema_of(engine)}" CASCADE')
-        mortal.ask("DROP TABLESPACE small")
+        cluster.ask(f'DROP SCHEMA "{schema_of(engine)}" CASCADE')
+        cluster.ask("DROP TABLESPACE small")
 
 
-def test_table_that_is_gone_is_named(mortal: Cluster, engine: PostgresEngine) -> None:
+def test_table_that_is_gone_is_named(cluster: Cluster, engine: PostgresEngine) -> None:
     with engine.opened() as store:
-        mortal.ask(f'DROP TABLE "{schema_of(engine)}".notes')
+        cluster.ask(f'DROP TABLE "{schema_of(engine)}".notes')
         with pytest.raises(StoreError, match=r"^cannot read the store in .*: a table of it is missing; restore"):
             list(store.settlements())
         with pytest.raises(StoreError, match=r"^cannot write the store in .*: a table of it is missing; restore"):

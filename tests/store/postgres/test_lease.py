@@ -24,11 +24,6 @@ ROUNDS = int(os.environ.get("PENSTOCK_FAILOVERS", "3"))
 """Brokers in a row that die, or wake up too late; 50 were run."""
 
 
-@pytest.fixture
-def engine(cluster: Cluster) -> PostgresEngine:
-    return PostgresEngine(cluster)
-
-
 def test_second_broker_is_refused_and_told_who_the_first_is(engine: PostgresEngine) -> None:
     with engine.opened():
         second = engine.make()

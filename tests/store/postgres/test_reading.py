@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from penstock.store.postgres.store import PostgresStore
 from penstock.store.records import MetadataRecord, QueuePosition
 from tests.support.open_stores import committing, some_note, some_octets, some_page, some_row
@@ -11,13 +9,6 @@ from tests.support.postgres import Cluster, needs_postgres
 from tests.support.store_engines import PostgresEngine, end_session_of, schema_of
 
 pytestmark = needs_postgres
-
-
-@pytest.fixture
-def engine(mortal: Cluster) -> PostgresEngine:
-    if not mortal.is_running():
-        mortal.start()
-    return PostgresEngine(mortal)
 
 
 def filled(store: PostgresStore) -> None:
@@ -33,7 +24,7 @@ def filled(store: PostgresStore) -> None:
 
 
 def test_record_that_somebody_has_changed_is_told_and_the_rest_is_there(
-    mortal: Cluster, engine: PostgresEngine
+    cluster: Cluster, engine: PostgresEngine
 ) -> None:
     schema = schema_of(engine)
     with engine.opened() as store:
@@ -45,7 +36,7 @@ def test_record_that_somebody_has_changed_is_told_and_the_rest_is_there(
             "things SET key = 'other' WHERE key = 'q6'",
             "positions SET tail = 6 WHERE queue = 7",
         ):
-            mortal.ask(f'UPDATE "{schema}".{change}')
+            cluster.ask(f'UPDATE "{schema}".{change}')
         assert [row.number for row in store.rows() if row.queue == 0] == [1, 2, *range(4, 20)]
         assert len(list(store.settlements())) == len(list(store.metadata())) == len(list(store.positions())) == 18
         assert [page.number for page in store.pages(1, 4, 20_000)] == [106, 107, 108]
@@ -56,21 +47,21 @@ def test_record_that_somebody_has_changed_is_told_and_the_rest_is_there(
 
 
 def test_files_that_the_server_finds_damaged_cost_the_records_in_them_and_no_others(
-    mortal: Cluster, engine: PostgresEngine
+    cluster: Cluster, engine: PostgresEngine
 ) -> None:
     schema = schema_of(engine)
     with engine.opened() as store:
         filled(store)
-    ((path,),) = mortal.ask(
+    ((path,),) = cluster.ask(
         "SELECT pg_relation_filepath(reltoastrelid) FROM pg_class WHERE oid = %s::regclass", f'"{schema}".rows'
     )
-    mortal.stop()
-    file = mortal.data / path
+    cluster.stop()
+    file = cluster.data / path
     octets = bytearray(file.read_bytes())
     assert len(octets) > 3 * 8192
     octets[8192 + 5000] ^= 1
     file.write_bytes(octets)
-    mortal.start()
+    cluster.start()
     with engine.opened() as store:
         rows = [row for row in store.rows() if row.queue == 0]
         pages = store.pages(1, 0, 1 << 30)
@@ -82,11 +73,11 @@ def test_files_that_the_server_finds_damaged_cost_the_records_in_them_and_no_oth
         assert {damage.what for damage in store.check()} == lost
 
 
-def test_rows_are_read_on_in_a_new_session(mortal: Cluster, engine: PostgresEngine) -> None:
+def test_rows_are_read_on_in_a_new_session(cluster: Cluster, engine: PostgresEngine) -> None:
     rows = [some_row(number, 1_000_000) for number in range(1, 21)]
     with engine.opened() as store:
         store.commit(committing(rows=rows))
         reading = store.rows()
         found = [next(reading)]
-        end_session_of(mortal, engine)
+        end_session_of(cluster, engine)
         assert found + list(reading) == rows

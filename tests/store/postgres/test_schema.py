@@ -24,11 +24,6 @@ def set_form(cluster: Cluster, name: str, form: int) -> None:
     cluster.ask(f"UPDATE \"{name}\".about SET value = %s WHERE name = 'form'", str(form))
 
 
-@pytest.fixture
-def engine(cluster: Cluster) -> PostgresEngine:
-    return PostgresEngine(cluster)
-
-
 def test_without_psycopg_the_store_says_what_to_install() -> None:
     program = (
         "import sys; sys.modules['psycopg'] = None\n"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 
 import psycopg
-import pytest
 
 from penstock.store.postgres import postgres_store
 from tests.support.brokers import eventually, some_name
@@ -35,40 +34,33 @@ def test_session_is_set_up_for_what_it_promises_whatever_the_database_says(clust
     }
 
 
-@pytest.fixture
-def engine(mortal: Cluster) -> PostgresEngine:
-    if not mortal.is_running():
-        mortal.start()
-    return PostgresEngine(mortal)
-
-
-def backend_of(mortal: Cluster, engine: PostgresEngine) -> int | None:
+def backend_of(cluster: Cluster, engine: PostgresEngine) -> int | None:
     """Return the process of the store's session; None while the server recovers from a crash."""
     try:
-        ((backend,),) = mortal.ask(f'SELECT backend FROM "{schema_of(engine)}".lease')
+        ((backend,),) = cluster.ask(f'SELECT backend FROM "{schema_of(engine)}".lease')
     except psycopg.OperationalError:
         return None
     return int(backend)
 
 
-def await_successor(mortal: Cluster, engine: PostgresEngine, ended: int) -> int:
+def await_successor(cluster: Cluster, engine: PostgresEngine, ended: int) -> int:
     """Wait for the session that follows one that has ended; return its process."""
 
     def found() -> int | None:
-        backend = backend_of(mortal, engine)
+        backend = backend_of(cluster, engine)
         return None if backend == ended else backend
 
     return eventually(found, "a session after the crash") or 0
 
 
-def test_session_whose_server_process_crashes_is_made_anew(mortal: Cluster, engine: PostgresEngine) -> None:
+def test_session_whose_server_process_crashes_is_made_anew(cluster: Cluster, engine: PostgresEngine) -> None:
     with writing(engine.url) as writer:
         for _ in range(2):
             before = writer.await_commits(5)
-            backend = backend_of(mortal, engine)
+            backend = backend_of(cluster, engine)
             assert backend is not None
-            mortal.signal(backend, signal.SIGKILL)  # The server ends all sessions then, and recovers.
+            cluster.signal(backend, signal.SIGKILL)  # The server ends all sessions then, and recovers.
             assert writer.await_commits(5) > before
-            assert await_successor(mortal, engine, backend)
+            assert await_successor(cluster, engine, backend)
         last = writer.committed()
     assert_state_of(engine.contents(), last, writer.committed() + 1)

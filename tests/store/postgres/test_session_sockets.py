@@ -22,24 +22,17 @@ from tests.support.store_engines import PostgresEngine
 pytestmark = needs_postgres
 
 
-@pytest.fixture
-def engine(mortal: Cluster) -> PostgresEngine:
-    if not mortal.is_running():
-        mortal.start()
-    return PostgresEngine(mortal)
-
-
 @contextmanager
-def paused(mortal: Cluster, process: int) -> Iterator[None]:
+def paused(cluster: Cluster, process: int) -> Iterator[None]:
     """Have a process of the server stand still."""
-    mortal.signal(process, signal.SIGSTOP)
+    cluster.signal(process, signal.SIGSTOP)
     try:
         yield
     finally:
-        mortal.signal(process, signal.SIGCONT)
+        cluster.signal(process, signal.SIGCONT)
 
 
-def has_been_sent(mortal: Cluster, line: socket.socket) -> bool:
+def has_been_sent(cluster: Cluster, line: socket.socket) -> bool:
     """Tell whether the other end of a local socket has something to read: a process that stands still does not."""
     octets = array.array("i", [0])
     fcntl.ioctl(line, termios.TIOCOUTQ, octets)
@@ -47,14 +40,14 @@ def has_been_sent(mortal: Cluster, line: socket.socket) -> bool:
 
 
 def test_who_waits_for_a_server_that_does_not_answer_comes_back_when_another_thread_ends_it(
-    mortal: Cluster, engine: PostgresEngine
+    cluster: Cluster, engine: PostgresEngine
 ) -> None:
     for work in ("commit", "tidy", "rows"):
         store = engine.make()
         store.open()
         store.commit(committing(rows=[some_row(1)]))
         backend = store._session.pid
-        with paused(mortal, backend):
+        with paused(cluster, backend):
             waiting = threading.Event()
             do = {
                 "commit": lambda store=store: store.commit(committing(rows=[some_row(2)])),
@@ -69,18 +62,18 @@ def test_who_waits_for_a_server_that_does_not_answer_comes_back_when_another_thr
 
             with in_background(wait):
                 waiting.wait()
-                eventually(lambda line=store._session._line: has_been_sent(mortal, line), "it is on its way")
+                eventually(lambda line=store._session._line: has_been_sent(cluster, line), "it is on its way")
                 assert store.interrupt()
             store.close()
         with pytest.raises(StoreError, match=r"is not open$"):
             store.open()
-        eventually(lambda pid=backend: not mortal.ask("SELECT 1 FROM pg_stat_activity WHERE pid = %s", pid), "the end")
+        eventually(lambda pid=backend: not cluster.ask("SELECT 1 FROM pg_stat_activity WHERE pid = %s", pid), "the end")
         assert engine.contents().rows in ([some_row(1)], [some_row(1), some_row(2)])
 
 
-def test_store_is_closed_in_seconds_when_its_server_does_not_answer(mortal: Cluster, engine: PostgresEngine) -> None:
+def test_store_is_closed_in_seconds_when_its_server_does_not_answer(cluster: Cluster, engine: PostgresEngine) -> None:
     store = engine.make()
     store.open()
-    with paused(mortal, store._session.pid), in_background(store.close):
+    with paused(cluster, store._session.pid), in_background(store.close):
         pass
     assert engine.contents().rows == []

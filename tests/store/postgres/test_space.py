@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
-
 from penstock.store.postgres import postgres_store
 from penstock.store.postgres.space import DELETED_LEAST
 from penstock.store.postgres.store import PostgresStore
 from tests.support.brokers import eventually
 from tests.support.open_stores import committing, some_row
-from tests.support.postgres import Cluster, needs_postgres
+from tests.support.postgres import needs_postgres
 from tests.support.store_engines import PostgresEngine
 
 pytestmark = needs_postgres
 LARGE = 3_000_000
-
-
-@pytest.fixture
-def engine(cluster: Cluster) -> PostgresEngine:
-    return PostgresEngine(cluster)
 
 
 def filled(engine: PostgresEngine, rows: int) -> PostgresStore:

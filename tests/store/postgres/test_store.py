@@ -14,53 +14,46 @@ from tests.support.store_writers import assert_state_of, writing
 pytestmark = needs_postgres
 
 
-@pytest.fixture
-def engine(mortal: Cluster) -> PostgresEngine:
-    if not mortal.is_running():
-        mortal.start()
-    return PostgresEngine(mortal)
-
-
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
 def test_server_that_goes_away_and_comes_back_has_all_that_was_committed(
-    mortal: Cluster, engine: PostgresEngine, mode: str
+    cluster: Cluster, engine: PostgresEngine, mode: str
 ) -> None:
     with writing(engine.url) as writer:
         for _ in range(2):
             writer.await_commits(5)
-            mortal.stop(mode)
+            cluster.stop(mode)
             failed = len(writer.events("failed"))
             eventually(lambda before=failed: len(writer.events("failed")) > before, "a commit that failed")
-            mortal.start()
+            cluster.start()
             writer.await_commits(2)
         last = writer.committed()
         assert writer.events("lost") == []
     assert_state_of(engine.contents(), last, writer.committed() + 1)
 
 
-def test_server_that_is_down_is_named_with_what_to_do(mortal: Cluster, engine: PostgresEngine) -> None:
-    mortal.stop()
-    store = postgres_store(mortal.url(user="locked:secret", tcp=True))
+def test_server_that_is_down_is_named_with_what_to_do(cluster: Cluster, engine: PostgresEngine) -> None:
+    cluster.stop()
+    store = postgres_store(cluster.url(user="locked:secret", tcp=True))
     with pytest.raises(StoreError) as raised:
         store.open()
-    mortal.start()
+    cluster.start()
     assert str(raised.value) == (
-        f"cannot reach the store in database 'postgres' at '127.0.0.1', port {mortal.port}: Connection refused; "
+        f"cannot reach the store in database 'postgres' at '127.0.0.1', port {cluster.port}: Connection refused; "
         "is the server running there?"
     )
 
 
 def test_server_that_does_not_synchronise_its_files_is_warned_of(
-    mortal: Cluster, engine: PostgresEngine, caplog: pytest.LogCaptureFixture
+    cluster: Cluster, engine: PostgresEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
     engine.contents()
     assert caplog.messages == []
-    mortal.ask("ALTER SYSTEM SET fsync = off")
-    mortal.stop()
-    mortal.start()
+    cluster.ask("ALTER SYSTEM SET fsync = off")
+    cluster.stop()
+    cluster.start()
     engine.contents()
-    mortal.ask("ALTER SYSTEM RESET fsync")
-    mortal.stop()
-    mortal.start()
+    cluster.ask("ALTER SYSTEM RESET fsync")
+    cluster.stop()
+    cluster.start()
     (said,) = {*caplog.messages}
     assert said.endswith("has fsync off: what is confirmed may be lost in a power failure")

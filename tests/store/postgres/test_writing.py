@@ -17,15 +17,8 @@ from tests.support.tcp_proxy import proxied
 pytestmark = needs_postgres
 
 
-@pytest.fixture
-def engine(mortal: Cluster) -> PostgresEngine:
-    if not mortal.is_running():
-        mortal.start()
-    return PostgresEngine(mortal)
-
-
-def test_commit_whose_answer_was_lost_is_done_once(mortal: Cluster) -> None:
-    with proxied(f"127.0.0.1:{mortal.port}") as proxy:
+def test_commit_whose_answer_was_lost_is_done_once(cluster: Cluster) -> None:
+    with proxied(f"127.0.0.1:{cluster.port}") as proxy:
         schema = some_name("store")
         store = postgres_store(f"postgresql://postgres@{proxy.address}/postgres?schema={schema}")
         store.open()
@@ -42,19 +35,19 @@ def test_commit_whose_answer_was_lost_is_done_once(mortal: Cluster) -> None:
 
 
 def test_commit_says_that_the_server_is_gone_and_succeeds_when_it_is_back(
-    mortal: Cluster, engine: PostgresEngine
+    cluster: Cluster, engine: PostgresEngine
 ) -> None:
     with engine.opened() as store:
-        mortal.stop()
+        cluster.stop()
         commit = committing(rows=[some_row(1)], metadata=[MetadataRecord("queue", "a", b"")])
         for _ in range(2):
             with pytest.raises(StoreError) as raised:
                 store.commit(commit)
             assert str(raised.value).startswith(
-                f"cannot reach the store in schema '{schema_of(engine)}' of database 'postgres' at '{mortal.folder}'"
+                f"cannot reach the store in schema '{schema_of(engine)}' of database 'postgres' at '{cluster.folder}'"
             )
             assert str(raised.value).endswith("; is the server running there?")
-        mortal.start()
+        cluster.start()
         store.commit(commit)
         store.commit(commit)
     found = engine.contents()
@@ -62,9 +55,9 @@ def test_commit_says_that_the_server_is_gone_and_succeeds_when_it_is_back(
 
 
 def test_tables_that_somebody_has_locked_fail_a_commit_that_may_be_tried_again(
-    mortal: Cluster, engine: PostgresEngine
+    cluster: Cluster, engine: PostgresEngine
 ) -> None:
-    with engine.opened() as store, psycopg.connect(mortal.url()) as other:
+    with engine.opened() as store, psycopg.connect(cluster.url()) as other:
         store._session.set("lock_timeout", "50ms")
         other.execute(f'LOCK TABLE "{schema_of(engine)}".rows'.encode())
         with pytest.raises(StoreError, match=r"another program has locked its tables$"):

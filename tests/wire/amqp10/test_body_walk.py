@@ -52,7 +52,7 @@ def test_data_is_found_however_it_is_cut(sections: list[tuple[bytes, bool]], foo
 
 
 @given(st.text(max_size=200), st.booleans(), st.lists(st.integers(0, 10_000), max_size=20))
-def test_a_string_is_found_however_it_is_cut(text: str, footer: bool, cuts: list[int]) -> None:
+def test_string_is_found_however_it_is_cut(text: str, footer: bool, cuts: list[int]) -> None:
     body = section(text.encode(), True, AMQP_VALUE, True) + (FOOTER if footer else b"")
     walk = walked(body, cuts)
     assert data_in(walk, body) == text.encode()
@@ -88,7 +88,7 @@ def test_sections_and_the_footer_are_bounded() -> None:
         walk.feed(bytes(FOOTER_MAX))
 
 
-def test_the_body_of_a_beginning_is_found() -> None:
+def test_body_of_a_beginning_is_found() -> None:
     head = encode_value(Described(ulong(0x72), {Symbol("x-a"): 1}))
     head += encode_value(Described(ulong(0x74), {"color": "red"}))
     data = head + section(bytes(1000))
@@ -113,7 +113,7 @@ def test_lists_and_maps_are_not_walked(body: bytes, may: bool) -> None:
     assert may_walk(body, 0) is may
 
 
-def test_an_empty_walk_has_no_body() -> None:
+def test_empty_walk_has_no_body() -> None:
     walk = BodyWalk()
     walk.finish()
     assert walk.code == ABSENT

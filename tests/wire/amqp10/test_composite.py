@@ -58,7 +58,7 @@ def test_open_in_other_forms(octets: str, value: dict[str, object]) -> None:
     assert {name: found.fields[name] for name in value} == value
 
 
-def test_a_field_with_multiple_values_may_be_a_single_one() -> None:
+def test_field_with_multiple_values_may_be_a_single_one() -> None:
     for octets in ("c0 06 01 a3 03 464f4f", "c0 09 01 e0 06 01 a3 03 464f4f"):
         data = bytes.fromhex("005340" + octets)
         assert decode_composite(data)[0].texts("sasl_server_mechanisms") == ["FOO"]
@@ -97,7 +97,7 @@ def test_fields_are_read_by_their_type() -> None:
     assert repr(found).startswith("<attach {'name': 'l'")
 
 
-def test_a_terminus_or_state_of_another_specification_stays_as_it_is() -> None:
+def test_terminus_or_state_of_another_specification_stays_as_it_is() -> None:
     other = Described(Symbol("com.example:target:list"), [1])
     data = encode(spec.ATTACH, name="l", handle=0, role=False, target=other)
     assert decode_composite(data)[0].fields["target"] == other
@@ -174,7 +174,7 @@ def test_what_does_not_fit_its_field_is_not_written(code: int, fields: dict[str,
     assert str(caught.value).startswith(spec.COMPOSITES[code].name)
 
 
-def test_a_field_that_a_composite_does_not_have_is_an_error_of_the_program() -> None:
+def test_field_that_a_composite_does_not_have_is_an_error_of_the_program() -> None:
     with pytest.raises(TypeError, match="open has no field colour"):
         encode(spec.OPEN, colour="red")
 
@@ -195,7 +195,7 @@ def test_descriptors_of_composites_and_sections() -> None:
     assert descriptor_code(ulong(0x99)) == descriptor_code(uint(0x75)) == descriptor_code(Symbol("x")) == 0
 
 
-def test_a_composite_with_a_type_that_needs_a_mark_carries_it() -> None:
+def test_composite_with_a_type_that_needs_a_mark_carries_it() -> None:
     data = encode(spec.PROPERTIES, message_id=Typed("uuid", bytes(16)), correlation_id=ulong(5))
     found = decode_composite(data)[0]
     assert found.fields["message_id"] == Typed("uuid", bytes(16))

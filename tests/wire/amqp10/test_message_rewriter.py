@@ -23,13 +23,8 @@ from penstock.wire.amqp10.value_writer import encode_value
 from penstock.wire.amqp10.values import Described, Symbol, ulong
 from tests.profiles import examples
 from tests.support import amqp10_strategies
+from tests.support.amqp10_sections import walked
 from tests.support.amqp10_strategies import messages, octets_of
-
-
-def walked(data: bytes) -> Sections:
-    found = Sections()
-    found.walk(data, 0, len(data))
-    return found
 
 
 @settings(max_examples=examples(300))

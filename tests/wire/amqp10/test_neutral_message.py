@@ -12,21 +12,15 @@ from penstock.wire.amqp10.composite import decode_composite, encode
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.neutral_message import encode_message, is_body
 from penstock.wire.amqp10.neutral_properties import properties_of
-from penstock.wire.amqp10.sections import Sections
 from penstock.wire.amqp10.value_reader import decode_value
 from penstock.wire.amqp10.values import Symbol, Typed
 from tests.profiles import examples
 from tests.support import amqp091_strategies
+from tests.support.amqp10_sections import walked
 from tests.support.amqp10_strategies import messages, octets_of, section
 
 BODY = section(spec.DATA, b"body")
 UUID = "urn:uuid:00010203-0405-0607-0809-0a0b0c0d0e0f"
-
-
-def walked(content: bytes) -> Sections:
-    found = Sections()
-    found.walk(content, 0, len(content))
-    return found
 
 
 FULL = Properties(

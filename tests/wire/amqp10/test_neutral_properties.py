@@ -9,18 +9,12 @@ import pytest
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import encode
 from penstock.wire.amqp10.neutral_properties import percent_decoded, properties_of, reply_queue
-from penstock.wire.amqp10.sections import Sections
 from penstock.wire.amqp10.values import Symbol, Typed, timestamp, ulong
+from tests.support.amqp10_sections import walked
 from tests.support.amqp10_strategies import section
 
 BODY = section(spec.DATA, b"body")
 UUID = "urn:uuid:00010203-0405-0607-0809-0a0b0c0d0e0f"
-
-
-def walked(content: bytes) -> Sections:
-    found = Sections()
-    found.walk(content, 0, len(content))
-    return found
 
 
 def neutral(*parts: bytes, body: bytes = BODY) -> dict[str, object]:

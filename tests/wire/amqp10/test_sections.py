@@ -29,18 +29,12 @@ from penstock.wire.amqp10.value_writer import encode_value
 from penstock.wire.amqp10.values import Described, Symbol
 from tests.profiles import examples
 from tests.support import amqp10_strategies
+from tests.support.amqp10_sections import walked
 from tests.support.amqp10_strategies import messages, octets_of, section
 from tests.support.fields import fields_of
 
 PROPERTIES = spec.COMPOSITES[spec.PROPERTIES]
 DATA = "005375 a00141"
-
-
-def walked(octets: str | bytes) -> Sections:
-    data = bytes.fromhex(octets) if isinstance(octets, str) else octets
-    found = Sections()
-    found.walk(data, 0, len(data))
-    return found
 
 
 @settings(max_examples=examples(1000))

@@ -104,7 +104,7 @@ def test_what_lies_too_deep_is_refused_before_it_is_sent() -> None:
         encode_value([value])
 
 
-def test_a_long_value_is_cut_in_the_text_of_the_error() -> None:
+def test_long_value_is_cut_in_the_text_of_the_error() -> None:
     with pytest.raises(CodecError) as caught:
         write_plain(bytearray(), "uint", "x" * 1000)
     assert len(str(caught.value)) < 120

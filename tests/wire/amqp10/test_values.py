@@ -25,7 +25,7 @@ def test_symbols_and_typed_values_are_keys_of_a_dict_and_arrays_are_not() -> Non
         hash(Array("uint", []))
 
 
-def test_a_value_is_marked_only_where_its_python_type_does_not_tell() -> None:
+def test_value_is_marked_only_where_its_python_type_does_not_tell() -> None:
     assert tagged(values.LONG, 5) == 5
     assert tagged(values.STRING, "a") == "a"
     assert tagged(values.SYMBOL, "a") == Symbol("a")

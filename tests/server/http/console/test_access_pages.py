@@ -45,7 +45,7 @@ def submit(page: Page, group: str, button: str, **values: str) -> None:
     form.get_by_role("button", name=button).click()
 
 
-@pytest.fixture(params=["plain", HTML, LONG], ids=["plain", "html", "long"])
+@pytest.fixture(params=[pytest.param("plain", marks=pytest.mark.long), HTML, LONG], ids=["plain", "html", "long"])
 def user(request: pytest.FixtureRequest, shown: tuple[BrokerProcess, Page]) -> Iterator[str]:
     """A user whose name is plain, looks like markup, or is as long as it may be."""
     web = Web(shown[0].http)

@@ -43,7 +43,11 @@ def visit(process: BrokerProcess, page: Page, cursor: str) -> None:
     page.get_by_role("table", name="Positions").wait_for()
 
 
-@pytest.mark.parametrize("kind", ["plain", HTML, LONG], ids=["plain", "html", "long"])
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param("plain", marks=pytest.mark.long), HTML, pytest.param(LONG, marks=pytest.mark.long)],
+    ids=["plain", "html", "long"],
+)
 def test_cursor_is_moved_after_a_preview_and_a_question(shown: tuple[BrokerProcess, Page], kind: str) -> None:
     process, page = shown
     cursor, queue = kind, kind

@@ -78,7 +78,15 @@ def wait_for_all(page: Page) -> None:
     readers.nth(len(NAMES) - 1).wait_for()
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(820, "dark"), (1100, "light"), (1240, "dark"), (1920, "light")])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (820, "dark"),
+        pytest.param(1100, "light", marks=pytest.mark.long),
+        pytest.param(1240, "dark", marks=pytest.mark.long),
+        (1920, "light"),
+    ],
+)
 def test_texts_stay_in_their_boxes(browser: Browser, crowded: BrokerProcess, width: int, scheme: str) -> None:
     with console(browser, crowded.http, width, 900, scheme) as page:
         wait_for_all(page)
