@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.protocols.amqp091.malformed import Malformed
-from penstock.protocols.amqp10.malformed import MalformedMessage, MalformedPerformative
+from penstock.protocols.amqp091.methods import Malformed
+from penstock.protocols.amqp10.error_scopes import MalformedMessage, MalformedPerformative
 
 from penstock.errors import CODES, BrokerError
 from tests.support.generated_parts import table
