@@ -18,7 +18,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.settings.limits import Defaults
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.work import WorkMeter, finish
-from penstock.persistence.transaction_encoder import encode_steps
+from penstock.persistence.settlements import encode_steps
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.peer import Peer

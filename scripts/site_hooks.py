@@ -39,8 +39,8 @@ MODULES = "<!-- modules -->"
 CLIENT = "<!-- client -->"
 """The place of the classes of the client in their page."""
 CLIENT_CLASSES = (
-    *(("aio", "Connection"), ("aio_links", "Publisher"), ("aio_links", "Receiver"), ("aio_links", "Transaction")),
-    *(("aio_links", "Events"), ("engine/events", "Event"), ("engine/messages", "Message")),
+    *(("aio", "Connection"), ("aio", "Publisher"), ("aio", "Receiver"), ("aio", "Transaction")),
+    *(("aio", "Events"), ("engine/terms", "Event"), ("engine/messages", "Message")),
     *(("engine/messages", "Delivery"), ("engine/receipt", "Receipt"), ("engine/window", "SendResult")),
     *(("engine/blocked", "Blocked"), ("answers", "Why"), ("answers", "WhyGate"), ("answers", "WhyProducer")),
 )

@@ -18,9 +18,8 @@ from penstock.version import VERSION
 if TYPE_CHECKING:
     from penstock.client.aio import Connection, Events, Publisher, Receiver, Transaction, connect
     from penstock.client.answers import Why
-    from penstock.client.engine.blocked import Blocked
-    from penstock.client.engine.events import Event
     from penstock.client.engine.failures import (
+        Blocked,
         CommitRefused,
         ConfirmTimeout,
         ConnectionLost,
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     )
     from penstock.client.engine.messages import Delivery, Message
     from penstock.client.engine.receipt import Receipt
+    from penstock.client.engine.terms import Event
     from penstock.client.engine.window import SendResult
     from penstock.client.errors import (
         ChannelClosed,
@@ -92,10 +92,10 @@ _PURE_PACKAGES = (
 _HOMES = {
     "Broker": "penstock.server.server",
     **dict.fromkeys(("Connection", "Events", "Publisher", "Receiver", "Transaction", "connect"), "penstock.client.aio"),
-    "Blocked": "penstock.client.engine.blocked",
+    "Blocked": "penstock.client.engine.failures",
     "Why": "penstock.client.answers",
     **dict.fromkeys(("Delivery", "Message"), "penstock.client.engine.messages"),
-    "Event": "penstock.client.engine.events",
+    "Event": "penstock.client.engine.terms",
     "Receipt": "penstock.client.engine.receipt",
     "SendResult": "penstock.client.engine.window",
     **dict.fromkeys(

@@ -19,8 +19,7 @@ from penstock.access.user import User
 from penstock.errors import BrokerError, ConfigError
 from penstock.file_tables import BackEndSettings, TlsSettings, TokenSettings, read_back_end, read_tls, read_tokens
 from penstock.file_users import has_clear_passwords, read_users
-from penstock.settings.foreign import FOREIGN
-from penstock.settings.read import read_pattern, read_settings
+from penstock.settings.read import FOREIGN, read_pattern, read_settings
 from penstock.settings.start import AT_START, DEFAULTS, NAMES, RELOADABLE, Start, kind_of, read_start
 from penstock.settings.table import (
     ALIASES,
@@ -30,8 +29,8 @@ from penstock.settings.table import (
     SCOPED_ALIASES,
     SCOPES,
     STOP_PERCENT,
+    SettingValue,
 )
-from penstock.settings.value import SettingValue
 from penstock.texts import nearest
 
 TABLES_AT_START: Final = ("[oauth]", "[auth-http]")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.access.back_end import check_permission
-from penstock.access.permission import KINDS, Permission
+from penstock.access.permission import PERMISSION_KINDS, Permission
 from penstock.access.tokens import TokenKeys, TokenPolicy
 from penstock.access.user import EVERYTHING
 from penstock.errors import BrokerError, ConfigError
@@ -251,9 +251,13 @@ def read_back_end(given: dict[str, Any], folder: Path, refuse: Refuse) -> BackEn
 
 def _permission(table: _Table) -> Permission:
     key, given = "permissions", table.given["permissions"]
-    if not isinstance(given, dict) or set(given) != set(KINDS) or not all(isinstance(v, str) for v in given.values()):
+    if (
+        not isinstance(given, dict)
+        or set(given) != set(PERMISSION_KINDS)
+        or not all(isinstance(v, str) for v in given.values())
+    ):
         raise table.error(
-            key, f"permissions in [auth-http] must have the expressions {', '.join(KINDS)}, not {given!r}"
+            key, f"permissions in [auth-http] must have the expressions {', '.join(PERMISSION_KINDS)}, not {given!r}"
         )
     permission = Permission(given["configure"], given["write"], given["read"])
     try:

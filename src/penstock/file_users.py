@@ -15,8 +15,7 @@ from typing import Any, Final
 
 from penstock.access.access_table import GUEST, check_limits, check_user_name
 from penstock.access.password_hash import SHA256, PasswordHash, file_password, read_hash
-from penstock.access.permission import Permission, TopicPermission
-from penstock.access.tags import ADMINISTRATOR, TAGS
+from penstock.access.permission import ADMINISTRATOR, TAGS, Permission, TopicPermission
 from penstock.access.user import FILE, USER_LIMITS, User
 from penstock.errors import BrokerError, ConfigError
 from penstock.file_tables import Refuse

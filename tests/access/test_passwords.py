@@ -15,12 +15,12 @@ from penstock.access.password_hash import (
     SHA256,
     SHA512,
     PasswordHash,
+    derive_scram_keys,
     file_password,
     hash_password,
     rabbitmq_hash,
 )
 from penstock.access.passwords import REMEMBERED_S, PasswordCheck, Passwords
-from penstock.access.scram import derive_scram_keys
 from penstock.access.user import FILE, User
 from tests.support.clocks import Clock
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 
-from penstock.access.password_hash import rabbitmq_hash
+from penstock.access.password_hash import ITERATIONS, rabbitmq_hash
 from penstock.access.passwords import DERIVE_WORK, ScramKeyCache
-from penstock.access.scram import ITERATIONS
 from penstock.flow.work import WorkMeter
 from tests.support.users import table_of
 

@@ -9,8 +9,8 @@ import pytest
 
 from bench.flowlog import copies
 from penstock import flowlog
-from penstock.management.brief_spells import CLOSINGS_AT_ONCE
 from penstock.management.flow_log_records import Recorder
+from penstock.management.gate_lines import CLOSINGS_AT_ONCE
 from tests.support.blocked_producers import BlockedProducers
 
 COPIES, PERIODS = 2, 3

@@ -1,4 +1,4 @@
-"""`penstock tls self-signed`; tests/server/tls/test_served.py tests the reload."""
+"""`penstock tls self-signed`; tests/server/tls/test_contexts_served.py tests the reload."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from penstock.access.tags import ADMINISTRATOR, MANAGEMENT, MONITORING, POLICYMAKER, TAGS, grants
+from penstock.access.permission import ADMINISTRATOR, MANAGEMENT, MONITORING, POLICYMAKER, TAGS, grants
 from penstock.cli import main
 from penstock.client.errors import ClientError
 from tests.support.brokers import BrokerProcess, some_name

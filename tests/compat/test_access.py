@@ -13,9 +13,9 @@ from pamqp import commands
 
 from bench.brokers import RABBITMQ, start_rabbitmq
 from bench.processes import free_port
-from penstock.access.tags import ADMINISTRATOR, MANAGEMENT, MONITORING, POLICYMAKER
+from penstock.access.permission import ADMINISTRATOR, MANAGEMENT, MONITORING, POLICYMAKER
 from tests.compat.conftest import BROKERS
-from tests.server.http.test_authorization import MEASURED
+from tests.server.http.test_login_authorization import MEASURED
 from tests.support.access_matrix import NEW, Grants, cells, grants, octets_of, refusal_of, rows
 from tests.support.access_needs import AMQP_0_9_1
 from tests.support.brokers import eventually, serving

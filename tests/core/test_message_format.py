@@ -6,7 +6,7 @@ import pytest
 
 from penstock.content.properties import Properties
 from penstock.core.consume.outcome import Outcome
-from penstock.core.death_record import DeathRecord
+from penstock.core.deaths import DeathRecord
 from penstock.core.message import Envelope, Message
 from penstock.core.message_format import MessageFormat, MessageFormats, UnreadableContent
 from penstock.protocols.amqp091.message_format import Amqp091Format

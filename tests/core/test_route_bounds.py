@@ -3,9 +3,15 @@
 import pytest
 
 from penstock.core.broker import Broker
-from penstock.core.routing.copies import COPIES_MAX, route_with_copies
-from penstock.core.routing.route import Route
-from penstock.core.routing.route_lookup import HOPS_MAX, TARGETS_MAX, VISITS_A_UNIT, VISITS_MAX
+from penstock.core.routing.route import (
+    COPIES_MAX,
+    HOPS_MAX,
+    TARGETS_MAX,
+    VISITS_A_UNIT,
+    VISITS_MAX,
+    Route,
+    route_with_copies,
+)
 from penstock.core.settings.limits import Defaults
 from penstock.core.vhost import ROUTE_WORK, VirtualHost
 from penstock.errors import PreconditionFailed, ResourceError

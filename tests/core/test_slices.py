@@ -11,8 +11,7 @@ from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.outcome import Outcome
 from penstock.core.publish.dead_letters import LETTER_UNITS, TARGET_UNITS
 from penstock.errors import PreconditionFailed
-from penstock.flow.chores import UNITS_A_TURN
-from penstock.flow.work import AT_ONCE
+from penstock.flow.work import AT_ONCE, UNITS_A_TURN
 from tests.support.broker_fixture import House
 from tests.support.full_queue import MANY, FullQueue
 

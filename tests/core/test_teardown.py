@@ -6,8 +6,7 @@ from penstock.core.broker import Broker
 from penstock.core.settings.limits import Defaults
 from penstock.core.vhost import BINDING_COST, BINDINGS_AT_ONCE, VirtualHost
 from penstock.errors import ResourceLocked
-from penstock.flow.chores import UNITS_A_TURN
-from penstock.flow.work import SHARE
+from penstock.flow.work import SHARE, UNITS_A_TURN
 
 MANY = 10_000
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.routing.route_lookup import CONTROL_EXCHANGE
+from penstock.core.routing.route import CONTROL_EXCHANGE
 from penstock.core.vhost import PREDECLARED
 from penstock.errors import AccessRefused, NotFound, PreconditionFailed, ResourceLocked
 from tests.support.broker_fixture import House

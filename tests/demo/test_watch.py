@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demo.watch import SUM_SECONDS, story, user_of
-from penstock.management.brief_spells import CLOSINGS_AT_ONCE
 from penstock.management.flow_log_records import Recorder
+from penstock.management.gate_lines import CLOSINGS_AT_ONCE
 from tests.support.blocked_producers import QUEUES, BlockedProducers
 
 USER = "guest"

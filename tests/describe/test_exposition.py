@@ -13,7 +13,7 @@ from penstock.describe.exposition import (
     label,
     number,
 )
-from penstock.flow.histogram import Histogram
+from penstock.flow.gate_stats import Histogram
 from tests.support.metrics import samples_of
 
 

@@ -12,7 +12,7 @@ from penstock.flow.level import Level, Thresholds
 from penstock.flow.shared_limit import SharedLimit
 from penstock.flow.token_bucket import TokenBucket
 from penstock.flow.turns import Turns
-from penstock.management import log_messages
+from penstock.management import gate_lines
 from tests.support.driven_connection import make_driver
 
 BOUNDED = Thresholds(Level(10, 1000), Level(8, 800), Level(7, 700))
@@ -68,11 +68,11 @@ def test_each_kind_of_gate_has_its_own_words(kind: str) -> None:
     gate = gates()[kind]
     words = text_of(gate)
     line, label, reason = SPOKEN[kind]
-    assert log_messages.crossed(GateTransition(gate, True, 9, 900, 10.0)).text == line
+    assert gate_lines.crossed(GateTransition(gate, True, 9, 900, 10.0)).text == line
     assert words.label(gate) == label
     gate.stats.since = 10.0
     assert words.reason(gate, 10.0 if kind == "rate" else 12.5) == reason
-    opened = log_messages.crossed(GateTransition(gate, False, 7, 700, 13.0))
+    opened = gate_lines.crossed(GateTransition(gate, False, 7, 700, 13.0))
     assert opened.text.startswith(line.partition("] ")[0])
     assert opened.text != line
 

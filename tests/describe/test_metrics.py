@@ -7,8 +7,8 @@ import pytest
 from penstock.describe.metrics import CLIENTS_A_SLICE, SAMPLES_A_SLICE, Scrape, Selection
 from penstock.describe.node import NodeFigures
 from penstock.describe.queue import COARSE
-from penstock.describe.routing import EXCHANGES
 from penstock.describe.session import SESSION
+from penstock.describe.vhost import EXCHANGES
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from tests.support.driven_connection import Dialogue, make_driver

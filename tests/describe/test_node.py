@@ -6,7 +6,7 @@ from penstock.describe.exposition import Family
 from penstock.describe.metrics import Scrape, Selection
 from penstock.describe.node import NodeFigures
 from penstock.driver.driver import BrokerDriver
-from penstock.flow.histogram import Histogram
+from penstock.flow.gate_stats import Histogram
 from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame

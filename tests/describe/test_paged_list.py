@@ -13,7 +13,7 @@ from penstock.describe.lists import BEGUN_MOST, PAGE_MOST, QUEUES_AT_ONCE, Paged
 from penstock.describe.vhost import totals_steps
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.work import LOOKING_SHARE, Steps, WorkMeter, finish
-from penstock.management.looking_api import answer_list, answer_top
+from penstock.management.control_api import answer_list, answer_top
 from penstock.operations.definitions_export import answer_export
 from tests.support.access_of import access_of
 from tests.support.control_requests import answers, request

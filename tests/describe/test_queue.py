@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.publish.credit_window import CreditWindow
-from penstock.describe.consumer import consumer_row
 from penstock.describe.gate import because, gate_row
 from penstock.describe.metrics import Selection
 from penstock.describe.queue import QUEUE, fill_percent, queue_row
-from penstock.describe.session import producer_row
+from penstock.describe.session import consumer_row, producer_row
 from penstock.describe.table import field_at, key_of, reading
 from tests.describe.test_message_stats import passed
 from tests.management.test_why import GATED, consume

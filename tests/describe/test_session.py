@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.describe.connection import CONNECTION
-from penstock.describe.session import SESSION, session_in_full
+from penstock.describe.session import CONNECTION, SESSION, session_in_full
 from penstock.describe.table import reading
 from penstock.wire.amqp091 import spec as amqp091_spec
 from penstock.wire.amqp091.codec import method_frame

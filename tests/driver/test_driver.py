@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from penstock.core.consume.consumer import Batch, Consumer
-from penstock.core.consume.drain import request_drain
-from penstock.core.consume.session import Session
+from penstock.core.consume.session import Session, request_drain
 from penstock.core.large_bodies import LargeReader, PieceListener
 from penstock.core.large_content import body_of
 from penstock.flow.credit import LinkCredit

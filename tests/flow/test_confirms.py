@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from penstock.flow.confirms import Confirms, PendingConfirm
-from penstock.flow.gate import Gate
-from penstock.flow.refusal import Refusal
+from penstock.flow.gate import Gate, Refusal
 from tests.profiles import examples
 
 FULL = Refusal("reject", None)

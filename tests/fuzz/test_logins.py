@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 from scramp import ScramClient
 
-from penstock.access.password_hash import hash_password
-from penstock.access.scram import derive_scram_keys
+from penstock.access.password_hash import derive_scram_keys, hash_password
 from penstock.access.tokens import TokenCheck
 from penstock.driver.driver import BrokerDriver
 from penstock.protocols.common.connection import Connection

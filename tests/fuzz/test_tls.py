@@ -15,9 +15,9 @@ from typing import Any
 
 from penstock.file_tables import CertificateFiles, TlsSettings
 from penstock.protocols.common.peer import TlsSession
+from penstock.server.tls.contexts import TlsServer
 from penstock.server.tls.handshakes import Handshake
 from penstock.server.tls.layer import SecuredProtocol, TlsLayer, TlsState
-from penstock.server.tls.tls_server import TlsServer
 from tests.support.certificates import localhost
 from tests.support.fuzzed_broker import INPUTS, SEED
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from penstock.flow.gate import Gate, GateTransition
-from penstock.management.brief_spells import BLOCKS_AT_ONCE, CLOSINGS_AT_ONCE, LASTING_S
-from penstock.management.gate_lines import GateLines
+from penstock.management.gate_lines import BLOCKS_AT_ONCE, CLOSINGS_AT_ONCE, LASTING_S, GateLines
 from tests.support.broker_fixture import House
 
 

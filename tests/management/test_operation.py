@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.access.tags import ADMINISTRATOR, MANAGEMENT
+from penstock.access.permission import ADMINISTRATOR, MANAGEMENT
 from penstock.management.operation import ANYWHERE, ENTERED, SEEN, Route, need_at
 
 

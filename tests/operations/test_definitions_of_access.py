@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.access.password_hash import hash_password, rabbitmq_hash
-from penstock.access.permission import Permission
-from penstock.access.tags import ADMINISTRATOR
+from penstock.access.permission import ADMINISTRATOR, Permission
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError
 from penstock.flow.work import finish

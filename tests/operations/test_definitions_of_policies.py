@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.settings.policy_pattern import CLASS_WORK
+from penstock.core.settings.policies import CLASS_WORK
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError
 from penstock.flow.work import finish

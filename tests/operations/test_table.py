@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.access.tags import TAGS
+from penstock.access.permission import TAGS
 from penstock.management.operation import Operation
 from penstock.operations.table import CONTROL, OPERATIONS
 from penstock.server.http.app import TABLE

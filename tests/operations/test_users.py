@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.access.password_hash import rabbitmq_hash
-from penstock.access.scram import derive_scram_keys, scram_text
+from penstock.access.password_hash import derive_scram_keys, rabbitmq_hash, scram_text
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.flow.work import finish

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.consume.outcome import add_headers
-from penstock.core.queue.outlets import ContentChange
+from penstock.core.queue.context import ContentChange
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.redelivery_mark import reset_lookahead
+from penstock.core.queue.storage import reset_lookahead
 from tests.support.memory_store import Shelf
 from tests.support.paging_broker import FEW, PagedHouse
 

@@ -17,7 +17,7 @@ from penstock.core.journal.journal import TAKEN_BYTES, Journal
 from penstock.core.message import Message, StoredMessage
 from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.producer import Producer
-from penstock.core.publish.transaction import Transaction
+from penstock.core.publish.unit_of_work import Transaction
 from penstock.core.queue.deferred_free import DeferredFree
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis
 from hypothesis import strategies as st
 
-from penstock.core.routing.durability import number_of
+from penstock.core.routing.declarations import number_of
 from tests.support.restored_broker import Declared, differences, exported, journaled, names, view
 from tests.support.topology_changes import Act, acts, attempt, furnish
 

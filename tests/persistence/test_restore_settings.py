@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.queue.queue_settings import Settings
-from penstock.core.routing.durability import number_of
+from penstock.core.routing.declarations import number_of
 from penstock.driver.driver import BrokerDriver
 from penstock.operations import vhosts
 from penstock.persistence.metadata_records import QUEUE

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.driver.driver import BrokerDriver
 from penstock.operations import vhosts
-from penstock.persistence.metadata_codec import VERSION
-from penstock.persistence.metadata_records import BINDING, QUEUE
+from penstock.persistence.metadata_records import BINDING, QUEUE, VERSION
 from penstock.settings.read import read_settings
 from penstock.store.records import MetadataRecord
 from tests.profiles import examples

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.content.header_values import headers_from_json
 from penstock.content.properties import PROPERTY_NAMES, TEXT_PROPERTIES, Properties
-from penstock.core.death_record import EXPIRED, REJECTED, DeathRecord
+from penstock.core.deaths import EXPIRED, REJECTED, DeathRecord
 from penstock.core.message import Envelope, Message
 from penstock.core.message_format import MessageFormat, MessageFormats
 from penstock.errors import PreconditionFailed

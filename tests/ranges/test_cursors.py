@@ -23,8 +23,7 @@ from penstock.core.queue.indexed_ready_queue import CHUNK, REACH_WORK
 from penstock.core.queue.queue import Queue
 from penstock.core.settings.limits import Defaults
 from penstock.errors import Fenced, NotFound, PreconditionFailed, ResourceError, ResourceLocked
-from penstock.flow.chores import UNITS_A_TURN
-from penstock.flow.work import AT_ONCE, WorkMeter
+from penstock.flow.work import AT_ONCE, UNITS_A_TURN, WorkMeter
 from penstock.ranges.cursors import POSITIONS_MAX, Cursor
 from tests.profiles import examples
 from tests.support.full_queue import CHARGE, MANY, FullQueue

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from penstock.core.publish.producer import Producer
 from penstock.core.routing.route import Route
 from penstock.errors import BrokerError, Fenced
-from penstock.flow.chores import UNITS_A_TURN
+from penstock.flow.work import UNITS_A_TURN
 from penstock.ranges.held_block import BlockLine, BlockMark, HeldBlock, RowSource
 from tests.profiles import examples
 from tests.support.broker_fixture import House, told

@@ -11,7 +11,7 @@ from penstock.core.message import Envelope
 from penstock.core.queue.page_io import PageRead
 from penstock.core.queue.queue import Queue
 from penstock.persistence.page_loader import Loader
-from penstock.persistence.wall_clock import WallTimes
+from penstock.persistence.restore import WallTimes
 from penstock.protocols.amqp091.content_frames import make_content
 from penstock.wire.amqp091.codec import Properties
 from tests.support.control_requests import request

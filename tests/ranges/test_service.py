@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.broker import Broker
-from penstock.core.journal.marks import WHOLE_BATCH, MarkRecord
+from penstock.core.journal.group import WHOLE_BATCH, MarkRecord
 from penstock.core.queue.cursor_state import Position
 from penstock.core.settings.limits import Defaults
 from penstock.errors import NotFound

@@ -12,9 +12,9 @@ import pytest
 from penstock.errors import CODES, BrokerError, PenstockError, StoreError
 from penstock.protocols.amqp091.methods import Malformed
 from penstock.server.http.app import STATUS_WORDS, refused
-from penstock.wire.amqp091.malformed import CodecError
+from penstock.wire.amqp091.fields import CodecError
 from penstock.wire.amqp091.spec import ReplyCode
-from penstock.wire.amqp10.malformed import CodecError as Amqp10CodecError
+from penstock.wire.amqp10.values import CodecError as Amqp10CodecError
 from tests.support.error_table import FROM_CODEC
 
 ROOT = Path(__file__).resolve().parents[2]

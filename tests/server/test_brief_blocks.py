@@ -10,7 +10,7 @@ import pytest
 
 from bench import loadgen
 from penstock import flowlog
-from penstock.management.brief_spells import CLOSINGS_AT_ONCE, TOLD_A_SECOND
+from penstock.management.gate_lines import CLOSINGS_AT_ONCE, TOLD_A_SECOND
 from tests.server.http.test_metrics import scrape
 from tests.support.brokers import serving
 from tests.support.metrics import samples_of

@@ -15,7 +15,7 @@ import pytest
 
 from penstock import flowlog
 from penstock.server.record_log import RecordLog
-from penstock.store.reserve import RESERVE_BYTES, RESERVE_FILE, STOPPED_BYTES, WHOLE_BYTES
+from penstock.store.space import RESERVE_BYTES, RESERVE_FILE, STOPPED_BYTES, WHOLE_BYTES
 from tests.server.test_durability import client_of, killed
 from tests.server.test_store_open import fill
 from tests.support.brokers import BrokerProcess, eventually, in_background

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from pamqp import commands
 
-from penstock.flow.chores import Chore
 from penstock.flow.timers import TimerHandler
+from penstock.flow.work import Chore
 from penstock.log_ids import LOG_CROWDED
 from penstock.protocols.common.log_line import LogLine
 from penstock.server.event_loop import EventLoop, stepped

@@ -9,7 +9,7 @@ import penstock
 from penstock.core.message import Envelope
 from penstock.core.queue.deferred_free import RELEASED_A_UNIT
 from penstock.core.queue.queue import Queue
-from penstock.flow.chores import UNITS_A_TURN
+from penstock.flow.work import UNITS_A_TURN
 from tests.support.brokers import in_process
 from tests.support.http_client import Web
 from tests.support.loop_steps import steps_of

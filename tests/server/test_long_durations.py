@@ -11,7 +11,7 @@ import pika
 import pytest
 from pika.exceptions import ChannelClosedByBroker
 
-from penstock.settings.value import MILLISECONDS_MAX
+from penstock.settings.table import MILLISECONDS_MAX
 from penstock.sync import connect
 from tests.support.brokers import BrokerProcess, penstock_command, serving
 from tests.support.http_client import Web

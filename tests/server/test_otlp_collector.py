@@ -13,7 +13,7 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from penstock.content.trace_context import TraceContext
+from penstock.content.properties import TraceContext
 from penstock.management.hold_spans import HoldSpan
 from penstock.sync import connect
 from tests.server.http.test_metrics import scrape

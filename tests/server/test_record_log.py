@@ -18,7 +18,7 @@ import pytest
 from pamqp import commands
 
 from penstock import flowlog
-from penstock.management.brief_spells import CLOSINGS_AT_ONCE
+from penstock.management.gate_lines import CLOSINGS_AT_ONCE
 from penstock.server.record_log import RecordLog
 from tests.support.brokers import GRACE, PATIENCE, BrokerProcess, eventually, penstock_command, serving
 from tests.support.raw_client import Peer, open_peer, publish_frames

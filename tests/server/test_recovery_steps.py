@@ -7,7 +7,7 @@ import pika
 import pytest
 
 import penstock
-from penstock.persistence.restore_metadata import RECORDS_A_STEP
+from penstock.persistence.restore import RECORDS_A_STEP
 
 QUEUES = 4 * RECORDS_A_STEP
 

@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from penstock.store.commit_counter import COUNTER_FILE
+from penstock.store.salvage import FRAME, HEADER
 from penstock.store.schema import PAGE_SIZE
 from penstock.store.sqlite import FILE
-from penstock.store.wal import FRAME, HEADER
 from tests.server.test_durability import client_of, killed
 from tests.support.brokers import PATIENCE, penstock_command, serving
 from tests.support.faults import small_disk

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import PreconditionFailed
-from penstock.settings.foreign import WITHOUT_EFFECT
-from penstock.settings.read import read_arguments, read_client_properties, read_pattern, read_settings
+from penstock.settings.read import WITHOUT_EFFECT, read_arguments, read_client_properties, read_pattern, read_settings
 from penstock.settings.table import ALIASES, SCOPES
 from tests.support.setting_values import NUMBERS, TEXTS
 

@@ -6,10 +6,19 @@ import pytest
 
 from penstock.core.settings.policies import OF_OPERATORS
 from penstock.flow.level import UNLIMITED
-from penstock.settings.foreign import KEYS_WITHOUT_EFFECT
-from penstock.settings.read import read_arguments
-from penstock.settings.table import ALIASES, ALL_ALIASES, BY_NAME, OURS, SCOPES, SMALLEST, WITH_FIELD, Setting
-from penstock.settings.value import NUMBER_MAX, OVERFLOW_ALIASES
+from penstock.settings.read import KEYS_WITHOUT_EFFECT, read_arguments
+from penstock.settings.table import (
+    ALIASES,
+    ALL_ALIASES,
+    BY_NAME,
+    NUMBER_MAX,
+    OURS,
+    OVERFLOW_ALIASES,
+    SCOPES,
+    SMALLEST,
+    WITH_FIELD,
+    Setting,
+)
 from tests.support.setting_values import TEXTS
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from penstock.store.space import FREE_BEGIN, FREE_END, LOG_BYTES, LOG_KEPT, MIB, STEP_PAGES
+from penstock.store.space import FREE_BEGIN, FREE_END, FREED_AT_ONCE, LOG_BYTES, LOG_KEPT, MIB
 from penstock.store.sqlite import FILE, SqliteStore
 from tests.support.open_stores import committing, opened, some_row
 
@@ -61,7 +61,7 @@ def test_when_all_is_gone_the_file_system_has_its_room_back(tmp_path: Path) -> N
         assert (tmp_path / f"{FILE}-wal").stat().st_size == 0
         assert blocks(tmp_path) <= FREE_END + SLACK
         assert store.usage().used <= SLACK
-        assert (64 * MIB - FREE_END) // (STEP_PAGES * 8192) <= steps < 100
+        assert (64 * MIB - FREE_END) // (FREED_AT_ONCE * 8192) <= steps < 100
         assert tidied(store) == 1
         assert store.check() == []
 
@@ -72,7 +72,7 @@ def test_step_is_bounded(tmp_path: Path) -> None:
         store.commit(committing(rows_gone=list(range(1, 41))))
         pages = free_pages(store)
         assert store.reclaim_space()
-        assert free_pages(store) == pages - STEP_PAGES
+        assert free_pages(store) == pages - FREED_AT_ONCE
 
 
 def free_pages(store: SqliteStore) -> int:

@@ -8,9 +8,8 @@ import pytest
 
 from penstock.wire.amqp10.composite import Composite, decode_performative
 from penstock.wire.amqp10.field_cursor import ABSENT, NONE, FieldCursor
-from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.spec import ACCEPTED, MODIFIED
-from penstock.wire.amqp10.values import Described
+from penstock.wire.amqp10.values import CodecError, Described
 
 
 def read_both_ways(into: Any, code: int, data: bytes) -> tuple[Any, Composite, int] | None:

@@ -12,9 +12,9 @@ from penstock.core.settings.changes import EntryBefore
 from penstock.core.settings.table import SettingsChange
 from penstock.flow.work import WorkMeter, finish
 from penstock.persistence.metadata_records import MetadataRecord
-from penstock.persistence.restore_metadata import restore_steps
-from penstock.persistence.transaction_encoder import StoreTransaction, encode_steps
-from penstock.settings.value import SettingValue
+from penstock.persistence.restore import restore_steps
+from penstock.persistence.settlements import StoreTransaction, encode_steps
+from penstock.settings.table import SettingValue
 
 
 def set_settings(broker: Broker, scope: str, pattern: str, words: dict[str, SettingValue]) -> SettingsChange:

@@ -10,10 +10,9 @@ from penstock.core.publish.hold_room import ASIDE_BYTES
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.sender_credit import QUEUES_MAX
 from penstock.errors import BrokerError
-from penstock.flow.counted_depth import CountedDepth
 from penstock.flow.gate import Gate
-from penstock.flow.level import OVERHEAD, Level, Thresholds
-from penstock.flow.measure import Measure
+from penstock.flow.level import OVERHEAD, Level, Measure, Thresholds
+from penstock.flow.shared_limit import CountedDepth
 from penstock.settings.read import read_settings
 from tests.support import at_once
 from tests.support.broker_fixture import MIB, House

@@ -12,7 +12,7 @@ from penstock.core.queue.queue import Queue
 from penstock.driver.driver import BrokerDriver
 from penstock.persistence.page_loader import Loader
 from penstock.persistence.recovery import Recovery
-from penstock.persistence.wall_clock import WallTimes
+from penstock.persistence.restore import WallTimes
 from penstock.store.sqlite import SqliteStore
 from tests.support import at_once
 from tests.support.memory_store import WALL

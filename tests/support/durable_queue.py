@@ -8,7 +8,7 @@ from penstock.core.message import Envelope
 from penstock.core.queue.deferred_free import RELEASED_A_UNIT
 from penstock.core.queue.queue import Queue
 from penstock.driver.driver import BrokerDriver
-from penstock.flow.chores import UNITS_A_TURN
+from penstock.flow.work import UNITS_A_TURN
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
 from tests.support.driven_connection import Dialogue, cut

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from penstock.errors import CODES, BrokerError
 from penstock.protocols.amqp091.methods import Malformed
 from penstock.protocols.amqp10.error_scopes import MalformedMessage, MalformedPerformative
-
-from penstock.errors import CODES, BrokerError
 from tests.support.generated_parts import table
 
 FROM_CODEC = (Malformed, MalformedPerformative, MalformedMessage)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.flow.chores import UNITS_A_TURN
-from penstock.flow.work import SHARE
+from penstock.flow.work import SHARE, UNITS_A_TURN
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
 from tests.support.driven_connection import Dialogue, cut, make_driver, publish

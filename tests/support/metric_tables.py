@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from penstock.describe import node
-from penstock.describe.connection import CONNECTION
-from penstock.describe.cursor import POSITION
 from penstock.describe.exposition import Family
 from penstock.describe.metrics import CHANNEL_FAMILIES, OMITTED
 from penstock.describe.node import GATE_KINDS, NODE, SHARED_GATES
-from penstock.describe.queue import QUEUE
-from penstock.describe.routing import EXCHANGE
+from penstock.describe.queue import POSITION, QUEUE
+from penstock.describe.session import CONNECTION
+from penstock.describe.vhost import EXCHANGE
 
 LABELS = {
     "rabbitmq_identity_info": "rabbitmq_node, rabbitmq_cluster, rabbitmq_cluster_permanent_id",

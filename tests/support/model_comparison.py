@@ -8,8 +8,7 @@ from penstock.core.broker import Broker
 from penstock.core.effects import Blocked, CloseSession, Departed, GateChanged, Unblocked
 from penstock.core.publish.producer import HoldBudget, Producer
 from penstock.core.queue.queue import Queue
-from penstock.flow.gate import Gate, GateTransition
-from penstock.flow.refusal import DEADLINE
+from penstock.flow.gate import DEADLINE, Gate, GateTransition
 from tests.support import example_counts
 from tests.support.model import EARLY_S, ProducerModel, Publish, QueueModel, Seen
 

@@ -15,7 +15,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.settings.limits import Defaults
 from penstock.flow.level import Level
 from penstock.persistence.page_loader import Loader
-from penstock.persistence.wall_clock import WallTimes
+from penstock.persistence.restore import WallTimes
 from penstock.settings.read import read_settings
 from tests.support import at_once
 from tests.support.memory_store import WALL, Shelf

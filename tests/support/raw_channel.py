@@ -15,10 +15,17 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any, NamedTuple, Self, cast
 
-from penstock.client.errors import ChannelClosed, ConnectError, ConnectionClosed, LoginRefused, Timeout
-from penstock.client.login_errors import FIRST_STEP, why_closed
+from penstock.client.calls import explain
+from penstock.client.errors import (
+    FIRST_STEP,
+    ChannelClosed,
+    ConnectError,
+    ConnectionClosed,
+    LoginRefused,
+    Timeout,
+    why_closed,
+)
 from penstock.client.options import Options
-from penstock.client.reconnect import explain
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import (
     Method,

@@ -5,11 +5,9 @@ from __future__ import annotations
 from penstock.content.properties import Properties
 from penstock.content.selector.selector import Selector, parse_selector
 from penstock.core.broker import Broker
-from penstock.core.consume.browser_scan import BrowserScan
 from penstock.core.consume.consumer import Batch, Consumer
-from penstock.core.consume.message_filter import MessageFilter
 from penstock.core.consume.outcome import Outcome
-from penstock.core.consume.selector_scan import SelectorScan
+from penstock.core.consume.scan import BrowserScan, MessageFilter, SelectorScan
 from penstock.core.consume.session import Session
 from penstock.core.message import Envelope, Message
 from penstock.core.queue.queue import Queue

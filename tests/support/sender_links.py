@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.core.publish.connection_gates import ConnectionGates
+from penstock.core.publish.admission import ConnectionGates
 from penstock.core.publish.credit_window import CreditWindow
 from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.producer import Producer

@@ -6,7 +6,7 @@ import heapq
 import random
 from collections.abc import Callable
 
-from penstock.flow.adaptive_window import AdaptiveWindow
+from penstock.flow.credit import AdaptiveWindow
 
 ARRIVED, DONE, SETTLED, STALLED = range(4)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
 from penstock.core.publish.producer import Producer
-from penstock.core.publish.transaction import Transaction
+from penstock.core.publish.unit_of_work import Transaction
 from penstock.flow.timers import NEVER
 from tests.support.broker_fixture import House
 

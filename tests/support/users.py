@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from penstock.access.access_table import AccessTable
 from penstock.access.password_hash import file_password
-from penstock.access.tags import ADMINISTRATOR
+from penstock.access.permission import ADMINISTRATOR
 from penstock.access.user import FILE, User
 
 

@@ -12,10 +12,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.access.password_hash import PasswordHash, file_password
-from penstock.access.permission import Epoch, Expressions, Permission, TopicPermission
-from penstock.access.scram import ScramKeys
-from penstock.access.tags import ADMINISTRATOR
+from penstock.access.password_hash import PasswordHash, ScramKeys, file_password
+from penstock.access.permission import ADMINISTRATOR, Epoch, Expressions, Permission, TopicPermission
 from penstock.access.user import (
     DEFAULT,
     EVERYTHING,

@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from penstock.access.access_table import AccessTable, name_flaw
 from penstock.access.credentials import CredentialCheck, LoginMemory
-from penstock.access.permission import KINDS, Epoch, Expressions, Permission, check_expression, escape
+from penstock.access.permission import PERMISSION_KINDS, Epoch, Expressions, Permission, check_expression, escape
 from penstock.access.rules import Rules
 from penstock.errors import PenstockError
 
@@ -179,5 +179,5 @@ def expanded(expression: str, user: str, vhost: str) -> str:
 
 def check_permission(permission: Permission) -> None:
     """Check the expressions of a permission that all users share. Raises PreconditionFailed."""
-    for kind in KINDS:
+    for kind in PERMISSION_KINDS:
         check_expression(expanded(permission.expression(kind), "x", "x"), f"{kind} permission")

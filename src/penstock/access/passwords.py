@@ -18,7 +18,9 @@ from typing_extensions import override
 from penstock.access.access_table import GUEST, NAME_OCTETS, AccessTable
 from penstock.access.credentials import CredentialCheck, LoginMemory
 from penstock.access.password_hash import (
+    ITERATIONS,
     PLAIN,
+    SALT,
     SCRYPT,
     SCRYPT_DIGEST,
     SCRYPT_LOG_N,
@@ -26,9 +28,10 @@ from penstock.access.password_hash import (
     SCRYPT_R,
     SCRYPT_SALT,
     PasswordHash,
+    ScramKeys,
+    derive_scram_keys,
     hash_password,
 )
-from penstock.access.scram import ITERATIONS, SALT, ScramKeys, derive_scram_keys
 from penstock.access.user import FILE
 from penstock.errors import BrokerError
 from penstock.flow.work import WorkMeter

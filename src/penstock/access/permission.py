@@ -1,4 +1,4 @@
-"""Permissions of a user in a virtual host: an expression for each kind, as in RabbitMQ's access control guide.
+"""Permissions of a user in a virtual host, and tags, as in RabbitMQ's access control guide.
 
 Expressions are those of RE2, which takes linear time, compiled once for all who share a text. A name is searched for
 the expression anywhere, as RabbitMQ does: `^` and `$` anchor it. The empty expression matches the empty name only (in
@@ -7,6 +7,7 @@ RabbitMQ it is read as `^$`).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from mypy_extensions import i64
@@ -20,7 +21,7 @@ WRITE: Final = "write"
 """Publish, and be the target of a binding."""
 READ: Final = "read"
 """Consume, get, purge, and be the source of a binding."""
-KINDS: Final = (CONFIGURE, WRITE, READ)
+PERMISSION_KINDS: Final = (CONFIGURE, WRITE, READ)
 VARIABLES: Final = ("{username}", "{vhost}", "{client_id}")
 """Variables in expressions of topic permissions; their values match as they are written."""
 EXPRESSION_OCTETS: Final = 4096
@@ -83,7 +84,7 @@ class Permission(Texts):
 
     def check(self, user: str, vhost: str) -> None:
         """Check all expressions. Raises PreconditionFailed naming user, virtual host, kind and expression."""
-        for kind in KINDS:
+        for kind in PERMISSION_KINDS:
             check_expression(self.expression(kind), f"{kind} permission of user '{user}' in vhost '{vhost}'")
 
 
@@ -183,3 +184,30 @@ def escape(text: str) -> str:
     import re2
 
     return str(re2.escape(text))
+
+
+ADMINISTRATOR: Final = "administrator"
+"""Everything: users, permissions, virtual hosts, settings, and what the other tags permit."""
+MONITORING: Final = "monitoring"
+"""The whole node is seen: all connections, channels and virtual hosts; and what the tag management permits."""
+POLICYMAKER: Final = "policymaker"
+"""Policies and parameters are changed; and what the tag management permits."""
+MANAGEMENT: Final = "management"
+"""The HTTP API is used, for what the user can do over AMQP."""
+TAGS: Final = (ADMINISTRATOR, MONITORING, POLICYMAKER, MANAGEMENT)
+"""Tags with a meaning. Other tags are kept, and mean nothing (as in RabbitMQ)."""
+
+
+def grants(tags: Iterable[str], needed: str) -> bool:
+    """Tell whether one of these tags permits what `needed` permits; "" is needed by nothing and always granted.
+
+    Administrator includes all others, monitoring and policymaker include management.
+    """
+    if not needed:
+        return True
+    for tag in tags:
+        if tag == needed or tag == ADMINISTRATOR:
+            return True
+        if needed == MANAGEMENT and (tag == MONITORING or tag == POLICYMAKER):
+            return True
+    return False

@@ -8,8 +8,7 @@ from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
 from penstock.access.access_table import AccessTable
-from penstock.access.permission import Epoch, escape
-from penstock.access.tags import grants
+from penstock.access.permission import Epoch, escape, grants
 from penstock.errors import AccessRefused
 
 CACHED_MOST: Final = 32

@@ -27,7 +27,7 @@ from typing_extensions import override
 
 from penstock.access.access_table import name_flaw
 from penstock.access.credentials import CredentialCheck
-from penstock.access.permission import KINDS, Epoch
+from penstock.access.permission import PERMISSION_KINDS, Epoch
 from penstock.access.rules import Rules
 from penstock.errors import PenstockError
 
@@ -114,7 +114,7 @@ class TokenRules(Rules):
                 continue
             kind, _, patterns = text.partition(":")
             parts = patterns.split("/")
-            if kind in KINDS and 2 <= len(parts) <= 3:
+            if kind in PERMISSION_KINDS and 2 <= len(parts) <= 3:
                 self._scopes.append(Scope(kind, parts[0], parts[1], parts[2] if len(parts) == 3 else None))
 
     @override

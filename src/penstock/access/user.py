@@ -7,10 +7,8 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from penstock.access.password_hash import PasswordHash
-from penstock.access.permission import Permission, TopicPermission
-from penstock.access.scram import ScramKeys
-from penstock.access.tags import ADMINISTRATOR
+from penstock.access.password_hash import PasswordHash, ScramKeys
+from penstock.access.permission import ADMINISTRATOR, Permission, TopicPermission
 
 FILE: Final = "file"
 """Source of a user in the settings file: no command changes it."""

@@ -11,9 +11,8 @@ from penstock.bench import experiments as run
 from penstock.bench.experiments import KIB_64, MIB
 from penstock.bench.flow_parties import Place
 from penstock.bench.loads import Load, Points, play, throughput
-from penstock.bench.process import cpu_seconds, resident_mib
 from penstock.bench.scorecard import Cell, by_key
-from penstock.bench.target import BenchError, with_options
+from penstock.bench.target import BenchError, cpu_seconds, resident_mib, with_options
 
 CAPACITIES: Final = {"1 MiB": MIB, "64 KiB": KIB_64}
 GREEDY: Final = (1000, *(10,) * 7)

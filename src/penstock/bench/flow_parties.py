@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from penstock.bench.target import Target, with_options
 from penstock.client import aio
-from penstock.client.engine.blocked import WINDOW, Blocked
+from penstock.client.engine.failures import WINDOW, Blocked
 from penstock.client.engine.messages import Delivery
 from penstock.client.engine.receipt import CONFIRMED, REFUSED, Receipt
 from penstock.errors import PenstockError

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import os
 import secrets
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -83,3 +85,24 @@ class Target:
         finally:
             with sync.connect(self.url) as connection:
                 connection.delete_queue(name)
+
+
+PROC: Final = Path("/proc")
+
+
+def resident_mib(pid: int) -> float | None:
+    """Return the resident memory of a process in MiB; None if it is gone, or the system has no /proc."""
+    try:
+        pages = int((PROC / str(pid) / "statm").read_text().split()[1])
+    except (OSError, IndexError, ValueError):
+        return None
+    return round(pages * os.sysconf("SC_PAGE_SIZE") / 2**20, 1)
+
+
+def cpu_seconds(pid: int) -> float | None:
+    """Return the processor time of a process, a user's and the kernel's; None as in `resident_mib`."""
+    try:
+        fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, IndexError, ValueError):
+        return None

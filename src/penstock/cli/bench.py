@@ -173,7 +173,7 @@ class Session:
     def run(self, load: Load, queue: str, pid: int | None = None) -> Run:
         """Run a load."""
         from penstock.bench.loads import play
-        from penstock.bench.process import resident_mib
+        from penstock.bench.target import resident_mib
 
         target = self.target
         self.say(f"{load.words()}, for {load.warm_up + load.seconds:g} s")

@@ -14,9 +14,9 @@ from penstock.errors import ConfigError, StoreError
 from penstock.texts import counted
 
 if TYPE_CHECKING:
-    from penstock.persistence.message_audit import Loss
-    from penstock.server.store_repair import CheckReport
-    from penstock.store.damage import Damage
+    from penstock.persistence.settlements import Loss
+    from penstock.server.store_open import CheckReport
+    from penstock.store.records import Damage
 
 LISTED = 20
 """Most queues, and most damaged records, that are listed; the rest is counted."""
@@ -43,7 +43,7 @@ def backup(target: Path, data: Path | None, store: str | None, as_json: bool) ->
     The copy is a consistent snapshot and a data directory of its own: `penstock serve --data DIR` starts from it. It
     does not contain the settings file and the flow log. For example: penstock store backup /backup/monday
     """
-    from penstock.store.backup import copy
+    from penstock.store.space import copy
     from penstock.store.sqlite import FILE
 
     _refuse_database(
@@ -65,7 +65,7 @@ def check(data: Path | None, store: str | None, as_json: bool) -> None:
     Nothing is changed. Exit code 0: no damage; 1: damage. `penstock store repair` saves the rest of a damaged data
     directory. For example: penstock store check --data /var/lib/penstock
     """
-    from penstock.persistence.message_audit import summed_up
+    from penstock.persistence.settlements import summed_up
 
     _check_one(data, store)
     place, found, advice = _look_in_folder(_directory(data)) if store is None else _look_in_database(store)
@@ -95,8 +95,8 @@ def repair(target: Path, data: Path | None, store: str | None, as_json: bool) ->
 
     For example: penstock store repair /data/new --data /data/old
     """
-    from penstock.persistence.message_audit import summed_up
-    from penstock.server.store_repair import repair_directory
+    from penstock.persistence.settlements import summed_up
+    from penstock.server.store_open import repair_directory
 
     _refuse_database(data, store, "restored from a backup with pg_restore: pg_restore --dbname=URL FILE")
     saved, messages, losses, declared = repair_directory(_directory(data), target)
@@ -140,15 +140,14 @@ def _refuse_database(data: Path | None, store: str | None, way: str) -> None:
 
 
 def _look_in_folder(path: Path) -> tuple[str, CheckReport, str]:
-    from penstock.server.store_repair import check_directory
+    from penstock.server.store_open import check_directory
 
     rest = f"`penstock store repair NEW --data {path}` saves the rest in a new folder NEW"
     return str(path), check_directory(path), rest
 
 
 def _look_in_database(url: str) -> tuple[str, CheckReport, str]:
-    from penstock.server.store_open import database_of
-    from penstock.server.store_repair import check_store
+    from penstock.server.store_open import check_store, database_of
 
     store = database_of(url, makes=False)
     return str(store), check_store(store), store.when_damaged

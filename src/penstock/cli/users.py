@@ -43,8 +43,7 @@ def _password(file: Path | None, variable: str | None) -> str:
 def _secrets(password: str) -> dict[str, object]:
     """Return hash and keys of a password, for a request."""
     # They are of the broker's side, which a client has installed too; only this command needs them.
-    from penstock.access.password_hash import SCRYPT, SCRYPT_SALT, hash_password
-    from penstock.access.scram import SALT, derive_scram_keys, scram_text
+    from penstock.access.password_hash import SALT, SCRYPT, SCRYPT_SALT, derive_scram_keys, hash_password, scram_text
 
     hashed = hash_password(password, os.urandom(SCRYPT_SALT))
     found: dict[str, object] = {"password_hash": hashed.text(), "hashing_algorithm": SCRYPT}

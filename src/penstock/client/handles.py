@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from penstock.client import calls
-from penstock.client.engine.blocked import Blocked
 from penstock.client.engine.connection import ENDED, Engine
-from penstock.client.engine.events import Event
+from penstock.client.engine.failures import Blocked
 from penstock.client.engine.messages import Delivery, Message
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receipt import Receipt
+from penstock.client.engine.terms import Event
 from penstock.client.engine.waits import Steps, Wait
 from penstock.client.options import Options
 from penstock.client.shells import Operation, Shell
@@ -255,7 +255,7 @@ def answer(
     Each waits for room, at most `timeout` seconds (None: 60). Raises `FlowControlTimeout` then, `MessageRefused` when
     the caller has gone, and `ValueError` for a message that asks for no answer. An empty list is told too.
     """
-    from penstock.client.engine.replies import sending_list
+    from penstock.client.engine.requester import sending_list
 
     return sending_list(receiver._core(), message.properties, answers, timeout)
 

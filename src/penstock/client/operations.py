@@ -167,7 +167,7 @@ def answers(
     `Timeout` when the last one has not come within `timeout` seconds (None: the option). The answers have a queue of
     their own, and its consumer has a window: a service that is faster than the caller waits.
     """
-    from penstock.client.engine.answer_list import AnswerList
+    from penstock.client.engine.requester import AnswerList
 
     _check_target(queue, exchange, routing_key)
     return AnswerList(engine, exchange, queue or routing_key, message, timeout)

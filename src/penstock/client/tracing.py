@@ -16,8 +16,7 @@ from opentelemetry import propagate, trace
 from opentelemetry.trace import Span, SpanKind, Tracer
 
 from penstock.client.engine.messages import Delivery, Message
-from penstock.content.properties import Properties
-from penstock.content.trace_context import TRACE_HEADERS
+from penstock.content.properties import TRACE_HEADERS, Properties
 from penstock.version import VERSION
 
 

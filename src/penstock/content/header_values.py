@@ -12,7 +12,7 @@ name of the field begins with a dollar sign:
 | table with one field, whose name begins so | `{"$table": {"$binary": 1}}` |
 
 An integer has neither point nor exponent, a floating-point number has one. So every neutral value (see
-`wire/amqp091/field_reader.py`) comes back as it was. Neutral values have no widths: an octet and a 64-bit integer of
+`wire/amqp091/fields.py`) comes back as it was. Neutral values have no widths: an octet and a 64-bit integer of
 the same value are the same.
 """
 

@@ -1,8 +1,11 @@
-"""Properties of a message, independent of its protocol."""
+"""Properties of a message, independent of its protocol; its trace context, and limits of names."""
 
 from __future__ import annotations
 
 from typing import Final
+
+from penstock.errors import PreconditionFailed
+from penstock.limits import NAME_MAX
 
 PROPERTY_NAMES: Final = (
     "content_type",
@@ -124,3 +127,87 @@ class Properties:
 
     def __repr__(self) -> str:
         return "Properties(" + ", ".join(f"{name}={value!r}" for name, value in self.as_dict().items()) + ")"
+
+
+TRACEPARENT: Final = "traceparent"
+TRACESTATE: Final = "tracestate"
+TRACE_HEADERS: Final = (TRACEPARENT, TRACESTATE, "baggage")
+"""Names of the headers."""
+SAMPLED: Final = 1
+"""Flag of a trace that is recorded."""
+LENGTH: Final = 55
+"""Letters of a traceparent of version 00."""
+STATE_MOST: Final = 512
+"""Most letters of a tracestate; a longer one is left out."""
+DIGITS: Final = frozenset("0123456789abcdef")
+
+
+class TraceContext:
+    """Trace and span that a message belongs to."""
+
+    __slots__ = ("trace_id", "parent_id", "flags", "state")
+
+    def __init__(self, trace_id: str, parent_id: str, flags: int, state: str) -> None:
+        self.trace_id = trace_id
+        self.parent_id = parent_id
+        """Hexadecimal, of 32 and 16 digits."""
+        self.flags = flags
+        self.state = state
+        """The tracestate; empty without one."""
+
+    def is_sampled(self) -> bool:
+        """Return whether the trace is recorded."""
+        return self.flags & SAMPLED != 0
+
+
+def read_context(parent: object, state: object) -> TraceContext | None:
+    """Return the context that the values of the two headers say; None if `parent` is not valid."""
+    text = _text(parent)
+    if len(text) < LENGTH or text[2] != "-" or text[35] != "-" or text[52] != "-":
+        return None
+    version, trace_id, parent_id, flags = text[:2], text[3:35], text[36:52], text[53:55]
+    if version == "ff" or (len(text) > LENGTH and (version == "00" or text[LENGTH] != "-")):
+        return None
+    if not DIGITS.issuperset(version + trace_id + parent_id + flags):
+        return None
+    if trace_id == "0" * 32 or parent_id == "0" * 16:
+        return None
+    found = _text(state)
+    return TraceContext(trace_id, parent_id, int(flags, 16), found if len(found) <= STATE_MOST else "")
+
+
+def _text(value: object) -> str:
+    """Return the text of a header; empty if it is none."""
+    if isinstance(value, bytes):
+        try:
+            return value.decode("ascii")
+        except UnicodeDecodeError:
+            return ""
+    return value if isinstance(value, str) else ""
+
+
+CC: Final = "CC"
+BCC: Final = "BCC"
+"""Headers with more routing keys of a message (RabbitMQ's sender-selected distribution); BCC is not delivered."""
+CONTROL_REPLIES: Final = "amq.penstock.replies"
+"""Name by which a client declares an exclusive queue for answers to control requests; it gets one of its own."""
+
+
+def answers_control(name: str) -> bool:
+    """Tell whether a name is that of a queue for answers to control requests.
+
+    No policy and no limit of queues applies to them: who would change it could not hear the answer.
+    """
+    return name.startswith(CONTROL_REPLIES)
+
+
+def is_name(text: str) -> bool:
+    """Return whether a text is short enough for a name."""
+    return len(text) <= NAME_MAX and (text.isascii() or len(text.encode(errors="replace")) <= NAME_MAX)
+
+
+def check_name(what: str, name: str) -> None:
+    """Raise PreconditionFailed (406) for a name that is too long; `what` says what it names."""
+    if not is_name(name):
+        octets = len(name.encode(errors="replace"))
+        raise PreconditionFailed(f"{what} '{name[:60]}…' has {octets} octets; the most is {NAME_MAX}")

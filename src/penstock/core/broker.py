@@ -14,7 +14,7 @@ Nothing here waits, calls back, reads a clock or draws a random number; one thre
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
@@ -22,8 +22,7 @@ from typing_extensions import override
 from penstock.access.access_table import AccessTable
 from penstock.core.access_journal import AccessJournal
 from penstock.core.consume.consumer import Consumer
-from penstock.core.consume.consumer_rate import ConsumerRateLimiter, SlowConsumerMonitor, forget
-from penstock.core.consume.consumer_window import ConsumerWindow
+from penstock.core.consume.consumer_pace import ConsumerRateLimiter, ConsumerWindow, SlowConsumerMonitor, forget
 from penstock.core.consume.rotation import add, has_exclusive, is_subscribed, remove, scans_of, take_consumers
 from penstock.core.consume.session import Session
 from penstock.core.dispatcher import Dispatcher
@@ -46,34 +45,29 @@ from penstock.core.effects import (
 from penstock.core.gates.registry import Gates
 from penstock.core.journal.group import DurableChanges
 from penstock.core.large_bodies import LargeBodies
-from penstock.core.large_format import LargeFormat
-from penstock.core.message_format import MessageFormats
-from penstock.core.publish.admission import gates_of
+from penstock.core.message_format import LargeFormat, MessageFormats
+from penstock.core.publish.admission import ConnectionGates, gates_of
 from penstock.core.publish.closed_sessions import Lingering
-from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.publish.dead_letters import PendingDeadLetters
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.publisher_counts import count_unroutable
 from penstock.core.publish.waiting_publisher import WaitingPublisher, recheck_roads
+from penstock.core.queue.counters import UnreportedLosses
 from penstock.core.queue.expiry import EXPIRED_A_TURN
 from penstock.core.queue.length_limit import limit
-from penstock.core.queue.losses import UnreportedLosses
-from penstock.core.queue.paging_setup import apply_queue_settings
+from penstock.core.queue.pager import apply_queue_settings
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import CANCEL, ConsumerSettings
 from penstock.core.routing.route import Route
 from penstock.core.settings.hold_deadlines import renew, waiting_at
 from penstock.core.settings.limits import Defaults, Limits
-from penstock.core.settings.table import SettingsTable
+from penstock.core.settings.table import SettingsChange, SettingsTable
 from penstock.core.teardown import ConsumersTeardown, SessionTeardown, Teardowns
 from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused, BrokerError, NotAllowed, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.gate import Gate
 from penstock.flow.turns import Turns
 from penstock.flow.work import Steps
-
-if TYPE_CHECKING:
-    from penstock.core.settings.table import SettingsChange
 
 CONSUME_WORK: Final = 15
 """Units of work of a new consumer, besides those of any method."""

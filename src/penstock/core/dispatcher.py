@@ -8,19 +8,17 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
-from penstock.core.consume.consumer import BATCH_MESSAGES, Batch, Consumer, Scan
-from penstock.core.consume.consumer_lists import WaitList
-from penstock.core.consume.drain import drained_consumers
+from penstock.core.consume.consumer import BATCH_MESSAGES, Batch, Consumer, Scan, WaitList
 from penstock.core.consume.rotation import Rotation, next_consumer, review_unmatched, rotation_of, wake_first
-from penstock.core.consume.session import Session
+from penstock.core.consume.session import Session, drained_consumers
 from penstock.core.effects import Drained, Effect, QueueChanged
 from penstock.core.publish.context import PublishContext
 from penstock.core.publish.credit_line import CreditLine
 from penstock.core.publish.producer_lanes import ProducerLanes
 from penstock.core.queue.expiry import EXPIRED_A_TURN, QueueExpiry, freshen
 from penstock.core.queue.page_io import PageRead
-from penstock.core.queue.pinned_room import PinnedRooms
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.queue_room import PinnedRooms
 from penstock.core.range_plane import RangePlane
 from penstock.flow.timers import NEVER, Timers
 from penstock.flow.work import WorkMeter

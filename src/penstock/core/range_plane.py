@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mypy_extensions import mypyc_attr
 
-from penstock.core.journal.marks import MarkRecord
+from penstock.core.journal.group import MarkRecord
 from penstock.core.queue.cursor_state import Position
 from penstock.core.vhost import VirtualHost
 

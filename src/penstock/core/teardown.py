@@ -7,19 +7,16 @@ requeueing a message is one.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.consume.bulk_requeue import BulkRequeue
-from penstock.flow.chores import Chore
-from penstock.flow.work import ENDS_A_TURN, SHARE
-
-if TYPE_CHECKING:
-    from penstock.core.consume.consumer import Consumer
-    from penstock.core.consume.context import ConsumeContext
-    from penstock.core.consume.session import Session
+from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.context import ConsumeContext
+from penstock.core.consume.session import Session
+from penstock.flow.work import ENDS_A_TURN, SHARE, Chore
 
 CONSUMER_COST: Final = 3
 NOTIFY_WORK: Final = 8

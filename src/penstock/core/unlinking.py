@@ -13,14 +13,14 @@ from penstock.core.consume.session import Session
 from penstock.core.gates.operator import OperatorGate
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_listener import NO_CLIENT
-from penstock.core.queue.losses import UnreportedLosses
+from penstock.core.queue.counters import UnreportedLosses
 from penstock.core.queue.overflow import POLICIES
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import Settings
 from penstock.flow.gate import Gate
 from penstock.flow.level import Level, Thresholds
 from penstock.flow.turns import Turns, forget_returning
-from penstock.settings.features import Features
+from penstock.settings.read import Features
 
 
 def _gone() -> Queue:

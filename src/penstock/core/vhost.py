@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.access.user import MAX_QUEUES
-from penstock.content.names import answers_control, check_name
+from penstock.content.properties import answers_control, check_name
 from penstock.content.selector.fields import SelectableMessage
 from penstock.core.gates.metadata_memory import COMPARED
+from penstock.core.gates.registry import Gates
 from penstock.core.message import Envelope
 from penstock.core.publish.attached_senders import AttachedSenders
 from penstock.core.publish.context import PublishContext
 from penstock.core.publish.dead_letters import DeadLetterPublisher
+from penstock.core.queue.cursor_state import CursorState
 from penstock.core.queue.length_limit import limit
-from penstock.core.queue.paging_setup import check, enable_paging
+from penstock.core.queue.pager import check, enable_paging
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_roll import QueueRoll
 from penstock.core.routing.binding import (
@@ -28,26 +30,26 @@ from penstock.core.routing.binding import (
     selector_memory,
     selector_work,
 )
-from penstock.core.routing.durability import check_writable, is_durable, persist, unpersist
-from penstock.core.routing.equivalence import check_exchange, check_queue
+from penstock.core.routing.declarations import (
+    check_exchange,
+    check_queue,
+    check_writable,
+    is_durable,
+    persist,
+    unpersist,
+)
 from penstock.core.routing.exchange import Exchange, alternate_of, make_exchange
-from penstock.core.routing.route import Route, RouteTarget, through_exchanges
-from penstock.core.routing.route_lookup import CONTROL_EXCHANGE, RouteLookup
+from penstock.core.routing.route import CONTROL_EXCHANGE, Route, RouteLookup, RouteTarget, through_exchanges
 from penstock.core.routing.topology import Topology
 from penstock.core.settings.policies import EXCHANGES, kind_of
 from penstock.core.settings.table import SettingsTable
 from penstock.core.teardown import Teardown
 from penstock.errors import AccessRefused, NotFound, PreconditionFailed, ResourceError, ResourceLocked
-from penstock.flow.churn import Churn
+from penstock.flow.gate_stats import Churn
 from penstock.flow.level import UNLIMITED
-from penstock.flow.tally import Tally
+from penstock.flow.series import Tally
 from penstock.flow.work import AT_ONCE
-from penstock.settings.features import Features, check_flags, read_features
-from penstock.settings.read import read_arguments
-
-if TYPE_CHECKING:
-    from penstock.core.gates.registry import Gates
-    from penstock.core.queue.cursor_state import CursorState
+from penstock.settings.read import Features, check_flags, read_arguments, read_features
 
 TRACE_EXCHANGE: Final = "amq.rabbitmq.trace"
 """RabbitMQ's firehose exchange, present so that clients can bind to it; this broker has no firehose."""

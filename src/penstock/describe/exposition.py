@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.flow.histogram import BOUNDS_S, Histogram
+from penstock.flow.gate_stats import BOUNDS_S, Histogram
 
 COUNTER: Final = "counter"
 GAUGE: Final = "gauge"

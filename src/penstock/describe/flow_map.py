@@ -3,7 +3,7 @@
 Theory of operation. A map is collected in steps while somebody watches, and all watch the same one. It counts all
 queues and producers, and shows the `QUEUES_SHOWN` queues that matter most: those that block producers, then the
 busiest, then the deepest. Rates are differences to the map before. The part of a producer in the arrivals of a queue is
-estimated from samples (core/queue/samples.py). Those of the flow log are used; without a flow log the map has its own.
+estimated from samples (core/queue/counters.py). Those of the flow log are used; without a flow log the map has its own.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from penstock.access.permission import ADMINISTRATOR
 from penstock.access.rules import Rules
-from penstock.access.tags import ADMINISTRATOR
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.rotation import consumers_of
 from penstock.core.publish.admission import gates_of
 from penstock.core.publish.sender_credit import SenderCredit
 from penstock.core.publish.waiting_publisher import WaitingPublisher
+from penstock.core.queue.counters import LastLook
 from penstock.core.queue.cursor_state import CursorState
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.samples import LastLook
 from penstock.describe.described_node import DescribedNode
 from penstock.describe.gate import closed_s, text_of
 from penstock.describe.lists import Highest

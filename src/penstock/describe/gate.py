@@ -15,8 +15,7 @@ from penstock.core.publish.producer import Producer
 from penstock.core.publish.sender_credit import SenderCredit
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.flow.gate import Gate, GateTransition, Waiter
-from penstock.flow.level import Thresholds
-from penstock.flow.measure import amount
+from penstock.flow.level import Thresholds, amount
 
 UNCOUNTED: Final = "nothing is counted at this gate"
 WITHIN: Final = "0 by construction: a message goes in only where the depth, its charge included, is within the capacity"

@@ -22,8 +22,7 @@ from penstock.describe.message_stats import (
     queue_counts,
 )
 from penstock.describe.stats_sampler import Sum
-from penstock.flow.series import FINE, SLOT_S, TIERS, Series
-from penstock.flow.tally import TALLY_KEYS
+from penstock.flow.series import FINE, SLOT_S, TALLY_KEYS, TIERS, Series
 
 STEPS_S: Final = tuple([round(slots * SLOT_S) for slots, _ in TIERS])
 """Seconds of an entry of each tier."""

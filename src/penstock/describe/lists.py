@@ -15,8 +15,8 @@ import heapq
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final, Generic, TypeVar
 
+from penstock.access.permission import ADMINISTRATOR, MONITORING
 from penstock.access.rules import Rules
-from penstock.access.tags import ADMINISTRATOR, MONITORING
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.rotation import browsers_of
 from penstock.core.consume.session import Session
@@ -27,16 +27,12 @@ from penstock.core.routing.binding import QUEUE as TO_QUEUE
 from penstock.core.routing.binding import Binding
 from penstock.core.routing.exchange import Exchange
 from penstock.core.vhost import VirtualHost
-from penstock.describe.connection import CONNECTION
-from penstock.describe.consumer import CONSUMER
-from penstock.describe.cursor import CURSOR, POSITION_WORK
 from penstock.describe.described_node import DescribedNode
 from penstock.describe.message_stats import SampleRanges
-from penstock.describe.queue import QUEUE
-from penstock.describe.routing import BINDING, DEFAULT_BINDING, EXCHANGE
-from penstock.describe.session import SESSION
+from penstock.describe.queue import CURSOR, POSITION_WORK, QUEUE
+from penstock.describe.session import CONNECTION, CONSUMER, SESSION
 from penstock.describe.table import Field, Key, Reading, Row, Table, field_at, key_of, reading
-from penstock.describe.vhost import SUMMED_A_UNIT, VHOST
+from penstock.describe.vhost import BINDING, DEFAULT_BINDING, EXCHANGE, SUMMED_A_UNIT, VHOST
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import Steps, WorkMeter
 from penstock.protocols.common.connection import Connection

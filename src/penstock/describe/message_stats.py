@@ -10,14 +10,13 @@ from typing import Final, NamedTuple
 from mypy_extensions import i64
 
 from penstock.core.consume.session import Session
-from penstock.core.publish.connection_gates import ConnectionGates
+from penstock.core.publish.admission import ConnectionGates
 from penstock.core.publish.publisher_counts import add_counts
 from penstock.core.publish.session_counts import consumed, tally_of
 from penstock.core.queue.queue import Queue
-from penstock.core.routing.exchange_counters import ExchangeCounters
+from penstock.core.routing.exchange import ExchangeCounters
 from penstock.describe.gate import closed_s
-from penstock.flow.series import FINE, SLOT_S, TIERS, Series
-from penstock.flow.tally import TALLY_KEYS, Tally
+from penstock.flow.series import FINE, SLOT_S, TALLY_KEYS, TIERS, Series, Tally
 
 Row = dict[str, object]
 

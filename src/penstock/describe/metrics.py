@@ -18,8 +18,6 @@ from penstock.core.queue.cursor_state import lag_of
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.exchange import Exchange
 from penstock.core.vhost import VirtualHost
-from penstock.describe.connection import CONNECTION, OCTETS
-from penstock.describe.cursor import POSITION, Progress
 from penstock.describe.described_node import DescribedNode
 from penstock.describe.exposition import Exposition, Family, label
 from penstock.describe.lists import name_of
@@ -37,11 +35,10 @@ from penstock.describe.node import (
     write_figures,
     write_identity,
 )
-from penstock.describe.queue import QUEUE, SUMMED
-from penstock.describe.routing import EXCHANGE
-from penstock.describe.session import SESSION
+from penstock.describe.queue import POSITION, QUEUE, SUMMED, Progress
+from penstock.describe.session import CONNECTION, OCTETS, SESSION
 from penstock.describe.table import Field, Reading, reading
-from penstock.describe.vhost import churn
+from penstock.describe.vhost import EXCHANGE, churn
 from penstock.protocols.common.connection import Connection
 
 SAMPLES_A_SLICE: Final = 300

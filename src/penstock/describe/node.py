@@ -17,11 +17,10 @@ from penstock.describe.exposition import HISTOGRAM, Exposition, Family, label
 from penstock.describe.gate import key_of
 from penstock.describe.session import CONSUMING, PUBLISHING
 from penstock.describe.table import API_VERSION, Field, Reading, Table, metric, or_infinity, or_none
-from penstock.flow.flow_totals import KindTotals
 from penstock.flow.gate import Gate
-from penstock.flow.histogram import Histogram
+from penstock.flow.gate_stats import Histogram, KindTotals
+from penstock.flow.series import TALLY_KEYS, Tally
 from penstock.flow.shared_limit import SharedLimit
-from penstock.flow.tally import TALLY_KEYS, Tally
 
 T = TypeVar("T")
 KINDS: Final = ("address", "disk", "memory", "operator", "queue", "rate", "vhost")

@@ -1,30 +1,269 @@
-"""Sessions, which are channels in AMQP 0-9-1, and their producers: everything that is said of one."""
+"""Connections, sessions, producers and consumers: everything that is said of one, whatever its protocol."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
 from typing import Final
 
+from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.rotation import single_active, waits_behind
 from penstock.core.consume.session import Session
 from penstock.core.publish.credit_state import is_draining
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.sender_credit import SenderCredit
 from penstock.core.publish.session_counts import producers_of
 from penstock.core.publish.waiting_publisher import WaitingPublisher
-from penstock.describe.connection import connection_details, connection_row
-from penstock.describe.consumer import CONSUMER, CONSUMERS_DETAILED, consumer_row
+from penstock.describe.described_node import DescribedNode
 from penstock.describe.gate import gate_row
-from penstock.describe.message_stats import session_stats
-from penstock.describe.table import ABSENT, Field, Reading, Row, Table, amounts, metric, or_none
+from penstock.describe.message_stats import connection_tally, session_stats, tally_stats
+from penstock.describe.table import ABSENT, Field, Reading, Row, Table, amounts, metric, or_none, plain
 from penstock.flow.confirms import WITHHELD
+from penstock.flow.credit import UNBOUNDED, LinkCredit
 from penstock.flow.gate import Gate
+from penstock.flow.timers import NEVER
 from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.connection_state import ConnectionState
+from penstock.protocols.common.peer import Traffic, rabbitmq_fields
+
+TRAFFIC: Final = "connection_coarse_metrics"
+CONNECTIONS: Final = "connection_metrics"
+"""RabbitMQ's groups of `/metrics/detailed?family=`."""
+CONNECTION_FLOW: Final = "penstock_connection_metrics"
+
+
+def peer_of(address: str) -> Row:
+    """Return host and port of an address as those of a peer."""
+    host, _, port = address.rpartition(":")
+    return {"peer_host": host, "peer_port": int(port) if port.isdecimal() else 0}
+
+
+def connection_details(connection: Connection) -> Row:
+    """Return what other rows say of a connection."""
+    return {"name": connection.name(), **peer_of(connection.peer.address)}
+
+
+def channel_details(session: Session, node: DescribedNode) -> Row:
+    """Return what other rows say of a session."""
+    connection = node.connections.get(session.connection_number)
+    return {
+        "name": session.name,
+        "number": int(session.number),
+        "user": "" if connection is None else connection.user,
+        "node": node.name,
+        "connection_name": "" if connection is None else connection.name(),
+        **peer_of("" if connection is None else connection.peer.address),
+    }
+
+
+def _connection_state(connection: Connection, at: Reading) -> object:
+    """Return RabbitMQ's state: `blocked` for a connection blocked by any gate."""
+    if connection.state is ConnectionState.RUNNING and connection.blocks > 0:
+        return "blocked"
+    return connection.state.word()
+
+
+def _own_end(connection: Connection, at: Reading) -> object:
+    ours = peer_of(connection.peer.local)
+    return {"host": ours["peer_host"], "port": ours["peer_port"]}
+
+
+def _octets(connection: Connection, at: Reading) -> object:
+    """Return the octets, with the rates of the last pass of the sampler."""
+    traffic = connection.peer.traffic
+    return {
+        "recv_oct": int(traffic.received),
+        "recv_oct_details": {"rate": round(traffic.received_rate, 3)},
+        "recv_cnt": int(traffic.reads),
+        "send_oct": int(traffic.sent),
+        "send_oct_details": {"rate": round(traffic.sent_rate, 3)},
+        "send_cnt": int(traffic.writes),
+    }
+
+
+def _stats(connection: Connection, at: Reading) -> object:
+    origin = connection.origin
+    if origin is None:
+        return ABSENT
+    tally = connection_tally(origin, list(connection.engine.sessions()))
+    return tally_stats(tally, origin.series, at.ranges) or ABSENT
+
+
+def held(connection: Connection) -> Row:
+    """Return the publishes that are held."""
+    return amounts(connection.pausing.budget.messages, connection.pausing.budget.bytes)
+
+
+def _sent(count: Callable[[Traffic], int]) -> Callable[[Connection, Reading], object]:
+    return lambda connection, at: count(connection.peer.traffic)
+
+
+OCTETS: Final[tuple[tuple[str, Callable[[Traffic], int], str, str], ...]] = (
+    ("rabbitmq_connection_incoming_bytes_total", lambda traffic: int(traffic.received),
+     "Total number of bytes received on a connection; inside of TLS", TRAFFIC),
+    ("rabbitmq_connection_outgoing_bytes_total", lambda traffic: int(traffic.sent),
+     "Total number of bytes sent on a connection; inside of TLS", TRAFFIC),
+    ("rabbitmq_connection_incoming_packets_total", lambda traffic: int(traffic.reads),
+     "Total number of packets received on a connection: reads of its socket", CONNECTIONS),
+    ("rabbitmq_connection_outgoing_packets_total", lambda traffic: int(traffic.writes),
+     "Total number of packets sent on a connection: writes to its socket", CONNECTIONS),
+)  # fmt: skip
+"""Families of octets: sums over all connections keep those that have ended."""
+
+CONNECTION: Final[Table[Connection]] = Table(
+    Field("name", lambda connection, at: connection.name()),
+    Field("user", lambda connection, at: connection.user),
+    Field("vhost", lambda connection, at: "" if connection.vhost is None else connection.vhost.name),
+    Field("node", lambda connection, at: at.node.name),
+    Field("type", lambda connection, at: "network"),
+    Field("auth_mechanism", lambda connection, at: connection.peer.mechanism),
+    Field("state", _connection_state),
+    Field("channels", lambda connection, at: len(connection.engine.sessions()), "channels",
+           "rabbitmq_connection_channels", "Channels on a connection", CONNECTIONS),
+    Field("protocol.*", lambda connection, at: connection.engine.details()),
+    Field("connected_at", lambda connection, at: (
+        round((connection.times.opened + at.node.broker.wall_offset) * 1000)), "ms"),
+    Field("peer.*", lambda connection, at: peer_of(connection.peer.address)),
+    Field("local.*", _own_end),
+    Field("tls.*", lambda connection, at: rabbitmq_fields(connection.peer.tls)),
+    Field("client_properties", lambda connection, at: plain(connection.peer.properties)),
+    Field("user_provided_name", lambda connection, at: plain(connection.peer.properties.get("connection_name"))),
+    Field("penstock.number", lambda connection, at: connection.number),
+    Field("penstock.blocked", lambda connection, at: connection.blocks > 0, "", "penstock_connection_blocked",
+           "Connections of which a gate blocks a producer: 1 for each", CONNECTION_FLOW),
+    Field("penstock.paused", lambda connection, at: connection.may_pause() or connection.pausing.pieces.waiting),
+    Field("penstock.held", lambda connection, at: held(connection)),
+    Field("octets.*", _octets),
+    Field("message_stats", _stats),
+    *[metric(family, _sent(count), help, group) for family, count, help, group in OCTETS],
+    metric("penstock_connection_paused", lambda connection, at: connection.may_pause(),
+           "Connections that are not read, because their hold budget is used up: 1 for each", CONNECTION_FLOW),
+    metric("penstock_connection_held_messages", lambda connection, at: int(connection.pausing.budget.messages),
+           "Publishes that are held before a gate", CONNECTION_FLOW),
+    metric("penstock_connection_held_bytes", lambda connection, at: int(connection.pausing.budget.bytes),
+           "Bytes (charges) of publishes that are held before a gate", CONNECTION_FLOW),
+)  # fmt: skip
+
+
+def connection_row(connection: Connection) -> Row:
+    """Return what `status` says of a connection."""
+    return {
+        "name": connection.name(),
+        "product": str(connection.peer.properties.get("product", "")),
+        "protocol": connection.engine.details().get("protocol"),
+        "state": connection.state.word(),
+        "blocked": connection.blocks > 0,
+        "channels": len(connection.engine.sessions()),
+        "held": held(connection),
+    }
+
+
+CONSUMERS_DETAILED: Final = 1000
+"""Most consumers in the answer about one queue or channel; `/api/consumers` lists all."""
+
+
+def adaptive_window(consumer: Consumer) -> Row | None:
+    """Return a consumer's adaptive window with what it follows from; None without one."""
+    window = consumer.adaptive_window
+    if window is None:
+        return None
+    adaptive = window.adaptive
+    return {
+        "messages": int(adaptive.window),
+        "min": int(adaptive.least),
+        "max": or_none(adaptive.most),
+        "rate": round(adaptive.rate, 3) or None,
+        "time_ms": round(adaptive.time_s * 1000, 3) or None,
+        "batch": int(adaptive.batch),
+    }
+
+
+def obstacles(consumer: Consumer, now: float) -> list[str]:
+    """Return why a consumer gets no messages: its own obstacles, or an empty queue."""
+    found = consumer.obstacles(now)
+    queue = consumer.queue
+    behind = waits_behind(consumer)
+    if behind:
+        found.append(behind)
+    if queue.depth_messages() == 0:
+        found.append("the queue is empty")
+    elif queue.returning is not None:
+        found.append("messages are on their way back to the queue")
+    elif queue.reserved.arrival() is not None:
+        found.append("a batch is being published to the queue as a whole, and nothing is delivered before its end")
+    elif queue.available() == 0 and queue.waiting() > 0:
+        found.append("the next messages of the queue are being read from the disk")
+    elif queue.available() == 0:
+        found.append("every message of the queue is with a consumer, unacknowledged")
+    return found
+
+
+def _is_single(consumer: Consumer) -> bool:
+    return consumer.queue.features.single_active and not consumer.browses()
+
+
+def _is_active(consumer: Consumer) -> bool:
+    return not _is_single(consumer) or single_active(consumer.queue) is consumer
+
+
+def _status(consumer: Consumer, at: Reading) -> object:
+    if not _is_single(consumer):
+        return "up"
+    return "single_active" if _is_active(consumer) else "waiting"
+
+
+def _timeout_ms(consumer: Consumer, at: Reading) -> object:
+    timeout_s = consumer.queue.settings.consumer_timeout_s
+    return None if timeout_s == NEVER else round(timeout_s * 1000)
+
+
+def _link_credit(consumer: Consumer, at: Reading) -> object:
+    return int(consumer.credit.granted) if isinstance(consumer.credit, LinkCredit) else None
+
+
+def _window_bytes(consumer: Consumer, at: Reading) -> object:
+    return None if consumer.credit.window_bytes == UNBOUNDED else int(consumer.credit.window_bytes)
+
+
+CONSUMER: Final[Table[Consumer]] = Table(
+    Field("consumer_tag", lambda consumer, at: consumer.tag),
+    Field("queue", lambda consumer, at: {"name": consumer.queue.name, "vhost": consumer.queue.vhost}),
+    Field("channel_details", lambda consumer, at: channel_details(consumer.session, at.node)),
+    Field("ack_required", lambda consumer, at: not consumer.no_ack),
+    Field("exclusive", lambda consumer, at: consumer.exclusive),
+    Field("prefetch_count", lambda consumer, at: int(consumer.prefetch), "messages"),
+    Field("active", lambda consumer, at: _is_active(consumer)),
+    Field("activity_status", _status),
+    Field("consumer_timeout", _timeout_ms),
+    Field("arguments", lambda consumer, at: plain(consumer.arguments)),
+    Field("penstock.browses", lambda consumer, at: consumer.browses()),
+    Field("penstock.unacknowledged", lambda consumer, at: int(consumer.credit.out), "messages"),
+    Field("penstock.link_credit", _link_credit),
+    Field("penstock.adaptive_window", lambda consumer, at: adaptive_window(consumer)),
+    Field("penstock.window_bytes", _window_bytes),
+    Field("penstock.max_rate", lambda consumer, at: (
+        None if consumer.rate_limiter is None else consumer.rate_limiter.rate)),
+    Field("penstock.delivered", lambda consumer, at: int(consumer.delivered), "messages"),
+    Field("penstock.obstacles", lambda consumer, at: obstacles(consumer, at.now)),
+)  # fmt: skip
+
+
+def consumer_row(consumer: Consumer, now: float) -> Row:
+    """Return what `why` says of a consumer, with the reasons why it gets no messages."""
+    return {
+        "consumer": consumer.tag,
+        "channel": consumer.session.name,
+        "queue": consumer.queue.name,
+        "prefetch": int(consumer.prefetch) or None,
+        **CONSUMER.own(consumer, Reading(now)),
+    }
+
 
 CHANNELS: Final = "channel_metrics"
 PUBLISHING: Final = "channel_exchange_metrics"
 CONSUMING: Final = "channel_queue_metrics"
 """RabbitMQ's groups of `/metrics/detailed?family=`."""
-FLOW: Final = "penstock_channel_metrics"
+CHANNEL_FLOW: Final = "penstock_channel_metrics"
 CONSUMERS_SHOWN: Final = 20
 CHANNELS_SHOWN: Final = 50
 PRODUCERS_SHOWN: Final = 20
@@ -164,7 +403,7 @@ def _confirms(session: Session, at: Reading) -> object:
     return any(producer.confirming for producer in producers_of(session))
 
 
-def _state(session: Session, at: Reading) -> object:
+def _session_state(session: Session, at: Reading) -> object:
     """Return `flow` while a gate blocks it, as RabbitMQ."""
     return "flow" if any(producer.gates for producer in producers_of(session)) else "running"
 
@@ -188,12 +427,12 @@ SESSION: Final[Table[Session]] = Table(
            "rabbitmq_channel_messages_unacked", "Delivered but not yet acknowledged messages", CHANNELS),
     Field("messages_unconfirmed", lambda session, at: _unconfirmed(session), "messages",
            "rabbitmq_channel_messages_unconfirmed", "Published but not yet confirmed messages", CHANNELS),
-    Field("state", _state),
+    Field("state", _session_state),
     Field("penstock", _publishing),
     Field("message_stats", lambda session, at: session_stats(session, at.ranges) or ABSENT),
     metric("penstock_channel_confirms_withheld",
            lambda session, at: sum([withheld_by(producer) for producer in producers_of(session)]),
-           "Acknowledgements to publishers that are withheld until a gate opens", FLOW),
+           "Acknowledgements to publishers that are withheld until a gate opens", CHANNEL_FLOW),
 )  # fmt: skip
 
 

@@ -34,10 +34,9 @@ from penstock.describe.message_stats import (
     exchange_counts,
     queue_counts,
 )
-from penstock.flow.chores import Chore
 from penstock.flow.gate import Gate
-from penstock.flow.series import PERIOD, PERIODS, SampleTimes, Series
-from penstock.flow.tally import TALLY_KEYS, Tally
+from penstock.flow.series import PERIOD, PERIODS, TALLY_KEYS, SampleTimes, Series, Tally
+from penstock.flow.work import Chore
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.peer import Traffic
 

@@ -1,15 +1,33 @@
-"""Virtual hosts, and sums over their queues and over connections: totals of the overview, and what came and went."""
+"""Virtual hosts, exchanges, bindings, users and policies: everything that is said of one."""
 
 from __future__ import annotations
 
 from typing import Final
+from urllib.parse import quote_plus
 
+from penstock.access.password_hash import PLAIN, SHA256
+from penstock.access.permission import Permission, TopicPermission
 from penstock.access.rules import Rules
+from penstock.access.user import User
+from penstock.core.queue.queue import Queue
+from penstock.core.routing.binding import Binding, arguments_digest
+from penstock.core.routing.exchange import EXCHANGE_TYPES, Exchange
+from penstock.core.routing.route import CONTROL_EXCHANGE
+from penstock.core.settings.parameters import Parameter
+from penstock.core.settings.policies import Policy, PolicyPair
 from penstock.core.vhost import VirtualHost
 from penstock.describe.described_node import DescribedNode
-from penstock.describe.message_stats import SUM_COUNTERS, Depths, SampleRanges, length_details, tally_stats
+from penstock.describe.message_stats import (
+    SUM_COUNTERS,
+    Depths,
+    SampleRanges,
+    exchange_losses,
+    exchange_stats,
+    length_details,
+    tally_stats,
+)
 from penstock.describe.stats_sampler import Sum
-from penstock.describe.table import ABSENT, Field, Reading, Row, Table
+from penstock.describe.table import ABSENT, Field, Reading, Row, Table, metric, plain
 from penstock.flow.work import Steps
 
 SUMMED_A_UNIT: Final = 10
@@ -118,3 +136,152 @@ def churn(node: DescribedNode, connected: int, channels: int, queues: int) -> di
         "queue_created": created,
         "queue_deleted": max(created - queues, 0),
     }
+
+
+EXCHANGES: Final = "exchange_metrics"
+"""RabbitMQ's group of `/metrics/detailed?family=`."""
+
+
+def policies_of(policies: PolicyPair) -> Row:
+    """Return the names of the policies of a queue or exchange, and their common definition."""
+    return {
+        "policy": policies.name(),
+        "operator_policy": policies.operator_name(),
+        "effective_policy_definition": policies.definition(),
+    }
+
+
+def _losses(exchange: Exchange, at: Reading) -> object:
+    return ABSENT if exchange.counters.published == 0 else exchange_losses(exchange.counters)
+
+
+EXCHANGE: Final[Table[Exchange]] = Table(
+    Field("name", lambda exchange, at: exchange.name),
+    Field("vhost", lambda exchange, at: exchange.vhost),
+    Field("type", lambda exchange, at: exchange.kind),
+    Field("durable", lambda exchange, at: exchange.durable),
+    Field("auto_delete", lambda exchange, at: exchange.auto_delete),
+    Field("internal", lambda exchange, at: exchange.internal or exchange.name == CONTROL_EXCHANGE),
+    Field("arguments", lambda exchange, at: plain(exchange.arguments)),
+    Field("message_stats", lambda exchange, at: exchange_stats(exchange.counters, at.ranges) or ABSENT),
+    Field("penstock", _losses),
+    Field("policies.*", lambda exchange, at: (
+        ABSENT if exchange.policy is None else policies_of(PolicyPair(exchange.policy)))),
+    metric("rabbitmq_exchange_messages_published_total", lambda exchange, at: int(exchange.counters.published),
+           "Total number of messages published into an exchange", EXCHANGES),
+    metric("rabbitmq_exchange_messages_unroutable_returned_total", lambda exchange, at: int(exchange.counters.returned),
+           "Total number of messages published as mandatory into an exchange and returned as unroutable", EXCHANGES),
+    metric("rabbitmq_exchange_messages_unroutable_dropped_total", lambda exchange, at: int(exchange.counters.dropped),
+           "Total number of messages published as non-mandatory into an exchange and dropped as unroutable", EXCHANGES),
+    metric("penstock_exchange_messages_routed_total", lambda exchange, at: int(exchange.counters.routed()),
+           "Messages that an exchange led into queues: one that went into two counts twice", EXCHANGES),
+)  # fmt: skip
+
+
+def _destination(binding: Binding, at: Reading) -> object:
+    if binding.exchange is not None:
+        return binding.exchange.name
+    return "" if binding.queue is None else binding.queue.name
+
+
+BINDING: Final[Table[Binding]] = Table(
+    Field("source", lambda binding, at: binding.source.name),
+    Field("vhost", lambda binding, at: binding.source.vhost),
+    Field("destination", _destination),
+    Field("destination_type", lambda binding, at: "queue" if binding.exchange is None else "exchange"),
+    Field("routing_key", lambda binding, at: binding.key),
+    Field("arguments", lambda binding, at: plain(binding.arguments)),
+    Field("properties_key", lambda binding, at: properties_key(binding.key, arguments_digest(binding))),
+)
+DEFAULT_BINDING: Final[Table[Queue]] = Table(
+    Field("source", lambda queue, at: ""),
+    Field("vhost", lambda queue, at: queue.vhost),
+    Field("destination", lambda queue, at: queue.name),
+    Field("destination_type", lambda queue, at: "queue"),
+    Field("routing_key", lambda queue, at: queue.name),
+    Field("arguments", lambda queue, at: {}),
+    Field("properties_key", lambda queue, at: properties_key(queue.name, "")),
+)
+"""The binding of every queue to the default exchange, by its name."""
+
+
+def properties_key(key: str, digest: str) -> str:
+    """Return the name of a binding in RabbitMQ's URLs: its key, and the digest of its arguments if it has any."""
+    quoted = quote_plus(key, errors="surrogatepass")
+    return f"{quoted}~{digest}" if digest else quoted or "~"
+
+
+def exchange_types() -> list[Row]:
+    """Return the supported exchange types."""
+    return [
+        {"name": kind, "description": f"AMQP {kind} exchange, as per the AMQP specification", "enabled": True}
+        for kind in EXCHANGE_TYPES
+    ]
+
+
+def permission_row(permission: Permission) -> Row:
+    """Return the expressions of a permission."""
+    return {"configure": permission.configure, "write": permission.write, "read": permission.read}
+
+
+def topic_row(permission: TopicPermission) -> Row:
+    """Return the expressions of a topic permission."""
+    return {"write": permission.write, "read": permission.read}
+
+
+def permissions_of(user: User) -> list[Row]:
+    """Return the permissions of a user, with their virtual hosts."""
+    return [{"vhost": vhost, **permission_row(each)} for vhost, each in user.permissions.items()]
+
+
+def topics_of(user: User, only: str | None = None) -> list[Row]:
+    """Return the topic permissions of a user, with virtual hosts and exchanges; those of one virtual host, or all."""
+    return [
+        {"vhost": vhost, "exchange": exchange, **topic_row(each)}
+        for vhost, topics in user.topic_permissions.items()
+        for exchange, each in topics.items()
+        if only is None or vhost == only
+    ]
+
+
+def _hash(user: User, at: Reading) -> object:
+    """Return the hash of the password. A user without one has an empty hash, as in RabbitMQ: its tools need both."""
+    hashed = user.password_hash
+    if hashed is None or hashed.algorithm == PLAIN:
+        return {"password_hash": "", "hashing_algorithm": SHA256}
+    return {"password_hash": hashed.text(), "hashing_algorithm": hashed.algorithm}
+
+
+USER: Final[Table[User]] = Table(
+    Field("name", lambda user, at: user.name),
+    Field("tags", lambda user, at: user.tags),
+    Field("limits", lambda user, at: dict(user.limits)),
+    Field("hash.*", _hash),
+    Field("penstock.password", lambda user, at: user.password_hash is not None),
+    Field("penstock.source", lambda user, at: user.source),
+)
+"""A password that is not shown is there all the same, and `penstock.password` tells it."""
+
+
+def user_row(user: User) -> Row:
+    """Return a user with its permissions, without its password."""
+    return {
+        "name": user.name,
+        "tags": user.tags,
+        "limits": dict(user.limits),
+        **USER.own(user, Reading(0.0)),
+        "everywhere": user.everywhere,
+        "permissions": permissions_of(user),
+        "topic_permissions": topics_of(user),
+    }
+
+
+def policy_row(policy: Policy) -> Row:
+    """Return a policy in RabbitMQ's form."""
+    return {"vhost": policy.vhost, "name": policy.name, **policy.fields()}
+
+
+def parameter_row(parameter: Parameter) -> Row:
+    """Return a parameter in RabbitMQ's form; a global one has neither component nor virtual host."""
+    row: Row = {"name": parameter.name, "value": parameter.value}
+    return {**row, "component": parameter.component, "vhost": parameter.vhost} if parameter.component else row

@@ -24,22 +24,19 @@ from penstock.core.queue.queue import Queue
 from penstock.core.unlinking import unlink
 from penstock.describe.stats_sampler import StatsSampler
 from penstock.driver.entry_times import DELIVERIES, TIMERS
-from penstock.driver.failures import Failures
-from penstock.driver.log_queue import LogQueue
+from penstock.driver.log_queue import Failures, LogQueue
 from penstock.driver.notifier import Notifier
 from penstock.driver.scheduler import Scheduler
 from penstock.driver.services import LIMITED_A_SECOND, DriverServices
 from penstock.flow.timers import NEVER
 from penstock.flow.work import Steps
 from penstock.log_ids import CHANGED
-from penstock.management import log_messages
-from penstock.management.certificates import Certificates
+from penstock.management import gate_lines
 from penstock.management.control_api import ControlApi
 from penstock.management.flow_log_samples import Record
 from penstock.management.hold_spans import HoldTracer
-from penstock.management.node import Node, StartSettings
-from penstock.management.refused_publishes import RefusedPublishes
-from penstock.management.refused_requests import RefusedRequests
+from penstock.management.node import Certificates, Node, StartSettings
+from penstock.management.refusals import RefusedPublishes, RefusedRequests
 from penstock.operations.table import OPERATIONS
 from penstock.protocols import standard_protocols
 from penstock.protocols.common.audit_trail import AuditTrail
@@ -246,7 +243,7 @@ class BrokerDriver(Node):
         """End a turn that took so many seconds; return whether input waits for the next."""
         if seconds >= self.slow_turn_s:
             work, name, share = self.scheduler.turn_times.present()
-            self.log_queue.add_limited(log_messages.slow_turn(seconds, work, name, share), 1)
+            self.log_queue.add_limited(gate_lines.slow_turn(seconds, work, name, share), 1)
         self.scheduler.turn_times.end_turn(seconds, now)
         return self.scheduler.begin_turn()
 
@@ -265,9 +262,9 @@ class BrokerDriver(Node):
         """Write the reports of each second: losses by overflow policies, and the flow log's samples."""
         for queue in self.broker.losses.take(LOSING_AT_ONCE):
             if queue.counters.rare.unreported_dropped or queue.counters.rare.unreported_refused:
-                self.log(log_messages.dropped(queue))
+                self.log(gate_lines.dropped(queue))
             if queue.counters.rare.unreported_dead_letters:
-                self.log(log_messages.letters_lost(queue))
+                self.log(gate_lines.letters_lost(queue))
             if self.recorder is not None:
                 self.recorder.lost(queue)
             queue.counters.clear_unreported()
@@ -287,9 +284,9 @@ class BrokerDriver(Node):
         """Log connections that became slowed by their own work, or ceased to be."""
         began, ceased = self.scheduler.slowed.sample(self.broker.now)
         for wait in began:
-            self.log(log_messages.slowed(wait, self.broker.now))
+            self.log(gate_lines.slowed(wait, self.broker.now))
         for wait in ceased:
-            self.log(log_messages.slowed_no_more(wait))
+            self.log(gate_lines.slowed_no_more(wait))
         if self.recorder is not None:
             self.recorder.slowed(began, ceased)
 

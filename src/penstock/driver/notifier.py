@@ -24,7 +24,7 @@ from penstock.core.gates.disk import DISK_KIND
 from penstock.describe.gate import because, text_of
 from penstock.flow.gate import Gate
 from penstock.flow.timers import NEVER
-from penstock.management import log_messages
+from penstock.management import gate_lines
 from penstock.management.gate_lines import GateLines
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import ConnectionState
@@ -139,7 +139,7 @@ class Notifier:
             self.driver.log(line)
 
     def _on_stopped(self, effect: Stopped) -> None:
-        self.driver.log(log_messages.stopped(effect.producer, effect.gate, effect.patience_s))
+        self.driver.log(gate_lines.stopped(effect.producer, effect.gate, effect.patience_s))
 
     def _on_returned(self, effect: Returned) -> None:
         effect.producer.listener.on_returned(effect.route, effect.content, effect.refused)
@@ -149,10 +149,10 @@ class Notifier:
 
     def _on_slow_consumer(self, effect: SlowConsumer) -> None:
         name = effect.consumer.session.name
-        self.driver.log(log_messages.slow(effect.consumer.tag, name, effect.rate, effect.least, effect.cancelled))
+        self.driver.log(gate_lines.slow(effect.consumer.tag, name, effect.rate, effect.least, effect.cancelled))
 
     def _on_paging(self, effect: Paging) -> None:
-        self.driver.log(log_messages.paging(effect))
+        self.driver.log(gate_lines.paging(effect))
 
     def _on_queue_changed(self, effect: QueueChanged) -> None:
         self.driver.control.ranges.look_again(effect.queue)
@@ -183,7 +183,7 @@ class Notifier:
         """Log a connection's lost publishes when none of its publishes wait in line; for an open one at once."""
         losses = connection.losses
         if connection.state is ConnectionState.RUNNING or losses.are_known():
-            self.driver.log(log_messages.lost(connection.name(), losses))
+            self.driver.log(gate_lines.lost(connection.name(), losses))
             losses.clear()
 
     def block_reason(self, connection: Connection, gate: Gate) -> str:

@@ -6,7 +6,7 @@ scheduler.serve()                      input that waits
 scheduler.run_jobs()                   some steps of started jobs
 scheduler.look()                       some steps of the jobs of onlookers, which are no part of a turn
 
-Chores of the core (flow/chores.py) are run by the broker in each turn.
+Chores of the core (flow/work.py) are run by the broker in each turn.
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ from collections import deque
 from mypy_extensions import i64
 
 from penstock.core.broker import Broker
-from penstock.driver.entry_times import INPUT, JOB, EntryTimes
-from penstock.driver.failures import Failures
-from penstock.driver.log_queue import LogQueue
-from penstock.driver.turn_times import TurnTimes
+from penstock.driver.entry_times import INPUT, JOB, EntryTimes, TurnTimes
+from penstock.driver.log_queue import Failures, LogQueue
 from penstock.flow.work import ASKING_SHARE, LOOKING_SHARE, SHARE, TURN, UNLIMITED_WORK, Steps, WorkQueue
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.read_pausing import SlowedConnections

@@ -15,9 +15,8 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
-from penstock.flow.gate import Gate
+from penstock.flow.gate import Gate, Refusal
 from penstock.flow.level import UNLIMITED
-from penstock.flow.refusal import Refusal
 
 HELD: Final = 0
 WITHHELD: Final = 1

@@ -1,4 +1,4 @@
-"""Statistics of gates: the producers that each gate blocks, since when, how often and for how long.
+"""Statistics of gates: whom each blocks, since when, how often and how long; and totals since the start.
 
 One `BlockStats` for each pair of a producer and a gate that was closed for it, one `GateStats` for each gate. The
 deciding code writes them; the log, `connection.blocked`, `penstock why` and the metrics read them. Bounded: entries of
@@ -251,3 +251,133 @@ class GateStats:
 
 def _since(entry: tuple[float, int, BlockStats]) -> float:
     return entry[0]
+
+
+BOUNDS_S: Final = (
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+)  # fmt: skip
+"""Upper bounds of the buckets, in seconds: from a short turn to a store that does not answer."""
+LEAST_S: Final = 0.0001
+"""The first of them, where most durations are: one comparison for each."""
+
+
+class Histogram:
+    """Numbers of durations by bucket, and their sum. It never forgets; its size is fixed."""
+
+    __slots__ = ("_least", "_more", "sum_s")
+
+    def __init__(self) -> None:
+        self._least: i64 = 0
+        """Durations up to `LEAST_S`."""
+        self._more: list[int] = [0] * len(BOUNDS_S)
+        """Those of the buckets after the first; the last one has no bound."""
+        self.sum_s: float = 0.0
+        """Sum of all durations in seconds."""
+
+    def count(self, seconds: float) -> None:
+        """Count a duration in seconds; a negative one, of a clock that was set, counts as 0."""
+        if seconds <= LEAST_S:
+            self._least += 1
+            if seconds > 0.0:
+                self.sum_s += seconds
+            return
+        self.sum_s += seconds
+        index = 1
+        while index < len(BOUNDS_S) and seconds > BOUNDS_S[index]:
+            index += 1
+        self._more[index - 1] += 1
+
+    def cumulative(self) -> list[int]:
+        """Return the number of durations up to each bound, and of all: one entry more than `BOUNDS_S`."""
+        sums = [int(self._least)]
+        for each in self._more:
+            sums.append(sums[-1] + each)
+        return sums
+
+
+class TimeIntegral:
+    """Number of things that last, and the seconds of all of them together, those that are over included."""
+
+    __slots__ = ("present", "_seconds", "_since")
+
+    def __init__(self) -> None:
+        self.present: i64 = 0
+        """Number of them now."""
+        self._seconds: float = 0.0
+        self._since: float = 0.0
+
+    def change(self, by: i64, now: float) -> None:
+        """Count some that begin, or end (negative)."""
+        self._seconds = self.seconds(now)
+        self._since = now
+        self.present += by
+
+    def seconds(self, now: float) -> float:
+        """Return the sum of their seconds up to now."""
+        return self._seconds + float(self.present) * max(now - self._since, 0.0)
+
+
+class KindTotals:
+    """Totals of all gates of a kind."""
+
+    __slots__ = ("closed", "crossings", "blocked", "blocks")
+
+    def __init__(self) -> None:
+        self.closed = TimeIntegral()
+        """Closed gates."""
+        self.crossings: i64 = 0
+        """Times that gates closed."""
+        self.blocked = TimeIntegral()
+        """Pairs of a producer and a gate that blocks it."""
+        self.blocks: i64 = 0
+        """Times that a producer was blocked."""
+
+
+class FlowTotals:
+    """Totals by the kind of gate, and the latency of resumption."""
+
+    __slots__ = ("kinds", "resume_latency", "holds")
+
+    def __init__(self) -> None:
+        self.kinds: dict[str, KindTotals] = {}
+        """By `Gate.kind`; there are seven."""
+        self.resume_latency = Histogram()
+        """Seconds from the opening of a gate until a producer that it blocked went on."""
+        self.holds = Histogram()
+        """Seconds for which a publish was held until its turn came; a refused one does not count."""
+
+    def of(self, kind: str) -> KindTotals:
+        """Return the totals of a kind; creates them at first use."""
+        found = self.kinds.get(kind)
+        if found is None:
+            found = KindTotals()
+            self.kinds[kind] = found
+        return found
+
+    def count_transition(self, kind: str, closed: bool, now: float) -> None:
+        """Count a gate that closed, or opened."""
+        totals = self.of(kind)
+        if closed:
+            totals.crossings += 1
+        totals.closed.change(1 if closed else -1, now)
+
+    def count_block(self, kind: str, blocked: bool, now: float) -> None:
+        """Count a producer that a gate blocks, or no longer blocks."""
+        totals = self.of(kind)
+        if blocked:
+            totals.blocks += 1
+        totals.blocked.change(1 if blocked else -1, now)
+
+
+class Churn:
+    """Numbers of one virtual host; they only grow."""
+
+    __slots__ = ("queues_declared", "queues_created", "channels_opened")
+
+    def __init__(self) -> None:
+        self.queues_declared: i64 = 0
+        """Declarations of queues, those of existing ones included."""
+        self.queues_created: i64 = 0
+        """Queues that were created, or restored from the store."""
+        self.channels_opened: i64 = 0
+        """Channels of AMQP 0-9-1 and sessions of AMQP 1.0."""

@@ -40,12 +40,11 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
-from penstock.flow.chores import UNITS_A_TURN, Chores
-from penstock.flow.flow_totals import FlowTotals
 from penstock.flow.gate import NOBODY, Gate, GateOwner, GateTransition, Waiter
+from penstock.flow.gate_stats import FlowTotals
 from penstock.flow.reserved_room import Party
 from penstock.flow.timers import NEVER, TimerHandler, Timers
-from penstock.flow.work import WorkMeter
+from penstock.flow.work import UNITS_A_TURN, Chores, WorkMeter
 
 SCALE: Final = 64
 """Units of a ticket for each byte, so that fractions of a byte count."""

@@ -1,4 +1,4 @@
-"""Fair queueing of clients' input by the cost of the work it causes.
+"""Work in fair shares: clients' input by the cost that it causes, and background work in slices.
 
 Theory of operation. The broker counts work in units of about a microsecond (compiled), on a meter that only grows. A
 client's input is handled until its *share* is used up. The rest waits in the `WorkQueue`, and the socket is not read
@@ -15,6 +15,7 @@ shares is ten shares further back, unless it is the only one.
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Generator
 from typing import Final, TypeVar
 
@@ -184,3 +185,63 @@ class WorkQueue:
         """Return a client's position: at most one share before the clock."""
         earliest = self._clock - SHARE
         return worker.finish if worker.finish > earliest else earliest
+
+
+UNITS_A_TURN: Final = 4000
+"""Units of work in one turn, of all chores together."""
+UNITS_AT_LEAST: Final = 200
+"""Smallest share of a chore in one turn, however many others there are."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Chore:
+    """A piece of work that takes as many turns as it needs."""
+
+    def __init__(self) -> None:
+        self.listed: bool = False
+        """True while it is queued."""
+
+    def work(self, most: i64, now: float) -> i64:
+        """Do about `most` units of work; returns the units spent, besides those that are counted on the meter."""
+        raise NotImplementedError
+
+    def has_more(self) -> bool:
+        """Return whether any work is left."""
+        raise NotImplementedError
+
+
+class Chores:
+    """The round-robin queue of chores."""
+
+    def __init__(self, meter: WorkMeter | None = None) -> None:
+        self._meter = WorkMeter() if meter is None else meter
+        self._waiting: deque[Chore] = deque()
+
+    def add(self, chore: Chore) -> None:
+        """Queue a chore from the next turn on; does nothing if it is queued already."""
+        if not chore.listed:
+            chore.listed = True
+            self._waiting.append(chore)
+
+    def pending(self) -> bool:
+        """Return whether work is left for the next turn."""
+        return len(self._waiting) > 0
+
+    def run(self, now: float) -> i64:
+        """Do one turn's work, and count it; returns the units."""
+        meter = self._meter
+        start = meter.done
+        left: i64 = len(self._waiting)
+        if left == 0:
+            return 0
+        share = UNITS_A_TURN // left
+        if share < UNITS_AT_LEAST:
+            share = UNITS_AT_LEAST
+        while left > 0 and meter.done - start < UNITS_A_TURN:
+            left -= 1
+            chore = self._waiting.popleft()
+            meter.count(chore.work(share, now))
+            chore.listed = False
+            if chore.has_more():
+                self.add(chore)
+        return meter.done - start

@@ -7,20 +7,18 @@ are not read until the store takes their large messages follow, and those that a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from penstock.core.broker import Broker
 from penstock.core.publish.dead_letters import publisher_of
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.describe.gate import gate_row, text_of
 from penstock.flow.gate import Gate
 from penstock.flow.work import Steps
 from penstock.management import why
+from penstock.management.node import Node
+from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.control_request import ControlRequest
-
-if TYPE_CHECKING:
-    from penstock.core.broker import Broker
-    from penstock.management.node import Node
-    from penstock.protocols.common.connection import Connection
 
 GATES_TOLD: Final = 20
 """Most gates, and most slowed or unread connections, in one answer; the others are counted."""

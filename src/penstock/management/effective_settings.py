@@ -6,7 +6,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.content.names import answers_control
+from penstock.content.properties import answers_control
 from penstock.core.broker import Broker
 from penstock.core.gates.registry import MEMORY_PERCENT
 from penstock.core.queue.queue import Queue
@@ -23,8 +23,22 @@ from penstock.core.settings.limits import (
 )
 from penstock.flow.level import UNLIMITED, Level
 from penstock.flow.work import Steps
-from penstock.settings.table import BY_NAME, CREDITS, JAVAS_CAPACITY, LENGTHS, SCOPES, WITH_FIELD
-from penstock.settings.value import ARGUMENT, BROKER, DEFAULT, PATTERN, POLICY, RATE, SettingValue, shown
+from penstock.settings.table import (
+    ARGUMENT,
+    BROKER,
+    BY_NAME,
+    CREDITS,
+    DEFAULT,
+    JAVAS_CAPACITY,
+    LENGTHS,
+    PATTERN,
+    POLICY,
+    RATE,
+    SCOPES,
+    WITH_FIELD,
+    SettingValue,
+    shown,
+)
 
 MARKS: Final = ("capacity", "stop", "resume")
 NO_LIMIT: Final = "no limit"

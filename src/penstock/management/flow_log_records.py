@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock.core.broker import Broker
 from penstock.core.effects import (
@@ -37,13 +37,11 @@ from penstock.errors import PreconditionFailed
 from penstock.flow.gate import Gate, GateTransition
 from penstock.flow.work import Steps
 from penstock.log_ids import BLOCKED_BRIEFLY, CLOSED_BRIEFLY
-from penstock.management.brief_spells import BLOCKS_AT_ONCE, CLOSINGS_AT_ONCE, Spell, Spells, SpellSum
 from penstock.management.flow_log_samples import Record, Sampler, record_at, record_of_gate
+from penstock.management.gate_lines import BLOCKS_AT_ONCE, CLOSINGS_AT_ONCE, Spell, Spells, SpellSum
+from penstock.management.node import Node
+from penstock.protocols.common.control_request import ControlRequest
 from penstock.protocols.common.read_pausing import KIND, Wait
-
-if TYPE_CHECKING:
-    from penstock.management.node import Node
-    from penstock.protocols.common.control_request import ControlRequest
 
 RECORDS_KEPT: Final = 10_000
 """Most records that wait for the event loop; further ones are counted."""

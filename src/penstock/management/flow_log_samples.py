@@ -18,13 +18,13 @@ from penstock.core.publish.dead_letters import DeadLetterPublisher
 from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import WaitingPublisher
+from penstock.core.queue.counters import LastLook
 from penstock.core.queue.cursor_state import CursorState
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.samples import LastLook
 from penstock.describe.table import amounts
 from penstock.flow.gate import Gate
 from penstock.flow.timers import NEVER
-from penstock.management.log_messages import gate_fields
+from penstock.management.gate_lines import gate_fields
 
 LOOKED_AT: Final = 5_000
 """Queues, and producers, examined each second; where there are more, each is examined every few seconds."""

@@ -1,15 +1,322 @@
-"""Log lines of gates that close and open, and of channels that they block: one by one while they are few, else summed.
+"""Log messages of gates in the form of Broker-J's operational log: one by one while they are few, else summed.
 
 See brief_spells.py for what is told one by one. Sums are one line a second for each gate.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
+from mypy_extensions import i64
+
+from penstock.core.effects import Paging
 from penstock.core.publish.waiting_publisher import WaitingPublisher
+from penstock.core.queue.queue import Queue
+from penstock.describe.gate import text_of
+from penstock.describe.table import amounts
 from penstock.flow.gate import Gate, GateTransition
-from penstock.management import log_messages
-from penstock.management.brief_spells import BLOCKS_AT_ONCE, CLOSINGS_AT_ONCE, Spell, Spells, SpellSum
+from penstock.flow.level import amount
+from penstock.flow.timers import NEVER
+from penstock.log_ids import BLOCKED_BRIEFLY, CLOSED_BRIEFLY, SLOW_TURN
 from penstock.protocols.common.log_line import LogLine
+from penstock.protocols.common.lost_publishes import Losses
+from penstock.protocols.common.read_pausing import KIND, Wait
+
+LASTING_S: Final = 0.1
+"""Seconds after which a spell is told in any case."""
+CLOSINGS_AT_ONCE: Final = 10
+BLOCKS_AT_ONCE: Final = 2
+"""Most closings of a gate, and blocks of a producer, in two seconds that are told at once."""
+TOLD_A_SECOND: Final = 200
+"""Most beginnings told in a second; further spells are told in the next ones if they last, else summed."""
+SUMS_KEPT: Final = 500
+"""Most sums of one producer in a second; those of further producers are one for each gate."""
+SUBJECTS_KEPT: Final = 1_000
+"""Most subjects of a second whose spells are counted; those of further ones are told when they last."""
+Key = tuple[int, int]
+"""Subject of a spell, by identity: a gate or a producer, or a producer and a gate."""
+
+
+class Spell:
+    """A closing of a gate, or a block of a producer at it, that has begun."""
+
+    __slots__ = ("gate", "since", "producer", "closing")
+
+    def __init__(
+        self, gate: Gate, since: float, producer: WaitingPublisher | None, closing: GateTransition | None = None
+    ) -> None:
+        self.gate = gate
+        self.since = since
+        """Monotonic seconds."""
+        self.producer = producer
+        """None for a closing."""
+        self.closing = closing
+        """None for a block."""
+
+
+class SpellSum:
+    """Sum of spells of a second that were not told one by one: of one producer at a gate, or of a gate."""
+
+    __slots__ = ("first", "producer", "count", "total_s", "messages", "bytes")
+
+    def __init__(self, first: Spell, producer: WaitingPublisher | None) -> None:
+        self.first = first
+        """The first of them, which gives gate and time."""
+        self.producer = producer
+        """None for closings, and for producers that were too many."""
+        self.count: int = 0
+        self.total_s: float = 0.0
+        """Their time together, in seconds."""
+        self.messages: i64 = 0
+        self.bytes: i64 = 0
+        """Highest depth at a closing."""
+
+    def add(self, spell: Spell, now: float) -> None:
+        """Add a spell that ends."""
+        self.count += 1
+        self.total_s += now - spell.since
+        if spell.closing is not None:
+            self.messages = max(self.messages, spell.closing.messages)
+            self.bytes = max(self.bytes, spell.closing.bytes)
+
+
+class Spells:
+    """The spells of one kind, for one log."""
+
+    def __init__(self, at_once: int) -> None:
+        self._at_once = at_once
+        """Most spells of one subject in two seconds that are told at once."""
+        self._unreported: dict[Key, Spell] = {}
+        """Spells that last and are not told, oldest first."""
+        self._begun: dict[Key, tuple[Spell, int]] = {}
+        self._begun_before: dict[Key, tuple[Spell, int]] = {}
+        """Spells that began in this second, and in the last one: the first of a subject, and their number.
+
+        The spell keeps its subject alive, so that no new one has its identity.
+        """
+        self._reported: int = 0
+        """Beginnings told in this second."""
+        self._sums: dict[Key, SpellSum] = {}
+        """By gate and producer, with 0 for none."""
+        self._done: list[SpellSum] = []
+        """Sums of closings before one that was told: whoever reads them in order knows the last opening."""
+
+    def cross(self, crossing: GateTransition) -> bool:
+        """Begin or end the spell of a gate that closed or opened; return whether that is to be told now."""
+        key = (id(crossing.gate), 0)
+        if crossing.closed:
+            return self.begin(key, Spell(crossing.gate, crossing.now, None, crossing))
+        return self.end(key, crossing.now)
+
+    def begin(self, key: Key, spell: Spell) -> bool:
+        """Begin a spell; return whether its beginning is to be told now."""
+        if self._is_rare(key, spell) and self._reported < TOLD_A_SECOND:
+            self._reported += 1
+            return True
+        self._unreported[key] = spell
+        return False
+
+    def _is_rare(self, key: Key, spell: Spell) -> bool:
+        """Count a spell; return whether its subject has few of them."""
+        first, begun = self._begun.get(key, (spell, 0))
+        if not begun and len(self._begun) >= SUBJECTS_KEPT:
+            return False
+        self._begun[key] = (first, begun + 1)
+        _, before = self._begun_before.get(key, (spell, 0))
+        return begun + 1 + before <= self._at_once
+
+    def end(self, key: Key, now: float) -> bool:
+        """End a spell; return whether that is to be told: else it is summed."""
+        spell = self._unreported.pop(key, None)
+        if spell is None:
+            done = self._sums.pop(key, None)
+            if done is not None:
+                self._done.append(done)
+            return True
+        producer = spell.producer
+        place = (id(spell.gate), 0 if producer is None else id(producer))
+        if place not in self._sums and len(self._sums) >= SUMS_KEPT:
+            place, producer = (id(spell.gate), 0), None
+        found = self._sums.get(place)
+        if found is None:
+            found = SpellSum(spell, producer)
+            self._sums[place] = found
+        found.add(spell, now)
+        return False
+
+    def lasting(self, now: float) -> list[Spell]:
+        """Take the spells whose beginning is to be told because they last, oldest first."""
+        found: list[Spell] = []
+        untold = self._unreported
+        while untold and self._reported < TOLD_A_SECOND:
+            key = next(iter(untold))
+            if untold[key].since + LASTING_S > now:
+                break
+            found.append(untold.pop(key))
+            self._reported += 1
+        return found
+
+    def tick(self) -> list[SpellSum]:
+        """Begin a second; return the sums of the last one."""
+        self._begun_before = self._begun
+        self._begun = {}
+        self._reported = 0
+        sums = [*self._done, *self._sums.values()]
+        self._done.clear()
+        self._sums.clear()
+        return sums
+
+
+def gate_fields(gate: Gate) -> dict[str, object]:
+    """Return a gate's identity: its kind and name, and its virtual host and queue if it has them."""
+    fields: dict[str, object] = {"kind": gate.kind, "gate": gate.name}
+    vhost = text_of(gate).vhost(gate)
+    if vhost is not None:
+        fields["vhost"] = vhost
+    if gate.kind == "queue":
+        fields["queue"] = gate.name
+    return fields
+
+
+def _of_gate(gate: Gate, number: str, text: str, fields: dict[str, object]) -> LogLine:
+    """Return a line whose subject is a gate."""
+    return LogLine(f"{text_of(gate).subject(gate)} {number} : {text}", {"id": number, **gate_fields(gate), **fields})
+
+
+def crossed(crossing: GateTransition) -> LogLine:
+    """Return the line of a gate that closed or opened (QUE-1003, QUE-1004; PST-... for gates other than queues')."""
+    number, text = text_of(crossing.gate).log_line(crossing)
+    return _of_gate(crossing.gate, number, text, amounts(crossing.messages, crossing.bytes))
+
+
+def closed_briefly(closings: SpellSum) -> LogLine:
+    """Return the line of closings of a gate that were too many to be told one by one."""
+    times = f"{closings.count:,} times, {closings.total_s:.3f} s in all"
+    highest = f"Highest : {amount(closings.bytes)} bytes, {amount(closings.messages)} messages"
+    fields: dict[str, object] = {"count": closings.count, "brief_s": closings.total_s}
+    fields.update(amounts(closings.messages, closings.bytes))
+    return _of_gate(closings.first.gate, CLOSED_BRIEFLY, f"Closed Briefly : {times}, {highest}", fields)
+
+
+def blocked_briefly(blocks: list[SpellSum]) -> LogLine:
+    """Return the line of blocks at one gate that were too many, and too short, to be told one by one."""
+    count, total_s = sum([each.count for each in blocks]), sum([each.total_s for each in blocks])
+    producer = blocks[0].producer if len(blocks) == 1 else None
+    whose = "of several channels" if producer is None else f"of {producer.name}"
+    text = f"Blocked Briefly : {count:,} times, {total_s:.3f} s in all, {whose}"
+    return _of_gate(blocks[0].first.gate, BLOCKED_BRIEFLY, text, {"count": count, "brief_s": total_s})
+
+
+def slow_turn(seconds: float, work: int, connection: str, share: int) -> LogLine:
+    """Return the line of a turn of the event loop that took long, with the connection that cost most of its work."""
+    whose = f", {share:,} of them for {connection}" if connection else ""
+    return LogLine(
+        f"slow turn of the event loop: {seconds * 1000:.0f} ms, {work:,} units of work{whose}",
+        {"id": SLOW_TURN, "ms": round(seconds * 1000, 3), "work": work, "connection": connection or None},
+    )
+
+
+def dropped(queue: Queue) -> LogLine:
+    """Return the line of messages that a queue's overflow policy dropped or refused since the last line (QUE-1005)."""
+    count = int(queue.counters.rare.unreported_dropped + queue.counters.rare.unreported_refused)
+    capacity = queue.thresholds.capacity
+    text = (
+        f"Dropped : {count:,} messages, "
+        f"Depth : {amount(queue.measure().bytes)} bytes, {amount(queue.depth_messages())} messages, "
+        f"Capacity : {amount(capacity.bytes)} bytes, {amount(capacity.messages)} messages"
+    )
+    fields = {"count": count, **amounts(queue.depth_messages(), queue.depth_bytes())}
+    return _of_gate(queue.gate, "QUE-1005", text, fields)
+
+
+def paging(effect: Paging) -> LogLine:
+    """Return the line of a queue that begins to page messages out, or has none on disk any more."""
+    size = f"Size : {amount(effect.bytes)} bytes, Messages : {amount(effect.messages)}"
+    fields = amounts(effect.messages, effect.bytes)
+    if not effect.started:
+        return _of_gate(effect.queue.gate, "PST-1011", f"Paging Stopped : {size}", fields)
+    capacity = effect.queue.thresholds.capacity
+    bound = f"Capacity : {amount(capacity.bytes)}, Message Capacity : {amount(capacity.messages)}"
+    return _of_gate(effect.queue.gate, "PST-1010", f"Paging Started : {size}, {bound}", fields)
+
+
+def letters_lost(queue: Queue) -> LogLine:
+    """Return the line of lost dead letters since the last such line."""
+    count = int(queue.counters.rare.unreported_dead_letters)
+    exchange = queue.settings.dead_letter_exchange or ""
+    text = f"Dead Letters Lost : {count:,} messages, Dead Letter Exchange : '{exchange}'"
+    return _of_gate(queue.gate, "PST-1009", text, {"count": count})
+
+
+def blocked(producer: WaitingPublisher, gate: Gate) -> LogLine:
+    """Return the line of a producer that was blocked (CHN-1005)."""
+    return _channel(
+        producer.name, "CHN-1005", f"Flow Control Enforced ({text_of(gate).label(gate)})", gate_fields(gate)
+    )
+
+
+def unblocked(producer: WaitingPublisher, gate: Gate) -> LogLine:
+    """Return the line of a producer that a gate no longer blocks (CHN-1006)."""
+    return _channel(producer.name, "CHN-1006", "Flow Control Removed", gate_fields(gate))
+
+
+def stopped(producer: WaitingPublisher, gate: Gate, patience_s: float) -> LogLine:
+    """Return the line of a producer that has waited for its whole hold deadline at a gate (PST-1014)."""
+    text = f"Publisher Stopped ({text_of(gate).label(gate)}) : it has waited its hold deadline of {patience_s:g} s"
+    return _channel(producer.name, "PST-1014", text, gate_fields(gate))
+
+
+def slowed(wait: Wait, now: float) -> LogLine:
+    """Return the line of a connection whose input waits for its share of a turn most of the time (PST-1016)."""
+    return _slowed(wait, "PST-1016", f"Slowed By Its Own Work : {wait.clause(now)}")
+
+
+def slowed_no_more(wait: Wait) -> LogLine:
+    """Return the line of a connection that is no longer slowed by its own work (PST-1017)."""
+    return _slowed(wait, "PST-1017", "Slowed By Its Own Work No More")
+
+
+def _slowed(wait: Wait, number: str, text: str) -> LogLine:
+    name = wait.connection.name()
+    return LogLine(f"[{name}] {number} : {text}", {"id": number, "kind": KIND, "gate": name})
+
+
+def deliveries(channel: str, started: bool) -> LogLine:
+    """Return the line of a client that resumes or stops its deliveries by channel.flow (CHN-1002)."""
+    return _channel(channel, "CHN-1002", f"Flow {'Started' if started else 'Stopped'}", {"started": started})
+
+
+def slow(consumer: str, channel: str, rate: float, least: float, cancelled: bool) -> LogLine:
+    """Return the line of a consumer that settles less than its queue's minimum rate (Artemis' slow-consumer-policy)."""
+    end = "cancelled" if cancelled else "messages wait for it"
+    text = f"Slow Consumer {consumer} : {rate:.3g} messages/s, Least : {least:g}, {end}"
+    return _channel(channel, "PST-1008", text, {"consumer": consumer, "rate": rate, "least": least})
+
+
+def ignored(channel: str) -> LogLine:
+    """Return the line of a channel that publishes in spite of channel.flow (CHN-1012)."""
+    return _channel(channel, "CHN-1012", "Flow Control Ignored. Channel will be closed.", {})
+
+
+def held_unconfirmed(channel: str, deadline_s: float) -> LogLine:
+    """Return the line about the risk of a held publisher without confirms (PST-1018), once a connection."""
+    until = "as long as it takes" if deadline_s == NEVER else f"up to {deadline_s:g} s"
+    text = f"Held Without Confirms : {until}, then lost, and lost if the connection is reset; publisher confirms tell"
+    return _channel(channel, "PST-1018", text, {})
+
+
+def lost(connection: str, losses: Losses) -> LogLine:
+    """Return the line of held publishes that were lost with their connection or channel (PST-1019)."""
+    count = int(losses.messages)
+    return LogLine(
+        f"[{connection}] PST-1019 : Publishes Lost : {count:,} messages, {int(losses.bytes):,} bytes : "
+        f"{losses.describe()}",
+        {"id": "PST-1019", "connection": connection, "count": count, "bytes": int(losses.bytes)},
+    )
+
+
+def _channel(name: str, number: str, text: str, fields: dict[str, object]) -> LogLine:
+    return LogLine(f"[{name}] {number} : {text}", {"id": number, "producer": name, **fields})
 
 
 class GateLines:
@@ -21,30 +328,30 @@ class GateLines:
 
     def crossed(self, crossing: GateTransition) -> LogLine | None:
         """Return the line of a transition; None if it is told later, or summed."""
-        return log_messages.crossed(crossing) if self._closings.cross(crossing) else None
+        return crossed(crossing) if self._closings.cross(crossing) else None
 
     def blocked(self, producer: WaitingPublisher, gate: Gate, now: float) -> LogLine | None:
         """Return the line of a producer that the first gate blocks; None if it is told later, or summed."""
         told = self._blocks.begin((id(producer), 0), Spell(gate, now, producer))
-        return log_messages.blocked(producer, gate) if told else None
+        return blocked(producer, gate) if told else None
 
     def unblocked(self, producer: WaitingPublisher, gate: Gate, now: float) -> LogLine | None:
         """Return the line of a producer that no gate blocks any more; None if its block is summed."""
         told = self._blocks.end((id(producer), 0), now)
-        return log_messages.unblocked(producer, gate) if told else None
+        return unblocked(producer, gate) if told else None
 
     def lasting(self, now: float) -> list[LogLine]:
         """Take the lines of closings and blocks that were not told and last."""
-        lines = [log_messages.crossed(each.closing) for each in self._closings.lasting(now) if each.closing is not None]
+        lines = [crossed(each.closing) for each in self._closings.lasting(now) if each.closing is not None]
         for each in self._blocks.lasting(now):
             if each.producer is not None:
-                lines.append(log_messages.blocked(each.producer, each.gate))
+                lines.append(blocked(each.producer, each.gate))
         return lines
 
     def tick(self) -> list[LogLine]:
         """Take the lines of the sums of a second."""
-        lines = [log_messages.closed_briefly(each) for each in self._closings.tick()]
+        lines = [closed_briefly(each) for each in self._closings.tick()]
         gates: dict[int, list[SpellSum]] = {}
         for each in self._blocks.tick():
             gates.setdefault(id(each.first.gate), []).append(each)
-        return lines + [log_messages.blocked_briefly(sums) for sums in gates.values()]
+        return lines + [blocked_briefly(sums) for sums in gates.values()]

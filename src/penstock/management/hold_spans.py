@@ -18,18 +18,16 @@ from typing import Final, NamedTuple
 
 from mypy_extensions import i64, mypyc_attr
 
-from penstock.content.trace_context import TRACEPARENT, TRACESTATE, TraceContext, read_context
+from penstock.content.properties import TRACEPARENT, TRACESTATE, TraceContext, read_context
 from penstock.core.broker import Broker
 from penstock.core.publish.dead_letters import DeadLetter
-from penstock.core.publish.held import HeldPublish
-from penstock.core.publish.hold_events import HoldEnd, ProducerEnded, Withheld
+from penstock.core.publish.held import HeldPublish, HoldEnd, ProducerEnded, Withheld
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.unit_commit import UnitCommit
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
-from penstock.flow.gate import Gate
-from penstock.flow.refusal import DEADLINE
+from penstock.flow.gate import DEADLINE, Gate
 from penstock.flow.timers import CLOSE_ENOUGH_S
 
 READ_A_TURN: Final = 1000

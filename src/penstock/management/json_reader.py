@@ -1,4 +1,4 @@
-"""Incremental JSON reader: parses an object in steps, with other work of the broker in between.
+"""JSON: an incremental reader, positions for error messages, and texts of replies encoded in steps.
 
 `json.loads` cannot be interrupted: 15 MiB block everybody for a second, in a thread as well, because it holds the GIL.
 A member of the object may be long if it is a string (a message body, a file) or a list, whose items are parsed one by
@@ -12,6 +12,8 @@ import re
 from typing import Final
 
 from mypy_extensions import i64
+
+from penstock.flow.work import Steps, WorkMeter
 
 STEP_OCTETS: Final = 32 * 1024
 """Octets parsed per step; four times as many of a long string without escapes."""
@@ -270,3 +272,85 @@ class JsonReader:
         self._at = match.end()
         if self._at - at >= STEP_OCTETS:
             raise self.error(f"more than {STEP_OCTETS:,} blanks in a row", self._at, False)
+
+
+_BLANK_TEXT: Final = re.compile(r"[ \t\r\n]*")
+
+
+def line_of(text: str, path: list[str | int]) -> int:
+    """Return the line, from 1, of a key or item in a well-formed JSON text; of its parent if it is missing."""
+    at = _skip(text, 0)
+    found = at
+    for step in path:
+        place = _find(text, at, step)
+        if place is None:
+            break
+        found, at = place
+    return text.count("\n", 0, found) + 1
+
+
+def _find(text: str, at: int, step: str | int) -> tuple[int, int] | None:
+    """Return the positions of a key of the object at `at`, or an item of the array there, and of its value."""
+    is_key = isinstance(step, str)
+    if text[at] != ("{" if is_key else "["):
+        return None
+    at = _skip(text, at + 1)
+    index = 0
+    while text[at] not in "}]":
+        name: object = index
+        value = at
+        if is_key:
+            name, end = _decoded(text, at)
+            value = _skip(text, _skip(text, end) + 1)
+        if name == step:
+            return at, value
+        index += 1
+        at = _skip(text, _decoded(text, value)[1])
+        if text[at] == ",":
+            at = _skip(text, at + 1)
+    return None
+
+
+def _skip(text: str, at: int) -> int:
+    match = _BLANK_TEXT.match(text, at)
+    assert match is not None
+    return match.end()
+
+
+def _decoded(text: str, at: int) -> tuple[object, int]:
+    """Return the value at `at`, and its end."""
+    value, end = json.JSONDecoder().raw_decode(text, at)
+    return value, int(end)
+
+
+OCTETS_A_UNIT: Final = 128
+"""Octets of JSON that are read or made per unit of work."""
+ITEMS_AT_ONCE: Final = 4
+"""Items of a list that are encoded per step."""
+
+
+def text_steps(answer: dict[str, object], work: WorkMeter) -> Steps[bytes]:
+    """Return a reply as JSON, equal to `json.dumps`; lists are encoded in steps."""
+    parts: list[bytes] = []
+    before = "{"
+    for name, value in answer.items():
+        head = f"{before}{json.dumps(name)}: "
+        before = ", "
+        if isinstance(value, list):
+            parts.append(head.encode())
+            yield from _list_steps(value, parts, work)
+        else:
+            parts.append((head + json.dumps(value)).encode())
+    parts.append(b"}" if answer else b"{}")
+    return b"".join(parts)
+
+
+def _list_steps(items: list[object], parts: list[bytes], work: WorkMeter) -> Steps[None]:
+    before = "["
+    for start in range(0, len(items), ITEMS_AT_ONCE):
+        text = before + json.dumps(items[start : start + ITEMS_AT_ONCE])[1:-1]
+        before = ", "
+        parts.append(text.encode())
+        if work.spend(1 + len(text) // OCTETS_A_UNIT):
+            yield
+    parts.append(b"]" if items else b"[]")

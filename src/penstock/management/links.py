@@ -6,7 +6,7 @@ link is a consumer with the credit of its receiver.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from mypy_extensions import i64
 
@@ -18,10 +18,8 @@ from penstock.describe.gate import because
 from penstock.describe.session import links_of
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.flow.credit import LinkCredit
-from penstock.flow.measure import amount
-
-if TYPE_CHECKING:
-    from penstock.management.node import Node
+from penstock.flow.level import amount
+from penstock.management.node import Node
 
 LINKS_NAMED: Final = 10
 """Most links in an error."""

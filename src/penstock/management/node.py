@@ -9,17 +9,45 @@ from typing_extensions import override
 
 from penstock.core.vhost import VirtualHost
 from penstock.describe.described_node import DescribedNode
-from penstock.errors import InternalError, NotFound
+from penstock.errors import InternalError, NotFound, PreconditionFailed
 from penstock.flow.work import Steps
-from penstock.management.certificates import Certificates
-from penstock.management.refused_publishes import RefusedPublishes
+from penstock.management.refusals import RefusedPublishes
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.read_pausing import SlowedConnections
 
 if TYPE_CHECKING:
     from penstock.management.control_api import ControlApi
     from penstock.management.flow_log_records import Recorder
+    from penstock.protocols.common.control_request import ControlRequest
     from penstock.protocols.common.services import Services
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Certificates:
+    """Certificates of a broker; this class is that of a broker without TLS."""
+
+    def view(self) -> list[dict[str, object]]:
+        """Return each certificate as plain data: its file, names, end (ISO 8601) and the days left."""
+        return []
+
+    def ends(self) -> list[tuple[str, str, float]]:
+        """Return file and name of each certificate (the name is empty for the default), and the time of its end.
+
+        Times are seconds since the epoch.
+        """
+        return []
+
+    def reload(self, request: ControlRequest) -> None:
+        """Read the certificates again, and answer the request when it is done. Raises PreconditionFailed (406)."""
+        raise PreconditionFailed(
+            "this broker has no TLS: set certificate and key in [tls] of its settings file, and listen-tls"
+        )
+
+
+def answer_reload(certificates: Certificates, request: ControlRequest) -> dict[str, object] | None:
+    """Answer tls.reload {}: the certificates in effect for new connections; open ones keep theirs."""
+    certificates.reload(request)
+    return None
 
 
 class StartSettings:

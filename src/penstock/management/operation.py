@@ -7,15 +7,13 @@ what `before` returns. Tags, permissions, fields and the tables in docs/ come of
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from penstock.access.tags import ADMINISTRATOR
+from penstock.access.permission import ADMINISTRATOR
 from penstock.describe.table import Row
 from penstock.flow.work import Steps
-
-if TYPE_CHECKING:
-    from penstock.management.node import Node
-    from penstock.protocols.common.control_request import ControlRequest
+from penstock.management.node import Node
+from penstock.protocols.common.control_request import ControlRequest
 
 Answer = Row | list[Row] | None
 Run = Callable[["Node", "ControlRequest"], Answer | Steps[Answer]]

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from penstock.access.permission import MONITORING
 from penstock.access.rules import ConnectionAccess
-from penstock.access.tags import MONITORING
 from penstock.errors import NotFound
 from penstock.management import why
-
-if TYPE_CHECKING:
-    from penstock.management.node import Node
-    from penstock.protocols.common.control_request import ControlRequest
+from penstock.management.node import Node
+from penstock.protocols.common.control_request import ControlRequest
 
 _NUMBERED: Final = re.compile(r"con:(\d+)\(")
 _NAMED: Final = re.compile(r"(con:\d+|http)\((.*?)@[^()\s]*\)")

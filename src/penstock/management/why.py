@@ -8,7 +8,7 @@ longest waits come first; an answer has at most `SAID_MOST` sentences of a kind,
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Consumer
@@ -21,32 +21,29 @@ from penstock.core.publish.session_counts import producers_of
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.cursor_state import CursorState, settled_by, shared_of
 from penstock.core.queue.queue import Queue, queue_of
-from penstock.describe.consumer import consumer_row, obstacles
-from penstock.describe.cursor import asked_s_ago
 from penstock.describe.gate import because, gate_row, gate_state, key_of, text_of
-from penstock.describe.queue import queue_row
+from penstock.describe.queue import asked_s_ago, queue_row
 from penstock.describe.session import (
     CONNECTIONS_SHOWN,
     CONSUMERS_SHOWN,
     connection_in_full,
+    consumer_row,
     held_by,
+    obstacles,
     producer_row,
     session_row,
     withheld_by,
 )
 from penstock.errors import NotFound, PreconditionFailed
-from penstock.flow.counted_depth import CountedDepth
 from penstock.flow.gate import Gate
 from penstock.flow.gate_stats import PRODUCERS_LISTED, BlockStats
-from penstock.flow.level import amounts
-from penstock.flow.measure import amount
+from penstock.flow.level import amount, amounts
+from penstock.flow.shared_limit import CountedDepth
 from penstock.management.links import FoundLink, credit_sentence, find_link
-from penstock.management.refused_publishes import Refusal
-
-if TYPE_CHECKING:
-    from penstock.management.node import Node
-    from penstock.protocols.common.connection import Connection
-    from penstock.protocols.common.control_request import ControlRequest
+from penstock.management.node import Node
+from penstock.management.refusals import Refusal
+from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.control_request import ControlRequest
 
 SAID_MOST: Final = 10
 REFUSALS_SAID: Final = 3

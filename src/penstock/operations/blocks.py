@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from penstock.access.tags import ADMINISTRATOR, MANAGEMENT, MONITORING, POLICYMAKER
+from penstock.access.permission import ADMINISTRATOR, MANAGEMENT, MONITORING, POLICYMAKER
 from penstock.core.gates.operator import ADDRESS, CONNECTION, QUEUE, SCOPES, VHOST
 from penstock.describe.table import Row
 from penstock.errors import ConnectionForced, NotFound, PreconditionFailed
 from penstock.management import why
+from penstock.management.node import Node
 from penstock.management.operation import Operation, Route
 from penstock.protocols.common.authorization import check_tag
 from penstock.protocols.common.control_request import ControlRequest
-
-if TYPE_CHECKING:
-    from penstock.management.node import Node
 
 
 def block(node: Node, request: ControlRequest) -> Row:

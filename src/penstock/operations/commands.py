@@ -349,7 +349,7 @@ def _tagged(given: Given, answer: Answer) -> Iterable[str]:
 
 def unknown_tags(given: Given) -> Iterable[str]:
     """Return a sentence for each tag that permits nothing; they are kept for other programs, as in RabbitMQ."""
-    from penstock.access.tags import TAGS
+    from penstock.access.permission import TAGS
 
     for tag in given["tags"]:
         if tag not in TAGS:

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from penstock.access.user import PermissionRecord, TopicPermissionRecord, User, VhostLimits
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import Binding
 from penstock.core.routing.exchange import Exchange
-from penstock.core.routing.route_lookup import CONTROL_EXCHANGE
+from penstock.core.routing.route import CONTROL_EXCHANGE
 from penstock.core.settings.parameters import Parameter
 from penstock.core.settings.policies import OVERFLOWS, Policy
 from penstock.core.settings.table import SettingsEntry as Said
 from penstock.core.vhost import VirtualHost
 from penstock.describe.lists import ITEM_WORK, PAGE_MOST, QUEUES_AT_ONCE, Groups, Item, binding_groups
 from penstock.describe.queue import QUEUE
-from penstock.describe.routing import BINDING, EXCHANGE
 from penstock.describe.table import API_VERSION, Reading, Row, Table, plain
-from penstock.describe.user import parameter_row, permission_row, policy_row, topic_row
+from penstock.describe.vhost import BINDING, EXCHANGE, parameter_row, permission_row, policy_row, topic_row
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
+from penstock.management.node import Node
 from penstock.operations.users import exported_user
 from penstock.protocols.common.control_request import ControlRequest
-from penstock.settings.value import SettingValue
-
-if TYPE_CHECKING:
-    from penstock.management.node import Node
+from penstock.settings.table import SettingValue
 
 USERS: Final = ("users", "permissions", "topic_permissions")
 SECTIONS: Final = (

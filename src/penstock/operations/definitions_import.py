@@ -9,7 +9,7 @@ Imports and changes of settings run one after the other (`Scheduler.start`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from penstock.core.settings.changes import copied_steps
 from penstock.describe.table import Row
@@ -17,6 +17,7 @@ from penstock.errors import BrokerError, NotFound, PreconditionFailed, ResourceE
 from penstock.flow.work import Steps
 from penstock.log_ids import CHANGED
 from penstock.management.json_reader import JsonError, JsonReader
+from penstock.management.node import Node
 from penstock.management.operation import LOOKS, Operation
 from penstock.operations import limits, parameters, permissions, policies, settings, topology, users, vhosts
 from penstock.operations.definitions_export import answer_export
@@ -44,9 +45,6 @@ from penstock.operations.topology import WrongArguments
 from penstock.protocols.common.control_request import IMPORT, ControlRequest, check_fields
 from penstock.protocols.common.log_line import LogLine
 from penstock.texts import joined
-
-if TYPE_CHECKING:
-    from penstock.management.node import Node
 
 FIELDS: Final = ("definitions", "everywhere", "dry_run", "skip", "skip_refused", "streams_as_queues")
 LEFT_TOLD: Final = 5

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from penstock.core.settings.table import SettingsTable
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
+from penstock.management.node import Node
 from penstock.operations.definitions_parser import Entry, Section
-
-if TYPE_CHECKING:
-    from penstock.core.settings.table import SettingsTable
-    from penstock.management.node import Node
 
 CREATED: Final = "created"
 CHANGED: Final = "changed"

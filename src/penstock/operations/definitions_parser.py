@@ -13,8 +13,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.errors import PreconditionFailed
-from penstock.management.json_position import line_of
-from penstock.management.json_reader import VALUE_OCTETS, JsonError, JsonReader
+from penstock.management.json_reader import VALUE_OCTETS, JsonError, JsonReader, line_of
 from penstock.texts import hint, joined, nearest
 
 BYTES_MOST: Final = 4 * 1024 * 1024

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from penstock.access.tags import MANAGEMENT, MONITORING
+from penstock.access.permission import MANAGEMENT, MONITORING
 from penstock.access.user import MAX_CHANNELS, MAX_CONNECTIONS, MAX_QUEUES, VHOST_LIMITS, User
 from penstock.describe.table import Row
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
+from penstock.management.node import Node
 from penstock.management.operation import SEEN, Operation, Route, looking
 from penstock.operations.definitions_kinds import Definitions, Undo, check_vhost
 from penstock.operations.definitions_parser import Entry, Section
 from penstock.operations.listing import lists_steps, rows_steps
 from penstock.operations.users import USERS_A_UNIT, asked_users, read_limits
 from penstock.protocols.common.control_request import ControlRequest
-
-if TYPE_CHECKING:
-    from penstock.management.node import Node
 
 
 def set_limits(node: Node, request: ControlRequest) -> Row:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from penstock.describe.lists import seen_vhosts
 from penstock.describe.table import Row
 from penstock.flow.work import Steps
-
-if TYPE_CHECKING:
-    from penstock.management.node import Node
-    from penstock.protocols.common.control_request import ControlRequest
+from penstock.management.node import Node
+from penstock.protocols.common.control_request import ControlRequest
 
 T = TypeVar("T")
 ROW_WORK: Final = 5

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from penstock.access.tags import MANAGEMENT, MONITORING
+from penstock.access.permission import MANAGEMENT, MONITORING
 from penstock.flow.work import Steps
-from penstock.management import blocked_overview, looking_api, why
-from penstock.management.certificates import answer_reload
+from penstock.management import blocked_overview, control_api, why
 from penstock.management.flow_log_records import answer_watch
+from penstock.management.node import Node, answer_reload
 from penstock.management.operation import Answer, Operation, Route, looking
 from penstock.management.redaction import answer_why
 from penstock.protocols.common.authorization import check_tag
 from penstock.protocols.common.control_request import ControlRequest
-
-if TYPE_CHECKING:
-    from penstock.management.node import Node
 
 
 def _why(node: Node, request: ControlRequest) -> Answer | Steps[Answer]:
@@ -26,14 +23,14 @@ def _why(node: Node, request: ControlRequest) -> Answer | Steps[Answer]:
 
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
-    looking("list", looking_api.answer_list, ("kind", "after", "count", "everywhere"), tag=MANAGEMENT),
+    looking("list", control_api.answer_list, ("kind", "after", "count", "everywhere"), tag=MANAGEMENT),
     looking("why", _why, why.SUBJECTS, tag=MANAGEMENT, routes=(
         Route("GET /penstock/why", "Explain why nothing moves, as `penstock why --json`: for a queue, connection, "
               "channel or user, or for all.", query=why.SUBJECTS, queried=True),
     )),
     looking("watch", answer_watch, ("after", "queue"), tag=MONITORING),
-    looking("status", looking_api.answer_status, tag=MONITORING),
-    looking("top", looking_api.answer_top, ("order", "count", "prefix", "queue", "everywhere", "history"),
+    looking("status", control_api.answer_status, tag=MONITORING),
+    looking("top", control_api.answer_top, ("order", "count", "prefix", "queue", "everywhere", "history"),
             tag=MONITORING),
     Operation("tls.reload", lambda node, request: answer_reload(node.certificates, request)),
 )  # fmt: skip

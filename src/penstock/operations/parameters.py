@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from penstock.access.tags import POLICYMAKER
+from penstock.access.permission import POLICYMAKER
 from penstock.core.settings.parameters import Parameter
 from penstock.describe.table import Row
-from penstock.describe.user import parameter_row
+from penstock.describe.vhost import parameter_row
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.flow.work import Steps
+from penstock.management.node import Node
 from penstock.management.operation import Operation, Route, looking
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo, check_vhost
 from penstock.operations.definitions_parser import Entry, Section
 from penstock.operations.listing import entered, rows_steps
 from penstock.protocols.common.control_request import ControlRequest
-
-if TYPE_CHECKING:
-    from penstock.management.node import Node
 
 KEPT: Final = "it has no effect here; kept, and exported again"
 LISTED_APART: Final = ("vhost-limits", "policy", "operator_policy")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock.access.permission import Permission, TopicPermission
 from penstock.access.user import EVERYTHING, User
 from penstock.describe.table import Row
-from penstock.describe.user import permission_row, topic_row, topics_of
+from penstock.describe.vhost import permission_row, topic_row, topics_of
 from penstock.flow.work import Steps
 from penstock.log_ids import CHANGED
+from penstock.management.node import Node
 from penstock.management.operation import Operation, Route, looking
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo, check_vhost
 from penstock.operations.definitions_parser import Entry, Section
@@ -17,9 +18,6 @@ from penstock.operations.listing import lists_steps
 from penstock.operations.users import asked_users, close_connections, in_file
 from penstock.protocols.common.control_request import ControlRequest
 from penstock.protocols.common.log_line import LogLine
-
-if TYPE_CHECKING:
-    from penstock.management.node import Node
 
 
 def set_permission(node: Node, request: ControlRequest) -> Row:

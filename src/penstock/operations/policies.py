@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from penstock.access.permission import ADMINISTRATOR, MANAGEMENT, POLICYMAKER
 from penstock.access.rules import DEFAULT_EXCHANGE
-from penstock.access.tags import ADMINISTRATOR, MANAGEMENT, POLICYMAKER
 from penstock.core.settings.changes import (
     PolicyChange,
     change_policies_steps,
@@ -15,18 +15,16 @@ from penstock.core.settings.changes import (
 )
 from penstock.core.settings.policies import Policy, read_policy, reading_work
 from penstock.describe.table import Row
-from penstock.describe.user import policy_row
+from penstock.describe.vhost import policy_row
 from penstock.flow.work import Steps
 from penstock.management.effective_settings import hidden_steps, some
+from penstock.management.node import Node
 from penstock.management.operation import Operation, Route, looking
 from penstock.operations.definitions_kinds import Definitions, Together, check_vhost
 from penstock.operations.definitions_parser import Entry, Section
 from penstock.operations.listing import entered, rows_steps
 from penstock.protocols.common.authorization import check_tag
 from penstock.protocols.common.control_request import ControlRequest
-
-if TYPE_CHECKING:
-    from penstock.management.node import Node
 
 FIELDS: Final = ("pattern", "definition", "priority", "apply-to")
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from penstock.access.permission import ADMINISTRATOR, MANAGEMENT, MONITORING, POLICYMAKER
 from penstock.access.rules import Rules
-from penstock.access.tags import ADMINISTRATOR, MANAGEMENT, MONITORING, POLICYMAKER
-from penstock.core.queue.paging_setup import check
+from penstock.core.broker import Broker
+from penstock.core.queue.pager import check
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import Settings
 from penstock.core.settings import changes
@@ -16,8 +17,7 @@ from penstock.core.settings.table import COMMAND, FILE, SettingsEntry
 from penstock.describe.gate import thresholds_row
 from penstock.describe.table import Row
 from penstock.errors import PreconditionFailed
-from penstock.flow.level import Thresholds
-from penstock.flow.measure import amount
+from penstock.flow.level import Thresholds, amount
 from penstock.flow.work import Steps
 from penstock.management.effective_settings import (
     hidden,
@@ -28,18 +28,14 @@ from penstock.management.effective_settings import (
     some,
     source_of,
 )
+from penstock.management.node import Node
 from penstock.management.operation import Answer, Operation, Route, looking
 from penstock.operations.definitions_kinds import Definitions, Together
 from penstock.operations.definitions_parser import Entry, Section
 from penstock.protocols.common.authorization import check_tag
 from penstock.protocols.common.control_request import ControlRequest
 from penstock.settings.read import check_scope, read_pattern, read_settings, setting_named
-from penstock.settings.table import FOREIGN_BYTES, SCOPES, WITHOUT_BURST
-from penstock.settings.value import DEFAULT, SettingValue, shown
-
-if TYPE_CHECKING:
-    from penstock.core.broker import Broker
-    from penstock.management.node import Node
+from penstock.settings.table import DEFAULT, FOREIGN_BYTES, SCOPES, WITHOUT_BURST, SettingValue, shown
 
 USERS: Final = ("user", "connection", "producer")
 """Scopes whose patterns match names of users."""

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from penstock.access.tags import MANAGEMENT, POLICYMAKER
+from penstock.access.permission import MANAGEMENT, POLICYMAKER
 from penstock.describe.table import Row
 from penstock.flow.work import Steps
-from penstock.management import producer_api
+from penstock.management import control_api
+from penstock.management.node import Node
 from penstock.management.operation import ASKS, Answer, Operation, Route, Run
 from penstock.management.redaction import redact
 from penstock.protocols.common.control_request import PUBLISH_BLOCK, ControlRequest
 from penstock.ranges.service import RangeService
-
-if TYPE_CHECKING:
-    from penstock.management.node import Node
 
 _HOLDER: Final = ("cursor", "token")
 _BATCH: Final = ("query", "batch", "run", "write", "exchange", "routing_key", "delivery")
@@ -106,9 +104,9 @@ def _of_writers() -> tuple[Operation, ...]:
     return (
         # The fields of a block are in its header: `penstock.ranges.incoming`.
         _work(PUBLISH_BLOCK, lambda ranges: _never, (), _PUBLISH),
-        _work("producer.begin", lambda ranges: producer_api.begin,
+        _work("producer.begin", lambda ranges: control_api.begin,
               ("channel", "producer", "lane", "epoch", "window", "named")),
-        _work("publish.withdraw", lambda ranges: producer_api.withdraw, ("channel", "number")),
+        _work("publish.withdraw", lambda ranges: control_api.withdraw, ("channel", "number")),
         _work("sink.begin", lambda ranges: ranges.batches.begin, (*_BATCH, "partition", "attempt"), _PUBLISH),
         # The wait of a commit stops its own connection only.
         _work("sink.commit", lambda ranges: ranges.batches.commit, (*_BATCH, "partitions", "wait_ms"), _PUBLISH),

@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import quote, unquote_plus
 
+from penstock.access.permission import MANAGEMENT
 from penstock.access.rules import DEFAULT_EXCHANGE, EXCHANGE, QUEUE
-from penstock.access.tags import MANAGEMENT
 from penstock.content.field_table import InvalidTable, check_table
-from penstock.content.names import check_name
-from penstock.core.queue.paging_setup import check
+from penstock.content.properties import check_name
+from penstock.core.queue.pager import check
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import Binding, arguments_digest, selector_in
-from penstock.core.routing.equivalence import check_exchange, check_queue
+from penstock.core.routing.declarations import check_exchange, check_queue
 from penstock.core.routing.exchange import Exchange, alternate_of, make_exchange
-from penstock.core.routing.route_lookup import CONTROL_EXCHANGE
+from penstock.core.routing.route import CONTROL_EXCHANGE
 from penstock.core.settings.policies import kind_of
 from penstock.core.vhost import PREDECLARED, RESERVED, VirtualHost
 from penstock.describe.lists import Rows
-from penstock.describe.routing import properties_key
 from penstock.describe.table import Row
+from penstock.describe.vhost import properties_key
 from penstock.errors import AccessRefused, BrokerError, NotFound, PreconditionFailed, ResourceLocked
+from penstock.management.node import Node
 from penstock.management.operation import Operation, Route, looking
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo, check_vhost
 from penstock.operations.definitions_parser import Entry, Section
 from penstock.protocols.common import authorization
 from penstock.protocols.common.control_request import ControlRequest
-from penstock.settings.features import check_flags, read_features
-from penstock.settings.read import read_arguments
-
-if TYPE_CHECKING:
-    from penstock.management.node import Node
+from penstock.settings.read import check_flags, read_arguments, read_features
 
 PREDECLARED_KINDS: Final = dict(PREDECLARED)
 STREAM: Final = "stream"

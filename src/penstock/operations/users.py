@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock.access.access_table import check_last, check_tags, check_user_name
-from penstock.access.password_hash import PLAIN, RABBITMQ_SALT, SCRYPT, SHA256, PasswordHash, rabbitmq_hash, read_hash
-from penstock.access.scram import ScramKeys, read_scram_keys
+from penstock.access.password_hash import (
+    PLAIN,
+    RABBITMQ_SALT,
+    SCRYPT,
+    SHA256,
+    PasswordHash,
+    ScramKeys,
+    rabbitmq_hash,
+    read_hash,
+    read_scram_keys,
+)
 from penstock.access.user import FILE, USER_LIMITS, User
 from penstock.describe.table import Row, reading
-from penstock.describe.user import USER, user_row
+from penstock.describe.vhost import USER, user_row
 from penstock.errors import BrokerError, ConnectionForced, PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.log_ids import CHANGED
+from penstock.management.node import Node
 from penstock.management.operation import Operation, Route, looking
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo
 from penstock.operations.definitions_parser import OWN_HASH, Entry, Section
 from penstock.operations.listing import rows_steps
 from penstock.protocols.common.control_request import ControlRequest
 from penstock.protocols.common.log_line import LogLine
-
-if TYPE_CHECKING:
-    from penstock.management.node import Node
 
 IN_FILE: Final = "it is in the settings file, [users], which counts; this entry is left out"
 PAGE: Final = 1000

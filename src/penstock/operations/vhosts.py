@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock.access.user import EVERYTHING, STORE
 from penstock.core.settings.changes import drop_policies
@@ -11,14 +11,12 @@ from penstock.describe.table import Row
 from penstock.errors import ConnectionForced, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.work import Steps, finish
 from penstock.log_ids import CHANGED
+from penstock.management.node import Node
 from penstock.management.operation import Operation, Route
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo
 from penstock.operations.definitions_parser import Entry, Section
 from penstock.protocols.common.control_request import ControlRequest
 from penstock.protocols.common.log_line import LogLine
-
-if TYPE_CHECKING:
-    from penstock.management.node import Node
 
 VHOSTS_MAX: Final = 1000
 """Most virtual hosts: each has its predeclared exchanges and its gates, some 10 KiB."""

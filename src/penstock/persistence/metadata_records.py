@@ -1,40 +1,308 @@
-"""Metadata records of durable definitions: their kinds, keys and data."""
+"""Metadata records of durable definitions: their kinds, keys, data and encoding."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
+import struct
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from math import isfinite
 from typing import Any, Final
 
-from penstock.access.user import PermissionRecord, ScramSecret, TopicPermissionRecord, User, VhostLimits
+from penstock.access.access_table import AccessTable
+from penstock.access.password_hash import PLAIN, PasswordHash, file_password, read_hash
+from penstock.access.permission import PERMISSION_KINDS, READ, WRITE, Permission, TopicPermission
+from penstock.access.user import STORE, PermissionRecord, ScramSecret, TopicPermissionRecord, User, VhostLimits
 from penstock.core.gates.operator import OperatorGate
-from penstock.core.journal.group import MetadataChange
+from penstock.core.journal.group import WHOLE_BATCH, MarkRecord, MetadataChange
 from penstock.core.journal.journal import Journal, numbers_end
-from penstock.core.journal.marks import WHOLE_BATCH, MarkRecord
 from penstock.core.publish.producer_lanes import LaneRecord
 from penstock.core.queue.cursor_state import CursorState
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import EXCHANGE as TO_EXCHANGE
 from penstock.core.routing.binding import QUEUE as TO_QUEUE
 from penstock.core.routing.binding import Binding
-from penstock.core.routing.durability import number_of
+from penstock.core.routing.declarations import number_of
 from penstock.core.routing.exchange import Exchange
 from penstock.core.settings.parameters import Parameter
 from penstock.core.settings.policies import OPERATOR, Policy
 from penstock.core.settings.table import SettingsEntry
 from penstock.core.vhost import VirtualHost
-from penstock.persistence.access_metadata import (
-    PERMISSION,
-    SCRAM_SECRET,
-    TOPIC_PERMISSION,
-    USER,
-    VHOST_LIMITS,
-    permission_fields,
-    user_fields,
-)
-from penstock.persistence.metadata_codec import Fields, as_json, pack, table_as_json
-from penstock.persistence.metadata_keys import digest, key_of
-from penstock.settings.value import SettingValue
+from penstock.errors import StoreError
+from penstock.settings.table import SettingValue
 from penstock.store.records import MetadataRecord
+
+OCTETS_MAX: Final = 1024
+"""Longest key in octets; a longer one is cut and completed by a digest. PostgreSQL's indexes take 2,704 octets."""
+CUT: Final = 200
+"""Characters of a long key that stay readable."""
+_ESCAPED: Final = re.compile(r"[%/\x00-\x1f\x7f\ud800-\udfff]")
+
+
+def key_of(*names: str) -> str:
+    """Return the key of these names, joined by slashes; slashes in names are escaped as in a URL."""
+    key = "/".join([_ESCAPED.sub(_escape, name) for name in names])
+    octets = key.encode()
+    if len(octets) <= OCTETS_MAX:
+        return key
+    return f"{key[:CUT]}%#{digest(octets)}"  # No name contains this escape, so the key is unique.
+
+
+def digest(octets: bytes) -> str:
+    """Return a digest of these octets in 32 hexadecimal digits."""
+    return hashlib.blake2b(octets, digest_size=16).hexdigest()
+
+
+def _escape(found: re.Match[str]) -> str:
+    return f"%{ord(found[0]):02X}"
+
+
+VERSION: Final = 1
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
+
+
+class Fields:
+    """Fields of a decoded record. All readers raise StoreError with the field's name."""
+
+    __slots__ = ("_fields",)
+
+    def __init__(self, fields: dict[str, object]) -> None:
+        self._fields = fields
+
+    def text(self, name: str) -> str:
+        """Return a string."""
+        found: str = self._of(str, name, "field '{}' is not text")
+        return found
+
+    def number(self, name: str) -> int:
+        """Return a non-negative integer."""
+        return _number(name, self._fields.get(name))
+
+    def flag(self, name: str) -> bool:
+        """Return true or false."""
+        found: bool = self._of(bool, name, "its '{}' is neither true nor false")
+        return found
+
+    def table(self, name: str) -> dict[str, object]:
+        """Return a table of arguments, or of settings."""
+        value: dict[str, object] = self._of(dict, name, "field '{}' is not a table")
+        try:
+            return {key: from_json(each) for key, each in value.items()} if value else {}
+        except RecursionError:
+            raise StoreError(f"its '{name}' is nested too deeply") from None
+
+    def has(self, name: str) -> bool:
+        """Tell whether there is such a field."""
+        return name in self._fields
+
+    def names(self, name: str) -> list[str]:
+        """Return a list of names; empty if there is none, as in records of earlier versions."""
+        value = self._fields.get(name, [])
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            raise StoreError(f"its '{name}' is not a list of names")
+        return value
+
+    def numbers(self, name: str) -> list[int]:
+        """Return a list of non-negative integers."""
+        value: list[object] = self._of(list, name, "its '{}' is not a list of numbers")
+        return [_number(name, number) for number in value]
+
+    def counts(self, name: str) -> dict[str, int]:
+        """Return numbers by name; empty if there are none, as in records of earlier versions."""
+        value: dict[str, object] = self._of(dict, name, "its '{}' is not a table of numbers", {})
+        return {key: _number(name, number) for key, number in value.items()}
+
+    def lists(self, name: str) -> dict[str, list[int]]:
+        """Return lists of numbers by name; empty if there are none."""
+        value: dict[str, object] = self._of(dict, name, "its '{}' is not a table of lists", {})
+        found: dict[str, list[int]] = {}
+        for key, numbers in value.items():
+            if not isinstance(numbers, list):
+                raise StoreError(f"its '{name}' is not a table of lists")
+            found[key] = [_number(name, number) for number in numbers]
+        return found
+
+    def positions(self, name: str) -> list[tuple[str, list[int]]]:
+        """Return queue names, each with four numbers."""
+        value: list[object] = self._of(list, name, "its '{}' is not a list")
+        found: list[tuple[str, list[int]]] = []
+        for each in value:
+            if not isinstance(each, list) or len(each) != 5 or not isinstance(each[0], str):
+                raise StoreError(f"its '{name}' is not a list of names with four numbers each")
+            found.append((each[0], [_number(name, number) for number in each[1:]]))
+        return found
+
+    def _of(self, kind: type, name: str, rule: str, otherwise: object = None) -> Any:
+        value = self._fields.get(name, otherwise)
+        if not isinstance(value, kind):
+            raise StoreError(rule.format(name))
+        return value
+
+
+def pack(fields: dict[str, object]) -> bytes:
+    """Encode the fields of a record; tables in them are JSON already."""
+    return b"%c%b" % (VERSION, _ENCODER.encode(fields).encode())
+
+
+def unpack(data: bytes) -> Fields:
+    """Decode the fields of a record. Raises StoreError for invalid data and for a newer version."""
+    if not data:
+        raise StoreError("the record is empty")
+    if data[0] != VERSION:
+        raise StoreError(f"it has format {data[0]}; this version reads {VERSION}")
+    try:
+        fields = json.loads(data[1:])
+    except (ValueError, RecursionError):
+        raise StoreError("it is cut short or damaged") from None
+    if not isinstance(fields, dict):
+        raise StoreError("it is damaged: it has no fields")
+    return Fields(fields)
+
+
+def table_as_json(table: dict[str, object]) -> dict[str, object]:
+    """Return a table in its JSON form."""
+    return {name: as_json(value) for name, value in table.items()} if table else table
+
+
+def as_json(value: object) -> object:
+    """Return a table value in its JSON form."""
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    if isinstance(value, float):
+        return value if isfinite(value) else {"d": struct.pack(">d", value).hex()}
+    if isinstance(value, list):
+        return [as_json(each) for each in value]
+    if isinstance(value, dict):
+        return {"F": table_as_json(value)}
+    if isinstance(value, bytes):
+        return {"x": value.hex()}
+    if isinstance(value, datetime):
+        return {"T": (value - _EPOCH) // _MICROSECOND}
+    if isinstance(value, Decimal):
+        return {"D": str(value)}
+    raise TypeError(f"{type(value)} is no type of a value in a field table")
+
+
+def from_json(value: object) -> object:
+    """Decode a value; the inverse of `as_json`. Raises StoreError."""
+    if isinstance(value, list):
+        return [from_json(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    for kind, content in value.items():
+        try:
+            return _typed(kind, content)
+        except (ValueError, OverflowError, InvalidOperation, struct.error):
+            break
+    raise StoreError("a value in it is damaged")
+
+
+def _typed(kind: str, content: object) -> object:
+    if kind == "F" and isinstance(content, dict):
+        return {name: from_json(each) for name, each in content.items()}
+    if kind == "T" and isinstance(content, int):
+        return _EPOCH + content * _MICROSECOND
+    if not isinstance(content, str):
+        raise ValueError
+    if kind == "x":
+        return bytes.fromhex(content)
+    if kind == "D":
+        return Decimal(content)
+    if kind == "d":
+        number: float = struct.unpack(">d", bytes.fromhex(content))[0]
+        return number
+    raise ValueError
+
+
+def _number(name: str, value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
+        raise StoreError(f"field '{name}' is not a non-negative integer of 63 bits")
+    return value
+
+
+USER: Final = "user"
+"""A user with its tags and limits; its password is a hash, but for guest that nobody has changed."""
+PERMISSION: Final = "permission"
+TOPIC_PERMISSION: Final = "topic-permission"
+VHOST_LIMITS: Final = "vhost-limits"
+SCRAM_SECRET: Final = "scram-secret"
+
+
+def user_fields(user: User) -> dict[str, object]:
+    """Return the fields of a user that it may lack: its password, keys and limits."""
+    fields: dict[str, object] = {}
+    hashed = user.password_hash
+    if hashed is not None:
+        fields["algorithm"] = hashed.algorithm
+        fields["hash"] = hashed.digest.decode() if hashed.algorithm == PLAIN else hashed.text()
+    if user.scram is not None:
+        salt, stored, server, iterations = user.scram
+        fields["scram"] = [salt.hex(), stored.hex(), server.hex(), str(iterations)]
+    if user.former:
+        fields["former"] = user.former
+    if user.limits:
+        fields["limits"] = dict(user.limits)
+    return fields
+
+
+def permission_fields(record: PermissionRecord | TopicPermissionRecord) -> dict[str, object]:
+    """Return the expressions of a permission."""
+    permission, kinds = record.permission, PERMISSION_KINDS if isinstance(record, PermissionRecord) else (WRITE, READ)
+    return {kind: permission.expression(kind) for kind in kinds}
+
+
+def restore_user(table: AccessTable, fields: Fields) -> None:
+    """Add a user to the table. Raises StoreError."""
+    user = User(fields.text("name"), _password(fields), fields.names("tags"), STORE)
+    user.everywhere = fields.flag("everywhere")
+    parts = fields.names("scram")
+    if parts:
+        try:
+            user.scram = bytes.fromhex(parts[0]), bytes.fromhex(parts[1]), bytes.fromhex(parts[2]), int(parts[3])
+        except (ValueError, IndexError):
+            raise StoreError("its 'scram' is damaged") from None
+    user.former = fields.text("former") if fields.has("former") else ""
+    user.limits = fields.counts("limits")
+    table.restore_user(user)
+
+
+def _password(fields: Fields) -> PasswordHash | None:
+    if not fields.has("hash"):
+        return None
+    text, algorithm = fields.text("hash"), fields.text("algorithm")
+    return file_password(text) if algorithm == PLAIN else read_hash(text, algorithm)
+
+
+def restore_permission(table: AccessTable, fields: Fields) -> None:
+    """Set a permission in the table. Raises StoreError, NotFound."""
+    permission = Permission(fields.text("configure"), fields.text("write"), fields.text("read"))
+    table.restore_permission(PermissionRecord(fields.text("user"), fields.text("vhost"), permission))
+
+
+def restore_topic_permission(table: AccessTable, fields: Fields) -> None:
+    """Set a topic permission in the table. Raises StoreError, NotFound."""
+    permission = TopicPermission(fields.text("write"), fields.text("read"))
+    user, vhost, exchange = fields.text("user"), fields.text("vhost"), fields.text("exchange")
+    table.restore_permission(TopicPermissionRecord(user, vhost, exchange, permission))
+
+
+def restore_scram_secret(table: AccessTable, fields: Fields) -> None:
+    """Set the secret of the salts for SCRAM. Raises StoreError."""
+    try:
+        table.scram_secret.octets = bytes.fromhex(fields.text("secret"))
+    except ValueError:
+        raise StoreError("its 'secret' is damaged") from None
+
+
+def restore_vhost_limits(table: AccessTable, fields: Fields) -> None:
+    """Set the limits of a virtual host in the table. Raises StoreError, BrokerError."""
+    table.set_vhost_limits(fields.text("vhost"), fields.counts("limits"))
+
 
 NUMBERS: Final = "numbers"
 """Record of the lowest queue number that was never assigned or reserved."""

@@ -10,8 +10,8 @@ from penstock.core.message import StoredMessage
 from penstock.core.queue.page_io import PageHead, PageLister, PageRead, PageReader
 from penstock.core.queue.queue import Queue
 from penstock.errors import StoreError
-from penstock.persistence.row_decoder import RowContext
-from penstock.persistence.wall_clock import WallTimes
+from penstock.persistence.restore import WallTimes
+from penstock.persistence.rows import RowContext
 from penstock.store.records import MessageRow
 from penstock.store.store import Store
 

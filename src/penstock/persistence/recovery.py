@@ -22,12 +22,11 @@ from penstock.core.journal.group import JournalGroup, SettlementRecord
 from penstock.core.journal.journal import Journal
 from penstock.core.message import Envelope, StoredMessage
 from penstock.core.queue.cursor_state import trim_settled
-from penstock.core.queue.paging_setup import enable_paging
+from penstock.core.queue.pager import enable_paging
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.redelivery_mark import restore
-from penstock.persistence.message_audit import MessageAudit
-from penstock.persistence.row_decoder import RowContext
-from penstock.persistence.settlement_codec import RowSettlements, decode_settlement
+from penstock.core.queue.storage import restore
+from penstock.persistence.rows import RowContext
+from penstock.persistence.settlements import MessageAudit, RowSettlements, decode_settlement
 from penstock.store.records import BodyPiece, MessageRow, QueuePosition, RowBodies
 
 READ_BYTES: Final = 8 * 1024 * 1024

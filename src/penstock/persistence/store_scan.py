@@ -12,15 +12,11 @@ from penstock.core.queue.queue_settings import resolve
 from penstock.core.queue.storage import QueueStorage
 from penstock.core.settings.limits import Defaults
 from penstock.errors import StoreError
-from penstock.persistence.message_audit import MessageAudit
-from penstock.persistence.metadata_codec import Fields, pack, unpack
-from penstock.persistence.metadata_keys import key_of
-from penstock.persistence.metadata_records import BINDING, CURSOR, QUEUE
-from penstock.persistence.row_decoder import RowContext
-from penstock.persistence.settlement_codec import RowSettlements, decode_settlement
-from penstock.settings.features import Features
-from penstock.store.damage import Damage
-from penstock.store.records import BodyPiece, MessageRow, MetadataRecord, QueuePosition, SettlementRecord
+from penstock.persistence.metadata_records import BINDING, CURSOR, QUEUE, Fields, key_of, pack, unpack
+from penstock.persistence.rows import RowContext
+from penstock.persistence.settlements import MessageAudit, RowSettlements, decode_settlement
+from penstock.settings.read import Features
+from penstock.store.records import BodyPiece, Damage, MessageRow, MetadataRecord, QueuePosition, SettlementRecord
 from penstock.store.store import Record
 from penstock.store.tables import METADATA_RECORDS, ROWS, SETTLEMENTS
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.access.permission import READ
-from penstock.access.tags import MONITORING
+from penstock.access.permission import MONITORING, READ
 from penstock.core.queue.arrival import visible_tail
 from penstock.core.queue.cursor_state import CursorState
 from penstock.core.queue.queue import Queue
-from penstock.describe.cursor import blocked_rows, cursor_row, in_use
+from penstock.describe.queue import blocked_rows, cursor_row, in_use
 from penstock.describe.table import Row
 from penstock.errors import PreconditionFailed, ResourceLocked
 from penstock.flow.timers import NEVER

@@ -23,25 +23,21 @@ from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
 from penstock.core.publish import admission
-from penstock.core.publish.admission import NOT_PREPAID
-from penstock.core.publish.enqueue import enqueue_all
-from penstock.core.publish.held import Held, HeldPublish
-from penstock.core.publish.hold_events import begin_withheld
+from penstock.core.publish.admission import NOT_PREPAID, enqueue_all
+from penstock.core.publish.held import Held, HeldPublish, begin_withheld
 from penstock.core.publish.producer import Producer, publish_at_once
-from penstock.core.publish.producer_state import ProducerState
-from penstock.core.publish.waiting_publisher import count_arrival
+from penstock.core.publish.waiting_publisher import ProducerState, count_arrival
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.errors import BrokerError
-from penstock.flow.chores import Chore
-from penstock.flow.gate import Gate
-from penstock.flow.refusal import DEADLINE, DELETED, NEVER_FITS, Refusal
+from penstock.flow.gate import DEADLINE, DELETED, NEVER_FITS, Gate, Refusal
 from penstock.flow.timers import NEVER
+from penstock.flow.work import Chore
 
 UNROUTABLE: Final = "unroutable"
 INVALID: Final = "invalid"
 ROWS_MISSING: Final = "rows-missing"
-"""Causes besides those of flow/refusal.py: a row reaches no queue, cannot be a message, or comes before its turn."""
+"""Causes besides those of flow/gate.py: a row reaches no queue, cannot be a message, or comes before its turn."""
 MISSING: Final = -1
 """Answer of a mark for a block that begins after rows that were not taken."""
 NOT_RETRIABLE: Final = (UNROUTABLE, INVALID, NEVER_FITS, DELETED)

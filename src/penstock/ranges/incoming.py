@@ -22,12 +22,9 @@ from penstock.content.message_columns import (
     OctetsColumn,
     text_of,
 )
-from penstock.content.names import BCC, CC
-from penstock.content.properties import TEXT_PROPERTIES
+from penstock.content.properties import BCC, CC, TEXT_PROPERTIES
 from penstock.core.broker import Broker
-from penstock.core.routing.attributes import PERSISTENT, expiration_s
-from penstock.core.routing.copies import route_with_copies
-from penstock.core.routing.route import Route
+from penstock.core.routing.route import PERSISTENT, Route, expiration_s, route_with_copies
 from penstock.core.routing.topology import resolve_message
 from penstock.core.vhost import REPLY_TO, VirtualHost
 from penstock.errors import AccessRefused, ContentTooLarge, PreconditionFailed

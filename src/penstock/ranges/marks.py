@@ -25,7 +25,7 @@ from typing import Final
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.journal.marks import WHOLE_BATCH, MarkRecord
+from penstock.core.journal.group import WHOLE_BATCH, MarkRecord
 from penstock.core.publish.context import PublishContext
 from penstock.errors import AccessRefused, Fenced, PreconditionFailed, ResourceError
 from penstock.flow.timers import NEVER, TimerHandler

@@ -14,7 +14,7 @@ The source of the query is not settled with it. A driver that dies before its co
 again, and reads the same messages for it. Its stateful operators need them, though the rows are in the queues already.
 
 A small batch enters in the step of its commit, if no other is before it. A large one takes a slice of each turn as a
-chore does (flow/chores.py). What it needs was promised to it, so it never waits for room. While it enters, nothing of
+chore does (flow/work.py). What it needs was promised to it, so it never waits for room. While it enters, nothing of
 the journal that is recorded after its beginning is written, so other publishers get their confirms for stored messages
 at its end. That is why only one batch enters at a time, and why the next one begins in a group of its own.
 """
@@ -38,10 +38,9 @@ from penstock.core.publish.waiting_publisher import count_arrival
 from penstock.core.queue.arrival import Arrival
 from penstock.core.queue.queue import Queue
 from penstock.errors import BrokerError, NotFound
-from penstock.flow.chores import Chore
 from penstock.flow.level import UNLIMITED
 from penstock.flow.timers import NEVER
-from penstock.flow.work import AT_ONCE
+from penstock.flow.work import AT_ONCE, Chore
 from penstock.ranges.marks import BatchProgress, SinkMarks
 from penstock.ranges.stages import Stage, StagedRow
 

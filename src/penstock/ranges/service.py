@@ -9,7 +9,7 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.content.properties import Properties
-from penstock.core.journal.marks import MarkRecord
+from penstock.core.journal.group import MarkRecord
 from penstock.core.queue.cursor_state import Position
 from penstock.core.queue.queue import Queue
 from penstock.core.range_plane import RangePlane
@@ -19,11 +19,11 @@ from penstock.describe.table import Row
 from penstock.flow.work import Steps
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.control_request import ControlRequest, Replies
+from penstock.ranges.blocks import BlockReads
 from penstock.ranges.cursor_requests import CursorRequests
 from penstock.ranges.cursor_table import CursorTable
 from penstock.ranges.cursors import Cursor
 from penstock.ranges.plans import Plans
-from penstock.ranges.reads import BlockReads
 from penstock.ranges.sink_blocks import SinkBlocks
 from penstock.ranges.sinks import SinkBatches
 from penstock.ranges.times import TimeLookup

@@ -21,15 +21,14 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.publish.commit_delta import RowSum, sum_of
-from penstock.core.queue.pinned_room import PinnedRoom
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.queue_room import PinnedRoom
 from penstock.core.routing.route import Route
 from penstock.errors import ContentTooLarge, NotFound, PreconditionFailed, ResourceError
-from penstock.flow.chores import Chore, Chores
 from penstock.flow.gate import Gate
 from penstock.flow.shared_limit import LimitMember, SharedLimit
 from penstock.flow.timers import NEVER, TimerHandler, Timers
-from penstock.flow.work import AT_ONCE
+from penstock.flow.work import AT_ONCE, Chore, Chores
 
 IDLE_S: Final = 3_600.0
 """Seconds after which the stages of a batch are dropped that nobody asks for."""

@@ -24,12 +24,10 @@ from penstock.protocols.common.connection import GIVEN_UP, Connection
 from penstock.protocols.common.log_line import HANDSHAKE, LogLine
 from penstock.protocols.common.peer import Peer
 from penstock.protocols.common.single_publish import SinglePublish
-from penstock.server.loop_clock import wall_clock
 from penstock.server.record_log import RecordLog
-from penstock.server.slices import Slices
 from penstock.server.store_writer import StoreWriter
 from penstock.server.transport import ReadBuffers, ReadState, Transport
-from penstock.server.turn_loop import TurnLoop, TurnSelector
+from penstock.server.turn_loop import Slices, TurnLoop, TurnSelector, wall_clock
 
 WRITTEN_AT_ONCE: Final = 250
 """Connections written to per turn; the others follow in the next."""

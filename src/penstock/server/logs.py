@@ -11,18 +11,37 @@ import contextlib
 import json
 import logging
 import os
+import platform
 import select
 import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from math import inf
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from typing_extensions import override
 
-from penstock.log_ids import DEBUG, ERROR, INFO, LEVEL_NAMES, LIBRARY, LOG_DROPPED, WARNING, level_named, level_of
+from penstock.config import Settings, changed_settings, without_secrets
+from penstock.driver.driver import BrokerDriver
+from penstock.log_ids import (
+    DEBUG,
+    ERROR,
+    INFO,
+    LEVEL_NAMES,
+    LIBRARY,
+    LOG_DROPPED,
+    STARTED,
+    WARNING,
+    level_named,
+    level_of,
+)
+from penstock.logger import log
+from penstock.server.node_figures import memory_bytes, open_files
 from penstock.texts import printable, printable_json
+from penstock.version import VERSION
 
 Item = TypeVar("Item")
 
@@ -329,3 +348,64 @@ def _put(descriptor: int, data: bytes) -> bool:
     except OSError:
         return False
     return True
+
+
+def log_start(settings: Settings, store: str, driver: BrokerDriver) -> None:
+    """Log the start (BRK-1001). Users and keys are counted and never named."""
+    build = "compiled" if import_module("penstock").compiled() else "interpreted"
+    changed = changed_settings(settings)
+    limits = _limits(driver)
+    fields: dict[str, object] = {
+        "version": VERSION,
+        "build": build,
+        "python": platform.python_version(),
+        "pid": os.getpid(),
+        "store": str(without_secrets(store)) or None,
+        "file": None if settings.file is None else str(settings.file),
+        "settings": changed,
+        "patterns": len(settings.patterns),
+        "users": None if settings.users is None else len(settings.users),
+        "limits": limits,
+    }
+    log(
+        STARTED,
+        "Startup : Version: %s Build: %s, Python %s, pid %d; store: %s; settings file: %s; limits: %s; "
+        "settings without defaults: %s",
+        VERSION,
+        build,
+        fields["python"],
+        fields["pid"],
+        fields["store"] or "none, what is durable is lost at the end",
+        fields["file"] or "none",
+        _pairs(limits),
+        _pairs(changed) or "none",
+        fields=fields,
+    )
+
+
+def _limits(driver: BrokerDriver) -> dict[str, object]:
+    """Return the limits that this machine and the settings give the broker."""
+    policy = driver.connection_limits
+    memory = driver.broker.gates.memory
+    return {
+        "machine-memory-bytes": memory_bytes(),
+        "memory-capacity-bytes": None if memory is None else int(memory.thresholds.capacity.bytes + memory.reserve),
+        "open-files": open_files(),
+        "cpus": os.cpu_count(),
+        "connections": policy.connections_max or None,
+        "message-bytes": policy.message_bytes_max,
+    }
+
+
+def _pairs(values: dict[str, object]) -> str:
+    return ", ".join(f"{name}={'none' if value is None else value}" for name, value in values.items())
+
+
+def counted_connections(count: int) -> str:
+    """Return a number of connections for people."""
+    return "1 connection is closed" if count == 1 else f"{count:,} connections are closed"
+
+
+def slow_turn_s(settings: Settings) -> float:
+    """Return the seconds from which a turn is slow; infinity if none is."""
+    return settings.slow_turn_ms / 1000 or inf

@@ -60,29 +60,25 @@ from penstock.protocols.common.login_limits import SHARES
 from penstock.protocols.common.peer import is_loopback
 from penstock.record_files import RecordFiles
 from penstock.server.event_loop import EventLoop
-from penstock.server.host_memory import memory_bytes, open_files
 from penstock.server.listener import Listener, url_of
-from penstock.server.log_start import counted_connections, log_start, slow_turn_s
 from penstock.server.login_threads import LoginPools, default_threads
-from penstock.server.logs import set_level
-from penstock.server.loop_clock import loop_clock, wall_clock
+from penstock.server.logs import counted_connections, log_start, set_level, slow_turn_s
+from penstock.server.node_figures import memory_bytes, open_files
 from penstock.server.record_log import RecordLog
 from penstock.server.store_open import store_of, take_hold
 from penstock.server.store_writer import StoreWriter
-from penstock.server.tls.contexts import Contexts
-from penstock.server.tls.served import ServedCertificates, served_tls
-from penstock.server.tls.tls_server import TlsServer
+from penstock.server.tls.contexts import Contexts, ServedCertificates, TlsServer, served_tls
 from penstock.server.traces import check_endpoint, collector_at
 from penstock.server.transport import Transport
+from penstock.server.turn_loop import loop_clock, wall_clock
 from penstock.settings.start import AUTO_HTTP, DEFAULT_HTTP, NO_HTTP, NO_LOG, RELOADABLE
-from penstock.settings.value import BROKER
+from penstock.settings.table import BROKER
 from penstock.store.directory import DataDirectory
 from penstock.version import VERSION
 
 if TYPE_CHECKING:
     from penstock.server.http.listener import HttpListener
-    from penstock.server.http_back_end import HttpBackEnd
-    from penstock.server.token_keys import FetchedKeys
+    from penstock.server.login_threads import FetchedKeys, HttpBackEnd
 
 
 METRICS: Final = "http/prometheus"
@@ -462,7 +458,7 @@ class Server:
 
     def _serve_users(self, driver: BrokerDriver, settings: BackEndSettings) -> None:
         """Have an HTTP back end asked for users that the broker does not know."""
-        from penstock.server.http_back_end import HttpBackEnd  # It loads slowly, and few need it.
+        from penstock.server.login_threads import HttpBackEnd  # It loads slowly, and few need it.
 
         self._back_end = HttpBackEnd(settings)
         secret = secrets.token_bytes(32)
@@ -537,7 +533,7 @@ def _token_keys(where: str) -> FetchedKeys:
             importlib.import_module(name)
     except ImportError:
         raise StartError("[oauth] needs PyJWT and cryptography: pip install 'penstock[oauth]'") from None
-    keys: FetchedKeys = importlib.import_module("penstock.server.token_keys").FetchedKeys(where)
+    keys: FetchedKeys = importlib.import_module("penstock.server.login_threads").FetchedKeys(where)
     return keys
 
 

@@ -11,10 +11,9 @@ import contextlib
 import socket
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from penstock.server.server import Server
+from penstock.server.server import Server
 
 INTERVAL_S: Final = 5.0
 """Seconds between two looks at the status, and at most half of the watchdog's time."""

@@ -1,22 +1,27 @@
-"""Opening of a broker's store: at once, or as a standby when its holder releases it."""
+"""Opening, repair and disk usage of a broker's store."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
 
 from penstock.errors import ConfigError, StoreError
 from penstock.log_ids import STANDBY
 from penstock.logger import log
+from penstock.persistence.settlements import Loss
+from penstock.persistence.store_scan import StoreScanner
 from penstock.store.directory import DataDirectory
 from penstock.store.postgres import SCHEMES, postgres_store
-from penstock.store.store import Store
-
-if TYPE_CHECKING:
-    from penstock.store.postgres.store import PostgresStore
+from penstock.store.postgres.store import PostgresStore
+from penstock.store.records import Damage, StoreTransaction
+from penstock.store.repair import Saved, repair
+from penstock.store.sqlite import SqliteStore
+from penstock.store.store import Store, Usage
 
 ASKED_S: Final = 1.0
 """Seconds per attempt of a standby to get the store; it can be stopped in between."""
@@ -90,3 +95,114 @@ async def _beside(store: Store, work: Callable[[], T]) -> T:
         with contextlib.suppress(StoreError):
             await done
         raise
+
+
+class CheckReport(NamedTuple):
+    """Result of a check."""
+
+    damaged: list[Damage]
+    losses: list[Loss]
+
+
+class RepairReport(NamedTuple):
+    """Result of a repair."""
+
+    saved: Saved
+    messages: int
+    """Messages in the new data directory."""
+    losses: list[Loss]
+    declared: list[str]
+    """Queues without a declaration that were declared anew, by name."""
+
+
+def check_store(store: Store) -> CheckReport:
+    """Read everything in an unused store. Raises StoreError, StartError."""
+    counting = StoreScanner()
+    try:
+        store.open()
+        damaged = store.check(counting.take) + counting.damaged
+    finally:
+        store.close()
+    return CheckReport(damaged, counting.account.losses(damaged))
+
+
+def check_directory(path: Path) -> CheckReport:
+    """Read everything in an unused data directory. Raises as `check_store`."""
+    directory = DataDirectory(path)
+    directory.hold()
+    try:
+        return check_store(SqliteStore(path))
+    finally:
+        directory.unlock()
+
+
+def repair_directory(source: Path, target: Path) -> RepairReport:
+    """Copy everything readable from a data directory into another, and record its totals. Raises as `repair`."""
+    saved = repair(source, target)
+    directory = DataDirectory(target)
+    directory.hold()
+    try:
+        counting, declared = _settle(SqliteStore(target))
+    finally:
+        directory.unlock()
+    losses = counting.account.losses(saved.lost + counting.damaged)
+    return RepairReport(saved, counting.account.total(), losses, declared)
+
+
+def _settle(store: Store) -> tuple[StoreScanner, list[str]]:
+    """Count the saved messages, write the counts, and declare queues without a declaration; return their names."""
+    counting = StoreScanner()
+    try:
+        store.open()
+        counting.damaged += store.check(counting.take)
+        names = counting.account.names
+        before = set(names)
+        commit = StoreTransaction()
+        commit.metadata = counting.declarations()
+        commit.positions = counting.account.corrected(counting.positions)
+        store.commit(commit)
+    finally:
+        store.close()
+    return counting, [names[number] for number in names if number not in before]
+
+
+LOOK_S: Final = 0.25
+"""Seconds between two samples during writes, far from a threshold."""
+IDLE_S: Final = 1.0
+"""Idle seconds after which the store reclaims space and is sampled."""
+SHORT_S: Final = 0.1
+"""The same while a disk gate is closed."""
+PART: Final = 4
+"""Part of the bytes left to the nearest threshold that may be written between two samples, as a divisor."""
+
+
+class DiskSampler:
+    """Sampler of one store. The event loop sets `left` and `short`; the writer owns everything else."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.left: int = 0
+        """Bytes that may be written before a gate closes."""
+        self.short: bool = False
+        """True if a disk gate is closed."""
+        self._written: int = 0
+        self._looked: float = 0.0
+
+    def patience_s(self) -> float:
+        """Return the idle seconds until the next sample."""
+        return SHORT_S if self.short else IDLE_S
+
+    def wrote(self, size: int) -> Usage | None:
+        """Count written bytes; return the disk usage if a sample is due. Raises StoreError."""
+        self._written += size
+        if self._written * PART < self.left and time.monotonic() - self._looked < LOOK_S:
+            return None
+        if self.short:
+            self.store.reclaim_space()
+        return self.sample()
+
+    def sample(self) -> Usage:
+        """Return the present disk usage. Raises StoreError."""
+        self._written = 0
+        self._looked = time.monotonic()
+        return self.store.usage()

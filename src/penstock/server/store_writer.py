@@ -28,21 +28,19 @@ from typing import TYPE_CHECKING, Final
 from penstock.core.journal.journal import Journal
 from penstock.core.large_bodies import PieceRead
 from penstock.core.queue.page_io import PageRead
-from penstock.core.queue.redelivery_mark import reset_lookahead
+from penstock.core.queue.storage import reset_lookahead
 from penstock.errors import StoreError, StoreLost
-from penstock.flow.histogram import Histogram
+from penstock.flow.gate_stats import Histogram
 from penstock.flow.level import UNLIMITED
 from penstock.flow.states import StateTable
 from penstock.flow.work import SHARE, UNLIMITED_WORK, Steps
 from penstock.log_ids import DAMAGED, INTERNAL_ERROR, RECOVERED, RECOVERING, STORE_LATE, STORE_ODD, STORE_UNREADABLE
 from penstock.logger import log
-from penstock.persistence.message_audit import MessageAudit, summed_up
 from penstock.persistence.page_loader import Loader, read_rows
 from penstock.persistence.recovery import Recovery
-from penstock.persistence.restore_metadata import restore_steps
-from penstock.persistence.transaction_encoder import encode_steps
-from penstock.persistence.wall_clock import WallTimes
-from penstock.server.disk_sampler import DiskSampler
+from penstock.persistence.restore import WallTimes, restore_steps
+from penstock.persistence.settlements import MessageAudit, encode_steps, summed_up
+from penstock.server.store_open import DiskSampler
 from penstock.store.records import MessageRow, StoreTransaction
 from penstock.store.store import Store, Usage
 

@@ -1,4 +1,4 @@
-"""Asyncio loop for a broker: its selector handles the broker's sockets and runs its turns by itself.
+"""Asyncio loop for a broker: its selector handles the sockets and runs the turns; its clocks and slices.
 
 Theory of operation. An ordinary selector loop makes a handle for each readable socket, and `call_soon` costs a second
 pass with its system call. At few messages a turn that is most of the work. A `TurnSelector` calls the watchers of the
@@ -12,15 +12,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import select
 import selectors
+import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import Context
+from importlib import import_module
 from math import ceil
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from typing_extensions import TypeVarTuple, override
+
+from penstock.driver.entry_times import EntryClock
 
 if TYPE_CHECKING:
     from _typeshed import FileDescriptorLike
@@ -257,3 +263,100 @@ class TurnLoop(asyncio.SelectorEventLoop):
 def new_loop() -> asyncio.AbstractEventLoop:
     """Return a new loop for a broker: a `TurnLoop` where there is epoll."""
     return TurnLoop() if HAS_EPOLL else asyncio.new_event_loop()
+
+
+COMPILED_UNIT_S: Final = 1e-6
+INTERPRETED_UNIT_S: Final = 1e-5
+"""Seconds of a unit of work in either form."""
+EVERYTHING: Final = 2
+"""Generation of the garbage collector whose collection looks at all objects."""
+
+
+class CollectionTimes:
+    """Seconds that collections of all garbage have taken."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._began = 0.0
+
+    def __call__(self, phase: str, info: dict[str, int]) -> None:
+        """See `gc.callbacks`."""
+        if info["generation"] == EVERYTHING:
+            if phase == "start":
+                self._began = time.thread_time()
+            else:
+                self.seconds += time.thread_time() - self._began
+
+
+COLLECTIONS: Final = CollectionTimes()
+
+
+def loop_clock() -> EntryClock:
+    """Return a clock for the event loop of this thread."""
+    if COLLECTIONS not in gc.callbacks:
+        gc.callbacks.append(COLLECTIONS)
+    return EntryClock(
+        time.monotonic, _busy, COMPILED_UNIT_S if import_module("penstock").compiled() else INTERPRETED_UNIT_S
+    )
+
+
+def wall_clock(loop: asyncio.AbstractEventLoop) -> Callable[[], float]:
+    """Return the wall clock of a loop: its own `wall_time` if its time is virtual, otherwise the system's."""
+    found: Callable[[], float] = getattr(loop, "wall_time", time.time)
+    return found
+
+
+def _busy() -> float:
+    return time.thread_time() - COLLECTIONS.seconds
+
+
+class Slices:
+    """Queue of onlookers that wait for their next slice. Health checks go first."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, look: Callable[[], bool]) -> None:
+        """`look` runs a slice of the jobs of onlookers, and tells whether there is more."""
+        self._loop = loop
+        self._look = look
+        self._first: deque[asyncio.Future[None]] = deque()
+        self._line: deque[asyncio.Future[None] | None] = deque()
+        """Requests, and None for the jobs."""
+        self._has_jobs = False
+        self._scheduled = False
+
+    async def pause(self, first: bool = False) -> None:
+        """Yield to the broker, and return at this request's next slice."""
+        turn = self._loop.create_future()
+        (self._first if first else self._line).append(turn)
+        self._schedule()
+        await turn
+
+    def add_jobs(self) -> None:
+        """Give slices to the jobs of onlookers until there are none."""
+        if not self._has_jobs:
+            self._has_jobs = True
+            self._line.append(None)
+            self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._next)
+
+    def _next(self) -> None:
+        """Let one onlooker go on in the next pass."""
+        while self._first or self._line:
+            turn = (self._first or self._line).popleft()
+            if turn is None:
+                self._loop.call_soon(self._run_jobs)
+            elif turn.done():  # Its request may have been cancelled.
+                continue
+            else:
+                turn.set_result(None)
+            self._loop.call_soon(self._next)
+            return
+        self._scheduled = False
+
+    def _run_jobs(self) -> None:
+        self._has_jobs = False
+        if self._look():
+            self.add_jobs()

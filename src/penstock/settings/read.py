@@ -7,37 +7,215 @@ from typing import Final
 
 from penstock.errors import NotImplementedHere, PreconditionFailed
 from penstock.limits import NAME_MAX
-from penstock.settings.features import FEATURES
-from penstock.settings.foreign import WITHOUT_EFFECT, check_foreign
 from penstock.settings.table import (
     ALIASES,
+    ARTEMIS_POLICIES,
     ARTEMIS_SIZES,
     BY_NAME,
     CONSUMERS,
+    FREE,
     LIMITS_OF_QUEUES,
     LINKS,
+    MEMORY,
+    NAME,
     NEGATIVE_IS_NONE,
+    NUMBER_MAX,
     OURS,
+    OVERFLOW,
     RATES,
     SCOPED_ALIASES,
     SCOPES,
+    SWITCH,
     USAGE,
     WHOLE_RATES,
     ZERO_IS_NONE,
-)
-from penstock.settings.value import (
-    ARTEMIS_POLICIES,
-    FREE,
-    MEMORY,
-    NAME,
-    NUMBER_MAX,
-    OVERFLOW,
-    SWITCH,
     Kind,
     SettingValue,
     shown,
 )
 from penstock.texts import BYTES, TIMES, amount, hint, nearest
+
+PRIORITY_MAX: Final = 255
+"""Highest priority of a message: an octet (AMQP 0-9-1 section 1.8.1)."""
+CONSUMER_PRIORITY_MAX: Final = (1 << 31) - 1
+"""Largest distance of a consumer's priority from 0."""
+FEATURES: Final = frozenset({"x-max-priority", "x-single-active-consumer", "x-queue-type"})
+"""The arguments that this module reads."""
+ARGUMENTS_NOT_FOR_QUORUM: Final = ("x-max-priority", "x-queue-mode", "x-queue-master-locator")
+"""Arguments that RabbitMQ refuses for a quorum queue."""
+QUORUM_DELIVERY_LIMIT: Final = 20
+"""RabbitMQ 4's x-delivery-limit of a quorum queue that sets none."""
+
+
+class Features:
+    """The fixed features of one queue."""
+
+    __slots__ = ("max_priority", "single_active", "quorum")
+
+    def __init__(self, max_priority: int = 0, single_active: bool = False, quorum: bool = False) -> None:
+        self.max_priority = max_priority
+        """The highest priority that it distinguishes; 0 for no priorities."""
+        self.single_active = single_active
+        """True if only one of its consumers gets messages at a time."""
+        self.quorum = quorum
+        """True if it was declared as a quorum queue: durable, and with a delivery limit."""
+
+
+PLAIN: Final = Features()
+"""The features of most queues: none."""
+
+
+def read_features(queue: str, arguments: dict[str, object]) -> Features:
+    """Read the features from the arguments of a queue.declare.
+
+    Raises PreconditionFailed (406) for an invalid value, NotImplementedHere (540) for a stream.
+    """
+    subject = f"queue '{queue}'"
+    if FEATURES.isdisjoint(arguments):
+        return PLAIN
+    features = Features(
+        _priority(subject, arguments.get("x-max-priority")),
+        _flag(subject, "x-single-active-consumer", arguments.get("x-single-active-consumer")),
+        _is_quorum(subject, arguments.get("x-queue-type")),
+    )
+    if features.quorum:
+        for name in ARGUMENTS_NOT_FOR_QUORUM:
+            if name in arguments:
+                raise PreconditionFailed(f"{subject}: invalid arg '{name}' for a queue of type quorum")
+    return features
+
+
+def check_flags(queue: str, features: Features, durable: bool, auto_delete: bool, exclusive: bool) -> None:
+    """Refuse flags that a quorum queue cannot have. Raises PreconditionFailed (406) as RabbitMQ does."""
+    for wrong, what in ((not durable, "non-durable"), (auto_delete, "auto-delete"), (exclusive, "exclusive")):
+        if features.quorum and wrong:
+            raise PreconditionFailed(f"queue '{queue}': invalid property '{what}' for a queue of type quorum")
+
+
+def read_priority(tag: str, arguments: dict[str, object]) -> int:
+    """Return the priority of a consumer (x-priority), 0 by default. Raises PreconditionFailed (406)."""
+    value = arguments.get("x-priority", 0)
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > CONSUMER_PRIORITY_MAX:
+        raise PreconditionFailed(f"consumer '{tag}': x-priority={shown(value, True)} is not a whole number of 32 bits")
+    return value
+
+
+def _priority(subject: str, value: object) -> int:
+    if value is None:
+        return 0
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise PreconditionFailed(f"{subject}: x-max-priority={shown(value, True)} is not a whole number")
+    if value < 0 or value > PRIORITY_MAX:
+        raise PreconditionFailed(f"{subject}: x-max-priority={shown(value)} is not between 0 and {PRIORITY_MAX}")
+    return value
+
+
+def _flag(subject: str, name: str, value: object) -> bool:
+    if value is None:
+        return False
+    if not isinstance(value, bool):
+        raise PreconditionFailed(f"{subject}: {name}={shown(value, True)} is neither true nor false")
+    return value
+
+
+def _is_quorum(subject: str, value: object) -> bool:
+    if value is None or value in ("classic", "default"):
+        return False
+    if value == "quorum":
+        return True
+    if value == "stream":
+        raise NotImplementedHere(
+            f"{subject}: x-queue-type=stream is not supported; a cursor reads a queue again and again (docs/spark.md)"
+        )
+    raise PreconditionFailed(f"{subject}: x-queue-type={shown(value)} is not known; known are classic and quorum")
+
+
+# fmt: off
+FOREIGN: Final[dict[str, str]] = {
+    "dead-letter-address": "dead-letter-exchange and dead-letter-routing-key name the target of dead letters",
+    "expiry-address": "dead-letter-exchange names the target of expired messages too",
+    "max-delivery-attempts": "delivery-limit is the number of redeliveries, one less than that of the attempts",
+    "max-size-bytes-reject-threshold": "a publish beyond the capacity is held, and refused after hold-deadline",
+    "slow-consumer-threshold-measurement-unit": "slow-consumer-rate is in messages a second",
+    "send-to-dla-on-no-route": "the argument alternate-exchange of an exchange takes what has no route",
+    "redistribution-delay": "messages do not move between brokers",
+    "default-exclusive-queue": "declare the queue with x-single-active-consumer",
+    "auto-create-addresses": "an exchange is declared by a client or by definitions",
+    "auto-delete-addresses": "declare the exchange with auto-delete",
+    "auto-delete-queues": "declare the queue with auto-delete, or set expires",
+    "auto-delete-queues-delay": "set expires",
+    "producer-window-size": "set credit-window-bytes, the window of links that publish",
+    "consumer-window-size": "set consumer-window-bytes",
+    "producer-max-rate": "set rate-messages in scope producer",
+    **dict.fromkeys(("expiry-delay", "min-expiry-delay", "max-expiry-delay", "no-expiry"),
+                    "message-ttl bounds the time of every message in a queue, and its own expiration is kept if it"
+                    " is shorter"),
+    **dict.fromkeys(("redelivery-delay", "redelivery-delay-multiplier", "redelivery-collision-avoidance-factor",
+                     "max-redelivery-delay"),
+                    "let delivery-limit dead-letter the message to a queue with message-ttl and a"
+                    " dead-letter-exchange"),
+    **dict.fromkeys(("page-size-bytes", "page-max-cache-size"),
+                    "a page has 512 KiB or half of the capacity, and the size cannot be set"),
+    **dict.fromkeys(("max-read-page-bytes", "max-read-page-messages", "prefetch-page-bytes",
+                     "prefetch-page-messages"),
+                    "at most 4 MiB of pages are read ahead of the consumers"),
+    **dict.fromkeys(("default-last-value-queue", "default-last-value-key", "default-non-destructive"),
+                    "queues here keep all values"),
+    **dict.fromkeys(("default-ring-size", "ring-size"),
+                    "capacity-messages with overflow=drop-head is a ring"),
+    **dict.fromkeys(("default-max-consumers", "default-purge-on-no-consumers"),
+                    "declare the queues with the arguments that they need"),
+    **dict.fromkeys(("default-queue-routing-type", "default-address-routing-type"),
+                    "the type of the exchange decides: a queue each is ANYCAST, a fanout or topic exchange is"
+                    " MULTICAST"),
+    **dict.fromkeys(("config-delete-queues", "config-delete-addresses"),
+                    "definitions delete nothing"),
+    **dict.fromkeys(("min-large-message-size", "minLargeMessageSize", "amqpMinLargeMessageSize"),
+                    "the start-up setting min-large-message says from which size messages come in pieces"),
+    **dict.fromkeys(("amqpLowCredits", "amqpMinCredits"),
+                    "credit is granted again as room allows; credit-window-messages is the most of it"),
+    **dict.fromkeys(("confirmation-window-size", "confirmationWindowSize"),
+                    "links of AMQP 1.0 resume by their unsettled deliveries"),
+}
+# fmt: on
+"""Names of Artemis' address settings, acceptors and connectors, each with what there is instead.
+
+They are from address-settings.adoc and configuration-index.adoc. Other unknown names are refused without advice.
+"""
+WITHOUT_EFFECT: Final = frozenset(
+    {"x-queue-mode", "x-queue-version", "x-queue-master-locator", "x-ha-policy", "x-dead-letter-strategy"}
+)
+"""RabbitMQ arguments about the storage of a queue, or for safe dead-lettering, which is the default here."""
+KEYS_WITHOUT_EFFECT: Final = frozenset(
+    (
+        *("max-priority", "single-active-consumer", "ha-mode", "ha-params", "ha-sync-mode", "ha-sync-batch-size"),
+        *("ha-promote-on-shutdown", "ha-promote-on-failure", "queue-mode", "queue-version", "queue-master-locator"),
+        *("queue-leader-locator", "initial-cluster-size", "target-group-size", "max-in-memory-length"),
+        *("max-in-memory-bytes", "dead-letter-strategy", "federation-upstream", "federation-upstream-set"),
+        *("federation-upstream-pattern", "max-age", "stream-max-segment-size-bytes", "stream-filter-size-bytes"),
+        *("shards-per-node", "routing-key", "message-deduplication"),
+    )
+)
+"""Keys of policies about the storage of a queue, streams, federation and sharding: stored, exported again and told."""
+NOT_FOR_CLASSIC: Final = frozenset(
+    {"max-age", "stream-max-segment-size-bytes", "initial-cluster-size", "delivery-limit", "dead-letter-strategy"}
+)
+NOT_FOR_QUORUM: Final = frozenset(
+    (
+        *("max-priority", "queue-mode", "single-active-consumer", "ha-mode", "ha-params", "ha-sync-mode"),
+        *("ha-promote-on-shutdown", "ha-promote-on-failure", "queue-master-locator", "max-age"),
+        *("stream-max-segment-size-bytes", "initial-cluster-size"),
+    )
+)
+"""Keys with which a policy does not apply to queues of a type (`unsupported_policies` of RabbitMQ 3.10's types)."""
+
+
+def check_foreign(subject: str, name: str) -> None:
+    """Raise PreconditionFailed (406) for a name of the table, with or without `x-` in front."""
+    advice = FOREIGN.get(name) or FOREIGN.get(name.removeprefix("x-"))
+    if advice is not None:
+        raise PreconditionFailed(f"{subject}: there is no setting {name}, which is one of Artemis; {advice}")
+
 
 NUMBER_LETTERS: Final = 64
 """Longest number in a text: int() refuses thousands of digits, after a long time."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 import sqlite3
 from typing import Any, Final
 
-from penstock.store.damage import Damage
 from penstock.store.faults import damage_in
-from penstock.store.records import MessageRow
+from penstock.store.records import Damage, MessageRow
 from penstock.store.tables import ROWS, ChecksumError, damage_of, read_row
 
 LISTED: Final = (

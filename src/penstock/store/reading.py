@@ -6,9 +6,8 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from penstock.store.damage import STALE, Damage
 from penstock.store.faults import damage_in
-from penstock.store.records import BodyPiece
+from penstock.store.records import STALE, BodyPiece, Damage
 from penstock.store.tables import PIECES, ChecksumError, Table, damage_of
 
 PIECE: Final = f"SELECT {', '.join(PIECES.columns)} FROM pieces WHERE number = ?"

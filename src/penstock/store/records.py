@@ -1,4 +1,4 @@
-"""Records of the store, and the transaction that writes them.
+"""Records of the store, the transaction that writes them, and its damages.
 
 A *row* holds messages of one group commit, encoded by penstock.persistence. A *note* records settlements and
 redeliveries of messages in rows. A row is deleted when all its messages are gone, a note when all its rows are gone. A
@@ -134,3 +134,21 @@ class StoreTransaction:
             + sum(len(record.data or b"") for record in self.metadata)
             + sum(len(piece.data) for piece in self.pieces)
         )
+
+
+STALE: Final = "they are not the ones that were written last"
+"""Damage of a table whose records are all intact: deleted records may have come back."""
+
+
+class Damage(NamedTuple):
+    """Part of the store that cannot be read."""
+
+    what: str
+    """Description: a row, page, note or thing, or a number of them."""
+    why: str
+    queue: int = 0
+    """Number of the page's queue; 0 if unknown, or for messages of any queues."""
+    messages: int = 0
+    """Number of messages in it, settled or not; 0 if unknown."""
+    table: str = ""
+    """Table that misses something; empty if nothing may be missing."""

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from penstock.errors import StoreError
-from penstock.store.commit_counter import CommitCounter, Count
-from penstock.store.damage import Damage
+from penstock.store.commit_counter import CommitCounter, Count, lost_transactions
 from penstock.store.directory import DataDirectory
 from penstock.store.faults import refused
 from penstock.store.reading import Sum, compare
-from penstock.store.records import COMMITS, MetadataRecord, StoreTransaction
+from penstock.store.records import COMMITS, Damage, MetadataRecord, StoreTransaction
 from penstock.store.salvage import Columns, DatabaseImage
 from penstock.store.sqlite import FILE, SqliteStore
 from penstock.store.tables import (
@@ -29,7 +28,6 @@ from penstock.store.tables import (
     damage_of,
     insertions,
 )
-from penstock.store.transaction_count import lost_transactions
 
 COMMIT_BYTES: Final = 8 * 1024 * 1024
 """Bytes saved per transaction; also the memory that it takes."""

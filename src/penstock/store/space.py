@@ -1,4 +1,4 @@
-"""Disk usage of a SQLite store, and the return of free pages to the file system.
+"""Disk usage of a SQLite store: free pages, the reserve of space, and a consistent copy.
 
 SQLite keeps free pages and reuses them. When more than a quarter of the file and more than 16 MiB are free, used pages
 move to the front in small steps and the end is cut off. That continues until at most a tenth or 4 MiB are free. The log
@@ -11,15 +11,98 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from penstock.store.commit_counter import COUNTER_FILE
-from penstock.store.reserve import share
+from penstock.errors import StoreError
+from penstock.store.commit_counter import COUNTER_FILE, CommitCounter, count_in
+from penstock.store.directory import synchronise
+from penstock.store.faults import translated
 from penstock.store.schema import PAGE_SIZE
 from penstock.store.store import Usage
 
 MIB: Final = 1024 * 1024
+RESERVE_FILE: Final = "reserve"
+"""Name of the file in its data directory."""
+RESERVE_BYTES: Final = 24 * MIB
+"""Size on a file system of at least `WHOLE_BYTES`: the growth of the file by its log, and one transaction."""
+STOPPED_BYTES: Final = 1 * MIB
+"""Most bytes while no broker runs: a start needs the log's index and a few pages."""
+WHOLE_BYTES: Final = 512 * MIB
+"""Size of a file system from which the full sizes apply."""
+
+
+def share(folder: Path) -> float:
+    """Return the factor for all sizes on the file system of a folder: 1, or less on a small one."""
+    try:
+        system = os.statvfs(folder)
+    except OSError:
+        return 1.0
+    return min(1.0, system.f_blocks * system.f_frsize / WHOLE_BYTES)
+
+
+class Reserve:
+    """Reserve file of one data directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / RESERVE_FILE
+
+    def wanted(self) -> int:
+        """Return its size in bytes while a broker runs."""
+        return int(RESERVE_BYTES * share(self.path.parent))
+
+    def missing(self) -> int:
+        """Return the number of bytes that it lacks."""
+        return max(0, self.wanted() - self._size())
+
+    def make(self) -> None:
+        """Grow it to its full size if the file system has room for that."""
+        self._hold(self.wanted())
+
+    def shrink(self) -> None:
+        """Shrink it to what a start needs."""
+        self._hold(min(self.wanted(), STOPPED_BYTES))
+
+    def release(self) -> bool:
+        """Free its space; return whether it had any."""
+        size = self._size()
+        with contextlib.suppress(OSError):
+            self.path.unlink()
+        return size > 0
+
+    def _size(self) -> int:
+        try:
+            return self.path.stat().st_size
+        except OSError:
+            return 0
+
+    def _hold(self, size: int) -> None:
+        if self._size() == size:
+            return
+        try:
+            number = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                os.ftruncate(number, min(size, self._size()))
+                _allocate(number, self._size(), size)
+            finally:
+                os.close(number)
+        except OSError:  # No room for all of it, and a part is useless.
+            self.release()
+
+
+def _allocate(number: int, begin: int, end: int) -> None:
+    """Extend a file with allocated blocks. Raises OSError."""
+    if begin == end:
+        return
+    if sys.platform == "darwin":  # The file system has no such call.
+        for at in range(begin, end, MIB):
+            os.pwrite(number, bytes(min(MIB, end - at)), at)
+    else:
+        os.posix_fallocate(number, begin, end - begin)
+
+
 LOG_BYTES: Final = 16 * MIB
 """Length of the log at which a commit runs a checkpoint.
 
@@ -30,7 +113,7 @@ LOG_LEAST: Final = MIB // 8
 LOG_KEPT: Final = 1 * MIB
 FREE_BEGIN: Final = 16 * MIB
 FREE_END: Final = 4 * MIB
-STEP_PAGES: Final = 4 * MIB // PAGE_SIZE
+FREED_AT_ONCE: Final = 4 * MIB // PAGE_SIZE
 """Pages returned per step: about 10 ms of work, and at most twice their size written."""
 STEP_LEAST: Final = 4
 """Least pages per step on a full disk, where a step must fit into the log as it is."""
@@ -67,7 +150,7 @@ class Space:
     def __init__(self, path: Path) -> None:
         self._log = path.with_name(path.name + "-wal")
         self._shrinking = False
-        self._step = STEP_PAGES
+        self._step = FREED_AT_ONCE
         self._shrunk = False
         """True if pages were cut off in the log and not yet in the file."""
 
@@ -85,7 +168,7 @@ class Space:
             connection.executescript(f"PRAGMA incremental_vacuum({self._step})")
             self._shrunk = True
             return True
-        self._step = STEP_PAGES
+        self._step = FREED_AT_ONCE
         if self._shrunk or _length(self._log) > LOG_KEPT:
             busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             if not busy:  # Otherwise a backup still reads an older state: try again later.
@@ -96,7 +179,7 @@ class Space:
         """Halve the steps, because one did not fit on the disk; return whether they can be smaller."""
         self._step //= 2
         if self._step < STEP_LEAST:
-            self._step = STEP_PAGES
+            self._step = FREED_AT_ONCE
             return False
         return True
 
@@ -122,3 +205,61 @@ def _length(path: Path) -> int:
         return path.stat().st_size
     except FileNotFoundError:
         return 0
+
+
+COPIED_AT_ONCE: Final = 256
+"""Pages copied per step, 2 MiB; other threads may run in between."""
+WAIT_S: Final = 5.0
+
+
+def copy(path: Path, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
+    """Copy a store's file into a folder that is new or empty; the result is a complete data directory.
+
+    While it runs, the write-ahead log grows by all that is written, because the copied state must stay readable.
+    `progress` is called after each step with the pages left and the total. Raises StoreError, and removes the partial
+    copy then.
+    """
+    part = target / (path.name + ".part")
+    _prepare(path, target)
+    try:
+        with translated(target, "write", "the backup"):
+            _copy(path, part, progress)
+            synchronise(part)
+            with translated(part, "read", "the backup"):
+                count = count_in(part)
+            part.rename(target / path.name)
+            CommitCounter(target).make(count)
+            synchronise(target.parent)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _prepare(path: Path, target: Path) -> None:
+    if not path.exists():
+        raise StoreError(f"there is no store '{path}' to back up")
+    with translated(target, "write", "the backup"):
+        if target.exists() and any(target.iterdir()):
+            raise StoreError(f"cannot back up to '{target}': that folder is not empty")
+        target.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(target / (path.name + ".part"), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+def _copy(path: Path, part: Path, progress: Callable[[int, int], None] | None) -> None:
+    with contextlib.ExitStack() as stack:
+        reader = _connect(path, stack, "ro")  # Read only: the writer owns the log.
+        writer = _connect(part, stack, "rw")
+        with translated(path, "read"):
+            writer.execute("PRAGMA synchronous = OFF")  # Synchronised once, when it is complete.
+            reader.execute("BEGIN")
+            reader.execute("SELECT value FROM about").fetchall()  # From here on it reads this snapshot.
+        with translated(part, "write", "the backup"):
+            report = None if progress is None else (lambda _, left, pages: progress(left, pages))
+            reader.backup(writer, pages=COPIED_AT_ONCE, progress=report)
+
+
+def _connect(path: Path, stack: contextlib.ExitStack, mode: str) -> sqlite3.Connection:
+    with translated(path, "open"):
+        uri = f"{path.absolute().as_uri()}?mode={mode}"
+        connection = sqlite3.connect(uri, uri=True, timeout=WAIT_S, isolation_level=None)
+    stack.callback(connection.close)
+    return connection

@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, NamedTuple
 
-from penstock.store.damage import Damage
 from penstock.store.records import (
     BodyPiece,
+    Damage,
     MessageRow,
     MetadataRecord,
     QueuePosition,

@@ -12,11 +12,11 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from penstock.store.damage import Damage
 from penstock.store.records import (
     PIECE_BITS,
     UNKNOWN,
     BodyPiece,
+    Damage,
     MessageRow,
     MetadataRecord,
     QueuePosition,

@@ -15,7 +15,7 @@ import penstock.sync
 from penstock.client.engine.amqp10.addresses import is_rabbitmq_3
 from penstock.client.engine.messages import Delivery
 from penstock.client.errors import ChannelClosed, ClientError, ConnectionClosed, LinkClosed
-from penstock.wire.amqp10.malformed import CodecError
+from penstock.wire.amqp10.values import CodecError
 from pyspark_amqp.spool.errors import SpoolError
 from pyspark_amqp.spool.settings import AMQP091, AMQP1, Settings
 from pyspark_amqp.spool.streams import STREAM_OFFSET, refusal, refuse_streams

@@ -6,8 +6,15 @@ import pickle
 
 import pytest
 
-from penstock.client.engine.blocked import CREDIT, Amounts, Blocked
-from penstock.client.engine.failures import ConfirmTimeout, ConnectionLost, FlowControlTimeout, MessageRefused
+from penstock.client.engine.failures import (
+    CREDIT,
+    Amounts,
+    Blocked,
+    ConfirmTimeout,
+    ConnectionLost,
+    FlowControlTimeout,
+    MessageRefused,
+)
 from penstock.client.errors import ClientError
 
 BLOCKED = Blocked(CREDIT, "no credit", 3.0, "orders", Amounts(2))

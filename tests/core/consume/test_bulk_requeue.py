@@ -16,7 +16,7 @@ from penstock.core.consume.session import Session
 from penstock.core.message import Envelope
 from penstock.core.queue.queue import Queue
 from penstock.errors import ResourceLocked
-from penstock.flow.chores import UNITS_A_TURN
+from penstock.flow.work import UNITS_A_TURN
 from penstock.ranges.cursors import Cursor
 from tests.support.broker_fixture import House
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from penstock.core.broker import Broker
-from penstock.core.consume.consumer import Consumer
-from penstock.core.consume.consumer_lists import RoundRobin
+from penstock.core.consume.consumer import Consumer, RoundRobin
 from penstock.core.consume.session import Session
 from penstock.core.settings.limits import Defaults
 

@@ -19,8 +19,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.settings.limits import Defaults
 from penstock.core.teardown import CONSUMER_COST, NOTIFY_WORK
 from penstock.errors import ResourceError
-from penstock.flow.chores import UNITS_A_TURN
-from penstock.flow.work import ENDS_A_TURN, SHARE
+from penstock.flow.work import ENDS_A_TURN, SHARE, UNITS_A_TURN
 from tests.profiles import examples
 
 WINDOW_FOR_ONE = 10

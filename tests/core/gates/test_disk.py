@@ -41,7 +41,7 @@ def test_held_publish_is_refused_at_its_deadline_with_the_reason() -> None:
 
 
 def test_who_publishes_behind_a_queues_closed_gate_does_not_slip_past_the_disks() -> None:
-    """Rows of publishes that are withheld by a queue end where the disk stops them (core/publish/withheld_run.py)."""
+    """Rows of publishes that are withheld by a queue end where the disk stops them (waiting_publisher.py)."""
     house = Kept()
     house.set("queue", "a", capacity_messages=100, stop_messages=1)
     house.set("vhost", "/", disk_overfull=400)

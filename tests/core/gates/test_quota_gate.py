@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.message import StoredMessage
-from penstock.core.queue.redelivery_mark import restore
+from penstock.core.queue.storage import restore
 from penstock.flow.level import UNLIMITED
 from tests.support import at_once
 from tests.support.broker_fixture import told

@@ -7,7 +7,7 @@ import pytest
 from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.errors import ContentTooLarge
-from penstock.flow.refusal import DEADLINE, DELETED, HOLD_BOUND, NEVER_FITS, Refusal
+from penstock.flow.gate import DEADLINE, DELETED, HOLD_BOUND, NEVER_FITS, Refusal
 from penstock.settings.read import read_settings
 from tests.support import at_once
 from tests.support.broker_fixture import House

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.publish.attached_senders import SendersTeardown
-from penstock.core.publish.producer_state import ProducerState
+from penstock.core.publish.waiting_publisher import ProducerState
 from penstock.core.teardown import NOTIFY_WORK
 from penstock.core.vhost import VirtualHost
 from penstock.protocols.amqp10.incoming_link import IncomingLink

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.content.properties import Properties
 from penstock.core.consume.outcome import Outcome
-from penstock.core.death_record import DeathRecord
+from penstock.core.deaths import DeathRecord
 from penstock.core.large_content import LARGE_OCTET
 from penstock.core.message import Envelope
 from penstock.core.message_format import MessageFormat
@@ -14,7 +14,7 @@ from penstock.core.publish.dead_letters import LETTER_DEADLINE_S, LETTER_UNITS, 
 from penstock.core.queue.expiry import expire
 from penstock.core.queue.queue import Queue
 from penstock.errors import PreconditionFailed
-from penstock.flow.chores import UNITS_A_TURN
+from penstock.flow.work import UNITS_A_TURN
 from tests.support.broker_fixture import House, told
 from tests.support.full_queue import FullQueue
 from tests.support.transaction_client import Client

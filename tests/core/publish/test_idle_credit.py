@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.publish.connection_gates import ConnectionGates
+from penstock.core.publish.admission import ConnectionGates
 from penstock.core.publish.credit_state import is_draining, is_idle
 from penstock.core.publish.credit_window import CreditWindow
 from penstock.core.publish.held import HoldBudget

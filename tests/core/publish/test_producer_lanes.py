@@ -6,6 +6,7 @@ import pytest
 
 from penstock.core.message import StoredMessage
 from penstock.core.publish import producer_lanes
+from penstock.core.publish.held import withdraw
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_lanes import (
     NAMED_IDLE_S,
@@ -15,8 +16,7 @@ from penstock.core.publish.producer_lanes import (
     LaneRecord,
     LaneRequest,
 )
-from penstock.core.publish.producer_state import ProducerState
-from penstock.core.publish.withdrawal import withdraw
+from penstock.core.publish.waiting_publisher import ProducerState
 from penstock.errors import AccessRefused, Fenced, PreconditionFailed, ResourceError, ResourceLocked
 from tests.support.broker_fixture import House
 from tests.support.durable_broker import Kept

@@ -11,7 +11,7 @@ from penstock.core.settings.limits import Defaults
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import AccessRefused, BrokerError
 from penstock.flow.gate import Gate
-from penstock.management.log_messages import LogLine
+from penstock.management.gate_lines import LogLine
 from penstock.protocols.common.connection_limits import ConnectionLimits
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.publisher_counts import add_counts, take_counts
-from penstock.flow.tally import Tally
+from penstock.flow.series import Tally
 from tests.support.broker_fixture import House
 
 

@@ -6,7 +6,7 @@ from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
 from penstock.core.publish.session_counts import consumed, count_ended, leave_counts
-from penstock.flow.tally import Tally
+from penstock.flow.series import Tally
 from tests.support.broker_fixture import House
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.core.consume.consumer import Consumer
 from penstock.core.effects import CloseSession
-from penstock.core.publish.producer_state import ProducerState
+from penstock.core.publish.waiting_publisher import ProducerState
 from penstock.errors import ResourceError
 from penstock.settings.read import read_settings
 from tests.profiles import examples

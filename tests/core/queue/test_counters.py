@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from penstock.core.consume.consumer import Consumer
-from penstock.core.queue.counters import NONE_RARE, QueueCounters
-from penstock.core.queue.losses import UnreportedLosses
+from penstock.core.queue.counters import NONE_RARE, QueueCounters, UnreportedLosses
 from penstock.core.queue.queue import Queue
 from tests.support.broker_fixture import House
 

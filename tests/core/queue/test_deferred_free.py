@@ -8,9 +8,8 @@ from penstock.core.broker import Broker
 from penstock.core.gates.address_depth import AddressDepth, AddressShare
 from penstock.core.message import Envelope
 from penstock.core.queue.deferred_free import FREED_A_UNIT, RELEASED_A_UNIT, DeferredFree
-from penstock.flow.chores import UNITS_A_TURN
 from penstock.flow.level import Level, Thresholds
-from penstock.flow.work import AT_ONCE
+from penstock.flow.work import AT_ONCE, UNITS_A_TURN
 from tests.support.broker_fixture import House
 from tests.support.full_queue import CHARGE, MANY, FullQueue
 

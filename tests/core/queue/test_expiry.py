@@ -9,7 +9,7 @@ import pytest
 from penstock.core.consume.consumer import Consumer
 from penstock.core.message import Envelope
 from penstock.core.queue.expiry import EXPIRED_A_TURN
-from penstock.settings.value import MILLISECONDS_MAX
+from penstock.settings.table import MILLISECONDS_MAX
 from tests.support.broker_fixture import House
 from tests.support.full_queue import CHARGE, FullQueue
 from tests.support.settings_bench import Bench

@@ -21,8 +21,7 @@ from penstock.core.queue.indexed_ready_queue import (
     indexed,
     lines_of,
 )
-from penstock.core.queue.priority_queue import Priorities
-from penstock.core.queue.ready_queue import ReadyQueue
+from penstock.core.queue.ready_queue import Priorities, ReadyQueue
 from tests.profiles import examples
 
 ENVELOPE = Envelope("", "q")

@@ -15,7 +15,7 @@ from penstock.core.message import Envelope
 from penstock.core.publish.producer import Producer
 from penstock.core.queue.length_limit import EXTRA_BYTES, EXTRA_MESSAGES, TRIMMED_AT_ONCE
 from penstock.core.queue.queue import Queue
-from penstock.flow.chores import UNITS_A_TURN
+from penstock.flow.work import UNITS_A_TURN
 from penstock.settings.read import read_settings
 from tests.support import at_once
 from tests.support.broker_fixture import House, told

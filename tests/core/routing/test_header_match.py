@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from penstock.core.broker import Broker
 from penstock.core.routing.header_match import HeaderMatch, HeaderMatchIndex
-from penstock.core.routing.route_lookup import VISITS_A_UNIT
+from penstock.core.routing.route import VISITS_A_UNIT
 from penstock.core.settings.limits import Defaults
 from penstock.core.vhost import ROUTE_WORK, VirtualHost
 from tests.profiles import examples

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.routing.route import NOWHERE, Route
-from penstock.core.routing.route_lookup import CONTROL_EXCHANGE
+from penstock.core.routing.route import CONTROL_EXCHANGE, NOWHERE, Route
 from tests.support.durable_broker import Kept
 
 

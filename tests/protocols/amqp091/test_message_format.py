@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.death_headers import DEATHS_KEPT
-from penstock.core.death_record import DeathRecord
+from penstock.core.deaths import DEATHS_KEPT, DeathRecord
 from penstock.core.message_format import UnreadableContent
 from penstock.errors import PreconditionFailed
 from penstock.flow.level import OVERHEAD
@@ -37,10 +36,10 @@ from penstock.protocols.amqp091.message_format import (
 )
 from penstock.ranges.incoming import IncomingBlock
 from penstock.wire.amqp091.codec import Properties, decode_properties, encode_table
-from penstock.wire.amqp091.content_header import FLAGS_AT, property_flags
+from penstock.wire.amqp091.properties import FLAGS_AT, property_flags
 from tests.profiles import examples
 from tests.support.block_encoder import encode_published
-from tests.wire.amqp091.test_content_header import properties
+from tests.wire.amqp091.test_properties_content_header import properties
 
 ALL_BUT_HEADERS_AND_EXPIRATION = (
     *("content_type", "content_encoding", "delivery_mode", "priority", "correlation_id", "reply_to", "message_id"),

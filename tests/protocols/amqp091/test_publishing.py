@@ -18,8 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.message import BCC_KEY_OVERHEAD, BCC_OVERHEAD, Envelope
-from penstock.core.routing.attributes import route_for
-from penstock.core.routing.route import Route
+from penstock.core.routing.route import Route, route_for
 from penstock.core.vhost import REPLY_TO
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import PreconditionFailed
@@ -32,7 +31,7 @@ from penstock.wire.amqp091.codec import Method, Properties, decode_method, encod
 from tests.profiles import examples
 from tests.support.access_of import access_of
 from tests.support.driven_connection import Dialogue, make_driver, mandatory, methods, publish, refused
-from tests.wire.amqp091.test_content_header import properties
+from tests.wire.amqp091.test_properties_content_header import properties
 
 
 def around(**more: str) -> Properties:

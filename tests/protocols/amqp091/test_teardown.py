@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from penstock.core.broker import CONSUMERS_OF_A_CHANNEL
-from penstock.flow.chores import UNITS_A_TURN
-from penstock.flow.work import SHARE
+from penstock.flow.work import SHARE, UNITS_A_TURN
 from penstock.protocols.common.connection_output import OUTPUT_FULL
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.content.names import is_name
+from penstock.content.properties import is_name
 from penstock.core.message import Envelope
 from penstock.core.settings.table import COMMAND
 from penstock.core.vhost import VirtualHost
@@ -39,8 +39,7 @@ from penstock.wire.amqp091 import spec as spec091
 from penstock.wire.amqp091.codec import method_frame
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import encode
-from penstock.wire.amqp10.neutral_properties import reply_queue
-from penstock.wire.amqp10.node_addresses import exchange_address, queue_address
+from penstock.wire.amqp10.neutral import exchange_address, queue_address, reply_queue
 from penstock.wire.amqp10.values import Symbol
 from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, data_section, names
 from tests.support.amqp10_messages import decode_message, delivered

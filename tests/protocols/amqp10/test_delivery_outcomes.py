@@ -9,14 +9,14 @@ import pytest
 
 from penstock.core.consume.outcome import Outcome
 from penstock.errors import ContentTooLarge
-from penstock.flow.refusal import NEVER_FITS, Refusal
+from penstock.flow.gate import NEVER_FITS, Refusal
 from penstock.protocols.amqp10.delivery_outcomes import outcome_of, rejected_state, write_outcome
 from penstock.protocols.amqp10.session import AmqpSession
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite, decode_composite
-from penstock.wire.amqp10.disposition import ACCEPTED_STATE, STATE_OCTETS_MAX
-from penstock.wire.amqp10.neutral_properties import annotations_of
+from penstock.wire.amqp10.neutral import annotations_of
 from penstock.wire.amqp10.sections import Sections
+from penstock.wire.amqp10.transfer import ACCEPTED_STATE, STATE_OCTETS_MAX
 from penstock.wire.amqp10.values import Symbol
 from tests.support.amqp10_dialogue import (
     Amqp10Dialogue,

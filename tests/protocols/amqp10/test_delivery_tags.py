@@ -26,7 +26,7 @@ from penstock.protocols.amqp10.delivery_tags import (
 from penstock.protocols.amqp10.session import LINKS_A_UNIT
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite, encode
-from penstock.wire.amqp10.disposition import ACCEPTED_STATE
+from penstock.wire.amqp10.transfer import ACCEPTED_STATE
 from tests.profiles import examples
 from tests.support.amqp10_dialogue import Amqp10Dialogue, accepted, condition, data_section, names, performative
 from tests.support.broker_fixture import House

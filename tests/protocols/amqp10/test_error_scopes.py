@@ -32,8 +32,7 @@ from penstock.protocols.amqp10.error_scopes import (
 )
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite, decode_composite, encode, encode_composite
-from penstock.wire.amqp10.malformed import DECODE_ERROR, FRAMING_ERROR, INVALID_FIELD, NOT_IMPLEMENTED, CodecError
-from penstock.wire.amqp10.values import Symbol
+from penstock.wire.amqp10.values import DECODE_ERROR, FRAMING_ERROR, INVALID_FIELD, NOT_IMPLEMENTED, CodecError, Symbol
 from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, data_section
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from penstock.content.properties import Properties
 from penstock.content.selector.fields import FIELDS, Field
 from penstock.content.selector.selector import parse_selector
-from penstock.core.death_record import DeathRecord
+from penstock.core.deaths import DeathRecord
 from penstock.core.message import Envelope, Message
 from penstock.core.message_format import EVERY_PROPERTY, HEAD_OCTETS_MAX, HEADS_MAX, MessageFormats, UnreadableContent
 from penstock.errors import PreconditionFailed

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scramp import ScramClient, ScramException, ScramMechanism
 
-from penstock.access import scram
+from penstock.access import password_hash
 from penstock.access.credentials import CredentialCheck
-from penstock.access.scram import ScramKeys
+from penstock.access.password_hash import ScramKeys
 from penstock.core.broker import Broker
 from penstock.core.settings.limits import Defaults
 from penstock.driver.driver import BrokerDriver
@@ -400,13 +400,13 @@ def test_login_by_an_initial_response(mechanism: str, response: bytes | None) ->
 
 
 def test_login_by_scram_ends_with_the_proof_of_the_broker() -> None:
-    client, scram = Login(), ScramClient(["SCRAM-SHA-256"], "guest", "guest")
-    challenge = client.init("SCRAM-SHA-256", scram.get_client_first().encode())
+    client, password_hash = Login(), ScramClient(["SCRAM-SHA-256"], "guest", "guest")
+    challenge = client.init("SCRAM-SHA-256", password_hash.get_client_first().encode())
     assert challenge.code == spec.SASL_CHALLENGE
-    scram.set_server_first(challenge.octets("challenge").decode())
-    outcome = client.say(spec.SASL_RESPONSE, response=scram.get_client_final().encode())
+    password_hash.set_server_first(challenge.octets("challenge").decode())
+    outcome = client.say(spec.SASL_RESPONSE, response=password_hash.get_client_final().encode())
     assert outcome.number("code") == 0
-    scram.set_server_final(outcome.octets("additional_data").decode())
+    password_hash.set_server_final(outcome.octets("additional_data").decode())
     assert client.is_logged_in()
     assert client.connection.user == "guest"
 
@@ -494,7 +494,7 @@ def test_login_beyond_the_limit_of_a_second_is_a_temporary_failure(mechanism: st
 @pytest.fixture
 def unloaded(monkeypatch: pytest.MonkeyPatch) -> None:
     """No login by SCRAM has been before."""
-    monkeypatch.setattr(scram, "_is_loaded", False)
+    monkeypatch.setattr(password_hash, "_is_loaded", False)
 
 
 FIRST = b"n,,n=guest,r=client"
@@ -521,7 +521,7 @@ def test_first_login_by_scram_waits_for_its_library_beside_the_event_loop() -> N
     assert client.connection.take_output() == b""
     assert (client.connection.busy, len(authenticator.held)) == (1, 1)
     authenticator.let_go()
-    assert scram.scram_is_loaded()
+    assert password_hash.scram_is_loaded()
     (challenge,) = client._performatives(client.connection.take_output())
     assert challenge.octets("challenge").startswith(b"r=client")
     assert (client.connection.busy, client.connection.login.attempt) == (0, None)
@@ -561,4 +561,4 @@ def test_scram_that_is_not_offered_loads_nothing() -> None:
     client = Login(limits=limits)
     client.init("SCRAM-SHA-256", FIRST)
     assert client.connection.is_closed()
-    assert not scram.scram_is_loaded()
+    assert not password_hash.scram_is_loaded()

@@ -18,8 +18,7 @@ from penstock.wire.amqp091.codec import method_frame
 from penstock.wire.amqp091.spec import QUEUE_BIND
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import encode
-from penstock.wire.amqp10.message_rewriter import header_octets
-from penstock.wire.amqp10.sections import Sections
+from penstock.wire.amqp10.sections import Sections, header_octets
 from penstock.wire.amqp10.value_writer import encode_value
 from penstock.wire.amqp10.values import Symbol
 from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, data_section

@@ -17,7 +17,7 @@ from penstock.core.publish.closed_sessions import ENDED, RESET
 from penstock.driver.driver import BrokerDriver
 from penstock.driver.services import LIMITED_A_SECOND
 from penstock.errors import ConnectionForced, FrameError
-from penstock.flow.chores import UNITS_A_TURN
+from penstock.flow.work import UNITS_A_TURN
 from penstock.protocols.common.connection import DELETED_KEPT, GIVEN_UP, Connection, ConnectionTimes, ExclusiveQueues
 from penstock.protocols.common.connection_state import ConnectionState, TeardownState
 from penstock.protocols.common.engine import CLOSED_ENGINE

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.core.gates.registry import Gates
 from penstock.core.large_bodies import PIECE_OCTETS, UNWRITTEN_OF_A_CONNECTION
-from penstock.describe.connection import CONNECTION
+from penstock.describe.session import CONNECTION
 from penstock.describe.table import reading
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.level import UNLIMITED, Level, Thresholds

@@ -10,8 +10,7 @@ import pytest
 
 from penstock import __version__
 from penstock.store.postgres import postgres_store, schema
-from penstock.store.postgres.session import Session
-from penstock.store.postgres.session_sockets import SessionSockets
+from penstock.store.postgres.session import Session, SessionSockets
 from penstock.store.records import UNKNOWN, QueuePosition
 from penstock.store.tables import write_position
 from tests.support.brokers import some_name

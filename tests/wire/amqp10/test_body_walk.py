@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 
 from penstock.wire.amqp10.body_walk import FOOTER_MAX, SECTIONS_MAX, BodyWalk, body_start, may_walk
 from penstock.wire.amqp10.field_cursor import ABSENT
-from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.spec import AMQP_VALUE, DATA
 from penstock.wire.amqp10.value_walk import UNFIT
 from penstock.wire.amqp10.value_writer import encode_value
-from penstock.wire.amqp10.values import Described, Symbol, ulong
+from penstock.wire.amqp10.values import CodecError, Described, Symbol, ulong
 
 FOOTER = encode_value(Described(ulong(0x78), {Symbol("sum"): 7}))
 

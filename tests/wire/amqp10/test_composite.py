@@ -17,9 +17,19 @@ from penstock.wire.amqp10.composite import (
     encode,
     encode_composite,
 )
-from penstock.wire.amqp10.malformed import DECODE_ERROR, INVALID_FIELD, NOT_IMPLEMENTED, CodecError
 from penstock.wire.amqp10.value_writer import encode_value
-from penstock.wire.amqp10.values import Array, Described, Symbol, Typed, uint, ulong
+from penstock.wire.amqp10.values import (
+    DECODE_ERROR,
+    INVALID_FIELD,
+    NOT_IMPLEMENTED,
+    Array,
+    CodecError,
+    Described,
+    Symbol,
+    Typed,
+    uint,
+    ulong,
+)
 from tests.profiles import examples
 from tests.support import amqp10_strategies
 from tests.support.amqp10_wide import widened

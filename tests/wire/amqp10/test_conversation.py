@@ -6,9 +6,7 @@ from librt.strings import BytesWriter
 
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite, decode_performative, encode
-from penstock.wire.amqp10.disposition import ACCEPTED_STATE, Disposition, write_disposition
 from penstock.wire.amqp10.field_cursor import FieldCursor
-from penstock.wire.amqp10.flow import Flow, write_flow
 from penstock.wire.amqp10.frames import (
     AMQP_HEADER,
     INCOMPLETE,
@@ -20,7 +18,16 @@ from penstock.wire.amqp10.frames import (
     frame_end,
 )
 from penstock.wire.amqp10.sections import Sections
-from penstock.wire.amqp10.transfer import Transfer, write_continuation, write_delivery
+from penstock.wire.amqp10.transfer import (
+    ACCEPTED_STATE,
+    Disposition,
+    Flow,
+    Transfer,
+    write_continuation,
+    write_delivery,
+    write_disposition,
+    write_flow,
+)
 from penstock.wire.amqp10.value_writer import encode_value
 from penstock.wire.amqp10.values import Described, ulong
 from tests.support.amqp10_strategies import section

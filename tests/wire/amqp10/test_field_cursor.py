@@ -7,7 +7,7 @@ import pytest
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite, encode
 from penstock.wire.amqp10.field_cursor import ABSENT, NONE, FieldCursor, malformed
-from penstock.wire.amqp10.malformed import CodecError
+from penstock.wire.amqp10.values import CodecError
 
 
 def at(octets: str) -> FieldCursor:

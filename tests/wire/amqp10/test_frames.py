@@ -23,7 +23,7 @@ from penstock.wire.amqp10.frames import (
     is_header,
     write_frame_start,
 )
-from penstock.wire.amqp10.malformed import FRAMING_ERROR, CodecError
+from penstock.wire.amqp10.values import FRAMING_ERROR, CodecError
 from tests.profiles import examples
 
 FRAMES = st.lists(

@@ -10,8 +10,7 @@ from penstock.content.properties import Properties
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import decode_composite, encode
 from penstock.wire.amqp10.field_cursor import ABSENT
-from penstock.wire.amqp10.neutral_message import encode_message, is_body
-from penstock.wire.amqp10.neutral_properties import properties_of
+from penstock.wire.amqp10.neutral import encode_message, is_body, properties_of
 from penstock.wire.amqp10.value_reader import decode_value
 from penstock.wire.amqp10.values import Symbol, Typed
 from tests.profiles import examples

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import encode
-from penstock.wire.amqp10.neutral_properties import percent_decoded, properties_of, reply_queue
+from penstock.wire.amqp10.neutral import percent_decoded, properties_of, reply_queue
 from penstock.wire.amqp10.values import Symbol, Typed, timestamp, ulong
 from tests.support.amqp10_sections import walked
 from tests.support.amqp10_strategies import section

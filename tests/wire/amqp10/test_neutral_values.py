@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.content.field_table import check_table
 from penstock.wire.amqp091.codec import encode_table
-from penstock.wire.amqp10.neutral_values import (
+from penstock.wire.amqp10.neutral import (
     milliseconds_of,
     moment_of,
     neutral_table,

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite, decode_composite, encode_composite
-from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.value_reader import decode_value
 from penstock.wire.amqp10.value_writer import encode_value
-from penstock.wire.amqp10.values import Described, Typed
+from penstock.wire.amqp10.values import CodecError, Described, Typed
 from tests.profiles import examples
 from tests.support import amqp10_strategies as strategies
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite, encode
 from penstock.wire.amqp10.field_cursor import ABSENT
-from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.sections import (
     CORRELATION_ID,
     GROUP_SEQUENCE,
@@ -26,7 +25,7 @@ from penstock.wire.amqp10.sections import (
 )
 from penstock.wire.amqp10.value_reader import ValueReader, decode_value
 from penstock.wire.amqp10.value_writer import encode_value
-from penstock.wire.amqp10.values import Described, Symbol
+from penstock.wire.amqp10.values import CodecError, Described, Symbol
 from tests.profiles import examples
 from tests.support import amqp10_strategies
 from tests.support.amqp10_sections import walked

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
-from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.value_reader import ValueReader, decode_value
-from penstock.wire.amqp10.values import Array, Described, Symbol, Typed, timestamp, uint, ulong
+from penstock.wire.amqp10.values import Array, CodecError, Described, Symbol, Typed, timestamp, uint, ulong
 from tests.profiles import examples
 from tests.support import amqp10_strategies
 from tests.support.amqp10_wide import wide

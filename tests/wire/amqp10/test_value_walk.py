@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.value_reader import ValueReader
 from penstock.wire.amqp10.value_walk import UNFIT, is_ascii, is_utf8, u32, value_end
 from penstock.wire.amqp10.value_writer import encode_value
+from penstock.wire.amqp10.values import CodecError
 from tests.profiles import examples
 from tests.support import amqp10_strategies
 from tests.support.amqp10_wide import wide

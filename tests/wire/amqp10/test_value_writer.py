@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
-from penstock.wire.amqp10.malformed import INVALID_FIELD, CodecError
 from penstock.wire.amqp10.value_reader import decode_value
 from penstock.wire.amqp10.value_writer import encode_value, write_plain
-from penstock.wire.amqp10.values import Array, Described, Symbol, Typed, uint, ulong
+from penstock.wire.amqp10.values import INVALID_FIELD, Array, CodecError, Described, Symbol, Typed, uint, ulong
 from tests.profiles import examples
 from tests.support import amqp10_strategies
 

@@ -13,11 +13,20 @@ from typing import TYPE_CHECKING, Any, Final
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
-from penstock.client.engine.events import BLOCKED, CLOSED, LOST, RECONNECTED, UNBLOCKED, Event
 from penstock.client.engine.failures import ConnectionLost
 from penstock.client.engine.requester import Requester, Services
-from penstock.client.engine.tally import Tally
-from penstock.client.engine.terms import ConnectionTerms, PublisherTerms, ReceiverTerms
+from penstock.client.engine.terms import (
+    BLOCKED,
+    CLOSED,
+    LOST,
+    RECONNECTED,
+    UNBLOCKED,
+    ConnectionTerms,
+    Event,
+    PublisherTerms,
+    ReceiverTerms,
+    Tally,
+)
 from penstock.client.engine.waits import Call, Steps, Wakes
 from penstock.client.errors import ClientError, ConnectionClosed, ControlError, Timeout
 from penstock.flow.timers import NEVER, TimerHandler

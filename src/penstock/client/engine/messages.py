@@ -186,7 +186,7 @@ class Delivery:
         It goes as soon as there is room; one whose caller has gone, or that waits for longer than a call, is dropped.
         Raises `ValueError` for a message that asks for no answer, and `ClientError` above 1,000 answers that wait.
         """
-        from penstock.client.engine.replies import send_reply  # Most receivers answer no calls.
+        from penstock.client.engine.requester import send_reply  # Most receivers answer no calls.
 
         send_reply(self.receiver, self.properties, answer if isinstance(answer, Message) else Message(answer))
         return OVER

@@ -12,18 +12,22 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from penstock.client.engine import blocked as causes
-from penstock.client.engine.blocked import Blocked
+from penstock.client.engine import failures as causes
 from penstock.client.engine.connection import Engine
-from penstock.client.engine.events import PUBLISHER_CLOSED, REPLAY_UNCERTAIN, WARNING, Event
-from penstock.client.engine.failures import ConfirmTimeout, FlowControlTimeout
-from penstock.client.engine.lane import PublisherLane, new_lane
+from penstock.client.engine.failures import Blocked, ConfirmTimeout, FlowControlTimeout
 from penstock.client.engine.messages import Message
 from penstock.client.engine.receipt import CONFIRMED, PENDING, REFUSED, UNKNOWN, Receipt
-from penstock.client.engine.room import UNLIMITED, Room
-from penstock.client.engine.terms import PublisherTerms
+from penstock.client.engine.terms import (
+    PUBLISHER_CLOSED,
+    REPLAY_UNCERTAIN,
+    WARNING,
+    Event,
+    PublisherLane,
+    PublisherTerms,
+    new_lane,
+)
 from penstock.client.engine.waits import Call, Steps, Wait
-from penstock.client.engine.window import SendResult
+from penstock.client.engine.window import UNLIMITED, Room, SendResult
 from penstock.client.errors import ClientError, ControlError, LinkClosed
 from penstock.flow.timers import NEVER
 from penstock.markers import override

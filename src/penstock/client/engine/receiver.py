@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 from mypy_extensions import i64
 
 from penstock.client.engine.connection import CLOSE_WITHIN, Engine
-from penstock.client.engine.events import RECEIVER_CLOSED, Event
 from penstock.client.engine.failures import ConnectionLost
 from penstock.client.engine.messages import Delivery
-from penstock.client.engine.terms import ReceiverTerms
+from penstock.client.engine.terms import RECEIVER_CLOSED, Event, ReceiverTerms
 from penstock.client.engine.waits import Call, Line, Steps, Wait
 from penstock.client.errors import LinkClosed, ReceiverClosed, Timeout
 from penstock.content.properties import Properties
@@ -371,7 +370,7 @@ class ReceiverCore(Line):
         with suppress(Timeout):  # What comes later returns to its queue.
             yield from self.draining(CLOSE_WITHIN)
         if self.replies is not None:
-            from penstock.client.engine.replies import sending_replies
+            from penstock.client.engine.requester import sending_replies
 
             yield from sending_replies(self.replies, CLOSE_WITHIN)
         self.flush()

@@ -1,4 +1,4 @@
-"""Requester of the client: calls that are messages, and their answers.
+"""Requester of the client: calls that are messages, and their answers, one or a numbered list.
 
 A message is sent with a correlation id, and with the address to which its receiver answers: direct reply-to of AMQP
 0-9-1, a dynamic node of AMQP 1.0. A call waits for a place among those without an answer, and then for its answer; one
@@ -7,12 +7,15 @@ deadline holds for both. An answer that comes later is dropped and counted.
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
 from penstock.client.engine.failures import MessageRefused
 from penstock.client.engine.messages import Message
+from penstock.client.engine.terms import WARNING, Event, PublisherTerms, ReceiverTerms
 from penstock.client.engine.waits import Call, Line, Steps, Wait
 from penstock.client.errors import ClientError, Timeout
 from penstock.content.properties import Properties
@@ -21,6 +24,9 @@ from penstock.markers import override
 
 if TYPE_CHECKING:
     from penstock.client.engine.connection import Engine
+    from penstock.client.engine.publisher import PublisherCore
+    from penstock.client.engine.receipt import Receipt
+    from penstock.client.engine.receiver import ReceiverCore
 
 CALLS_MOST: Final = 1000
 """Most calls of a connection to one target without an answer; further ones wait."""
@@ -212,3 +218,178 @@ def _with_deadline(message: bytes | Message, seconds: float) -> Message:
     own = Properties(**properties.as_dict())  # type: ignore[arg-type]  # They come from there.
     own.expiration = str(max(round(seconds * 1000), 1))
     return Message(message.body, properties=own)
+
+
+REPLIES_MOST: Final = 1000
+"""Most answers of a receiver that wait for room."""
+WINDOW_BYTES: Final = 1024 * 1024
+"""Most octets in answers that are not confirmed."""
+NUMBER: Final = "penstock-answer"
+"""Header of an answer in a list: its number from 1; 0 in a message that says that there are none."""
+LAST: Final = "penstock-last-answer"
+"""Header of the last answer of a list, which is true."""
+
+
+class Reply(Wait):
+    """Answer that waits for room."""
+
+    def __init__(self, publisher: PublisherCore, message: Message, deadline: float) -> None:
+        super().__init__(deadline, len(message.body))
+        self.publisher = publisher
+        self.message = message
+        self.sent: Wait | None = None
+        """Wait for the moment at which it is sent, or given up."""
+
+    @override
+    def release(self) -> None:
+        """Send it; it waits again if its place has gone."""
+        if self.error is None and not self.expired:
+            if not self.publisher.take(self):
+                return
+            try:
+                self.publisher.publish(self.message)
+            except Exception as error:  # It cannot be encoded; nothing of it was written.
+                text = f"an answer was not sent: {error}"
+                self.publisher.engine.events.append(Event(WARNING, self.publisher.target(), text))
+        if self.sent is not None:
+            self.publisher.engine.finish(self.sent)
+
+
+def sending_replies(replies: PublisherCore, limit: float) -> Steps[None]:
+    """Wait until the answers that wait for room are sent, at most `limit` seconds."""
+    last = replies.line.last or replies.handed.last
+    if isinstance(last, Reply):
+        last.sent = last.sent or Wait()
+        yield from replies.engine.until(last.sent, limit)
+
+
+def send_reply(receiver: ReceiverCore, asked: Properties, answer: Message) -> None:
+    """Send the answer to a message with these properties; see `Delivery.reply`."""
+    message = _reply_to(asked, answer)
+    engine, replies = receiver.engine, _publisher(receiver)
+    if len(replies.line) >= REPLIES_MOST:
+        raise ClientError(f"{REPLIES_MOST} answers wait for room: {replies.describe()}")
+    size = replies.size_of(message)
+    if replies.is_free(size):
+        replies.publish(message)
+    else:
+        replies.stand(Reply(replies, message, engine.now + engine.terms.call_timeout))
+
+
+def sending_list(
+    receiver: ReceiverCore, asked: Properties, answers: Iterable[bytes | Message], timeout: float | None
+) -> Steps[int]:
+    """Send numbered answers, the last one marked, each when there is room; return their number.
+
+    Raises `MessageRefused` when one of them has come back: the caller has gone.
+    """
+    replies = _publisher(receiver)
+    under_way: deque[Receipt] = deque()
+    number = 0
+    items = iter(answers)
+    item = next(items, None)
+    while True:
+        following = None if item is None else next(items, None)
+        marks: dict[str, object] = {
+            NUMBER: 0 if item is None else number + 1,
+            **({LAST: True} if following is None else {}),
+        }
+        answer = item if isinstance(item, Message) else Message(item or b"")
+        receipt = yield from replies.publishing(_reply_to(asked, answer, marks), timeout)
+        under_way.append(receipt)
+        while under_way and under_way[0].done:
+            under_way.popleft().check()
+        number += item is not None
+        if following is None:
+            return number
+        item = following
+
+
+def _publisher(receiver: ReceiverCore) -> PublisherCore:
+    """Return the publisher of a receiver's answers."""
+    replies = receiver.replies
+    if replies is None or replies.error is not None:
+        terms = PublisherTerms(durable=False, window_bytes=WINDOW_BYTES)
+        replies = receiver.replies = receiver.engine.publisher(terms)
+    return replies
+
+
+def _reply_to(asked: Properties, answer: Message, marks: dict[str, object] | None = None) -> Message:
+    """Return a message to the sender of another one, with the headers `marks`."""
+    if not asked.reply_to:
+        raise ValueError("the message asks for no answer: it has no reply_to")
+    properties = Properties(**answer.properties.as_dict())  # type: ignore[arg-type]  # They come from there.
+    if properties.correlation_id is None:
+        properties.correlation_id = asked.correlation_id or asked.message_id
+    if marks is not None:
+        properties.headers = {**(properties.headers or {}), **marks}
+    return Message(answer.body, properties=properties, routing_key=asked.reply_to)
+
+
+class AnswerList:
+    """Answers to one call."""
+
+    def __init__(
+        self, engine: Engine, exchange: str, key: str, message: bytes | Message, timeout: float | None
+    ) -> None:
+        self.engine = engine
+        self.exchange = exchange
+        self.key = key
+        self.message = message
+        self.limit: float = engine.terms.call_timeout if timeout is None else timeout
+        self.deadline: float = 0.0
+        self.number: str = ""
+        """Correlation id of the call, and so of its answers; empty before it is sent."""
+        self.taken: int = 0
+        """Answers that have come."""
+        self.is_over: bool = False
+        self.receiver: ReceiverCore | None = None
+        self.requester: Requester | None = None
+        self.call = Call("a list of answers")
+
+    def following(self) -> Steps[Sequence[Message]]:
+        """Return the next answer; nothing after the last one."""
+        if not self.number:
+            yield from self._begin()
+        receiver = self.receiver
+        assert receiver is not None
+        while not self.is_over:
+            self.call.check()
+            found = yield from receiver.receiving(self._left())
+            if found is None:
+                raise Timeout(f"no end of the answers of {self.requester} within {self.limit:g} s; {self.taken} came")
+            found.accept()
+            if found.properties.correlation_id != self.number:
+                continue
+            number = found.headers.get(NUMBER)
+            self.is_over = number is None or found.headers.get(LAST) is True
+            if number == 0:
+                break  # There are none.
+            self.taken += 1
+            if number is not None and number != self.taken:
+                raise ClientError(f"answer {self.taken} of {self.requester} is missing: {number} came in its place")
+            return (Message(found.body, properties=found.properties),)
+        return ()
+
+    def _begin(self) -> Steps[None]:
+        """Make the queue of the answers, and send the call."""
+        engine = self.engine
+        self.deadline = engine.now + self.limit
+        queue = engine.services.new_name(engine)
+        fields = {"queue": queue, "durable": False, "exclusive": True, "auto_delete": True, "arguments": {}}
+        yield from engine.calling("queue.declare", fields, self._left())
+        receiver = self.receiver = engine.receiver(ReceiverTerms(queue=queue))
+        yield from engine.waiting(receiver.attached, self._left())
+        self.call.failed = receiver.fail_line
+        requester = self.requester = engine.services.requester(engine, self.exchange, self.key)
+        self.number = yield from requester.asking(self.call, self.message, self.deadline, self.limit, queue)
+
+    def _left(self) -> float:
+        return max(self.deadline - self.engine.now, 0.0)
+
+    def closing(self) -> Steps[None]:
+        """Forget the call and the answers that are left; the queue goes with its receiver."""
+        if self.requester is not None and self.number:
+            self.requester.forget(self.call, self.number)
+        if self.receiver is not None:
+            yield from self.receiver.closing()

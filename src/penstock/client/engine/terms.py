@@ -1,9 +1,17 @@
-"""Terms of a connection, a publisher and a receiver: plain values that the options were read into."""
+"""Terms of a connection, a publisher and a receiver; their events, lanes and counts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from mypy_extensions import i64
+
+if TYPE_CHECKING:
+    from penstock.client.engine.connection import Engine
+    from penstock.client.engine.publisher import PublisherCore
+    from penstock.client.engine.receipt import Receipt
+    from penstock.client.engine.receiver import ReceiverCore
 
 
 class ConnectionTerms(NamedTuple):
@@ -82,3 +90,102 @@ class ReceiverTerms(NamedTuple):
     """Selector of JMS, which messages have to match; empty: all come."""
     browses: bool = False
     """True if the queue keeps its messages."""
+
+
+BLOCKED: Final = "blocked"
+UNBLOCKED: Final = "unblocked"
+LOST: Final = "lost"
+RECONNECTED: Final = "reconnected"
+CLOSED: Final = "closed"
+PUBLISHER_CLOSED: Final = "publisher closed"
+RECEIVER_CLOSED: Final = "receiver closed"
+REPLAY_UNCERTAIN: Final = "replay uncertain"
+WARNING: Final = "warning"
+"""Kinds of events. A connection's last one is `CLOSED`."""
+LOGGED: Final = (REPLAY_UNCERTAIN, WARNING)
+"""Kinds that the shells also write to the log, as warnings."""
+
+
+class Event(NamedTuple):
+    """Occurrence: its kind, to what it happened, and why."""
+
+    kind: str
+    """One of the constants of this module."""
+    source: str
+    """Queue or exchange of the publisher or receiver; empty for the connection itself."""
+    reason: str
+    """Words of the broker, or of the client; empty where there are none."""
+    receipts: tuple[Receipt, ...] = ()
+    """Receipts of the messages that it is about."""
+
+
+WINDOW_MAX: Final = 4096
+"""Most messages without an outcome that a lane may have; a publisher with a larger window has none."""
+
+
+class PublisherLane:
+    """Lane of one publisher."""
+
+    def __init__(self, producer: str, name: str, epoch: int, is_named: bool) -> None:
+        self.producer = producer
+        self.name = name
+        self.epoch = epoch
+        self.is_named = is_named
+        """True if the producer's id is a lasting name: the broker keeps the mark for a day, else for ten minutes."""
+        self.taken: i64 = 0
+        """Number of the last message before the present transport."""
+        self.is_begun: bool = False
+        """True if the messages without an outcome were sent in the lane."""
+
+    def request(self, window: int) -> dict[str, object]:
+        """Return the request for the next session of the lane, with a higher epoch than that before."""
+        self.epoch += 1
+        named = {"named": True} if self.is_named else {}
+        return {"producer": self.producer, "lane": self.name, "epoch": self.epoch, "window": window, **named}
+
+
+def new_lane(engine: Engine, terms: PublisherTerms) -> PublisherLane | None:
+    """Return a lane for a publisher; None if its window is too large for one, or the connection has none.
+
+    A named publisher is a producer of its own. So its lane is the same in each process.
+    """
+    if not engine.terms.producer or terms.window > WINDOW_MAX:
+        return None
+    if terms.name:
+        return PublisherLane(terms.name, "1", terms.epoch, True)
+    engine.lanes += 1
+    return PublisherLane(engine.terms.producer, str(engine.lanes), 0, False)
+
+
+class Tally:
+    """Counts of a connection's own, and of the publishers and receivers that have ended."""
+
+    def __init__(self) -> None:
+        self.opened: int = 0
+        """Transports that were logged in on."""
+        self.blocked: int = 0
+        """Times that the broker has blocked the connection."""
+        self.has_warned: bool = False
+        """True after the warning of a time-out that is longer than the broker's."""
+        self.of_publishers: list[int] = []
+        """As `PublisherCore.counts`; empty without any."""
+        self.waited: float = 0.0
+        """Seconds that their messages waited for room."""
+        self.of_receivers: list[int] = []
+        """As `ReceiverCore.counts`; empty without any."""
+
+    def add_publisher(self, publisher: PublisherCore) -> None:
+        """Keep the counts of a publisher that ends."""
+        self.of_publishers = added(self.of_publishers, publisher.counts())
+        self.waited += publisher.waited
+
+    def add_receiver(self, receiver: ReceiverCore) -> None:
+        """Keep the counts of a receiver that ends."""
+        self.of_receivers = added(self.of_receivers, receiver.counts())
+
+
+def added(first: list[int], second: list[int]) -> list[int]:
+    """Return the sums of two rows of counts; an empty one is all zeros."""
+    if not first or not second:
+        return first or second
+    return [one + other for one, other in zip(first, second, strict=True)]

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from penstock.client.engine.connection import OPEN, Engine
-from penstock.client.engine.events import WARNING, Event
 from penstock.client.engine.failures import CommitRefused, TransactionAborted, TransactionInDoubt
 from penstock.client.engine.receipt import CONFIRMED, REFUSED, UNKNOWN
-from penstock.client.engine.room import UNLIMITED
-from penstock.client.engine.terms import PublisherTerms, ReceiverTerms
+from penstock.client.engine.terms import WARNING, Event, PublisherTerms, ReceiverTerms
 from penstock.client.engine.waits import Call, Steps
+from penstock.client.engine.window import UNLIMITED
 from penstock.client.errors import ChannelClosed, ClientError, LinkClosed
 from penstock.flow.timers import NEVER
 

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from mypy_extensions import i64
 
-from penstock.client.engine.events import Event
+from penstock.client.engine.terms import Event
 from penstock.flow.timers import NEVER, TimerHandler, Timers
 from penstock.markers import override
 

@@ -6,10 +6,13 @@ AMQP 1.0 as Qpid JMS maps them. Names that begin with `amqp.` are fields of AMQP
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
+from typing_extensions import override
 
+from penstock.content.properties import Properties
 from penstock.errors import ResourceError
 
 PROPERTY: Final = 0
@@ -128,3 +131,48 @@ def id_text(text: str, kind: str, is_message_id: bool) -> str:
     if text.startswith("ID:"):
         return text
     return f"ID:AMQP_NO_PREFIX:{text}"
+
+
+class NeutralMessage(SelectableMessage):
+    """A message with neutral properties."""
+
+    def __init__(self, properties: Properties) -> None:
+        self.properties = properties
+
+    @override
+    def lookup(self, field: Field) -> object:
+        found = self.properties
+        code = field.code
+        if code == PROPERTY:
+            if found.headers is None or field.name.startswith("x-"):
+                return None
+            return _plain(found.headers.get(field.name))
+        if code == PRIORITY:
+            return DEFAULT_PRIORITY if found.priority is None else found.priority
+        if code == DELIVERY_MODE:
+            return PERSISTENT if found.delivery_mode == 2 else NON_PERSISTENT
+        if code == JMS_MESSAGE_ID:
+            return None if found.message_id is None else id_text(found.message_id, "", True)
+        if code == MESSAGE_ID:
+            return found.message_id
+        if code == JMS_CORRELATION_ID or code == CORRELATION_ID:
+            return found.correlation_id
+        if code == CREATION_TIME:
+            return None if found.timestamp is None else found.timestamp * 1000
+        if code == REPLY_TO:
+            return found.reply_to
+        if code == USER_ID:
+            return found.user_id
+        if code == CONTENT_TYPE:
+            return found.content_type
+        if code == CONTENT_ENCODING:
+            return found.content_encoding
+        return found.app_id if code == GROUP_ID else None
+
+
+def _plain(value: object) -> object:
+    """Return the value of a header; a time in milliseconds since the epoch."""
+    if isinstance(value, datetime):
+        moment = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+        return int(moment.timestamp() * 1000)
+    return value

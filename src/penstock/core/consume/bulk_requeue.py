@@ -18,10 +18,9 @@ from typing_extensions import override
 from penstock.core.consume.consumer import Batch
 from penstock.core.consume.outcome import ADDING_COST, AddedHeaders, Outcome, is_rejection, settle_batch
 from penstock.core.message import Message
-from penstock.core.queue.outlets import Requeueing
-from penstock.flow.chores import Chore
+from penstock.core.queue.context import Requeueing
 from penstock.flow.level import UNLIMITED
-from penstock.flow.work import AT_ONCE
+from penstock.flow.work import AT_ONCE, Chore
 
 if TYPE_CHECKING:
     from penstock.core.consume.session import Session

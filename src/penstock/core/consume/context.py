@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
 
+from penstock.core.consume.consumer import Consumer, WaitList
+from penstock.core.consume.session import Session
 from penstock.core.queue.context import QueueContext
-
-if TYPE_CHECKING:
-    from penstock.core.consume.consumer import Consumer
-    from penstock.core.consume.consumer_lists import WaitList
-    from penstock.core.consume.session import Session
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -7,20 +7,45 @@ basic.reject are REJECTED, and with requeue they are FAILED.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.consume.undeliverable import exclude
-from penstock.core.death_record import REJECTED
+from penstock.core.consume import rotation
+from penstock.core.consume.consumer import Batch, Consumer
+from penstock.core.consume.scan import MessageFilter, SelectorScan
+from penstock.core.deaths import REJECTED
 from penstock.core.message import Message, StoredMessage
 from penstock.core.message_format import MessageFormats
-from penstock.core.queue.outlets import ContentChange
+from penstock.core.queue.context import ContentChange
+from penstock.core.queue.queue import Queue
 
-if TYPE_CHECKING:
-    from penstock.core.consume.consumer import Batch
-    from penstock.core.queue.queue import Queue
+EXCLUDED_MAX: Final = 1024
+"""Messages that a consumer may exclude before its client is told."""
+HARD_MAX: Final = 2 * EXCLUDED_MAX
+"""Messages that it excludes at most. It gets others again."""
+
+
+def exclude(consumer: Consumer, messages: list[Message | None]) -> None:
+    """Exclude messages from what a consumer gets, before they return; nothing if it is not subscribed any more."""
+    broker = consumer.broker
+    if broker is None or not rotation.is_subscribed(consumer):
+        return
+    scan = consumer.scan
+    if scan is None:
+        scan = SelectorScan(consumer, MessageFilter(broker.formats), broker.work)
+        rotation.begin_scan(consumer, scan)
+    assert isinstance(scan, SelectorScan)
+    for message in messages:
+        if message is not None and len(scan.filter.excluded) < HARD_MAX:
+            scan.filter.excluded.add(int(message.sequence))
+
+
+def excluded(consumer: Consumer) -> i64:
+    """Return how many messages a consumer has excluded."""
+    scan = consumer.scan
+    return len(scan.filter.excluded) if isinstance(scan, SelectorScan) else 0
 
 
 ADDED_OCTETS_MAX: Final = 1024

@@ -13,13 +13,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.consume.consumer import Consumer, Scan
-from penstock.core.consume.consumer_lists import (
+from penstock.core.consume.consumer import (
     ALONE,
     GONE,
     LISTED,
@@ -27,16 +26,15 @@ from penstock.core.consume.consumer_lists import (
     STANDBY,
     UNFIT,
     UNMATCHED,
+    Consumer,
     ConsumerList,
     RoundRobin,
+    Scan,
     WaitList,
 )
+from penstock.core.queue.context import Subscriptions
 from penstock.core.queue.indexed_ready_queue import indexed, lines_of
-from penstock.core.queue.outlets import Subscriptions
-
-if TYPE_CHECKING:
-    from penstock.core.queue.queue import Queue
-
+from penstock.core.queue.queue import Queue
 
 CONSUMERS_ASKED: Final = 64
 """Consumers asked for their credit for one message at most."""

@@ -8,20 +8,29 @@ from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
 from penstock.core.consume.bulk_requeue import BulkRequeue, finish_requeueing
-from penstock.core.consume.consumer import BATCH_BYTES, BATCH_MESSAGES, Batch, Consumer
-from penstock.core.consume.consumer_lists import ALONE, UNFIT, WaitList
+from penstock.core.consume.consumer import (
+    ALONE,
+    BATCH_BYTES,
+    BATCH_MESSAGES,
+    LISTED,
+    READY,
+    UNFIT,
+    UNMATCHED,
+    Batch,
+    Consumer,
+    WaitList,
+)
 from penstock.core.consume.outcome import Outcome
-from penstock.core.consume.rotation import wake
+from penstock.core.consume.rotation import rotation_of, wake
 from penstock.core.consume.unsettled import UnsettledDeliveries
 from penstock.core.message import Message
 from penstock.core.queue.arrival import hides_next
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.redelivery_mark import record_delivery
+from penstock.core.queue.storage import record_delivery
 from penstock.errors import BrokerError
 from penstock.flow.credit import Credit, LinkCredit
 from penstock.flow.gate import Waiter
-from penstock.flow.series import Series
-from penstock.flow.tally import Tally
+from penstock.flow.series import Series, Tally
 
 
 class Outlet(WaitList):
@@ -247,3 +256,62 @@ class Session:
             for consumer in self.consumers.values():
                 if consumer.state == UNFIT:
                     wake(consumer)
+
+
+def request_drain(consumer: Consumer) -> None:
+    """Give up the credit of a subscribed consumer as soon as it is drained, after the deliveries of this turn.
+
+    `Session.on_drained` is called then, once; also if the deliveries have used up the credit.
+    """
+    rotation = rotation_of(consumer.queue)
+    if rotation is not None and consumer.broker is not None:
+        rotation.draining[consumer] = None
+        if consumer.adaptive_window is not None:
+            consumer.adaptive_window.lift(True)
+        consumer.broker.schedule_delivery(consumer.queue)
+
+
+def cancel_drain(consumer: Consumer) -> None:
+    """Withdraw a request; its receiver has said `drain=false`."""
+    rotation = rotation_of(consumer.queue)
+    if rotation is not None:
+        rotation.draining.pop(consumer, None)
+    _end_lift(consumer)
+
+
+def drained_consumers(queue: Queue) -> list[tuple[Consumer, int]]:
+    """Return the consumers of a queue that are drained now, each with the credit that it gave up."""
+    rotation = rotation_of(queue)
+    if rotation is None:
+        return []
+    found: list[tuple[Consumer, int]] = []
+    for consumer in list(rotation.draining):
+        if is_drained(consumer):
+            del rotation.draining[consumer]
+            _end_lift(consumer)
+            credit = consumer.credit
+            found.append((consumer, int(credit.drain()) if isinstance(credit, LinkCredit) else 0))
+    return found
+
+
+def _end_lift(consumer: Consumer) -> None:
+    if consumer.adaptive_window is not None:
+        consumer.adaptive_window.lift(False)
+
+
+def is_drained(consumer: Consumer) -> bool:
+    """Return whether nothing can be delivered to a consumer without an event from outside."""
+    queue = consumer.queue
+    credit = consumer.credit
+    if credit.left() == 0:
+        return not (isinstance(credit, LinkCredit) and credit.paused)
+    if queue.scheduled or queue.returning is not None or queue.reserved.arrival() is not None:
+        return False
+    scan = consumer.scan
+    if scan is not None:
+        # Of an empty queue a selector may have missed messages that others have meanwhile.
+        if consumer.state == UNMATCHED or not scan.has_more() or (not scan.copies and queue.available() == 0):
+            return not scan.is_reading()
+    elif queue.available() == 0:
+        return queue.pager is None or queue.pager.messages == 0
+    return consumer.state != LISTED and consumer.state != READY

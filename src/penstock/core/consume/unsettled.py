@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
-from penstock.core.consume.consumer import Batch, Consumer
-from penstock.core.consume.consumer_lists import READY
-from penstock.core.consume.outcome import AddedHeaders, Outcome, add_headers, is_rejection, settle_batch
-from penstock.core.consume.undeliverable import exclude
-from penstock.core.death_record import REJECTED
+from penstock.core.consume.consumer import READY, Batch, Consumer
+from penstock.core.consume.outcome import AddedHeaders, Outcome, add_headers, exclude, is_rejection, settle_batch
+from penstock.core.deaths import REJECTED
 from penstock.core.message import Message
 from penstock.core.queue.deferred_free import DeferredFree
 from penstock.core.queue.queue import Queue

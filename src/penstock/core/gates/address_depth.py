@@ -7,9 +7,9 @@ from typing import Final
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.flow.counted_depth import CountedDepth
 from penstock.flow.gate import Gate
 from penstock.flow.level import Level, Thresholds
+from penstock.flow.shared_limit import CountedDepth
 from penstock.flow.turns import Turns
 
 NO_BOUND: Final = Thresholds(Level(), Level(), Level())

@@ -13,18 +13,15 @@ limits that is one comparison for each message.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.core.settings.limits import DiskLimits
 from penstock.flow.gate import Gate, GateOwner
 from penstock.flow.level import UNLIMITED
 from penstock.flow.turns import Turns
-
-if TYPE_CHECKING:
-    from penstock.core.settings.limits import DiskLimits
-
 
 DISK_KIND: Final = "disk"
 """Kind of all disk gates."""

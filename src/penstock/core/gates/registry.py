@@ -14,14 +14,13 @@ from typing import Final
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.gates.address_count import AddressCount
 from penstock.core.gates.address_depth import NO_BOUND, AddressDepth
 from penstock.core.gates.disk import Disk
 from penstock.core.gates.metadata_memory import Metadata, NodeMemory, OtherMemory
 from penstock.core.gates.operator import ADDRESS, CONNECTION, QUEUE, USER, VHOST, OperatorGate
 from penstock.core.gates.rate_gate import RateGate, rated
-from penstock.core.gates.topic_depths import KnownTopics, TopicDepths
-from penstock.core.publish.connection_gates import ConnectionGates
+from penstock.core.gates.topic_depths import AddressCount, KnownTopics, TopicDepths
+from penstock.core.publish.admission import ConnectionGates
 from penstock.core.publish.context import PublishContext
 from penstock.core.publish.producer import Producer
 from penstock.core.queue.queue import Queue
@@ -31,8 +30,8 @@ from penstock.core.settings.table import SettingsChange, SettingsTable
 from penstock.errors import NotFound
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED, Level, Thresholds
+from penstock.flow.series import Tally
 from penstock.flow.shared_limit import SharedLimit
-from penstock.flow.tally import Tally
 from penstock.flow.work import Steps
 
 MEMORY_PERCENT: Final = 40

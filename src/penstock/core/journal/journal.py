@@ -18,7 +18,7 @@ A *series* (series.py) is for operations of many steps that belong together: the
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i64
 from typing_extensions import override
@@ -29,6 +29,7 @@ from penstock.core.journal.group import (
     DurabilityListener,
     DurableChanges,
     GroupState,
+    JournaledPieces,
     JournaledQueue,
     JournalGroup,
     MessageRun,
@@ -36,15 +37,107 @@ from penstock.core.journal.group import (
     QueueProgress,
     SettlementRecord,
 )
-from penstock.core.journal.pieces import JournaledPieces
-from penstock.core.journal.removals import Removal, Removals
-from penstock.core.journal.series import Series
 from penstock.core.large_bodies import LargeBodies
 from penstock.core.large_content import body_of
+from penstock.core.message import StoredMessage
 from penstock.errors import ResourceError
 
-if TYPE_CHECKING:
-    from penstock.core.message import StoredMessage
+
+class Removal:
+    """The removal of one purge."""
+
+    __slots__ = ("change", "listeners")
+
+    def __init__(self, change: i64) -> None:
+        self.change: i64 = change
+        """Number of the durable change that it belongs to."""
+        self.listeners: list[DurabilityListener] = []
+        """Listeners that wait for its end, and for the disk afterwards."""
+
+
+class Removals:
+    """The unfinished removals of one journal."""
+
+    def __init__(self, changes: DurableChanges) -> None:
+        self._changes = changes
+        self._under_way: dict[Removal, None] = {}
+        """In the order of their changes."""
+
+    def begin(self) -> Removal:
+        """Begin a removal, after its change was recorded."""
+        removal = Removal(self._changes.durable_declarations)
+        self._under_way[removal] = None
+        return removal
+
+    def finish(self, removal: Removal) -> None:
+        """Forget a removal of which all messages are removed; `Journal.finish_removal` sees to its listeners."""
+        del self._under_way[removal]
+
+    def wait(self, listener: DurabilityListener, before: i64) -> bool:
+        """Wait for the latest removal of a change after the first `before` ones; false if there is none."""
+        for removal in reversed(self._under_way):
+            if removal.change > before:
+                removal.listeners.append(listener)
+                return True
+            break
+        return False
+
+    def is_awaited_by(self, listener: DurabilityListener) -> bool:
+        """Return whether a listener waits for a removal, not yet for the disk."""
+        return any(listener in removal.listeners for removal in self._under_way)
+
+    def cancel_wait(self, listener: DurabilityListener) -> None:
+        """Remove a closed listener."""
+        for removal in self._under_way:
+            removal.listeners = [each for each in removal.listeners if each is not listener]
+
+    def pending(self) -> bool:
+        """Return whether any removal is unfinished."""
+        return len(self._under_way) > 0
+
+
+NONE: Final = 0
+
+
+class Series:
+    """The series that a journal records, if any, and the end of the last one."""
+
+    def __init__(self, closed: deque[JournalGroup]) -> None:
+        self._closed = closed
+        """The journal's groups that are closed and not taken yet."""
+        self._first: i64 = NONE
+        """Number of its first group; NONE while none is recorded."""
+
+    def begin(self, group: JournalGroup) -> bool:
+        """Begin with the open group. Returns False, and does nothing, if that one ends the last series."""
+        if self.has_open_end():
+            return False
+        self._first = group.number
+        return True
+
+    def end(self, group: JournalGroup) -> None:
+        """End with the open group; the series is written next."""
+        self._first = NONE
+        group.urgent = True
+        if self.has_open_end() and group.is_empty():
+            self._closed[len(self._closed) - 1].tied = False
+
+    def is_recorded(self) -> bool:
+        """Return whether a series is being recorded."""
+        return self._first != NONE
+
+    def has_open_end(self) -> bool:
+        """Return whether the open group belongs to a series that has ended."""
+        return self._first == NONE and len(self._closed) > 0 and self._closed[len(self._closed) - 1].tied
+
+    def leaves_some(self) -> bool:
+        """Return whether a closed group is before the series, and may be written."""
+        return len(self._closed) > 0 and not self.holds(self._closed[0])
+
+    def holds(self, group: JournalGroup) -> bool:
+        """Return whether a group must not be written yet."""
+        return self._first != NONE and group.number >= self._first
+
 
 GROUP_BYTES: Final = 1024 * 1024
 """Bytes (charges) at which a group is closed: about the size of a row in the store."""

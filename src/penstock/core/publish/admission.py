@@ -1,4 +1,4 @@
-"""Admission of a publish: the gates on its road, in order, and the first one that stops it.
+"""Admission of a publish: the gates on its road, in order, and its way into all its queues.
 
 The road has first the gates of the producer (user, connection, rate), then those of the address. Then follow, for each
 queue, its own gate, those of its virtual host and of the node, and the disk gates if it stores the message. Each is one
@@ -11,17 +11,26 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
+from penstock.core.gates.address_depth import share_of
+from penstock.core.publish.publisher_counts import take_counts
 from penstock.core.queue.overflow import HOLD
-from penstock.core.queue.pinned_room import PinnedRoom
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.queue_room import PinnedRoom
 from penstock.core.routing.route import Route
 from penstock.errors import ContentTooLarge, ResourceError
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED, Level
+from penstock.flow.reserved_room import Party
+from penstock.flow.series import Tally
 from penstock.flow.timers import NEVER
 
 if TYPE_CHECKING:
+    from penstock.core.gates.rate_gate import RateGate
+    from penstock.core.publish.context import PublishContext
+    from penstock.core.publish.producer import Producer
     from penstock.core.publish.waiting_publisher import WaitingPublisher
+    from penstock.core.settings.limits import Limits
+    from penstock.flow.series import Series
 
 NO_GATES: Final[list[Gate]] = []
 
@@ -331,3 +340,95 @@ def refusal_reason(queues: list[Queue], gate: Gate | None = None) -> str:
         if not queue.gate.open or queue.gate.has_line() or not queue.fits(1):
             return queue.describe_refusal()
     return "others wait before it"
+
+
+QUEUE_WORK: Final = 1
+"""Units of work of each queue of a message."""
+
+
+def enqueue_all(
+    broker: PublishContext,
+    own: list[Gate],
+    route: Route,
+    queues: list[Queue],
+    content: bytes,
+    charge: i64,
+    closed: list[Gate],
+    decided: bool = False,
+    prepaid: int = NOT_PREPAID,
+    room: PinnedRoom | None = None,
+) -> Queue | None:
+    """Put a message into its queues; adds the gates that closed behind it to `closed`.
+
+    `own` are its producer's gates; `decided`: all queues accept it, as the caller has checked; `prepaid`: see
+    `HeldPublish`; `room` is that of its query, None for most. Returns a queue that is deleted or whose overflow policy
+    refused it; None if all accepted.
+    """
+    now = broker.now
+    broker.work.done += QUEUE_WORK * len(queues)
+    refused: Queue | None = None
+    taken: i64 = 0
+    share = share_of(route.gates, charge)
+    for gate in own:
+        gate.passed(charge, now, prepaid != NOT_PREPAID)
+    for gate in route.gates:
+        gate.passed(charge, now, prepaid == RATES_PREPAID)
+    for queue in queues:
+        if not decided and not queue.takes(content, charge, now):
+            queue.count_rejected(route.envelope, content, charge, now)
+            refused = queue
+            continue
+        if share is not None:
+            share.enter(now)
+        queue.enqueue(route.envelope, content, charge, now, share)
+        taken += 1
+        if route.envelope.ttl_s != NEVER:
+            broker.watch_lifetime(queue)
+        broker.schedule_delivery(queue)
+        record_blocked(closed, route, queue, charge, room)
+    if queues:  # Without any it is counted as unroutable.
+        route.counters.published += 1
+        route.counters.more_routed += taken - 1
+    return refused
+
+
+NO_SINKS: Final[list[Tally]] = []
+
+
+class ConnectionGates(Party):
+    """The gates, rate and producers of one connection."""
+
+    def __init__(self, user: str, name: str, rates: Limits | None = None) -> None:
+        super().__init__(user, name)
+        self.weight: int = 1
+        """Share of the turns of each of its producers (see Turns)."""
+        self.gates: list[Gate] = []
+        """The gates of the connection and of its user."""
+        self.producers: list[Producer] = []
+        self.rate: RateGate | None = None
+        """The rate limit of the connection; None for none."""
+        self.rates = rates
+        """Rates that its client has set for each of its producers; None for none."""
+        self.counts = Tally()
+        """Counts of its sessions and producers that have ended."""
+        self.sinks: list[Tally] = NO_SINKS
+        """Tallies that take these counts in its place, once it has ended."""
+        self.series: Series | None = None
+        """Its samples; None before its first message."""
+
+    def count(self, counts: Tally) -> None:
+        """Add the counts of a session or producer that ends."""
+        if not self.sinks:
+            self.counts.add(counts)
+        for sink in self.sinks:
+            sink.add(counts)
+
+    def part(self, producer: Producer) -> None:
+        """Remove a closed producer."""
+        if producer in self.producers:
+            self.producers.remove(producer)
+            taken = Tally()
+            take_counts(producer, taken)
+            self.count(taken)
+        if producer.rate is not None:
+            producer.rate.drop()

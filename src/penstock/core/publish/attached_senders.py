@@ -6,18 +6,16 @@ Artemis). Channels of AMQP 0-9-1 are attached to nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.publish.producer_state import ProducerState
+from penstock.core.publish.context import PublishContext
+from penstock.core.publish.producer import Producer
+from penstock.core.publish.waiting_publisher import ProducerState
 from penstock.core.teardown import NOTIFY_WORK, Teardown
 from penstock.errors import ResourceDeleted
-
-if TYPE_CHECKING:
-    from penstock.core.publish.context import PublishContext
-    from penstock.core.publish.producer import Producer
 
 Place = tuple[str, str]
 """Kind and name of a queue or exchange (`binding.QUEUE`, `binding.EXCHANGE`)."""

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from penstock.core.publish.held import Held, HoldBudget
-from penstock.core.publish.hold_events import end_hold
-from penstock.core.publish.producer_state import ProducerState
-from penstock.flow.refusal import DEADLINE
+from penstock.core.publish.held import Held, HoldBudget, end_hold
+from penstock.core.publish.waiting_publisher import ProducerState
+from penstock.flow.gate import DEADLINE
 
 if TYPE_CHECKING:
     from penstock.core.publish.producer import Producer

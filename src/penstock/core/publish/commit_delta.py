@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from mypy_extensions import i64
 
@@ -11,14 +11,12 @@ from penstock.core.consume.session import Session
 from penstock.core.gates.address_depth import AddressShare
 from penstock.core.message import Message
 from penstock.core.publish.held import HeldPublish
+from penstock.core.publish.producer import Producer
 from penstock.core.queue.overflow import REFUSE
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.flow.gate import Gate
 from penstock.flow.level import Level
-
-if TYPE_CHECKING:
-    from penstock.core.publish.producer import Producer
 
 Key = TypeVar("Key")
 

@@ -11,15 +11,15 @@ from penstock.core.consume.context import ConsumeContext
 if TYPE_CHECKING:
     from penstock.access.access_table import AccessTable
     from penstock.core.journal.group import DurableChanges
+    from penstock.core.publish.admission import ConnectionGates
     from penstock.core.publish.closed_sessions import Lingering
-    from penstock.core.publish.connection_gates import ConnectionGates
     from penstock.core.publish.credit_line import CreditLine
     from penstock.core.publish.dead_letters import PendingDeadLetters
-    from penstock.core.publish.hold_events import HoldEvent
+    from penstock.core.publish.held import HoldEvent
     from penstock.core.publish.producer import Producer
     from penstock.core.publish.producer_lanes import ProducerLanes
     from penstock.core.publish.waiting_publisher import WaitingPublisher
-    from penstock.core.queue.pinned_room import PinnedRooms
+    from penstock.core.queue.queue_room import PinnedRooms
     from penstock.core.routing.route import Route
     from penstock.core.teardown import Teardowns
     from penstock.errors import BrokerError

@@ -8,13 +8,12 @@ past the gate where it waits, so all that wait in that virtual host are reviewed
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i64
 
-if TYPE_CHECKING:
-    from penstock.core.publish.sender_credit import SenderCredit
-    from penstock.core.routing.topology import Topology
+from penstock.core.publish.sender_credit import SenderCredit
+from penstock.core.routing.topology import Topology
 
 REVIEWED_A_TURN: Final = 1000
 """Most links that are reviewed in a turn; the others follow in the next one."""

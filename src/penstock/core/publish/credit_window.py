@@ -21,8 +21,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import stored
 from penstock.core.settings.table import SettingsTable
 from penstock.flow.level import OVERHEAD, UNLIMITED
-from penstock.settings.table import BY_NAME, CREDIT_WINDOW_BYTES, CREDIT_WINDOW_MESSAGES, CREDITS
-from penstock.settings.value import BROKER, SettingValue
+from penstock.settings.table import BROKER, BY_NAME, CREDIT_WINDOW_BYTES, CREDIT_WINDOW_MESSAGES, CREDITS, SettingValue
 
 FIRST_GRANT: Final = 64
 """Most messages of the first grant."""

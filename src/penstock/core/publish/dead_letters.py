@@ -17,32 +17,28 @@ a limited number at a time.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.death_record import REJECTED, DeathRecord
+from penstock.core.deaths import REJECTED, DeathRecord
 from penstock.core.message import BccEnvelope, Envelope, Message
 from penstock.core.message_format import MessageFormat
 from penstock.core.publish import admission
-from penstock.core.publish.enqueue import enqueue_all
-from penstock.core.publish.held import Held, HoldBudget
-from penstock.core.publish.hold_events import end_hold
+from penstock.core.publish.admission import enqueue_all
+from penstock.core.publish.context import PublishContext
+from penstock.core.publish.held import Held, HoldBudget, end_hold
 from penstock.core.publish.waiting_publisher import WaitingPublisher, count_arrival
-from penstock.core.queue.outlets import ContentChange, DeadLetterSink
+from penstock.core.queue.context import ContentChange, DeadLetterSink
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.core.routing.topology import Topology, resolve_message
 from penstock.errors import NotFound, ResourceError
-from penstock.flow.chores import Chore, Chores
-from penstock.flow.gate import Gate
+from penstock.flow.gate import DEADLINE, Gate
 from penstock.flow.level import UNLIMITED, Level
-from penstock.flow.refusal import DEADLINE
 from penstock.flow.timers import NEVER
-
-if TYPE_CHECKING:
-    from penstock.core.publish.context import PublishContext
+from penstock.flow.work import Chore, Chores
 
 LETTER_DEADLINE_S: Final = 30.0
 """Longest wait of a dead letter if its targets have no hold deadline."""

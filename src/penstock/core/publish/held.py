@@ -1,4 +1,4 @@
-"""Held publishes and commits, and the hold budget of a connection."""
+"""Held publishes and commits: the hold budget of a connection, their events, and their withdrawal by clients."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from penstock.core.publish.admission import NOT_PREPAID
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.flow.confirms import PendingConfirm
-from penstock.flow.gate import Gate
+from penstock.flow.gate import WITHDRAWN, Gate, Refusal
 
 if TYPE_CHECKING:
     from penstock.core.publish.hold_room import HoldRoom
     from penstock.core.publish.producer import Producer
-
+    from penstock.core.publish.waiting_publisher import WaitingPublisher
 
 HELD_ON_CREDIT_BYTES: Final = 16 * 1024 * 1024
 """Most bytes (charges) of a connection that are held if they came on credit: its sender was allowed to send them.
@@ -193,3 +193,91 @@ class HoldBudget:
         self.bytes -= charge
         if self.room is not None:
             self.room.on_released()
+
+
+class HoldEvent:
+    """Base class of these events."""
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+        """Time of the event: monotonic seconds."""
+
+
+class HoldEnd(HoldEvent):
+    """A held publish, dead letter, row of a block or commit is held no more."""
+
+    def __init__(self, producer: WaitingPublisher, held: Held, cause: str, why: str, now: float) -> None:
+        super().__init__(now)
+        self.producer = producer
+        self.held = held
+        self.cause = cause
+        """The cause if it was refused or dropped, as in `PublishRefused`; empty if it passed."""
+        self.why = why
+        """The reason as a sentence, if it is known."""
+
+
+class Withheld(HoldEvent):
+    """A message is in its queues, and its confirm, or that of its block or commit, is withheld by a closed gate."""
+
+    def __init__(
+        self, producer: Producer, route: Route, queues: list[Queue], content: bytes, number: i64, gate: Gate, now: float
+    ) -> None:
+        super().__init__(now)
+        self.producer = producer
+        self.route = route
+        self.queues = queues
+        self.content = content
+        self.number: i64 = number
+        """Its number among the confirms of the producer."""
+        self.gate = gate
+
+
+class ProducerEnded(HoldEvent):
+    """A producer has ended: it gets no more confirms."""
+
+    def __init__(self, producer: Producer, now: float) -> None:
+        super().__init__(now)
+        self.producer = producer
+
+
+def end_hold(producer: WaitingPublisher, held: Held, cause: str, why: str = "") -> None:
+    """Record the end of a hold, while holds are traced; see `HoldEnd`."""
+    events = producer.broker.hold_events
+    if events is not None:
+        events.append(HoldEnd(producer, held.traced(), cause, why, producer.broker.now))
+
+
+def begin_withheld(
+    producer: Producer, route: Route, queues: list[Queue], content: bytes, number: i64, gate: Gate
+) -> None:
+    """Record that a confirm is withheld, while holds are traced; see `Withheld`."""
+    events = producer.broker.hold_events
+    if events is not None:
+        events.append(Withheld(producer, route, queues, content, number, gate, producer.broker.now))
+
+
+BY_PUBLISHER: Final = "withdrawn by its publisher"
+
+
+def withdraw(producer: Producer, number: i64) -> bool:
+    """Refuse the held publish of this number, because its client takes it back; returns False if it is not held."""
+    found: HeldPublish | None = None
+    for held in producer.outbox:
+        if isinstance(held, HeldPublish) and held.pending is not None and held.pending.number == number:
+            found = held
+            break
+    if found is None or found.pending is None:
+        return False
+    is_first = found is producer.outbox[0]
+    producer.outbox.remove(found)
+    producer.hold_budget.release(found.charge, found.messages)
+    end_hold(producer, found, WITHDRAWN)
+    for queue in found.queues:
+        queue.counters.count_refusal()
+        producer.count_refused(queue.gate, WITHDRAWN, found.charge, BY_PUBLISHER)
+    refusal = Refusal(WITHDRAWN, found.gate, BY_PUBLISHER, retriable=True)
+    producer.confirms.refuse(found.pending, refusal)
+    if is_first:
+        producer.rejoin_line(producer.broker.now)
+    producer.after_release(producer.broker.now)
+    return True

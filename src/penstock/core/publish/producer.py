@@ -23,33 +23,33 @@ from penstock.core.gates.rate_gate import RateGate
 from penstock.core.journal.group import NONE_UNFLUSHED, DurabilityListener, JournalGroup, UnflushedConfirm
 from penstock.core.message import Message, StoredMessage
 from penstock.core.publish import admission
-from penstock.core.publish.admission import NOT_PREPAID
+from penstock.core.publish.admission import NOT_PREPAID, ConnectionGates, enqueue_all
 from penstock.core.publish.closed_sessions import ENDED, Loss, count_lost, drop_held, drop_unconfirmed
-from penstock.core.publish.connection_gates import ConnectionGates
-from penstock.core.publish.enqueue import enqueue_all
-from penstock.core.publish.held import Held, HeldPublish, HoldBudget, due_at
-from penstock.core.publish.hold_events import ProducerEnded, begin_withheld, end_hold
+from penstock.core.publish.held import Held, HeldPublish, HoldBudget, ProducerEnded, begin_withheld, due_at, end_hold
 from penstock.core.publish.producer_listener import NO_CLIENT, ProducerListener
-from penstock.core.publish.producer_state import PRODUCER_STATES, ProducerState
 from penstock.core.publish.publisher_counts import count_refused
-from penstock.core.publish.waiting_publisher import WaitingPublisher, count_arrival
-from penstock.core.publish.withheld_run import WithheldRun
-from penstock.core.queue.pinned_room import PinnedRoom
+from penstock.core.publish.waiting_publisher import (
+    PRODUCER_STATES,
+    ProducerState,
+    WaitingPublisher,
+    WithheldRun,
+    count_arrival,
+)
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.queue_room import PinnedRoom
 from penstock.core.routing.route import Route
 from penstock.core.settings.limits import Limits
 from penstock.errors import BrokerError, ResourceError
 from penstock.flow.confirms import WITHHELD, Confirms, PendingConfirm
-from penstock.flow.gate import Gate
+from penstock.flow.gate import DEADLINE, DELETED, HOLD_BOUND, NEVER_FITS, Gate, Refusal
 from penstock.flow.level import UNLIMITED
-from penstock.flow.refusal import DEADLINE, DELETED, HOLD_BOUND, NEVER_FITS, Refusal
 from penstock.flow.timers import CLOSE_ENOUGH_S, NEVER
 
 if TYPE_CHECKING:
     from penstock.core.publish.context import PublishContext
     from penstock.core.publish.producer_lanes import Lane
     from penstock.core.publish.sender_credit import SenderCredit
-    from penstock.core.publish.transaction import Transaction
+    from penstock.core.publish.unit_of_work import Transaction
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -18,19 +18,17 @@ not known. At the limit of a user the lane of that user makes room that has had 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.journal.group import JournalGroup, SealedState
+from penstock.core.publish.context import PublishContext
+from penstock.core.publish.producer import Producer
 from penstock.errors import AccessRefused, Fenced, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.confirms import LaneNumbers
 from penstock.flow.timers import NEVER, TimerHandler
-
-if TYPE_CHECKING:
-    from penstock.core.publish.context import PublishContext
-    from penstock.core.publish.producer import Producer
 
 LANES_MAX: Final = 100_000
 """Most lanes of all users: in memory about 1 KiB each while it has a session, and half of it without."""

@@ -8,16 +8,14 @@ itself only.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import mypyc_attr
 
+from penstock.core.publish.held import Held
 from penstock.core.routing.route import Route
 from penstock.errors import BrokerError
 from penstock.flow.gate import Gate
-
-if TYPE_CHECKING:
-    from penstock.core.publish.held import Held
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

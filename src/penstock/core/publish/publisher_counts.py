@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.flow.tally import Tally
+from penstock.flow.series import Tally
 
 if TYPE_CHECKING:
     from penstock.core.publish.producer import Producer

@@ -20,7 +20,7 @@ So its sender waits for credit and nothing else. It has no trials: after a drain
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i64
 from typing_extensions import override
@@ -32,17 +32,14 @@ from penstock.core.publish.credit_state import CREDIT_STATES, CreditCounts, Cred
 from penstock.core.publish.credit_window import TRIAL_OCTETS, CreditWindow
 from penstock.core.publish.hold_room import HoldShare, hold_room_of
 from penstock.core.publish.idle_credit import IdleCredit
-from penstock.core.publish.producer import publish_at_once
+from penstock.core.publish.producer import Producer, publish_at_once
 from penstock.core.publish.reservation import SHARE, Reservation
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import UNRESOLVED, Route, RouteTarget
+from penstock.core.routing.topology import Topology
 from penstock.errors import BrokerError
 from penstock.flow.gate import Gate, Waiter, retry_after_s
 from penstock.flow.level import OVERHEAD
-
-if TYPE_CHECKING:
-    from penstock.core.publish.producer import Producer
-    from penstock.core.routing.topology import Topology
 
 QUEUES_MAX: Final = 16
 """Most queues of a road in which room is reserved; beyond, a link's credit has hold room."""

@@ -20,6 +20,7 @@ from typing_extensions import override
 
 from penstock.core.message import StoredMessage
 from penstock.core.publish import admission
+from penstock.core.publish.admission import enqueue_all
 from penstock.core.publish.commit_delta import (
     GateDelta,
     ProducerDelta,
@@ -33,14 +34,10 @@ from penstock.core.publish.commit_delta import (
     route_deltas_of,
     shares_of,
 )
-from penstock.core.publish.enqueue import enqueue_all
-from penstock.core.publish.held import Held, HeldPublish
-from penstock.core.publish.hold_events import begin_withheld
-from penstock.core.publish.producer_state import ProducerState
-from penstock.core.publish.waiting_publisher import count_arrival
+from penstock.core.publish.held import Held, HeldPublish, begin_withheld
+from penstock.core.publish.waiting_publisher import ProducerState, count_arrival
 from penstock.errors import BrokerError, ContentTooLarge, ResourceError
-from penstock.flow.gate import Gate
-from penstock.flow.refusal import NEVER_FITS, ROLLED_BACK, Refusal
+from penstock.flow.gate import NEVER_FITS, ROLLED_BACK, Gate, Refusal
 from penstock.flow.timers import CLOSE_ENOUGH_S, NEVER
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ rollback has nothing to undo.
 One producer of the connection, the coordinator's, answers for all its units. Its outbox has the held commits, its hold
 deadline ends their wait, and its confirms number the answers to commits and rollbacks, in order. A commit passes as a
 whole in one turn (core/publish/unit_commit.py). In confirm mode a refused commit is one refused confirm. Otherwise it
-closes the session of that producer, as class tx of AMQP 0-9-1 wants it (core/publish/transaction.py).
+closes the session of that producer, as class tx of AMQP 0-9-1 wants it (core/publish/unit_of_work.py).
 
 A client may ask for another answer at the hold deadline (`Coordinator.keeps_refused`): the unit is open again, with all
 that it had, and the client commits it again or rolls it back (decision 88). Where units come one after the other, the
@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from penstock.core.consume.outcome import AddedHeaders, Outcome
 from penstock.core.consume.session import Session
@@ -37,13 +37,12 @@ from penstock.core.publish import admission
 from penstock.core.publish.admission import NOT_PREPAID
 from penstock.core.publish.closed_sessions import ENDED
 from penstock.core.publish.commit_delta import Settlement
-from penstock.core.publish.held import Held, HeldPublish
-from penstock.core.publish.hold_events import end_hold
+from penstock.core.publish.held import Held, HeldPublish, end_hold
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.unit_commit import RowBatch, UnitCommit
 from penstock.core.routing.route import Route
 from penstock.errors import BrokerError, PreconditionFailed, ResourceError, TransactionRolledBack
-from penstock.flow.refusal import ROLLED_BACK
+from penstock.flow.gate import ROLLED_BACK
 from penstock.flow.timers import NEVER
 
 ALL: Final = 0
@@ -332,3 +331,54 @@ class UnitOfWork:
     def _check_open(self) -> None:
         if self.error is not None:
             raise self.error
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Transaction:
+    """The transactional mode of a session and its producer: the open unit of work, and held commits."""
+
+    def __init__(self, session: Session, producer: Producer) -> None:
+        self.session = session
+        self.producer = producer
+        self.coordinator = Coordinator(producer)
+        self.unit = self.coordinator.begin()
+        producer.transaction = self
+        producer.disable_fast_path()
+
+    def add_publish(self, route: Route, content: bytes, charge: i64) -> None:
+        """Store a publish until the commit; one that can never fit, or is past the limit, closes the session."""
+        try:
+            self.unit.add_publish(self.producer, route, content, charge)
+        except BrokerError as error:
+            self.producer.close(error)
+
+    def settle(self, tag: i64, multiple: bool, outcome: Outcome) -> None:
+        """See `UnitOfWork.settle`."""
+        self.unit.settle(self.session, tag, multiple, outcome)
+
+    def recover(self) -> None:
+        """Requeue at once every delivery that no transaction of the session has settled (basic.recover)."""
+        tags = self.coordinator.settled_tags(self.session).tags
+        unsettled, broker = self.session.unsettled, self.producer.broker
+        for number, _, _ in unsettled.deliveries(1, unsettled.last_number()):
+            if number not in tags:
+                for queue in unsettled.settle(number, number, Outcome.FAILED, broker.now):
+                    broker.schedule_delivery(queue)
+
+    def commit(self) -> None:
+        """Apply the transaction, or hold it until all of it has room; or close the session, with nothing applied."""
+        if self.unit.commit():
+            self.unit = self.coordinator.begin()
+
+    def rollback(self) -> None:
+        """Drop the publishes and settlements; the deliveries stay as they are (as in RabbitMQ)."""
+        if self.unit.rollback():
+            self.unit = self.coordinator.begin()
+
+    def answer(self) -> None:
+        """Number an answer that only waits for earlier ones."""
+        self.coordinator.answer()
+
+    def end(self) -> None:
+        """Roll back everything uncommitted when the session closes, held commits included."""
+        self.coordinator.end()

@@ -7,13 +7,14 @@ client's channel (Producer), or a queue with dead letters (DeadLetterPublisher).
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from enum import IntEnum
+from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
-from penstock.core.publish.held import Held, HoldBudget
-from penstock.core.publish.hold_events import end_hold
+from penstock.core.publish.context import PublishContext
+from penstock.core.publish.held import Held, HoldBudget, end_hold
 from penstock.core.publish.producer_listener import NO_CLIENT, ProducerListener
 from penstock.core.queue.queue import Queue
 from penstock.errors import BrokerError
@@ -21,11 +22,9 @@ from penstock.flow.confirms import PendingConfirm
 from penstock.flow.gate import Gate, Waiter
 from penstock.flow.gate_stats import BlockStats
 from penstock.flow.reserved_room import Party
-from penstock.flow.tally import Tally
+from penstock.flow.series import Tally
+from penstock.flow.states import StateTable
 from penstock.flow.timers import CLOSE_ENOUGH_S, TimerHandler
-
-if TYPE_CHECKING:
-    from penstock.core.publish.context import PublishContext
 
 NOTHING_HELD: Final[deque[Held]] = deque(maxlen=0)
 """The outbox of a publisher that has not held anything: most never do, and an empty deque has 640 octets."""
@@ -363,3 +362,65 @@ def count_arrival(sender: WaitingPublisher, queues: list[Queue], charge: i64) ->
     for queue in queues:
         if queue.tail >= queue.counters.next_sample:
             queue.counters.sample(sender.name, charge, queue.tail)
+
+
+class ProducerState(IntEnum):
+    """States of a producer."""
+
+    OPEN = 0
+    """It takes publishes."""
+    CLOSING = 1
+    """The broker closes its session with an error (`closing`): it takes no publishes, and its held ones stay held."""
+    LINGERING = 2
+    """Its session closed normally: its held publishes pass in turn, or reach their deadline."""
+    CLOSED = 3
+    """It is in no gate and holds nothing."""
+
+
+PRODUCER_STATES: Final = StateTable(
+    "producer",
+    ProducerState.OPEN,
+    {
+        ProducerState.OPEN: {
+            ProducerState.CLOSING: "publish refused without a confirm",
+            ProducerState.LINGERING: "session closed normally, with held publishes",
+            ProducerState.CLOSED: "session ended",
+        },
+        ProducerState.CLOSING: {
+            ProducerState.CLOSING: "another publish refused",
+            ProducerState.CLOSED: "session ended",
+        },
+        ProducerState.LINGERING: {ProducerState.CLOSED: "last held publish decided"},
+    },
+)
+
+
+class WithheldRun:
+    """One run of one producer; it ends with the broker's turn, since later publishes have a later deadline."""
+
+    __slots__ = ("queue", "pending", "entry", "now")
+
+    def __init__(self, queue: Queue, pending: PendingConfirm, entry: BlockStats, now: float) -> None:
+        self.queue = queue
+        self.pending = pending
+        self.entry = entry
+        """The producer's statistics at the gate."""
+        self.now = now
+        """The broker's time (monotonic seconds) of the run."""
+
+    def takes(self, queue: Queue | None, charge: i64, broker: PublishContext) -> bool:
+        """Return whether one more publish to this queue alone, with this charge in bytes, may join."""
+        return (
+            queue is self.queue
+            and self.queue.messages < self.queue.withheld_max_messages
+            and self.queue.bytes + charge <= self.queue.withheld_max_bytes
+            and self.now == broker.now
+            and not broker.turns.pending
+        )
+
+    def join(self, number: i64, charge: i64) -> None:
+        """Count one more: its number among its producer's publishes, and its charge in bytes."""
+        self.pending.number = number
+        entry = self.entry
+        entry.withheld += 1
+        entry.withheld_bytes += int(charge)

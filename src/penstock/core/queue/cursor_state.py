@@ -19,13 +19,12 @@ from typing_extensions import override
 
 from penstock.core.queue.arrival import visible_tail
 from penstock.core.queue.indexed_ready_queue import REACH_WORK, IndexedReadyQueue, indexed
-from penstock.core.queue.pinned_room import PinnedRoom
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.queue_room import PinnedRoom
 from penstock.core.queue.shared_ready_queue import SharedReadyQueue
-from penstock.flow.chores import Chore
 from penstock.flow.level import UNLIMITED
 from penstock.flow.timers import NEVER
-from penstock.flow.work import AT_ONCE, WorkMeter
+from penstock.flow.work import AT_ONCE, Chore, WorkMeter
 
 SETTLED_A_UNIT: Final = 4
 """Messages dropped with one unit of work."""

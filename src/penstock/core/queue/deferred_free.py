@@ -1,7 +1,7 @@
 """Deferred freeing of removed messages, a slice a turn: freeing a million at once takes 70 ms (compiled).
 
 Messages of a purged or deleted queue are also removed from the store and from address depths here, which takes another
-150 ms for a million. A purge is answered after that (core/journal/removals.py). A deletion need not wait for it:
+150 ms for a million. A purge is answered after that (core/journal/journal.py). A deletion need not wait for it:
 without its declaration nothing of a queue is recovered.
 """
 
@@ -14,11 +14,10 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.message import Expiry, Message
-from penstock.flow.chores import Chore
+from penstock.flow.work import Chore
 
 if TYPE_CHECKING:
-    from penstock.core.journal.journal import Journal
-    from penstock.core.journal.removals import Removal
+    from penstock.core.journal.journal import Journal, Removal
     from penstock.core.queue.queue import Queue
 
 FREED_A_UNIT: Final = 8

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.death_record import EXPIRED
+from penstock.core.deaths import EXPIRED
+from penstock.core.queue.context import QueueContext
 from penstock.core.queue.queue import Queue
 from penstock.flow.level import UNLIMITED
 from penstock.flow.timers import NEVER, TimerHandler
 from penstock.flow.work import Steps
-
-if TYPE_CHECKING:
-    from penstock.core.queue.context import QueueContext
 
 EXPIRED_AT_ONCE: Final = 500
 """Messages of one queue that expire in one step at most; the others follow in the next turn."""

@@ -24,8 +24,7 @@ from typing_extensions import override
 
 from penstock.core.message import Message, TrackedMessage
 from penstock.core.queue.deferred_free import DeferredFree
-from penstock.core.queue.priority_queue import Priorities
-from penstock.core.queue.ready_queue import NOTHING, ReadyQueue
+from penstock.core.queue.ready_queue import NOTHING, Priorities, ReadyQueue
 from penstock.flow.timers import NEVER
 
 CHUNK: Final = 256

@@ -10,18 +10,16 @@ meanwhile.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.message import Message, StoredMessage
-from penstock.flow.chores import Chore
+from penstock.core.queue.context import QueueContext
+from penstock.core.queue.queue import Queue
 from penstock.flow.level import UNLIMITED
-
-if TYPE_CHECKING:
-    from penstock.core.queue.context import QueueContext
-    from penstock.core.queue.queue import Queue
+from penstock.flow.work import Chore
 
 EXTRA_MESSAGES: Final = 1_000
 """Messages beyond the limit of a drop-head queue until consumers have taken what they have credit for, and no more."""

@@ -6,17 +6,13 @@ of its queues, which goes on to apply. So queues without an order pay nothing fo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.core.queue.context import QueueContext
 from penstock.core.queue.length_limit import Length, limit
+from penstock.core.queue.queue import Queue
 from penstock.flow.level import UNLIMITED
-
-if TYPE_CHECKING:
-    from penstock.core.queue.context import QueueContext
-    from penstock.core.queue.queue import Queue
 
 
 class RefusalOrder:

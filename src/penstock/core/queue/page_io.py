@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import i64, trait
 
+from penstock.core.large_bodies import LargeBodies, LargeBody
+from penstock.core.large_content import body_of
+
 if TYPE_CHECKING:
     from penstock.core.message import StoredMessage
     from penstock.core.queue.pager import QueuePager
@@ -83,3 +86,29 @@ class PageRead:
         """The reader of heads; None to read pages."""
         self.within: bool = False
         """True to begin with the page that has the sequence `first` on it, also behind its beginning."""
+
+
+class PageBodies:
+    """The bodies of one queue's pages, by the number of the page's row."""
+
+    def __init__(self, large: LargeBodies) -> None:
+        self._large = large
+        self._held: dict[int, list[LargeBody]] = {}
+
+    def hold(self, row: int, content: bytes) -> None:
+        """Hold the body of a large message in a page."""
+        body = body_of(content)
+        if body is not None:
+            self._held.setdefault(row, []).append(body)
+
+    def restore(self, row: int, bodies: tuple[int, ...]) -> None:
+        """Hold the bodies of a page that was written before a restart, by their numbers."""
+        self._held[row] = [self._large.restore(number, 0, []) for number in bodies]
+
+    def release(self, row: int) -> None:
+        """Release the bodies of a page whose messages are in memory again, and hold them."""
+        self._held.pop(row, None)
+
+    def clear(self) -> None:
+        """Release all bodies: no page is left."""
+        self._held.clear()

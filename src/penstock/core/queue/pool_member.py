@@ -13,7 +13,7 @@ from penstock.flow.level import UNLIMITED
 from penstock.flow.shared_limit import LimitMember, SharedLimit
 
 if TYPE_CHECKING:
-    from penstock.core.queue.outlets import LateCount
+    from penstock.core.queue.context import LateCount
     from penstock.core.queue.queue import Queue
 
 NO_POOLS: Final[list[SharedLimit]] = []

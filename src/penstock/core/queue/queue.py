@@ -16,38 +16,36 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.death_record import DELIVERY_LIMIT, MAXLEN
+from penstock.core.deaths import DELIVERY_LIMIT, MAXLEN
 from penstock.core.gates.address_depth import AddressShare
 from penstock.core.message import Envelope, Message, StoredMessage, TrackedMessage
-from penstock.core.queue import descriptions
+from penstock.core.queue import queue_settings
+from penstock.core.queue.arrival import Clearing
+from penstock.core.queue.context import ContentChange, DeadLetterSink, Requeueing, Subscriber, Subscriptions
 from penstock.core.queue.counters import QueueCounters
 from penstock.core.queue.deferred_free import DeferredFree
-from penstock.core.queue.outlets import ContentChange, DeadLetterSink, Requeueing, Subscriber, Subscriptions
 from penstock.core.queue.overflow import ACCEPT, HOLD, READ_BACK
 from penstock.core.queue.pool_member import Membership
-from penstock.core.queue.priority_queue import Priorities
 from penstock.core.queue.queue_room import QueueRoom
 from penstock.core.queue.queue_settings import Settings
-from penstock.core.queue.ready_queue import ReadyQueue
-from penstock.core.queue.room_making import Clearing
+from penstock.core.queue.ready_queue import Priorities, ReadyQueue
 from penstock.flow.gate import Gate, GateOwner
-from penstock.flow.level import OVERHEAD, UNLIMITED, Level
-from penstock.flow.measure import Measure
+from penstock.flow.level import OVERHEAD, UNLIMITED, Level, Measure
 from penstock.flow.reserved_room import Party
 from penstock.flow.shared_limit import SharedLimit
 from penstock.flow.timers import NEVER, TimerHandler
 from penstock.flow.turns import Turns
 from penstock.flow.work import AT_ONCE
-from penstock.settings.features import QUORUM_DELIVERY_LIMIT, Features
-from penstock.settings.value import NOT_SET
+from penstock.settings.read import QUORUM_DELIVERY_LIMIT, Features
+from penstock.settings.table import NOT_SET
 
 if TYPE_CHECKING:
+    from penstock.core.queue.counters import UnreportedLosses
     from penstock.core.queue.cursor_state import CursorState
     from penstock.core.queue.length_limit import Length
-    from penstock.core.queue.losses import UnreportedLosses
     from penstock.core.queue.pager import QueuePager
     from penstock.core.queue.storage import QueueStorage
-    from penstock.flow.chores import Chore
+    from penstock.flow.work import Chore
 
 NO_FAST_PATH: Final = -1
 
@@ -281,12 +279,12 @@ class Queue(GateOwner):
 
     @override
     def describe_overflow(self) -> str:
-        return descriptions.describe_overflow(self)
+        return queue_settings.describe_overflow(self)
 
     def describe_cause(self, now: float) -> str:
         """See `GateOwner.describe_cause`: a queue that pages has no room on the disk, or the disk is slow."""
         if self.gate.open and self.pager is not None and self.pager.messages > 0:
-            return descriptions.describe_paging(self, self.pager)
+            return queue_settings.describe_paging(self, self.pager)
         return self.measure().describe_cause(self.gate.open)
 
     @override

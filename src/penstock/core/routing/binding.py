@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from penstock.content.selector.selector import LETTERS_A_UNIT, Selector, parse_selector
-from penstock.core.routing.field_values import comparable
+from penstock.core.routing.header_match import comparable
 from penstock.errors import InvalidField
 
 if TYPE_CHECKING:

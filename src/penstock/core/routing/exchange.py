@@ -2,23 +2,55 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import Binding, BindingKey, binding_key
-from penstock.core.routing.exchange_counters import ExchangeCounters
-from penstock.core.routing.field_values import type_name
-from penstock.core.routing.header_match import HeaderMatch, HeaderMatchIndex, check_header_match
+from penstock.core.routing.header_match import HeaderMatch, HeaderMatchIndex, check_header_match, type_name
 from penstock.core.routing.topic_trie import TopicTrie, split_words
+from penstock.core.settings.policies import Policy
 from penstock.errors import PreconditionFailed
+from penstock.flow.gate import Gate
+from penstock.flow.series import Series
 from penstock.texts import nearest
 
-if TYPE_CHECKING:
-    from penstock.core.queue.queue import Queue
-    from penstock.core.settings.policies import Policy
-    from penstock.flow.gate import Gate
+
+class ExchangeCounters:
+    """Counters of one exchange. Routes refer to them, so that a publish on the fast path costs one addition."""
+
+    __slots__ = ("published", "more_routed", "returned", "dropped", "series")
+
+    def __init__(self) -> None:
+        self.published: i64 = 0
+        """Messages that were published to it, dead letters included."""
+        self.more_routed: i64 = 0
+        """Messages that it led into queues, less those published: most go into one queue, and cost nothing here."""
+        self.returned: i64 = 0
+        self.dropped: i64 = 0
+        """Messages that reached no queue: mandatory ones, and others."""
+        self.series: Series | None = None
+        """Its samples; None before the first message."""
+
+    def count_unroutable(self, mandatory: bool) -> None:
+        """Count a message that reached no queue."""
+        self.published += 1
+        self.more_routed -= 1
+        if mandatory:
+            self.returned += 1
+        else:
+            self.dropped += 1
+
+    def routed(self) -> i64:
+        """Return the messages that it led into queues: one that went into two counts twice."""
+        return self.published + self.more_routed
+
+
+NO_COUNTERS: Final = ExchangeCounters()
+"""Those of routes that are not resolved."""
+
 
 ALTERNATE: Final = "alternate-exchange"
 """The argument that names the exchange for unroutable messages (an extension of RabbitMQ)."""

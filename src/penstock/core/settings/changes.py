@@ -10,24 +10,21 @@ resolved again, unless another policy has precedence for them. Others are only l
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from penstock.content.names import answers_control
-from penstock.core.queue.paging_setup import check, without_disk
+from penstock.content.properties import answers_control
+from penstock.core.broker import Broker
+from penstock.core.journal.journal import Journal
+from penstock.core.queue.pager import check, without_disk
+from penstock.core.queue.queue import Queue
 from penstock.core.routing.topic_trie import topic_matches
 from penstock.core.settings.policies import EXCHANGES, Policy, kind_of
 from penstock.core.settings.table import COMMAND, FILE, Patterns, SettingsChange, SettingsEntry, SettingsTable
+from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, NotFound
 from penstock.flow.work import Steps
-from penstock.settings.table import SCOPES
-from penstock.settings.value import BROKER, SettingValue
+from penstock.settings.table import BROKER, SCOPES, SettingValue
 from penstock.texts import nearest
-
-if TYPE_CHECKING:
-    from penstock.core.broker import Broker
-    from penstock.core.journal.journal import Journal
-    from penstock.core.queue.queue import Queue
-    from penstock.core.vhost import VirtualHost
 
 COPY_WORK: Final = 10
 """Units of work to copy the settings of a pattern, or a policy."""

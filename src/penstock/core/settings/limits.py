@@ -26,8 +26,8 @@ from penstock.settings.table import (
     RESUME_PERCENT,
     STOP_PERCENT,
     WITHOUT_BURST,
+    SettingValue,
 )
-from penstock.settings.value import SettingValue
 
 WINDOW: Final[dict[str, int]] = {"messages": 10, "bytes": 16 * 1024}
 """Messages in flight of a publisher: room left above a default stop, within half of the capacity."""

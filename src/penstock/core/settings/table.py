@@ -24,8 +24,7 @@ from penstock.core.settings.limits import DEFAULT_RANK, Defaults, Limits, limits
 from penstock.core.settings.parameters import ParameterTable
 from penstock.core.settings.policies import NO_POLICIES, RANK, Policy, PolicyPair, PolicyTable
 from penstock.errors import ResourceError
-from penstock.settings.table import CREDITS, LIMITS_OF_QUEUES, OURS, SCOPES
-from penstock.settings.value import BROKER, PATTERN, VHOST, SettingValue
+from penstock.settings.table import BROKER, CREDITS, LIMITS_OF_QUEUES, OURS, PATTERN, SCOPES, VHOST, SettingValue
 
 
 class Patterns:

@@ -13,12 +13,11 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.content.names import BCC
+from penstock.content.properties import BCC
 from penstock.core.consume.session import Session
 from penstock.core.large_content import head_of, is_large, large_content
 from penstock.core.publish.producer import Producer
-from penstock.core.routing.copies import route_with_copies
-from penstock.core.routing.route import Route
+from penstock.core.routing.route import Route, route_with_copies
 from penstock.core.routing.topology import resolve_message
 from penstock.errors import BrokerError, PreconditionFailed, SyntaxInvalid
 from penstock.flow.states import StateTable
@@ -46,7 +45,7 @@ from penstock.protocols.common.connection_state import TeardownState
 from penstock.protocols.common.peer import QUERY
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import CodecError, method_frame
-from penstock.wire.amqp091.content_header import FLAGS_AT, HEADERS_FLAG, flags_of
+from penstock.wire.amqp091.properties import FLAGS_AT, HEADERS_FLAG, flags_of
 
 if TYPE_CHECKING:
     from penstock.access.rules import ConnectionAccess

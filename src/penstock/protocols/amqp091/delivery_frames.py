@@ -27,7 +27,7 @@ from penstock.errors import InternalError
 from penstock.protocols.amqp091.content_frames import large_header
 from penstock.protocols.amqp091.message_format import as_frames
 from penstock.protocols.common.connection_output import OUTPUT_LEFT_UNREAD, SHARE_OCTETS, OutputSource
-from penstock.wire.amqp091.field_writer import encode_shortstr
+from penstock.wire.amqp091.fields import encode_shortstr
 from penstock.wire.amqp091.spec import FRAME_BODY, FRAME_END, FRAME_HEADER, FRAME_METHOD, FRAME_OVERHEAD
 
 if TYPE_CHECKING:

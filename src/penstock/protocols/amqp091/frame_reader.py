@@ -17,8 +17,7 @@ from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
 from penstock.core.publish.producer import publish_at_once
-from penstock.core.routing.attributes import PERSISTENT
-from penstock.core.routing.route import Route
+from penstock.core.routing.route import PERSISTENT, Route
 from penstock.errors import BrokerError, FrameError, PreconditionFailed, SyntaxInvalid, UnexpectedFrame
 from penstock.flow.level import OVERHEAD
 from penstock.protocols.amqp091.channel import CHANNEL_OPEN
@@ -27,7 +26,7 @@ from penstock.protocols.amqp091.message_format import may_have_cc
 from penstock.protocols.amqp091.publishing import CLAIMS, property_mask, route_variant
 from penstock.protocols.common.authorization import check_route
 from penstock.protocols.common.connection_output import OUTPUT_LEFT_UNREAD
-from penstock.wire.amqp091.content_header import FIXED_OCTETS, FLAGS_AT, HEADERS_FLAG, property_flags
+from penstock.wire.amqp091.properties import FIXED_OCTETS, FLAGS_AT, HEADERS_FLAG, property_flags
 from penstock.wire.amqp091.spec import (
     BASIC_ACK,
     BASIC_PUBLISH,

@@ -3,21 +3,22 @@
 Rewriting copies what does not change octet by octet: a table may hold what no neutral value can express.
 
 Here are also the contents of a block's rows, written from columns without an object for each property, and the headers
-CC and BCC (core/routing/copies.py).
+CC and BCC (core/routing/route.py).
 """
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from librt.strings import BytesWriter, read_i64_be, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64, u8
 from typing_extensions import override
 
-from penstock.content.death_entries import deaths_in
-from penstock.content.names import BCC, CC
-from penstock.core.death_headers import added_headers, pairs_of
+from penstock.content.field_table import deaths_in
+from penstock.content.message_columns import MessageColumns, NumberColumn, OctetsColumn
+from penstock.content.properties import BCC, CC, Properties
+from penstock.core.deaths import DeathRecord, added_headers, pairs_of
 from penstock.core.message_format import (
     NO_NUMBER,
     MessageFormat,
@@ -31,7 +32,8 @@ from penstock.flow.level import OVERHEAD
 from penstock.protocols.amqp091 import content_frames
 from penstock.protocols.amqp091.content_frames import FRAME_PAYLOAD_MAX, header_end, header_payload, properties_of
 from penstock.wire.amqp091.codec import CodecError, encode_header, encode_table
-from penstock.wire.amqp091.content_header import (
+from penstock.wire.amqp091.fields import FieldReader, write_longstr, write_shortstr, write_unsigned, write_value
+from penstock.wire.amqp091.properties import (
     EXPIRATION,
     FIXED_OCTETS,
     FLAGS_AT,
@@ -41,14 +43,7 @@ from penstock.wire.amqp091.content_header import (
     property_at,
     skip_properties,
 )
-from penstock.wire.amqp091.field_reader import FieldReader
-from penstock.wire.amqp091.field_writer import write_longstr, write_shortstr, write_unsigned, write_value
 from penstock.wire.amqp091.spec import FRAME_END, FRAME_HEADER, FRAME_OVERHEAD
-
-if TYPE_CHECKING:
-    from penstock.content.message_columns import MessageColumns, NumberColumn, OctetsColumn
-    from penstock.content.properties import Properties
-    from penstock.core.death_record import DeathRecord
 
 
 class HeaderRewriter:

@@ -10,35 +10,32 @@ multiple: all that the commit named is refused.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from librt.strings import BytesWriter, write_i16_be, write_i32_be, write_i64_be
 
 from penstock.core.consume.bulk_requeue import settle_in_slices
 from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.outcome import Outcome
-from penstock.core.publish.transaction import Transaction
+from penstock.core.publish.unit_of_work import Transaction
 from penstock.core.queue.expiry import expire_slice, expire_steps
 from penstock.core.queue.page_io import PageLoadListener
+from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import ConsumerSettings
 from penstock.core.vhost import REPLY_TO
 from penstock.errors import NotAllowed, NotImplementedHere, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.credit import UNBOUNDED
-from penstock.management import log_messages
+from penstock.flow.gate import Refusal
+from penstock.flow.work import Steps
+from penstock.management import gate_lines
 from penstock.protocols.amqp091 import method_arguments as arg
+from penstock.protocols.amqp091.channel import Channel
 from penstock.protocols.amqp091.delivery_frames import write_u16
 from penstock.protocols.amqp091.methods_topology import readable_queue
 from penstock.protocols.amqp091.publishing import consume_replies, write_reason
-from penstock.settings.features import read_priority
-from penstock.settings.read import read_consume_arguments
+from penstock.settings.read import read_consume_arguments, read_priority
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.field_writer import encode_shortstr
-
-if TYPE_CHECKING:
-    from penstock.core.queue.queue import Queue
-    from penstock.flow.refusal import Refusal
-    from penstock.flow.work import Steps
-    from penstock.protocols.amqp091.channel import Channel
+from penstock.wire.amqp091.fields import encode_shortstr
 
 
 def nothing(channel: Channel, args: dict[str, object]) -> None:
@@ -49,7 +46,7 @@ def channel_flow(channel: Channel, args: dict[str, object]) -> None:
     """Stop or resume deliveries on request of the client (section 1.5.2.3)."""
     active = arg.flag(args, "active")
     if active != channel.delivering:
-        channel.connection.services.log(log_messages.deliveries(channel.producer.name, active))
+        channel.connection.services.log(gate_lines.deliveries(channel.producer.name, active))
     channel.delivering = active
     if channel.delivering:
         channel.wake_waiting()

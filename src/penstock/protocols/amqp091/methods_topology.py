@@ -6,7 +6,7 @@ Semantics are RabbitMQ's where the specification leaves a choice.
 from __future__ import annotations
 
 from penstock.access.rules import EXCHANGE, QUEUE
-from penstock.content.names import CONTROL_REPLIES
+from penstock.content.properties import CONTROL_REPLIES
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import REPLY_TO
 from penstock.errors import NotFound, PreconditionFailed

@@ -22,15 +22,16 @@ from typing_extensions import override
 from penstock.core.consume.consumer import Consumer
 from penstock.core.publish.producer_listener import ProducerListener
 from penstock.core.queue.queue_settings import ConsumerSettings
-from penstock.core.routing.attributes import PERSISTENT, expiration_s
+from penstock.core.routing.route import PERSISTENT, expiration_s
 from penstock.core.vhost import REPLY_TO
 from penstock.errors import BrokerError, NotAllowed, NotFound, PreconditionFailed, ResourceError
 from penstock.flow.credit import Credit
-from penstock.management import log_messages
+from penstock.management import gate_lines
 from penstock.protocols.amqp091 import method_arguments as arg
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame, short_text
-from penstock.wire.amqp091.content_header import (
+from penstock.wire.amqp091.fields import encode_shortstr
+from penstock.wire.amqp091.properties import (
     DELIVERY_MODE,
     EXPIRATION,
     FLAGS_AT,
@@ -39,8 +40,7 @@ from penstock.wire.amqp091.content_header import (
     property_at,
     skip_properties,
 )
-from penstock.wire.amqp091.content_header import REPLY_TO as REPLY_TO_INDEX
-from penstock.wire.amqp091.field_writer import encode_shortstr
+from penstock.wire.amqp091.properties import REPLY_TO as REPLY_TO_INDEX
 
 if TYPE_CHECKING:
     from penstock.core.publish.held import Held
@@ -234,7 +234,7 @@ class ChannelPublisher(ProducerListener):
         flow = channel.channel_flow
         if flow is None or channel.broker.now < flow.forbidden_from:
             return None
-        channel.connection.services.log(log_messages.ignored(channel.name))
+        channel.connection.services.log(gate_lines.ignored(channel.name))
         return ResourceError("channel.flow was requested, but the client went on publishing")
 
     def on_held(self, held: Held) -> None:
@@ -243,4 +243,4 @@ class ChannelPublisher(ProducerListener):
         if held.pending is None and not connection.losses.held_unconfirmed:
             connection.losses.held_unconfirmed = True
             deadline_s = held.deadline - self.channel.broker.now
-            connection.services.log(log_messages.held_unconfirmed(self.channel.name, deadline_s))
+            connection.services.log(gate_lines.held_unconfirmed(self.channel.name, deadline_s))

@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Final
 
-from penstock.content.names import is_name
+from penstock.content.properties import is_name
 from penstock.core.message import Envelope
 from penstock.core.routing.binding import EXCHANGE, QUEUE
 from penstock.core.settings.policies import CLASSIC
@@ -36,10 +36,8 @@ from penstock.limits import NAME_MAX
 from penstock.protocols.amqp10.message_format import FIRST_OCTET
 from penstock.protocols.common.authorization import check_declare_queue
 from penstock.protocols.common.connection import Connection
-from penstock.wire.amqp10.message_rewriter import with_annotations
-from penstock.wire.amqp10.neutral_properties import percent_decoded
-from penstock.wire.amqp10.node_addresses import EXCHANGES, QUEUES
-from penstock.wire.amqp10.sections import Sections
+from penstock.wire.amqp10.neutral import EXCHANGES, QUEUES, percent_decoded
+from penstock.wire.amqp10.sections import Sections, with_annotations
 from penstock.wire.amqp10.spec import MESSAGE_ANNOTATIONS
 from penstock.wire.amqp10.value_writer import encode_value
 from penstock.wire.amqp10.values import Described, Symbol, ulong

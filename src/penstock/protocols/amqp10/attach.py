@@ -18,10 +18,8 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from penstock.content.selector.selector import LETTERS_A_UNIT, Selector, parse_selector
-from penstock.core.consume.browser_scan import BrowserScan
-from penstock.core.consume.message_filter import MessageFilter
 from penstock.core.consume.outcome import Outcome
-from penstock.core.consume.selector_scan import SelectorScan
+from penstock.core.consume.scan import BrowserScan, MessageFilter, SelectorScan
 from penstock.core.queue.queue import Queue
 from penstock.errors import BrokerError, InvalidField, NotImplementedHere, ResourceError
 from penstock.flow.work import WorkMeter
@@ -56,7 +54,7 @@ from penstock.protocols.amqp10.target import target_of
 from penstock.protocols.common import authorization
 from penstock.protocols.common.audit_trail import audit_refusal
 from penstock.wire.amqp10.composite import Composite, composite
-from penstock.wire.amqp10.node_addresses import queue_address
+from penstock.wire.amqp10.neutral import queue_address
 from penstock.wire.amqp10.spec import ATTACH, COORDINATOR, DETACH, SOURCE
 from penstock.wire.amqp10.values import Described, Symbol, Typed
 

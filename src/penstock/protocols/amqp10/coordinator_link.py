@@ -23,20 +23,17 @@ from penstock.errors import (
     TransactionTimeout,
     UnknownTransaction,
 )
-from penstock.flow.gate import Gate
-from penstock.flow.refusal import ROLLED_BACK, Refusal
+from penstock.flow.gate import ROLLED_BACK, Gate, Refusal
 from penstock.protocols.amqp10.delivery_outcomes import REJECTED_NAME, hears, rejected_state, write_outcome
 from penstock.protocols.amqp10.error_scopes import MalformedMessage, error_composite
 from penstock.protocols.amqp10.link import LINK_ATTACHED, SECOND, Link
 from penstock.protocols.amqp10.management_link import RequestIntake
 from penstock.protocols.amqp10.transactions import Transaction, transactions_of
 from penstock.wire.amqp10.composite import Composite, composite, decode_composite, encode_composite
-from penstock.wire.amqp10.disposition import ACCEPTED_STATE
 from penstock.wire.amqp10.field_cursor import FieldCursor
-from penstock.wire.amqp10.flow import Flow
-from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.spec import AMQP_VALUE, COORDINATOR, DECLARE, DECLARED, DISCHARGE, REJECTED
-from penstock.wire.amqp10.transfer import Transfer
+from penstock.wire.amqp10.transfer import ACCEPTED_STATE, Flow, Transfer
+from penstock.wire.amqp10.values import CodecError
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.session import AmqpSession

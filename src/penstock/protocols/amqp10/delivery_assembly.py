@@ -29,11 +29,11 @@ from penstock.protocols.common.partial_messages import PIECE_BYTES, LargeMessage
 from penstock.wire.amqp10.body_walk import BodyWalk, body_start, may_walk
 from penstock.wire.amqp10.composite import composite, encode_composite
 from penstock.wire.amqp10.frames import frame
-from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.sections import Sections
 from penstock.wire.amqp10.spec import DATA, TRANSFER
 from penstock.wire.amqp10.transfer import TRANSFER_OVERHEAD, write_continuation
 from penstock.wire.amqp10.value_walk import UNFIT
+from penstock.wire.amqp10.values import CodecError
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.incoming_link import IncomingLink

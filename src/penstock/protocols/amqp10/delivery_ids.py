@@ -10,8 +10,8 @@ from typing import Final
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
-from penstock.wire.amqp10.disposition import ACCEPTED_STATE, write_disposition
-from penstock.wire.amqp10.serial import serial_distance
+from penstock.wire.amqp10.transfer import ACCEPTED_STATE, write_disposition
+from penstock.wire.amqp10.values import serial_distance
 
 HALF: Final = 0x7FFFFFFF
 """Delivery-ids of one turn that lie further apart have begun again at 0."""

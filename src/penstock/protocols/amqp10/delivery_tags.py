@@ -19,8 +19,8 @@ from penstock.core.gates.metadata_memory import NodeMemory
 from penstock.core.publish.producer import Producer
 from penstock.flow.confirms import HELD, REFUSED
 from penstock.wire.amqp10.composite import as_described, decode_composite
-from penstock.wire.amqp10.disposition import ACCEPTED_STATE
-from penstock.wire.amqp10.serial import serial_add, serial_distance
+from penstock.wire.amqp10.transfer import ACCEPTED_STATE
+from penstock.wire.amqp10.values import serial_add, serial_distance
 
 TAGS_MAX: Final = 2048
 """Most stored tags of a link; the oldest is forgotten beyond: it could be used again, and would be sent again."""

@@ -26,8 +26,7 @@ from penstock.wire.amqp10.composite import Composite, composite, encode_composit
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.format_codes import SMALL_ULONG, TRUE
 from penstock.wire.amqp10.frames import frame
-from penstock.wire.amqp10.message_rewriter import header_octets
-from penstock.wire.amqp10.sections import Sections, header_skip
+from penstock.wire.amqp10.sections import Sections, header_octets, header_skip
 from penstock.wire.amqp10.spec import MESSAGE_ANNOTATIONS, TRANSFER
 from penstock.wire.amqp10.transfer import (
     TRANSFER_OVERHEAD,

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Final
 from typing_extensions import override
 
 from penstock.access.rules import QUEUE
-from penstock.content.names import is_name
+from penstock.content.properties import is_name
 from penstock.core.routing.binding import SELECTOR
 from penstock.errors import InvalidField, NotFound, ResourceError
 from penstock.flow.timers import NEVER, TimerHandler
@@ -41,7 +41,7 @@ from penstock.protocols.common import authorization
 from penstock.protocols.common.authorization import check_declare_exchange, check_declare_queue
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, as_composite
-from penstock.wire.amqp10.node_addresses import exchange_address, queue_address
+from penstock.wire.amqp10.neutral import exchange_address, queue_address
 from penstock.wire.amqp10.values import Array, Symbol, Typed
 
 if TYPE_CHECKING:

@@ -40,8 +40,8 @@ from penstock.protocols.common.connection_state import ConnectionState, Teardown
 from penstock.protocols.common.engine import Protocol, ProtocolEngine
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.frames import AMQP_HEADER, HEADER_OCTETS, SASL_HEADER, frame, is_header
-from penstock.wire.amqp10.malformed import FRAMING_ERROR, CodecError
 from penstock.wire.amqp10.spec import ATTACH, BEGIN, CLOSE, DETACH, END, FRAME_AMQP, FRAME_MIN_SIZE, OPEN
+from penstock.wire.amqp10.values import FRAMING_ERROR, CodecError
 
 NAME: Final = "AMQP 1.0"
 CONTROL_WORK: Final = 16

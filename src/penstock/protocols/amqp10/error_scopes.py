@@ -14,11 +14,9 @@ from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite, encode_composite
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.frames import HEADER_OCTETS
-from penstock.wire.amqp10.malformed import DECODE_ERROR, FRAMING_ERROR, INVALID_FIELD, NOT_IMPLEMENTED, CodecError
-from penstock.wire.amqp10.map_walk import reserved_key, text_at
 from penstock.wire.amqp10.sections import Sections
-from penstock.wire.amqp10.value_walk import UNFIT
-from penstock.wire.amqp10.values import Symbol
+from penstock.wire.amqp10.value_walk import UNFIT, reserved_key, text_at
+from penstock.wire.amqp10.values import DECODE_ERROR, FRAMING_ERROR, INVALID_FIELD, NOT_IMPLEMENTED, CodecError, Symbol
 
 _CODES: Final[dict[str, int]] = {FRAMING_ERROR: 501, DECODE_ERROR: 502, INVALID_FIELD: 406, NOT_IMPLEMENTED: 540}
 """Keys of `errors.CODES` by condition of the codec."""

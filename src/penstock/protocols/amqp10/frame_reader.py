@@ -16,14 +16,12 @@ from penstock.protocols.amqp10.session import SESSION_MAPPED
 from penstock.protocols.common.connection_output import OUTPUT_LEFT_UNREAD
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.wire.amqp10.composite import decode_performative
-from penstock.wire.amqp10.disposition import Disposition
 from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
-from penstock.wire.amqp10.flow import Flow
 from penstock.wire.amqp10.frames import INCOMPLETE, frame_body, frame_channel, frame_end, frame_kind
-from penstock.wire.amqp10.malformed import FRAMING_ERROR, CodecError
 from penstock.wire.amqp10.sections import Sections
 from penstock.wire.amqp10.spec import DISPOSITION, FLOW, FRAME_AMQP, FRAME_SASL, TRANSFER
-from penstock.wire.amqp10.transfer import Transfer
+from penstock.wire.amqp10.transfer import Disposition, Flow, Transfer
+from penstock.wire.amqp10.values import FRAMING_ERROR, CodecError
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.engine import Amqp10Engine

@@ -27,7 +27,7 @@ from penstock.errors import (
 )
 from penstock.flow.gate import Gate
 from penstock.flow.level import OVERHEAD
-from penstock.flow.tally import Tally
+from penstock.flow.series import Tally
 from penstock.flow.timers import NEVER
 from penstock.protocols.amqp10.addresses import Unroutable
 from penstock.protocols.amqp10.delivery_assembly import DeliveryAssembly
@@ -49,13 +49,10 @@ from penstock.protocols.amqp10.transactions import Posting, transactions_of, wri
 from penstock.protocols.common.audit_trail import audit_refusal
 from penstock.protocols.common.client_profiles import Profile
 from penstock.wire.amqp10.composite import Composite, composite, encode_composite
-from penstock.wire.amqp10.disposition import ACCEPTED_STATE, RELEASED_STATE
 from penstock.wire.amqp10.field_cursor import ABSENT
-from penstock.wire.amqp10.flow import Flow
-from penstock.wire.amqp10.malformed import CodecError
-from penstock.wire.amqp10.serial import serial_distance
 from penstock.wire.amqp10.spec import REJECTED, TRANSACTIONAL_STATE
-from penstock.wire.amqp10.transfer import Transfer
+from penstock.wire.amqp10.transfer import ACCEPTED_STATE, RELEASED_STATE, Flow, Transfer
+from penstock.wire.amqp10.values import CodecError, serial_distance
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.session import AmqpSession

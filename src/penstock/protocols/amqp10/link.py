@@ -17,8 +17,7 @@ from penstock.wire.amqp10.spec import DETACH
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.session import AmqpSession
     from penstock.protocols.amqp10.suspended_links import LinkKey
-    from penstock.wire.amqp10.flow import Flow
-    from penstock.wire.amqp10.transfer import Transfer
+    from penstock.wire.amqp10.transfer import Flow, Transfer
 
 LINK_ATTACHED: Final = 0
 """The number of `LinkState.ATTACHED`, for the hot path."""

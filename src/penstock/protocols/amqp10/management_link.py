@@ -24,12 +24,10 @@ from penstock.protocols.amqp10.management_node import answer, read_request
 from penstock.protocols.amqp10.outgoing_link import OutgoingLink
 from penstock.protocols.common.log_line import LogLine
 from penstock.wire.amqp10.composite import Composite, composite
-from penstock.wire.amqp10.disposition import ACCEPTED_STATE, write_disposition
 from penstock.wire.amqp10.field_cursor import ABSENT
-from penstock.wire.amqp10.flow import Flow
-from penstock.wire.amqp10.serial import serial_distance
 from penstock.wire.amqp10.spec import DISPOSITION, REJECTED
-from penstock.wire.amqp10.transfer import Transfer
+from penstock.wire.amqp10.transfer import ACCEPTED_STATE, Flow, Transfer, write_disposition
+from penstock.wire.amqp10.values import serial_distance
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.session import AmqpSession

@@ -34,12 +34,11 @@ from penstock.protocols.common.audit_trail import actor_of, audit_refusal
 from penstock.protocols.common.login import SecretUpdate
 from penstock.wire.amqp10.composite import Composite, decode_composite, encode
 from penstock.wire.amqp10.field_cursor import FieldCursor
-from penstock.wire.amqp10.malformed import CodecError
-from penstock.wire.amqp10.neutral_values import neutral_table, to_amqp10
+from penstock.wire.amqp10.neutral import neutral_table, to_amqp10
 from penstock.wire.amqp10.spec import AMQP_VALUE, APPLICATION_PROPERTIES, PROPERTIES
 from penstock.wire.amqp10.value_reader import decode_value
 from penstock.wire.amqp10.value_writer import encode_value
-from penstock.wire.amqp10.values import UINT, Array, Described, Symbol, Typed, ulong
+from penstock.wire.amqp10.values import UINT, Array, CodecError, Described, Symbol, Typed, ulong
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.session import AmqpSession

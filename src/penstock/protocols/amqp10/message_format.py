@@ -16,31 +16,38 @@ from librt.strings import BytesWriter, write_i32_be
 from mypy_extensions import i32, i64
 from typing_extensions import override
 
-from penstock.content.death_entries import deaths_in
+from penstock.content.field_table import deaths_in
 from penstock.content.properties import Properties
 from penstock.content.selector import fields
 from penstock.content.selector.fields import Field, SelectableMessage, id_text
-from penstock.core.death_headers import added_headers, pairs_of
-from penstock.core.death_record import DeathRecord
+from penstock.core.deaths import DeathRecord, added_headers, pairs_of
 from penstock.core.message_format import EVERY_PROPERTY, MessageFormat, UnreadableContent, keys_in
 from penstock.errors import InvalidField, PreconditionFailed
 from penstock.wire.amqp10 import sections as at
 from penstock.wire.amqp10 import values
 from penstock.wire.amqp10.composite import encode
-from penstock.wire.amqp10.death_annotations import DEATHS, annotation_of, entries_in, last_times
 from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
 from penstock.wire.amqp10.format_codes import DESCRIBED, KINDS, STRING32
-from penstock.wire.amqp10.malformed import CodecError
-from penstock.wire.amqp10.map_walk import text_at, value_at
-from penstock.wire.amqp10.message_rewriter import with_annotations
-from penstock.wire.amqp10.neutral_message import encode_head, encode_message
-from penstock.wire.amqp10.neutral_properties import AMQP10_TYPE, COPIES, annotations_of, properties_of
-from penstock.wire.amqp10.neutral_values import to_amqp10, to_neutral, uuid_text
-from penstock.wire.amqp10.sections import Sections, data_octets, joined_data, property_at
+from penstock.wire.amqp10.neutral import (
+    AMQP10_TYPE,
+    COPIES,
+    DEATHS,
+    annotation_of,
+    annotations_of,
+    encode_head,
+    encode_message,
+    entries_in,
+    last_times,
+    properties_of,
+    to_amqp10,
+    to_neutral,
+    uuid_text,
+)
+from penstock.wire.amqp10.sections import Sections, data_octets, joined_data, property_at, with_annotations
 from penstock.wire.amqp10.spec import AMQP_VALUE, DATA, HEADER
 from penstock.wire.amqp10.value_reader import ValueReader
-from penstock.wire.amqp10.value_walk import UNFIT
-from penstock.wire.amqp10.values import Symbol
+from penstock.wire.amqp10.value_walk import UNFIT, text_at, value_at
+from penstock.wire.amqp10.values import CodecError, Symbol
 
 VALUE_START: Final = b"\x00\x53\x77"
 """Descriptor of an amqp-value."""

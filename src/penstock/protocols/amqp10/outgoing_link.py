@@ -17,27 +17,25 @@ from typing_extensions import override
 
 from penstock.core.consume.bulk_requeue import settle_batches, settle_in_slices
 from penstock.core.consume.consumer import Batch, Consumer
-from penstock.core.consume.drain import cancel_drain, request_drain
 from penstock.core.consume.outcome import Outcome
+from penstock.core.consume.session import cancel_drain, request_drain
 from penstock.core.queue.queue_settings import ConsumerSettings
 from penstock.errors import ContentTooLarge, NotImplementedHere
 from penstock.flow.credit import UNBOUNDED, LinkCredit
 from penstock.flow.level import UNLIMITED
 from penstock.protocols.amqp10.link import SETTLED, Link
 from penstock.protocols.amqp10.suspended_links import Expiry, Resumption, SuspendedReceiver
-from penstock.settings.features import read_priority
-from penstock.settings.read import read_consume_arguments
+from penstock.settings.read import read_consume_arguments, read_priority
 from penstock.wire.amqp10.field_cursor import ABSENT
-from penstock.wire.amqp10.serial import serial_add
 from penstock.wire.amqp10.spec import UINT_MAX
-from penstock.wire.amqp10.values import UINT, ULONG, Symbol, Typed
+from penstock.wire.amqp10.values import UINT, ULONG, Symbol, Typed, serial_add
 
 if TYPE_CHECKING:
     from penstock.core.queue.queue import Queue
     from penstock.protocols.amqp10.delivery_writer import DeliveryWriter
     from penstock.protocols.amqp10.session import AmqpSession
     from penstock.wire.amqp10.composite import Composite
-    from penstock.wire.amqp10.flow import Flow
+    from penstock.wire.amqp10.transfer import Flow
 
 UNLIMITED_FROM: Final = 1 << 62
 """Octets from which on a limit is none: no message is that large."""

@@ -15,7 +15,7 @@ from mypy_extensions import mypyc_attr
 from typing_extensions import override
 
 from penstock.access.credentials import CredentialCheck
-from penstock.access.scram import ScramKeys, load_scram, scram_is_loaded
+from penstock.access.password_hash import ScramKeys, load_scram, scram_is_loaded
 from penstock.errors import CommandInvalid
 from penstock.flow.states import StateTable
 from penstock.protocols.common.connection_state import ConnectionState

@@ -43,12 +43,10 @@ from penstock.protocols.amqp10.windows import RENEW_AT, SessionWindows
 from penstock.protocols.common.ack_timeout import AckTimeout
 from penstock.protocols.common.connection import Connection
 from penstock.wire.amqp10.composite import Composite, composite
-from penstock.wire.amqp10.disposition import Disposition
 from penstock.wire.amqp10.field_cursor import ABSENT
-from penstock.wire.amqp10.flow import Flow
-from penstock.wire.amqp10.serial import serial_distance
 from penstock.wire.amqp10.spec import ATTACH, DETACH, DISPOSITION, END, FLOW, TRANSFER
-from penstock.wire.amqp10.transfer import Transfer
+from penstock.wire.amqp10.transfer import Disposition, Flow, Transfer
+from penstock.wire.amqp10.values import serial_distance
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.engine import Amqp10Engine

@@ -8,14 +8,13 @@ from mypy_extensions import i64
 
 from penstock.core.consume.bulk_requeue import settle_batches, settle_in_slices
 from penstock.core.consume.consumer import Batch
-from penstock.core.consume.outcome import Outcome
-from penstock.core.consume.undeliverable import EXCLUDED_MAX, excluded
+from penstock.core.consume.outcome import EXCLUDED_MAX, Outcome, excluded
 from penstock.errors import NotAllowed, ResourceError
 from penstock.protocols.amqp10.delivery_outcomes import headers_of, outcome_of
 from penstock.protocols.amqp10.transactions import RETIREMENTS_A_UNIT, Retirement, transactions_of
 from penstock.wire.amqp10.composite import Composite
-from penstock.wire.amqp10.disposition import ACCEPTED_STATE, NO_STATE, Disposition, write_disposition
 from penstock.wire.amqp10.spec import ACCEPTED, MODIFIED, REJECTED, RELEASED, TRANSACTIONAL_STATE
+from penstock.wire.amqp10.transfer import ACCEPTED_STATE, NO_STATE, Disposition, write_disposition
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.session import AmqpSession

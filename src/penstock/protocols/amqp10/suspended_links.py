@@ -41,8 +41,8 @@ from penstock.flow.timers import NEVER, TimerHandler
 from penstock.protocols.amqp10.delivery_outcomes import outcome_of
 from penstock.protocols.amqp10.delivery_tags import StoredTags
 from penstock.wire.amqp10.composite import Composite, as_composite, as_described
-from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.spec import ACCEPTED, MODIFIED
+from penstock.wire.amqp10.values import CodecError
 
 if TYPE_CHECKING:
     from penstock.core.broker import Broker

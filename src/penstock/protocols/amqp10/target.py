@@ -8,9 +8,8 @@ from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
 from penstock.access.rules import ConnectionAccess
-from penstock.content.names import CC
-from penstock.core.routing.copies import route_with_copies
-from penstock.core.routing.route import Route
+from penstock.content.properties import CC
+from penstock.core.routing.route import Route, route_with_copies
 from penstock.core.routing.topology import resolve_message
 from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused, InvalidField

@@ -29,9 +29,9 @@ from penstock.flow.timers import NEVER, TimerHandler
 from penstock.protocols.amqp10.delivery_outcomes import headers_of, outcome_of, write_outcome
 from penstock.protocols.amqp10.error_scopes import error_composite
 from penstock.wire.amqp10.composite import Composite, composite, decode_composite, encode_composite
-from penstock.wire.amqp10.disposition import ACCEPTED_STATE, NO_STATE, write_disposition
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.spec import REJECTED, TRANSACTIONAL_STATE
+from penstock.wire.amqp10.transfer import ACCEPTED_STATE, NO_STATE, write_disposition
 
 if TYPE_CHECKING:
     from penstock.core.routing.route import Route

@@ -10,9 +10,9 @@ from mypy_extensions import i64
 from penstock.errors import WindowViolation
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.field_cursor import ABSENT
-from penstock.wire.amqp10.flow import Flow, write_flow
-from penstock.wire.amqp10.serial import serial_add, serial_distance
 from penstock.wire.amqp10.spec import BEGIN, FLOW
+from penstock.wire.amqp10.transfer import Flow, write_flow
+from penstock.wire.amqp10.values import serial_add, serial_distance
 
 INCOMING_WINDOW: Final = 4096
 """Transfer frames that a peer may send before our next flow. Room is a matter of link credit: nothing is left unread,

@@ -6,22 +6,19 @@ otherwise. The table of penstock/operations has the tags.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from typing_extensions import override
 
 from penstock.access.permission import CONFIGURE, READ, WRITE, Epoch
 from penstock.access.rules import EXCHANGE, QUEUE, ConnectionAccess, Rules
 from penstock.core.consume.consumer import Consumer
+from penstock.core.queue.cursor_state import CursorState
 from penstock.core.queue.queue import Queue
-from penstock.core.routing.route import Route
-from penstock.core.routing.route_lookup import CONTROL_EXCHANGE
+from penstock.core.routing.route import CONTROL_EXCHANGE, Route
 from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused
 from penstock.settings.table import ALIASES
-
-if TYPE_CHECKING:
-    from penstock.core.queue.cursor_state import CursorState
 
 DEAD_LETTER_EXCHANGE: Final = "dead-letter-exchange"
 ALTERNATE_EXCHANGE: Final = "alternate-exchange"

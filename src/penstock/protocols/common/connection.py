@@ -12,11 +12,11 @@ from typing import Final
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.access.permission import MANAGEMENT
 from penstock.access.rules import ConnectionAccess, UserRules
-from penstock.access.tags import MANAGEMENT
 from penstock.core.broker import Broker
+from penstock.core.publish.admission import ConnectionGates
 from penstock.core.publish.closed_sessions import ENDED, RESET
-from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.session_counts import leave_counts
 from penstock.core.queue.queue import Queue

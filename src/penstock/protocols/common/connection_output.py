@@ -4,7 +4,7 @@ It refers to no connection, except while one is open (`DurableOutput`): a connec
 
 Theory of operation. The reply to a declaration (or deletion, purge, binding ...) is written to the output buffer at
 once. The whole buffer is then held back until the journal group with the change is durable, because frames of a
-connection must stay in order. Deliveries may have to wait too (core/queue/redelivery_mark.py). They do not wait while
+connection must stay in order. Deliveries may have to wait too (core/queue/storage.py). They do not wait while
 the store cannot be written: that would stop them for an unbounded time, and without the wait messages only come back as
 redelivered.
 
@@ -22,7 +22,7 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
-from penstock.core.consume.consumer_lists import WaitList
+from penstock.core.consume.consumer import WaitList
 from penstock.core.journal.group import DurabilityListener, JournalGroup
 from penstock.errors import InternalError
 from penstock.flow.timers import NEVER, TimerHandler

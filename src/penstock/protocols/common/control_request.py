@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import mypyc_attr
 
 from penstock.access.rules import ConnectionAccess
+from penstock.core.broker import Broker
+from penstock.core.large_bodies import LargeBody
 from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, NotFound, PreconditionFailed
+from penstock.flow.work import Steps
 from penstock.protocols.common.authorization import NO_ACCESS
+from penstock.protocols.common.connection import Connection
 from penstock.texts import nearest
-
-if TYPE_CHECKING:
-    from penstock.core.broker import Broker
-    from penstock.core.large_bodies import LargeBody
-    from penstock.flow.work import Steps
-    from penstock.protocols.common.connection import Connection
-
 
 REQUEST_OCTETS: Final = 256 * 1024
 """Most octets of a request."""

@@ -51,18 +51,16 @@ all others out.
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock.access.access_table import AccessTable
 from penstock.flow.token_bucket import TokenBucket
+from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.log_line import SOCKET
 from penstock.protocols.common.login import Verification
 from penstock.protocols.common.peer import THIS_MACHINE
-
-if TYPE_CHECKING:
-    from penstock.protocols.common.connection import Connection
-    from penstock.protocols.common.services import Services
+from penstock.protocols.common.services import Services
 
 FREE_FAILURES: Final = 3
 """Wrong passwords of an address that are answered at once, because people mistype."""

@@ -6,9 +6,9 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from penstock.core.publish.admission import ConnectionGates
 from penstock.core.publish.closed_sessions import ENDED, LINGER_BOUND, RESET, UNCONFIRMED, Loss
-from penstock.core.publish.connection_gates import ConnectionGates
-from penstock.flow.refusal import DEADLINE
+from penstock.flow.gate import DEADLINE
 
 CLOSED_BEFORE: Final = "channel-closed"
 """Cause of publishes that arrived after flow control had closed their channel."""

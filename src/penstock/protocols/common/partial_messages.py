@@ -23,7 +23,7 @@ large messages could wait for the space of each other.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i64
 from typing_extensions import override
@@ -32,10 +32,8 @@ from penstock.core.large_bodies import LargeArrival, LargeBody, RoomListener, Sp
 from penstock.errors import BrokerError, ResourceError
 from penstock.flow.gate import Gate
 from penstock.flow.timers import NEVER, TimerHandler
-
-if TYPE_CHECKING:
-    from penstock.protocols.common.connection import Connection
-    from penstock.protocols.common.services import Services
+from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.services import Services
 
 PIECE_BYTES: Final = 48
 """Memory per stored frame besides its payload."""

@@ -132,7 +132,7 @@ def _parts(suite: str) -> tuple[str, str, str]:
 THIS_MACHINE: Final = "this machine"
 """Network name that stands for all loopback addresses."""
 QUERY: Final = "penstock_query"
-"""Property of a client: the name of the query whose results it publishes (see core/queue/pinned_room.py)."""
+"""Property of a client: the name of the query whose results it publishes (see core/queue/queue_room.py)."""
 IPV6_NETWORK: Final = (1 << 64) - 1
 """Prefix length of an IPv6 network: its owner chooses the other 64 bits at will."""
 

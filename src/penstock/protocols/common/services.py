@@ -8,7 +8,7 @@ from mypy_extensions import mypyc_attr
 
 if TYPE_CHECKING:
     from penstock.access.credentials import CredentialCheck
-    from penstock.access.scram import ScramKeys
+    from penstock.access.password_hash import ScramKeys
     from penstock.core.broker import Broker
     from penstock.core.queue.queue import Queue
     from penstock.core.vhost import VirtualHost

@@ -9,24 +9,21 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.access.rules import ConnectionAccess
-from penstock.content.names import BCC
-from penstock.content.properties import Properties
+from penstock.content.properties import BCC, Properties
 from penstock.core.broker import Broker
 from penstock.core.publish import admission
-from penstock.core.publish.connection_gates import ConnectionGates
+from penstock.core.publish.admission import ConnectionGates
 from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_listener import ProducerListener
 from penstock.core.publish.publisher_counts import take_counts
-from penstock.core.routing.attributes import route_for
-from penstock.core.routing.copies import route_with_copies
-from penstock.core.routing.route import Route
+from penstock.core.routing.route import Route, route_for, route_with_copies
 from penstock.core.routing.topology import resolve_message
 from penstock.core.vhost import REPLY_TO, VirtualHost
 from penstock.errors import AccessRefused, BrokerError, ContentTooLarge, PreconditionFailed
+from penstock.flow.gate import Refusal
 from penstock.flow.level import OVERHEAD
-from penstock.flow.refusal import Refusal
-from penstock.flow.tally import Tally
+from penstock.flow.series import Tally
 from penstock.flow.timers import NEVER
 from penstock.protocols.common.authorization import check_route
 from penstock.protocols.common.connection_limits import ConnectionLimits

@@ -5,15 +5,13 @@ Deliveries of the queue are written first: what a client asked for before must n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused, NotFound, ResourceLocked
-from penstock.settings.foreign import WITHOUT_EFFECT
-
-if TYPE_CHECKING:
-    from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.connection import Connection
+from penstock.settings.read import WITHOUT_EFFECT
 
 RESERVED: Final = "amq."
 

@@ -1,4 +1,4 @@
-"""Admission of HTTP sockets: separate shares for strangers, users and health checks.
+"""Bounds of HTTP requests: shares of sockets, debts of work, and jobs in steps.
 
 Theory of operation. A socket is a stranger until a request on it has logged in. Strangers have a share of their own and
 limited time. When that share is full, the oldest stranger of the host with the most is closed. So half-sent requests
@@ -9,8 +9,19 @@ share: it is answered on its own socket, which is closed afterwards if the users
 
 from __future__ import annotations
 
+import asyncio
+import types
 from collections import Counter
-from typing import Final, Protocol
+from collections.abc import Awaitable, Generator
+from time import monotonic
+from typing import Any, Final, Protocol, TypeVar
+
+from starlette.types import Scope
+
+from penstock.driver.entry_times import HTTP, Debt, EntryTimes
+from penstock.errors import BrokerError
+from penstock.flow.work import Steps
+from penstock.server.event_loop import EventLoop
 
 STRANGERS_MOST: Final = 64
 """Most sockets that are not logged in, health checks included."""
@@ -75,3 +86,87 @@ class Admission:
         """Remove a closed socket."""
         self._strangers.pop(socket, None)
         self._users.pop(socket, None)
+
+
+DEBTORS_MOST: Final = 1000
+"""Most users with debts; the oldest debt is forgotten."""
+
+
+class HttpDebts:
+    """Debts of all users of the HTTP API."""
+
+    def __init__(self, entries: EntryTimes) -> None:
+        self._entries = entries
+        self._debts: dict[str, Debt] = {}
+        self._until: dict[str, float] = {}
+        """End of the rest of each user, in monotonic seconds."""
+
+    async def rest(self, user: str) -> None:
+        """Wait until the rest of a user is over; returns at once as a rule."""
+        until = self._until.get(user)
+        if until is not None:
+            await asyncio.sleep(until - monotonic())
+
+    @types.coroutine
+    def timed(self, scope: Scope, request: Awaitable[None]) -> Generator[Any, Any, None]:
+        """Carry out a request, and measure its steps."""
+        steps = request.__await__()
+        error: BaseException | None = None
+        while True:
+            self._entries.begin(monotonic())
+            try:
+                step = next(steps) if error is None else steps.throw(error)
+            except StopIteration:
+                return
+            finally:
+                self._end(scope)
+            error = None
+            try:
+                yield step
+            except BaseException as raised:  # It is raised where the request waits.
+                error = raised
+
+    def _end(self, scope: Scope) -> None:
+        """End a step; charge it to its user if it took too long."""
+        user = scope.get("state", {}).get("payer", "")
+        owed = self._entries.end(HTTP, f"http {user or 'before its login'} {scope.get('method')} {scope.get('path')}")
+        if owed and user:
+            if user not in self._debts and len(self._debts) >= DEBTORS_MOST:
+                oldest = next(iter(self._debts))
+                del self._debts[oldest], self._until[oldest]
+            now = monotonic()
+            self._until[user] = now + self._debts.setdefault(user, Debt()).add(owed, now)
+
+
+Told = TypeVar("Told")
+
+
+def result_of(event_loop: EventLoop, steps: Steps[Told], changes: bool = False) -> asyncio.Future[Told]:
+    """Start a job; return a future for its result or error.
+
+    One that changes something runs after other changes, and completes even if nobody waits any more. Others run beside
+    the broker's other work.
+    """
+    known: asyncio.Future[Told] = event_loop.loop.create_future()
+    job = _known_by(steps, known)
+    if changes:
+        event_loop.driver.start(job)
+    else:
+        event_loop.driver.start_asking(job, onlooker=True)
+    event_loop.driver.begin(event_loop.loop.time())
+    event_loop.schedule()
+    return known
+
+
+def _known_by(steps: Steps[Told], known: asyncio.Future[Told]) -> Steps[None]:
+    """Run steps and set their result or error on a future; the waiter may be gone by then."""
+    try:
+        found = yield from steps
+    except Exception as error:
+        if not known.done():
+            known.set_exception(error)
+        elif not isinstance(error, BrokerError):
+            raise
+    else:
+        if not known.done():
+            known.set_result(found)

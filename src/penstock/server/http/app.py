@@ -11,23 +11,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from penstock.access.tags import ADMINISTRATOR, MANAGEMENT, MONITORING
+from penstock.access.permission import ADMINISTRATOR, MANAGEMENT, MONITORING
 from penstock.errors import BrokerError
 from penstock.management.operation import ANYWHERE, Need, need_at
 from penstock.operations.table import OPERATIONS
-from penstock.server.http import (
-    definitions,
-    get_messages,
-    health,
-    listing,
-    messages,
-    metrics,
-    node,
-    objects,
-)
-from penstock.server.http.authorization import refusal_of
+from penstock.server.http import get_messages, listing, messages, metrics, node, objects, probes
 from penstock.server.http.console import pages, stream
-from penstock.server.http.login import login
+from penstock.server.http.login import login, refusal_of
 from penstock.server.http.operations import handler
 from penstock.server.http.request import (
     DEFAULT_EXCHANGE,
@@ -103,8 +93,8 @@ OWN: Final = (
     Own("GET /auth/hash_password/{password}", ADMINISTRATOR, objects.password_hash),
     Own("GET /vhosts", MANAGEMENT, objects.vhosts),
     Own("GET /vhosts/{vhost}", ADMINISTRATOR, objects.vhost),
-    Own("GET /definitions /definitions/{vhost}", ADMINISTRATOR, definitions.export),
-    Own("POST /definitions /definitions/{vhost}", ADMINISTRATOR, definitions.import_),
+    Own("GET /definitions /definitions/{vhost}", ADMINISTRATOR, node.export),
+    Own("POST /definitions /definitions/{vhost}", ADMINISTRATOR, node.import_),
     Own("GET /connections /vhosts/{vhost}/connections", MANAGEMENT, listing.of_kind("connections")),
     Own("GET /connections/{name}", MANAGEMENT, objects.connection, OF_CONNECTION),
     Own("DELETE /connections/{name}", MANAGEMENT, objects.close_connection, OF_CLOSING),
@@ -128,17 +118,17 @@ OWN: Final = (
         audited=False),
     Own("GET /bindings /bindings/{vhost}", MANAGEMENT, listing.of_kind("bindings")),
     Own("GET /bindings/{vhost}/e/{source}/{kind}/{destination}", MANAGEMENT, objects.bindings_between),
-    Own("GET /aliveness-test/{vhost}", MANAGEMENT, health.aliveness),
-    Own("GET /healthchecks/node /health/checks/alarms /health/checks/local-alarms", MANAGEMENT, health.alarms),
-    Own("GET /health/checks/certificate-expiration/{within}/{unit}", MANAGEMENT, health.certificates),
-    Own("GET /health/checks/port-listener/{port}", MANAGEMENT, health.port_listener),
-    Own("GET /health/checks/protocol-listener/{protocol}", MANAGEMENT, health.protocol_listener),
-    Own("GET /health/checks/virtual-hosts", MANAGEMENT, health.virtual_hosts),
+    Own("GET /aliveness-test/{vhost}", MANAGEMENT, probes.aliveness),
+    Own("GET /healthchecks/node /health/checks/alarms /health/checks/local-alarms", MANAGEMENT, probes.alarms),
+    Own("GET /health/checks/certificate-expiration/{within}/{unit}", MANAGEMENT, probes.certificates),
+    Own("GET /health/checks/port-listener/{port}", MANAGEMENT, probes.port_listener),
+    Own("GET /health/checks/protocol-listener/{protocol}", MANAGEMENT, probes.protocol_listener),
+    Own("GET /health/checks/virtual-hosts", MANAGEMENT, probes.virtual_hosts),
     Own("GET /health/checks/ready /health/checks/ready-to-serve-clients /health/checks/is-in-service", MANAGEMENT,
-        health.ready),
-    Own("GET /health/checks/below-node-connection-limit", MANAGEMENT, health.connections),
+        probes.ready),
+    Own("GET /health/checks/below-node-connection-limit", MANAGEMENT, probes.connections),
     Own("GET /health/checks/node-is-quorum-critical /health/checks/node-is-mirror-sync-critical", MANAGEMENT,
-        health.alone),
+        probes.alone),
     Own("GET /penstock/events", MONITORING, stream.events),
     Own("GET /penstock/history", MONITORING, node.of_node),
     Own("GET /penstock/history/{vhost}", MANAGEMENT, node.of_vhost),
@@ -196,16 +186,16 @@ def make_app(service: Service, scraped: metrics.MetricsService) -> ASGIApp:
 
 def _endpoint(service: Service, path: str, places: Mapping[str, Place]) -> Callable[[Request], Awaitable[Response]]:
     event_loop = service.event_loop
-    health = path.startswith(HEALTH_CHECKS)
+    probes = path.startswith(HEALTH_CHECKS)
 
     async def endpoint(http_request: Request) -> Response:
         try:
-            await service.slices.pause(health)
+            await service.slices.pause(probes)
             event_loop.driver.begin(event_loop.loop.time())
             method = "GET" if http_request.method == "HEAD" else http_request.method
             identity = await login(http_request, event_loop.driver)
             http_request.state.payer = identity.user
-            if not health:
+            if not probes:
                 await service.debts.rest(identity.user)
             refusal = refusal_of(identity.rules, places[method].need, http_request.path_params)
             if refusal is not None:
@@ -213,7 +203,7 @@ def _endpoint(service: Service, path: str, places: Mapping[str, Place]) -> Calla
                 event_loop.driver.audit.refused(actor, f"{method} {path}", str(refusal))
                 raise refusal
             room = http_request.state.socket.log_in()
-            if not room and not health:
+            if not room and not probes:
                 raise HttpError(503, "service_unavailable", "all connections of users are busy", BUSY)
             request = ApiRequest(http_request, service, identity)
             promises = event_loop.driver.broker.durable_changes

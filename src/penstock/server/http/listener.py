@@ -20,12 +20,12 @@ from penstock.protocols.common.log_line import HTTP
 from penstock.server.event_loop import EventLoop
 from penstock.server.http.admission import Admission
 from penstock.server.http.app import make_app
-from penstock.server.http.guard import BrowserGuard
+from penstock.server.http.login import BrowserGuard
 from penstock.server.http.metrics import MetricsService
 from penstock.server.http.probes import probe_app
 from penstock.server.http.request import Service
 from penstock.server.listener import Listener
-from penstock.server.tls.tls_server import TlsServer
+from penstock.server.tls.contexts import TlsServer
 
 logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # Requests of strangers are not worth a line each.
 

@@ -12,7 +12,7 @@ from typing import Final
 from starlette.responses import Response
 
 from penstock.core.queue.queue import Queue
-from penstock.core.settings.policy_pattern import PolicyPattern
+from penstock.core.settings.policies import PolicyPattern
 from penstock.core.vhost import VirtualHost
 from penstock.describe.lists import FIRST_MOST, Item, QueueOrder, Rows, collected_steps, first_steps, is_seen
 from penstock.describe.message_stats import SampleRange, SampleRanges

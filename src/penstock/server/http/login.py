@@ -1,22 +1,33 @@
-"""Logins of HTTP requests: basic authentication with a password or a token, and bearer tokens."""
+"""Logins and rights of HTTP requests: passwords, tokens, the table of operations, and the guard against web pages."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import re
+import socket
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from ipaddress import ip_address
 from typing import Final
+from urllib.parse import unquote
 
+from starlette.datastructures import MutableHeaders
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.access.credentials import CredentialCheck
-from penstock.access.rules import UserRules
+from penstock.access.permission import ADMINISTRATOR, MANAGEMENT, MONITORING, POLICYMAKER
+from penstock.access.rules import Rules, UserRules
 from penstock.access.tokens import looks_like_token
 from penstock.driver.driver import BrokerDriver
+from penstock.management.operation import ENTERED, SEEN, Need
 from penstock.protocols.common.log_line import LOGIN
 from penstock.protocols.common.login import LoginAttempt, LoginListener
 from penstock.protocols.common.mechanisms import PLAIN, is_permitted
 from penstock.protocols.common.peer import is_loopback, network_of
-from penstock.server.http.request import HttpError, Identity, http_actor, is_forwarded
+from penstock.server.http.request import ApiRequest, HttpError, Identity, http_actor, is_forwarded, not_found
 
 CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="Penstock"'}
 
@@ -99,3 +110,129 @@ async def _identity(
         finally:
             services.backoff.answered(waiting)
     return None
+
+
+REASONS: Final = {
+    MANAGEMENT: "Not management user",
+    MONITORING: "Not monitor user",
+    ADMINISTRATOR: "Not administrator user",
+    POLICYMAKER: "User not authorised to access object",
+}
+"""RabbitMQ's words for a missing tag."""
+NO_VHOST: Final = "User not authorised to access virtual host"
+NO_OBJECT: Final = "User not authorised to access object"
+
+
+def not_authorised(reason: str) -> HttpError:
+    """Return the error for a user that may not do this. Without a challenge, so that no browser asks for a password."""
+    return HttpError(401, "not_authorised", reason)
+
+
+def refusal_of(rules: Rules, need: Need, parts: Mapping[str, str]) -> HttpError | None:
+    """Return why a request is refused by its tag or its virtual host; None if it is not.
+
+    `parts` are the parts of the path as they were sent.
+    """
+    for tag in (MANAGEMENT, need.tag):
+        if not rules.has_tag(tag):
+            return not_authorised(REASONS[tag])
+    if "vhost" not in parts or need.vhost not in (ENTERED, SEEN) or rules.has_tag(ADMINISTRATOR):
+        return None
+    if need.vhost == SEEN and rules.has_tag(MONITORING):
+        return None
+    return None if rules.enters(unquote(parts["vhost"])) else not_authorised(NO_VHOST)
+
+
+def check_own(request: ApiRequest, user: str, tag: str = MONITORING) -> None:
+    """Check that what a request is about belongs to its user, or that it has a tag. Raises HttpError (401)."""
+    if user != request.user and not request.rules.has_tag(tag):
+        raise not_authorised(NO_OBJECT)
+
+
+def found_or_hidden(request: ApiRequest) -> HttpError:
+    """Return the error for a connection or channel that is not there: it says so only to those who may see all."""
+    return not_found() if request.rules.has_tag(MONITORING) else not_authorised(NO_OBJECT)
+
+
+SECURITY_HEADERS: Final = {
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "cross-origin-resource-policy": "same-origin",
+}
+"""Headers of every answer: what a browser may do with it (OWASP Secure Headers)."""
+STRICT_TRANSPORT: Final = "max-age=31536000"
+"""Value of Strict-Transport-Security over TLS: a year."""
+_HOST: Final = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::[0-9]*)?")
+"""Name and port of a Host header (RFC 9110, section 7.2)."""
+SHOWN: Final = 100
+"""Most letters of a name in an error."""
+
+
+class BrowserGuard:
+    """Guard in front of the application."""
+
+    def __init__(self, app: ASGIApp, hosts: Sequence[str] = (), origins: Sequence[str] = ()) -> None:
+        """`hosts` are more names of this machine (`*`: any letters); `origins` are sites that may use the API."""
+        self._hosts = ["localhost", socket.gethostname().lower(), *(host.lower() for host in hosts)]
+        self._origins = [origin.lower().rstrip("/") for origin in origins]
+        self._app = app
+        if origins:
+            self._app = CORSMiddleware(
+                app,
+                allow_origins=self._origins,
+                allow_methods=["GET", "PUT", "POST", "DELETE"],
+                allow_headers=["authorization", "content-type"],
+            )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI: refuse the request, or pass it on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        is_tls = scope.get("scheme") == "https"
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in SECURITY_HEADERS.items():
+                    headers.setdefault(name, value)
+                if is_tls:
+                    headers.setdefault("strict-transport-security", STRICT_TRANSPORT)
+            await send(message)
+
+        refusal = self._refusal(scope)
+        if refusal is None:
+            await self._app(scope, receive, send_guarded)
+        else:
+            await refusal.answer()(scope, receive, send_guarded)
+
+    def _refusal(self, scope: Scope) -> HttpError | None:
+        """Return the error for a request that a foreign page may have made; None if it may pass."""
+        host = origin = ""
+        for name, value in scope["headers"]:
+            if name == b"host":
+                host = value.decode("latin-1").lower()
+            elif name == b"origin":
+                origin = value.decode("latin-1").lower()
+        if host and not self._is_ours(_without_port(host)):
+            reason = f"'{host[:SHOWN]}' is not a name of this broker; use its address, or add the name to http-hosts"
+            return HttpError(421, "misdirected_request", reason)
+        if origin and origin not in self._origins and not (host and origin.partition("://")[2] == host):
+            reason = f"pages of '{origin[:SHOWN]}' may not use this API; http-origins lists those that may"
+            return HttpError(403, "not_authorised", reason)
+        return None
+
+    def _is_ours(self, name: str) -> bool:
+        try:
+            ip_address(name.strip("[]"))
+        except ValueError:
+            return any(fnmatchcase(name, host) for host in self._hosts)
+        return True
+
+
+def _without_port(host: str) -> str:
+    """Return the name in a Host header: `name:15672` is name, `[::1]:15672` is [::1]; empty for another text."""
+    found = _HOST.fullmatch(host)
+    return "" if found is None else found[1]

@@ -9,29 +9,30 @@ from starlette.responses import Response
 
 from penstock.access.password_hash import (
     RABBITMQ_SALT,
+    SALT,
     SCRYPT_SALT,
     PasswordHash,
+    ScramKeys,
+    derive_scram_keys,
     hash_password,
     rabbitmq_hash,
+    scram_text,
 )
-from penstock.access.scram import SALT, ScramKeys, derive_scram_keys, scram_text
-from penstock.access.tags import ADMINISTRATOR
+from penstock.access.permission import ADMINISTRATOR
 from penstock.core.consume.session import Session
-from penstock.describe.connection import CONNECTION
 from penstock.describe.lists import Item, bindings_to, collected_steps
 from penstock.describe.message_stats import tally_stats
 from penstock.describe.queue import queue_in_full
-from penstock.describe.routing import EXCHANGE as EXCHANGE_TABLE
-from penstock.describe.session import session_in_full
+from penstock.describe.session import CONNECTION, session_in_full
 from penstock.describe.table import Row
-from penstock.describe.user import USER
-from penstock.describe.vhost import VHOST
+from penstock.describe.vhost import EXCHANGE as EXCHANGE_TABLE
+from penstock.describe.vhost import USER, VHOST
 from penstock.errors import ConnectionForced
 from penstock.operations.topology import destination
 from penstock.operations.users import close_connections
 from penstock.protocols.common.connection import Connection
-from penstock.server.http.authorization import check_own, found_or_hidden
 from penstock.server.http.listing import collected, listed, listed_queues, one, reading_of
+from penstock.server.http.login import check_own, found_or_hidden
 from penstock.server.http.request import (
     ApiRequest,
     bad_request,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import unquote
 
 from starlette.requests import ClientDisconnect, Request
@@ -24,12 +24,9 @@ from penstock.management.json_reader import JsonError, JsonReader
 from penstock.management.operation import Route
 from penstock.protocols.common.audit_trail import Actor
 from penstock.protocols.common.control_request import ControlRequest as Control
+from penstock.server.event_loop import EventLoop
+from penstock.server.http.admission import HttpDebts, result_of
 from penstock.server.http.console.hub import Hub
-from penstock.server.http.debts import HttpDebts
-from penstock.server.http.jobs import result_of
-
-if TYPE_CHECKING:
-    from penstock.server.event_loop import EventLoop
 
 Told = TypeVar("Told")
 

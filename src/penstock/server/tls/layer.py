@@ -23,9 +23,9 @@ from typing_extensions import override
 
 from penstock.flow.states import StateTable
 from penstock.protocols.common.peer import TlsSession, is_loopback, network_of
+from penstock.server.tls.certificate import session_of
+from penstock.server.tls.contexts import TlsServer
 from penstock.server.tls.handshakes import Handshake, reason_of
-from penstock.server.tls.peer_names import session_of
-from penstock.server.tls.tls_server import TlsServer
 
 HANDSHAKE_OCTETS: Final = 16 * 1024
 """Most octets of a handshake that are read at once."""

@@ -28,9 +28,7 @@ from typing import Final, NamedTuple
 import psycopg
 
 from penstock.errors import StoreBusy, StoreError, StoreLost
-from penstock.store.postgres.dsn import DatabaseAddress
-from penstock.store.postgres.faults import LOCK_NOT_AVAILABLE
-from penstock.store.postgres.session import IDLE_S, SETTINGS, Session
+from penstock.store.postgres.session import IDLE_S, LOCK_NOT_AVAILABLE, SETTINGS, DatabaseAddress, Session
 
 CLASS: Final = int.from_bytes(b"Pnst", "big")
 """First number of our locks; the second is the checksum of the schema's name."""

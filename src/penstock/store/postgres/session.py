@@ -1,4 +1,4 @@
-"""Session with a PostgreSQL server: each transaction is one pipeline and one round trip.
+"""Session with a PostgreSQL server: its address, each transaction as one pipeline, and errors in one sentence.
 
 Theory of operation. A pipeline is a sequence of statements, each prepared once per session, with one Sync at the end.
 Up to a Sync everything is one transaction, without BEGIN or COMMIT. When a statement fails, the server skips the rest
@@ -10,18 +10,224 @@ times the CPU.
 from __future__ import annotations
 
 import contextlib
+import os
+import re
 import select
+import socket
+import threading
 import time
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
 
 import psycopg
 from psycopg import pq
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import Conninfo
 
-from penstock.errors import StoreError
-from penstock.store.postgres.dsn import DatabaseAddress
-from penstock.store.postgres.faults import Disconnected, Refusal, unreachable
-from penstock.store.postgres.session_sockets import SessionSockets
+from penstock.errors import ConfigError, StoreError, StoreFull, StoreLost
+
+
+class SessionSockets:
+    """Sockets of one store's sessions. All methods are thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: set[socket.socket] = set()
+        self.are_cut = False
+        """True if all sessions are shut down and no new one may be made."""
+
+    def add(self, descriptor: int) -> socket.socket:
+        """Register a session's socket by its descriptor; shut it down at once after `shutdown_all`. Raises OSError."""
+        line = socket.socket(fileno=os.dup(descriptor))
+        with self._lock:
+            self._open.add(line)
+            if self.are_cut:
+                _cut(line)
+        return line
+
+    def remove(self, line: socket.socket) -> None:
+        """Remove a closed session."""
+        with self._lock:
+            self._open.discard(line)
+            line.close()
+
+    def shutdown_all(self) -> None:
+        """Shut all sessions down for good: every thread that waits for the server gets an error."""
+        with self._lock:
+            self.are_cut = True
+            for line in self._open:
+                _cut(line)
+
+
+def _cut(line: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # The server has closed the connection before.
+        line.shutdown(socket.SHUT_RDWR)
+
+
+SCHEMA: Final = "penstock"
+NAME_OCTETS: Final = 63
+"""Longest name that PostgreSQL does not truncate (NAMEDATALEN - 1)."""
+CONNECT_S: Final = 5
+"""Seconds for connecting to each host."""
+DEFAULTS: Final[dict[str, str | int | None]] = {
+    "connect_timeout": CONNECT_S,
+    "application_name": "penstock",
+    # A server whose host has died is noticed after 5 + 3 x 2 s while we wait for an answer, and after 10 s if it does
+    # not even accept what we send.
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
+"""Values of libpq's parameters that the URL does not set."""
+
+
+class DatabaseAddress:
+    """Parsed URL of a store; it may hold a password, which is never shown."""
+
+    def __init__(self, url: str) -> None:
+        """Parse `postgresql://user:password@host:port/database?schema=penstock&...`; other query fields are libpq's.
+
+        Raises ConfigError if the URL is invalid.
+        """
+        address, _, query = url.partition("?")
+        parameters = [each for each in query.split("&") if each]
+        ours = [each for each in parameters if each.startswith("schema=")]
+        self.schema = unquote(ours[-1].removeprefix("schema=")) if ours else SCHEMA
+        """Schema with our tables."""
+        if not 1 <= len(self.schema.encode()) <= NAME_OCTETS or self.schema.startswith("pg_") or "\0" in self.schema:
+            raise ConfigError(
+                f"schema '{self.schema}' of the store's URL: a name has 1 to {NAME_OCTETS} octets "
+                "and does not begin with pg_"
+            )
+        _check_authority(address)
+        given = _understood(f"{address}?{'&'.join(each for each in parameters if each not in ours)}")
+        whole: dict[str, str | int | None] = {**DEFAULTS, **given, "client_encoding": "utf8"}
+        self.conninfo = make_conninfo("", **whole)
+        """Connection string for libpq, with the password if one was given."""
+        usual = {
+            option.keyword.decode(): option.val.decode() for option in Conninfo.get_defaults() if option.val is not None
+        }
+        known = usual | {name: str(value) for name, value in given.items() if value}
+        self.user = known.get("user", "")
+        self.database = known.get("dbname") or self.user
+        self.host = known.get("host") or known.get("hostaddr") or "localhost"
+        self.port = known.get("port", "5432")
+
+    def __str__(self) -> str:
+        """Return the address for people, without the password."""
+        schema = "" if self.schema == SCHEMA else f"schema '{self.schema}' of "
+        return f"{schema}database '{self.database}' at '{self.host}', port {self.port}"
+
+
+def _check_authority(address: str) -> None:
+    """Reject a password with @ or / in it: its rest would be taken for a host or a database. Raises ConfigError."""
+    authority, _, path = address.partition("://")[2].partition("/")
+    if authority.count("@") > 1 or "@" in path:
+        raise ConfigError("the store's URL has an @ or a / in its user or password: write them as %40 and %2F")
+
+
+def _understood(url: str) -> dict[str, str | int | None]:
+    """Return libpq's parameters in a URL. Raises ConfigError, whose text never holds a password."""
+    try:
+        if not url.startswith(("postgresql://", "postgres://")):
+            raise psycopg.ProgrammingError
+        return dict(conninfo_to_dict(url))
+    except psycopg.Error as error:
+        text = str(error).strip()
+        # libpq repeats what it does not understand, often the whole URL; show only the name of a parameter.
+        named = text.startswith("invalid URI query parameter") and "@" not in url.partition("?")[2]
+        reason = text if named else "it is not a valid PostgreSQL URL"
+    raise ConfigError(
+        f"the store's URL cannot be used: {reason}; it looks like postgresql://user@host:5432/database?schema={SCHEMA}"
+    )
+
+
+# https://www.postgresql.org/docs/current/errcodes-appendix.html
+FENCED: Final = "PN409"
+"""SQLSTATE of our own: a newer holder has the lease. Classes from I to Z are reserved for applications."""
+DISK_FULL: Final = "53100"
+LOCK_NOT_AVAILABLE: Final = "55P03"
+DAMAGED: Final = ("XX001", "XX002")
+ENDED: Final = ("57P01", "57P02", "57P03", "57P05", "25P03")
+"""SQLSTATEs of an ended session: shutdown, crash, startup, idle time-out."""
+
+_READ_ONLY: Final = "the database may only be read; is this server a replica, or default_transaction_read_only set?"
+_REASONS: Final = {
+    "25006": _READ_ONLY,
+    "42P01": "a table of it is missing; restore the schema from a backup",
+    "3F000": "its schema is missing; restore it from a backup",
+    "XX001": "PostgreSQL finds its files damaged; restore the database from a backup",
+    "XX002": "PostgreSQL finds an index damaged; REINDEX DATABASE rebuilds it",
+    LOCK_NOT_AVAILABLE: "another program has locked its tables",
+}
+_CONNECTING: Final = (
+    ("password authentication failed", "give the right password in the URL, in PGPASSWORD or in ~/.pgpass"),
+    ("no password supplied", "give one in the URL, in PGPASSWORD or in ~/.pgpass"),
+    (r"pg_hba\.conf", "let it in there, on the server"),
+    ("role .* does not exist", "create it with: createuser, or give another user in the URL"),
+    ("database .* does not exist", "create it with: createdb, or give another database in the URL"),
+    ("Connection refused", "is the server running there?"),
+    ("No such file", "is the server running there?"),
+    ("could not translate host name", "give the right host in the URL"),
+)
+"""Advice by error text, because libpq has no error codes for failed connections."""
+
+
+class Refusal(Exception):
+    """Statement of a pipeline that the server has refused."""
+
+    def __init__(self, state: str, text: str) -> None:
+        super().__init__(text)
+        self.state = state
+        """SQLSTATE of the refusal."""
+
+
+class Disconnected(Exception):
+    """Ended session: the last statements may or may not have been executed."""
+
+
+Failure = psycopg.Error | Refusal | Disconnected
+
+
+def state_of(error: Failure) -> str:
+    """Return the SQLSTATE; "" without one."""
+    if isinstance(error, Refusal):
+        return error.state
+    return (error.sqlstate or "") if isinstance(error, psycopg.Error) else ""
+
+
+def fault(error: Failure, address: DatabaseAddress, doing: str) -> StoreError:
+    """Return the exception to raise; `doing` is a verb, "open", "read" or "write"."""
+    state = state_of(error)
+    head = f"cannot {doing} the store in {address}: "
+    if state == DISK_FULL:
+        return StoreFull(f"{head}there is no room left for it on the server's disk")
+    if state == FENCED:
+        return StoreLost(f"{head}another broker has taken it over")
+    if state == "42501":
+        return StoreError(f"{head}user '{address.user}' may not: {_line(error)}; give it the right, or own the schema")
+    reason = _REASONS.get(state)
+    if reason is None:
+        reason = _line(error) + (f" (SQLSTATE {state})" if state else "")
+    return StoreError(head + reason)
+
+
+def unreachable(error: psycopg.Error, address: DatabaseAddress) -> StoreError:
+    """Return the exception for a session that could not be made."""
+    text = _line(error)
+    advice = next((f"; {what}" for sign, what in _CONNECTING if re.search(sign, text)), "")
+    return StoreError(f"cannot reach the store in {address}: {text}{advice}")
+
+
+def _line(error: Failure) -> str:
+    """Return the text of the server or libpq in one line, without repetitions."""
+    text = str(error).strip()
+    text = text.split("failed: ")[-1] if "connection to server" in text or "connection failed" in text else text
+    line = text.partition("\n")[0].strip()
+    return re.sub(r"^(FATAL|ERROR|PANIC):\s*", "", line) or "it did not answer"
+
 
 OLDEST: Final = 140_000
 """Oldest supported server: version 14, which introduced idle_session_timeout."""

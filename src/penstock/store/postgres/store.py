@@ -17,17 +17,23 @@ from typing_extensions import override
 from penstock.errors import StoreError, StoreLost
 from penstock.log_ids import STORE_ODD
 from penstock.logger import log
-from penstock.store.damage import Damage
 from penstock.store.postgres import schema
-from penstock.store.postgres.dsn import DatabaseAddress
-from penstock.store.postgres.faults import ENDED, Disconnected, Failure, Refusal, fault, state_of
 from penstock.store.postgres.lease import NEVER, Holder, Lease
-from penstock.store.postgres.reading import Reading
-from penstock.store.postgres.session import Session
-from penstock.store.postgres.session_sockets import SessionSockets
-from penstock.store.postgres.space import Space
-from penstock.store.postgres.writing import calls_of, change_of
+from penstock.store.postgres.reading import Reading, Space
+from penstock.store.postgres.schema import calls_of, change_of
+from penstock.store.postgres.session import (
+    ENDED,
+    DatabaseAddress,
+    Disconnected,
+    Failure,
+    Refusal,
+    Session,
+    SessionSockets,
+    fault,
+    state_of,
+)
 from penstock.store.records import (
+    Damage,
     MessageRow,
     StoreTransaction,
 )

@@ -9,9 +9,14 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.content.properties import Properties
-from penstock.wire.amqp091.field_reader import FieldReader
-from penstock.wire.amqp091.field_writer import write_longstr, write_shortstr, write_table, write_unsigned
-from penstock.wire.amqp091.malformed import CodecError
+from penstock.wire.amqp091.fields import (
+    CodecError,
+    FieldReader,
+    write_longstr,
+    write_shortstr,
+    write_table,
+    write_unsigned,
+)
 from penstock.wire.amqp091.properties import decode_properties, encode_header
 from penstock.wire.amqp091.spec import FRAME_METHOD, METHODS, MethodSpec, ReplyCode
 

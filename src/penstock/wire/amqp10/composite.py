@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from penstock.wire.amqp10 import values
 from penstock.wire.amqp10.format_codes import DESCRIBED, KINDS, NULL
-from penstock.wire.amqp10.malformed import INVALID_FIELD, NOT_IMPLEMENTED, CodecError
 from penstock.wire.amqp10.spec import (
     ANY,
     BY_SYMBOL,
@@ -20,7 +19,7 @@ from penstock.wire.amqp10.spec import (
 )
 from penstock.wire.amqp10.value_reader import ValueReader, check_depth
 from penstock.wire.amqp10.value_writer import unfit, write_plain, write_value
-from penstock.wire.amqp10.values import Array, Described, Symbol, Typed
+from penstock.wire.amqp10.values import INVALID_FIELD, NOT_IMPLEMENTED, Array, CodecError, Described, Symbol, Typed
 
 _ID_KINDS = frozenset({values.ULONG, values.UUID, values.BINARY, values.STRING})
 

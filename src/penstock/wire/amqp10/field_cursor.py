@@ -29,10 +29,10 @@ from penstock.wire.amqp10.format_codes import (
     UINT0,
     WIDTHS,
 )
-from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.spec import ACCEPTED, COMPOSITES, MODIFIED, TRANSFER, FieldSpec
 from penstock.wire.amqp10.value_reader import ValueReader
 from penstock.wire.amqp10.value_walk import content_count, content_start, content_stop, u32, value_end
+from penstock.wire.amqp10.values import CodecError
 
 ABSENT: Final = -1
 """A field that is null, or lies after the last one."""

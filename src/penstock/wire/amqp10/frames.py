@@ -7,8 +7,8 @@ from typing import Final
 from librt.strings import BytesWriter, read_i64_be, write_i32_be
 from mypy_extensions import i32, i64
 
-from penstock.wire.amqp10.malformed import FRAMING_ERROR, CodecError
 from penstock.wire.amqp10.spec import FRAME_AMQP, FRAME_OVERHEAD, FRAME_SASL
+from penstock.wire.amqp10.values import FRAMING_ERROR, CodecError
 
 AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
 """The eight octets with which a connection, or its part after TLS or SASL, begins (section 2.2)."""

@@ -1,4 +1,4 @@
-"""The transfer performative in place (section 2.7.5)."""
+"""Performatives that come with every message, in place: transfer, disposition and flow (section 2.7)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Final
 from librt.strings import BytesWriter, read_i64_be, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
+from penstock.wire.amqp10.composite import decode_performative, encode
 from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor, malformed
 from penstock.wire.amqp10.format_codes import BINARY8, FALSE, NULL, SMALL_UINT, TRUE, UINT, UINT0
-from penstock.wire.amqp10.octets_out import begin_performative, end_performative, put_uint
-from penstock.wire.amqp10.spec import TAG_MAX, TRANSFER
+from penstock.wire.amqp10.spec import ACCEPTED, DISPOSITION, FLOW, RELEASED, TAG_MAX, TRANSFER
+from penstock.wire.amqp10.value_writer import begin_performative, end_performative, put_boolean, put_uint, unfit
 
 TRANSFER_OVERHEAD: Final = 48
 """Most octets of a frame that `write_delivery` adds to its payload."""
@@ -238,3 +239,151 @@ def write_continuation(out: BytesWriter, channel: i64, handle: i64, more: bool, 
         end_performative(out, start, 6, octets)
     else:
         end_performative(out, start, 1, octets)
+
+
+ACCEPTED_STATE: Final = encode(ACCEPTED)
+RELEASED_STATE: Final = encode(RELEASED)
+NO_STATE: Final = bytes((NULL,))
+"""Delivery states as octets."""
+
+STATE_OCTETS_MAX: Final = 200
+"""Most octets of a state that `write_disposition` takes; `composite` encodes larger ones, such as with an error map."""
+
+
+class Disposition:
+    """The last disposition that was read. Absent numbers are `ABSENT`."""
+
+    __slots__ = ("receiver", "first", "last", "settled", "state_code", "state", "batchable")
+
+    def __init__(self) -> None:
+        self.receiver: bool = False
+        """True if it comes from the receiver of the deliveries."""
+        self.first: i64 = ABSENT
+        self.last: i64 = ABSENT
+        """The last delivery of the range; equal to `first` if it was absent."""
+        self.settled: bool = False
+        self.state_code: i64 = ABSENT
+        """Descriptor and value of the delivery state, as in `FieldCursor`."""
+        self.state: object = None
+        self.batchable: bool = False
+
+    def read(self, cursor: FieldCursor, data: bytes, pos: i64, end: i64) -> None:
+        """Read the disposition at `pos`, whose descriptor the cursor has read. Raises CodecError."""
+        cursor.enter()
+        receiver = cursor.boolean()
+        self.receiver = receiver == 1
+        self.first = cursor.uint()
+        self.last = cursor.uint()
+        self.settled = cursor.boolean() == 1
+        cursor.delivery_state()
+        self.state_code = cursor.state_code
+        self.state = cursor.state
+        self.batchable = cursor.boolean() == 1
+        if receiver == ABSENT or self.first == ABSENT or not cursor.is_finished() or cursor.pos != end:
+            raise malformed(data, pos, end)
+        if self.last == ABSENT:
+            self.last = self.first
+
+
+def write_disposition(
+    out: BytesWriter, channel: i64, receiver: bool, first: i64, last: i64, settled: bool, state: bytes
+) -> None:
+    """Write a frame with a disposition of the deliveries from `first` to `last`; `state` is encoded."""
+    if len(state) > STATE_OCTETS_MAX:
+        raise unfit(state, "disposition")
+    start = begin_performative(out, channel, DISPOSITION)
+    out.append(TRUE if receiver else FALSE)
+    put_uint(out, first)
+    put_uint(out, ABSENT if last == first else last)
+    put_boolean(out, 1 if settled else ABSENT)
+    out.write(state)
+    end_performative(out, start, 5)
+
+
+class Flow:
+    """The last flow that was read. Absent numbers are `ABSENT`: without a handle, it is about the session alone."""
+
+    __slots__ = (
+        "next_incoming_id",
+        "incoming_window",
+        "next_outgoing_id",
+        "outgoing_window",
+        "handle",
+        "delivery_count",
+        "link_credit",
+        "available",
+        "drain",
+        "echo",
+        "properties",
+    )
+
+    def __init__(self) -> None:
+        self.next_incoming_id: i64 = ABSENT
+        self.incoming_window: i64 = ABSENT
+        self.next_outgoing_id: i64 = ABSENT
+        self.outgoing_window: i64 = ABSENT
+        self.handle: i64 = ABSENT
+        self.delivery_count: i64 = ABSENT
+        self.link_credit: i64 = ABSENT
+        self.available: i64 = ABSENT
+        self.drain: bool = False
+        self.echo: bool = False
+        self.properties: dict[object, object] | None = None
+
+    def read(self, cursor: FieldCursor, data: bytes, pos: i64, end: i64) -> None:
+        """Read the flow at `pos`, whose descriptor the cursor has read. Raises CodecError."""
+        cursor.enter()
+        self.next_incoming_id = cursor.uint()
+        self.incoming_window = cursor.uint()
+        self.next_outgoing_id = cursor.uint()
+        self.outgoing_window = cursor.uint()
+        self.handle = cursor.uint()
+        self.delivery_count = cursor.uint()
+        self.link_credit = cursor.uint()
+        self.available = cursor.uint()
+        self.drain = cursor.boolean() == 1
+        self.echo = cursor.boolean() == 1
+        self.properties = None
+        cursor.any()
+        if cursor.start != 0 and not cursor.malformed:
+            self.properties = decode_performative(data, int(pos), int(end))[0].mapping("properties")
+        if (
+            self.incoming_window == ABSENT
+            or self.next_outgoing_id == ABSENT
+            or self.outgoing_window == ABSENT
+            or not cursor.is_finished()
+            or cursor.pos != end
+        ):
+            raise malformed(data, pos, end)
+
+
+def write_flow(
+    out: BytesWriter,
+    channel: i64,
+    next_incoming_id: i64,
+    incoming_window: i64,
+    next_outgoing_id: i64,
+    outgoing_window: i64,
+    handle: i64 = ABSENT,
+    delivery_count: i64 = ABSENT,
+    link_credit: i64 = ABSENT,
+    available: i64 = ABSENT,
+    drain: bool = False,
+    echo: bool = False,
+) -> None:
+    """Write a frame with a flow; a number that is `ABSENT` is null. `composite` encodes a flow with properties."""
+    start = begin_performative(out, channel, FLOW)
+    put_uint(out, next_incoming_id)
+    put_uint(out, incoming_window)
+    put_uint(out, next_outgoing_id)
+    put_uint(out, outgoing_window)
+    if handle == ABSENT and not echo:
+        end_performative(out, start, 4)
+        return
+    put_uint(out, handle)
+    put_uint(out, delivery_count)
+    put_uint(out, link_credit)
+    put_uint(out, available)
+    put_boolean(out, 1 if drain else ABSENT)
+    put_boolean(out, 1 if echo else ABSENT)
+    end_performative(out, start, 10)

@@ -26,8 +26,7 @@ from penstock.wire.amqp10.format_codes import (
     WIDTHS,
     ZERO_WIDTH_MAX,
 )
-from penstock.wire.amqp10.malformed import CodecError
-from penstock.wire.amqp10.values import OPAQUE, SIGNED, UNSIGNED, Array, Described, Symbol, Typed, tagged
+from penstock.wire.amqp10.values import OPAQUE, SIGNED, UNSIGNED, Array, CodecError, Described, Symbol, Typed, tagged
 
 _FLOAT: Final = struct.Struct(">f")
 _DOUBLE: Final = struct.Struct(">d")

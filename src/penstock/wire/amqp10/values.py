@@ -1,4 +1,4 @@
-"""Python values of AMQP 1.0 types.
+"""Python values of AMQP 1.0 types, serial numbers, and the error of the codec.
 
 A value has the Python type that says the same, where there is one. The others carry their AMQP type with them, so that
 an annotation or a property is written with the type that it was read with:
@@ -18,6 +18,10 @@ of `spec`, and so are plain: a symbol there is `str`, every integer `int`.
 from __future__ import annotations
 
 from typing import Final
+
+from mypy_extensions import i64
+
+from penstock.errors import PenstockError
 
 NULL: Final = "null"
 BOOLEAN: Final = "boolean"
@@ -168,3 +172,42 @@ def tagged(kind: str, value: object) -> object:
     if kind == SYMBOL and isinstance(value, str):
         return Symbol(value)
     return Typed(kind, value)
+
+
+DECODE_ERROR: Final = "amqp:decode-error"
+"""Octets that are not the value that must be there."""
+INVALID_FIELD: Final = "amqp:invalid-field"
+"""A mandatory field that is missing, or a value out of its range."""
+NOT_IMPLEMENTED: Final = "amqp:not-implemented"
+"""A type or composite that the specification does not have."""
+FRAMING_ERROR: Final = "amqp:connection:framing-error"
+"""Octets that are not a frame."""
+
+
+class CodecError(PenstockError):
+    """Octets that are not valid AMQP 1.0, or a value that AMQP 1.0 cannot carry.
+
+    `reason` says in one sentence what is wrong, `condition` is the error condition to close with.
+    """
+
+    def __init__(self, reason: str, condition: str = DECODE_ERROR) -> None:
+        super().__init__(reason, condition)
+        self.reason = reason
+        self.condition = condition
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+_MASK: Final = 0xFFFFFFFF
+_HALF: Final = 0x80000000
+
+
+def serial_add(number: i64, count: i64) -> i64:
+    """Return the number that lies `count` after another; `count` may be negative."""
+    return (number + count) & _MASK
+
+
+def serial_distance(first: i64, second: i64) -> i64:
+    """Return how far the second number lies after the first; negative if it lies before it."""
+    return (((second - first) & _MASK) ^ _HALF) - _HALF

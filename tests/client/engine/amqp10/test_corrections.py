@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from penstock.client.engine.amqp10.corrections import corrected
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import encode
-from penstock.wire.amqp10.malformed import CodecError
-from penstock.wire.amqp10.values import Symbol
+from penstock.wire.amqp10.values import CodecError, Symbol
 from tests.client.engine.amqp10.test_messages import delivery_of
 from tests.support.amqp10_strategies import section
 

@@ -10,9 +10,8 @@ from penstock.client.engine.messages import Delivery
 from penstock.client.engine.terms import ConnectionTerms, ReceiverTerms
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import encode
-from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.sections import Sections, joined_data
-from penstock.wire.amqp10.values import Symbol
+from penstock.wire.amqp10.values import CodecError, Symbol
 from tests.support.amqp10_strategies import section
 
 FRESH = encode(spec.HEADER, first_acquirer=True)

@@ -25,8 +25,7 @@ from penstock.client.engine.receiver import ReceiverCore
 from penstock.client.engine.requester import Requester
 from penstock.client.engine.terms import ConnectionTerms, PublisherTerms, ReceiverTerms
 from penstock.client.engine.waits import Call
-from penstock.client.errors import ClientError, ConnectError, ConnectionClosed, LoginRefused
-from penstock.client.login_errors import FIRST_STEP, why_closed
+from penstock.client.errors import FIRST_STEP, ClientError, ConnectError, ConnectionClosed, LoginRefused, why_closed
 from penstock.content.properties import Properties
 from penstock.markers import override
 from penstock.version import VERSION

@@ -8,14 +8,14 @@ from librt.strings import write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
 from penstock.client.engine.amqp091.channel import Channel
-from penstock.client.engine.blocked import Blocked, amounts_of
 from penstock.client.engine.connection import OPEN
+from penstock.client.engine.failures import Blocked, amounts_of
 from penstock.client.engine.messages import Message
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receipt import Receipt
-from penstock.client.engine.room import UNLIMITED
 from penstock.client.engine.terms import PublisherTerms
 from penstock.client.engine.waits import Call
+from penstock.client.engine.window import UNLIMITED
 from penstock.content.properties import Properties
 from penstock.markers import override
 from penstock.wire.amqp091 import spec

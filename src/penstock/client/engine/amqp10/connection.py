@@ -8,26 +8,29 @@ from mypy_extensions import i64
 
 from penstock.client.engine.amqp10.publisher import Publisher10
 from penstock.client.engine.amqp10.receiver import Receiver10
-from penstock.client.engine.amqp10.requester import Requester10
-from penstock.client.engine.amqp10.requests import Control, Management, Request
-from penstock.client.engine.amqp10.sasl import Login
+from penstock.client.engine.amqp10.requests import Control, Management, Request, Requester10
 from penstock.client.engine.amqp10.session import Session
-from penstock.client.engine.blocked import Blocked
 from penstock.client.engine.connection import CLOSING, OPENING, Engine
+from penstock.client.engine.failures import Blocked
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receiver import ReceiverCore
 from penstock.client.engine.requester import Requester
 from penstock.client.engine.terms import ConnectionTerms, PublisherTerms, ReceiverTerms
 from penstock.client.engine.waits import Call
-from penstock.client.errors import ClientError, ConnectError, ConnectionClosed, LoginRefused, WrongProtocol
-from penstock.client.login_errors import FIRST_STEP, why_closed
+from penstock.client.errors import (
+    FIRST_STEP,
+    ClientError,
+    ConnectError,
+    ConnectionClosed,
+    LoginRefused,
+    WrongProtocol,
+    why_closed,
+)
 from penstock.markers import override
 from penstock.version import VERSION
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, decode_performative, encode
-from penstock.wire.amqp10.disposition import Disposition
 from penstock.wire.amqp10.field_cursor import FieldCursor
-from penstock.wire.amqp10.flow import Flow
 from penstock.wire.amqp10.frames import (
     AMQP_HEADER,
     HEADER_OCTETS,
@@ -38,9 +41,72 @@ from penstock.wire.amqp10.frames import (
     frame_channel,
     frame_end,
 )
-from penstock.wire.amqp10.malformed import CodecError
-from penstock.wire.amqp10.transfer import Transfer
-from penstock.wire.amqp10.values import Symbol, Typed
+from penstock.wire.amqp10.transfer import Disposition, Flow, Transfer
+from penstock.wire.amqp10.values import CodecError, Symbol, Typed
+from penstock.wire.sasl import SaslError, plain_response
+
+SCRAM: Final = "SCRAM-SHA-256"
+
+
+class Login:
+    """One login; `error` says why it has failed."""
+
+    def __init__(self, terms: ConnectionTerms) -> None:
+        self.terms = terms
+        self.error: ClientError | None = None
+        self.scram: Any = None
+
+    def begin(self, offered: list[str]) -> bytes:
+        """Return the sasl-init for one of the mechanisms that the broker offers; empty if there is none."""
+        terms = self.terms
+        usual = ["PLAIN", SCRAM, "ANONYMOUS"] if terms.user else ["ANONYMOUS"]
+        wanted = [terms.mechanism] if terms.mechanism else usual
+        mechanism = next((name for name in wanted if name in offered), "")
+        if not mechanism:
+            text = f"the broker offers only {' '.join(offered)}, and {' or '.join(wanted)} is needed"
+            self.error = LoginRefused(terms.host, terms.port, text)
+            return b""
+        try:
+            response = self._response(mechanism)
+        except SaslError as error:
+            self.error = LoginRefused(terms.host, terms.port, str(error))
+            return b""
+        return encode(spec.SASL_INIT, mechanism=mechanism, initial_response=response, hostname=terms.host)
+
+    def _response(self, mechanism: str) -> bytes:
+        terms = self.terms
+        if mechanism == "PLAIN":
+            return plain_response(terms.user, terms.password)
+        if mechanism == SCRAM:
+            from scramp import ScramClient  # It takes 50 ms.
+
+            self.scram = ScramClient([SCRAM], terms.user, terms.password, c_nonce=terms.nonce)
+            return str(self.scram.get_client_first()).encode()
+        return b""
+
+    def answer(self, challenge: bytes) -> bytes:
+        """Return the sasl-response to a challenge."""
+        response = b""
+        if self.scram is not None:
+            self.scram.set_server_first(challenge.decode(errors="replace"))
+            response = str(self.scram.get_client_final()).encode()
+        return encode(spec.SASL_RESPONSE, response=response)
+
+    def end(self, outcome: Composite) -> None:
+        """Take the outcome; the broker's proof that it knows the password is checked as well (RFC 5802)."""
+        terms = self.terms
+        code = outcome.number("code", 1)
+        if code == 0:
+            proof = outcome.octets("additional_data")
+            if self.scram is not None and proof:
+                self.scram.set_server_final(proof.decode(errors="replace"))
+            return
+        if code == 1:
+            text = f"the broker refuses {terms.user}; check user, password and permissions"
+            self.error = LoginRefused(terms.host, terms.port, text)
+        else:
+            self.error = ConnectError(terms.host, terms.port, f"the login failed at the broker (code {code})")
+
 
 FRAME_MAX: Final = 128 * 1024
 """Octets of the largest frame that we take."""

@@ -20,8 +20,8 @@ from penstock.wire.amqp10.format_codes import (
     SYMBOL8,
     SYMBOL32,
 )
-from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.value_walk import UNFIT, value_end
+from penstock.wire.amqp10.values import CodecError
 
 _BINARIES: Final = {STRING8: BINARY8, STRING32: BINARY32}
 _SYMBOLS: Final = {STRING8: SYMBOL8, STRING32: SYMBOL32}

@@ -9,7 +9,7 @@ from mypy_extensions import i32, i64
 
 from penstock.client.engine.amqp10.addresses import address_of
 from penstock.client.engine.amqp10.session import SendingLink, Session
-from penstock.client.engine.blocked import CREDIT, Amounts, Blocked
+from penstock.client.engine.failures import CREDIT, Amounts, Blocked
 from penstock.client.engine.messages import Message
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.terms import PublisherTerms
@@ -19,19 +19,17 @@ from penstock.markers import override
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.field_cursor import ABSENT
-from penstock.wire.amqp10.flow import Flow
-from penstock.wire.amqp10.message_rewriter import durable_header
-from penstock.wire.amqp10.neutral_message import encode_head
-from penstock.wire.amqp10.node_addresses import exchange_address
-from penstock.wire.amqp10.serial import serial_distance
+from penstock.wire.amqp10.neutral import encode_head, exchange_address
+from penstock.wire.amqp10.sections import durable_header
 from penstock.wire.amqp10.transfer import (
     TRANSFER_OVERHEAD,
+    Flow,
     delivery_head,
     write_continuation,
     write_delivery,
     write_delivery_head,
 )
-from penstock.wire.amqp10.values import ULONG, Symbol, Typed
+from penstock.wire.amqp10.values import ULONG, Symbol, Typed, serial_distance
 
 if TYPE_CHECKING:
     from penstock.client.engine.amqp10.connection import Engine10

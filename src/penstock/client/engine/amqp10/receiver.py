@@ -19,17 +19,20 @@ from penstock.content.properties import Properties
 from penstock.markers import override
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite, decode_composite, encode
-from penstock.wire.amqp10.disposition import ACCEPTED_STATE, RELEASED_STATE, STATE_OCTETS_MAX, write_disposition
 from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
-from penstock.wire.amqp10.flow import Flow
 from penstock.wire.amqp10.format_codes import BINARY8, BINARY32, STRING8, STRING32, SYMBOL8, SYMBOL32
-from penstock.wire.amqp10.malformed import CodecError
-from penstock.wire.amqp10.map_walk import text_at
-from penstock.wire.amqp10.neutral_properties import annotations_of, properties_of
-from penstock.wire.amqp10.neutral_values import to_amqp10
+from penstock.wire.amqp10.neutral import annotations_of, properties_of, to_amqp10
 from penstock.wire.amqp10.sections import SUBJECT, Sections, data_alone, joined_data, property_at
-from penstock.wire.amqp10.transfer import Transfer
-from penstock.wire.amqp10.values import Described, Symbol, ulong
+from penstock.wire.amqp10.transfer import (
+    ACCEPTED_STATE,
+    RELEASED_STATE,
+    STATE_OCTETS_MAX,
+    Flow,
+    Transfer,
+    write_disposition,
+)
+from penstock.wire.amqp10.value_walk import text_at
+from penstock.wire.amqp10.values import CodecError, Described, Symbol, ulong
 
 if TYPE_CHECKING:
     from penstock.client.engine.amqp10.connection import Engine10

@@ -11,12 +11,10 @@ from penstock.client.engine.receipt import CONFIRMED, REFUSED
 from penstock.markers import override
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, encode
-from penstock.wire.amqp10.disposition import Disposition
 from penstock.wire.amqp10.field_cursor import ABSENT
-from penstock.wire.amqp10.flow import Flow, write_flow
 from penstock.wire.amqp10.frames import frame
-from penstock.wire.amqp10.serial import serial_distance
-from penstock.wire.amqp10.transfer import Transfer
+from penstock.wire.amqp10.transfer import Disposition, Flow, Transfer, write_flow
+from penstock.wire.amqp10.values import serial_distance
 
 if TYPE_CHECKING:
     from penstock.client.engine.amqp10.connection import Engine10

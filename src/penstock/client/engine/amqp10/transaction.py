@@ -18,12 +18,10 @@ from penstock.client.engine.waits import Call
 from penstock.markers import override
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite, decode_composite, encode
-from penstock.wire.amqp10.disposition import Disposition
 from penstock.wire.amqp10.field_cursor import ABSENT
-from penstock.wire.amqp10.flow import Flow
 from penstock.wire.amqp10.frames import frame
-from penstock.wire.amqp10.serial import serial_distance
-from penstock.wire.amqp10.transfer import TRANSFER_OVERHEAD
+from penstock.wire.amqp10.transfer import TRANSFER_OVERHEAD, Disposition, Flow
+from penstock.wire.amqp10.values import serial_distance
 
 if TYPE_CHECKING:
     from penstock.client.engine.amqp10.connection import Engine10

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock.access.rules import Rules
 from penstock.describe.flow_map import FlowMap
 from penstock.flow.work import Steps
 from penstock.log_ids import INTERNAL_ERROR
 from penstock.logger import log
-from penstock.management.answer_text import text_steps
-from penstock.server.http.jobs import result_of
-
-if TYPE_CHECKING:
-    from penstock.server.event_loop import EventLoop
+from penstock.management.json_reader import text_steps
+from penstock.server.event_loop import EventLoop
+from penstock.server.http.admission import result_of
 
 INTERVAL_S: Final = 2.0
 """Seconds from the end of one map to the beginning of the next."""

@@ -9,8 +9,8 @@ from typing import Final
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from penstock.access.permission import ADMINISTRATOR, MONITORING
 from penstock.access.rules import UserRules
-from penstock.access.tags import ADMINISTRATOR, MONITORING
 from penstock.server.http.console.hub import Channel
 from penstock.server.http.request import ApiRequest, HttpError, until_gone
 

@@ -1,0 +1,436 @@
+"""Scans of a queue: by a browser, which takes nothing, and by a consumer with a filter.
+
+Theory of operation. A browser goes from the oldest message to the newest, and waits at the end for arrivals. Its place
+is a sequence, so what is settled meanwhile is not there, and what is requeued behind it is not seen. It sees messages
+that are ready: what other consumers have, unacknowledged, is not (as Artemis' and Qpid Broker-J's browsers). A message
+that has expired and was not removed yet is left out. Deliveries are settled from the beginning.
+
+A queue that pages is read to its end. Copies of pages come from the disk, one read at a time, and the pages stay there.
+Of what was read, a message is used only while it is on the disk: once its page is in memory, it is looked for there.
+
+A browser is no consumer for the queue: it does not keep an auto-delete queue, exclusive use does not exclude it, and it
+is not in the round-robin order of the consumers (as in Artemis).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64, mypyc_attr
+from typing_extensions import override
+
+from penstock.content.selector.fields import LIKE_WORK_MAX, PatternsTooCostly
+from penstock.core.consume.consumer import BATCH_BYTES, BATCH_MESSAGES, Batch, Consumer, Scan
+from penstock.core.message import Message, OriginEnvelope, StoredMessage, TrackedMessage
+from penstock.core.message_format import MessageFormats, UnreadableContent
+from penstock.core.queue.indexed_ready_queue import REACH_WORK, IndexedReadyQueue, Place, lines_of
+from penstock.core.queue.page_io import PageReader
+from penstock.errors import NotImplementedHere
+
+if TYPE_CHECKING:
+    from penstock.content.selector.selector import Selector
+    from penstock.core.consume.context import ConsumeContext
+    from penstock.core.queue.queue import Queue
+    from penstock.flow.work import WorkMeter
+
+SLICE: Final = 500
+"""Units of work of one turn of a scan."""
+
+
+class SelectorScan(Scan):
+    """The scan of one consumer that takes messages."""
+
+    def __init__(self, consumer: Consumer, filter: MessageFilter, work: WorkMeter) -> None:
+        self.consumer = consumer
+        self.filter = filter
+        self.work = work
+        self._places: dict[IndexedReadyQueue, Place] = {}
+        self._unfit: Message | None = None
+        """A message that matches and was larger than the byte windows; it is looked at next, without the filter."""
+        self._unfit_line: IndexedReadyQueue | None = None
+        self._met_unfit: bool = False
+        """True if this slice has come to it."""
+
+    @override
+    def check(self) -> None:
+        self.filter.check(self.consumer.queue)
+
+    @override
+    def memory(self) -> int:
+        return self.filter.memory()
+
+    @override
+    def begin(self) -> None:
+        for line in lines_of(self.consumer.queue.ready_queue):
+            self._place(line)
+
+    @override
+    def end(self) -> None:
+        for line, place in self._places.items():
+            line.remove_place(place)
+        self._places.clear()
+
+    def _place(self, line: IndexedReadyQueue) -> Place:
+        place = self._places.get(line)
+        if place is None:
+            place = Place()
+            self._places[line] = place
+            line.add_place(place)
+        return place
+
+    @override
+    def take(self, room: i64, now: float) -> Batch | None:
+        if room > BATCH_MESSAGES:
+            room = BATCH_MESSAGES
+        until = self.work.done + SLICE
+        found: list[Message | None] = []
+        charge: i64 = 0
+        self._met_unfit = False
+        for line in lines_of(self.consumer.queue.ready_queue):
+            charge = self._look(line, room, until, found, charge)
+            if len(found) >= room or charge >= BATCH_BYTES or self.work.done >= until or self._met_unfit:
+                break
+        if not found:
+            return None
+        return self.consumer.session.hand_out(self.consumer, found, charge, now)
+
+    def _look(self, line: IndexedReadyQueue, room: i64, until: i64, found: list[Message | None], charge: i64) -> i64:
+        """Look at the messages of a line and add those that match to `found`; returns the sum of their charges."""
+        place = self._place(line)
+        while place.missed and len(found) < room and charge < BATCH_BYTES and self.work.done < until:
+            missed: i64 = place.missed[0]
+            if not line.reach(missed - 1):
+                self.work.done += REACH_WORK
+                continue
+            message = line.step()
+            if message is not None and message.sequence == missed:
+                charge += self._consider(line, message, found, charge)
+                if self._met_unfit:
+                    return charge
+            del place.missed[0]
+        if place.missed:
+            return charge
+        while not line.reach(place.position):
+            self.work.done += REACH_WORK
+            if self.work.done >= until:
+                return charge
+        while len(found) < room and charge < BATCH_BYTES and self.work.done < until:
+            message = line.step()
+            if message is None:
+                break
+            charge += self._consider(line, message, found, charge)
+            if self._met_unfit:
+                break
+            place.position = message.sequence
+        return charge
+
+    def _consider(self, line: IndexedReadyQueue, message: Message, found: list[Message | None], charge: i64) -> i64:
+        """Take the message that the line has come to, if it matches; returns its charge, or 0.
+
+        One that does not fit into the byte windows is noted as `_unfit`.
+        """
+        if message is self._unfit:
+            self._unfit = None
+        else:
+            matches = self.filter.matches(message)
+            self.work.done += self.filter.work + self.filter.searched
+            if not matches:
+                return 0
+        consumer = self.consumer
+        if consumer.has_byte_limit() and not consumer.accepts(len(found), charge, message.charge):
+            self._unfit = message
+            self._unfit_line = line
+            self._met_unfit = True
+            return 0
+        line.take_stepped()
+        found.append(message)
+        return message.charge
+
+    @override
+    def has_more(self) -> bool:
+        for line in lines_of(self.consumer.queue.ready_queue):
+            if line.has_after(self._place(line)):
+                return True
+        return False
+
+    @override
+    def is_reading(self) -> bool:
+        pager = self.consumer.queue.pager
+        return pager is not None and pager.is_reading()
+
+    @override
+    def next_fits(self) -> bool:
+        message, line = self._unfit, self._unfit_line
+        if message is None or line is None:
+            return True
+        return not line.holds(message) or self.consumer.accepts(0, 0, message.charge)
+
+    @override
+    def available(self) -> i64:
+        queue = self.consumer.queue
+        count: i64 = queue.coming_back
+        if queue.pager is not None:
+            count += queue.pager.messages
+        for line in lines_of(queue.ready_queue):
+            count += line.count_after(self._place(line))
+        return count
+
+    @override
+    def obstacle(self) -> str:
+        pager = self.consumer.queue.pager
+        waits = self.filter.describe()
+        if pager is not None and pager.messages > 0:
+            return f"{waits}; {int(pager.messages):,} messages on the disk are read when there is room for them"
+        return waits
+
+
+COPIED_BYTES: Final = 64 * 1024
+"""Bytes of data in one read from the disk, at least one page."""
+
+
+class BrowserScan(Scan, PageReader):
+    """The scan of one browser."""
+
+    def __init__(self, consumer: Consumer, filter: MessageFilter, broker: ConsumeContext) -> None:
+        self.copies = True
+        consumer.no_ack = True  # Nothing that it gets is ever settled.
+        self.consumer = consumer
+        self.filter = filter
+        self.broker = broker
+        self._places: dict[IndexedReadyQueue, Place] = {}
+        self._copies: deque[StoredMessage] = deque()
+        """Messages read from the disk, in order."""
+        self._next: i64 = 0
+        """First sequence of the next read from the disk."""
+        self._requested: bool = False
+        """True while a read is in progress."""
+        self._over: bool = False
+
+    @override
+    def check(self) -> None:
+        self.filter.check(self.consumer.queue)
+
+    @override
+    def memory(self) -> int:
+        return self.filter.memory()
+
+    @override
+    def begin(self) -> None:
+        pass
+
+    @override
+    def end(self) -> None:
+        self._over = True
+        self._copies.clear()
+        self._places.clear()
+
+    def _place(self, line: IndexedReadyQueue) -> Place:
+        place = self._places.get(line)
+        if place is None:
+            place = Place()
+            self._places[line] = place
+        return place
+
+    @override
+    def take(self, room: i64, now: float) -> Batch | None:
+        if room > BATCH_MESSAGES:
+            room = BATCH_MESSAGES
+        work = self.broker.work
+        until = work.done + SLICE
+        found: list[Message | None] = []
+        charge: i64 = 0
+        lines = lines_of(self.consumer.queue.ready_queue)
+        for line in lines:
+            place = self._place(line)
+            while not line.reach(place.position):
+                work.done += REACH_WORK
+                if work.done >= until:
+                    break
+            while len(found) < room and charge < BATCH_BYTES and work.done < until:
+                message = line.step()
+                if message is None:
+                    break
+                place.position = message.sequence
+                if self._wants(message, now):
+                    found.append(message)
+                    charge += message.charge
+        while len(found) < room and charge < BATCH_BYTES and work.done < until:
+            message = self._next_copy()
+            if message is None:
+                break
+            self._place(lines[0]).position = message.sequence
+            if self._wants(message, now):
+                found.append(message)
+                charge += message.charge
+        if found:
+            return self.consumer.session.hand_out_copies(self.consumer, found, charge, now)
+        if work.done < until:
+            self._request_copies()
+        return None
+
+    def _wants(self, message: Message, now: float) -> bool:
+        self.broker.work.done += self.filter.work
+        if isinstance(message, TrackedMessage) and message.expires <= now:
+            return False
+        if message.arrived + self.consumer.queue.settings.message_ttl_s <= now:
+            return False
+        matches = self.filter.matches(message)
+        self.broker.work.done += self.filter.searched
+        return matches
+
+    # The disk. A queue that pages has no priorities, and so one line.
+
+    def _next_copy(self) -> StoredMessage | None:
+        """Return the next message that was read from the disk and is still there only."""
+        pager = self.consumer.queue.pager
+        while self._copies:
+            if pager is None or pager.messages == 0:
+                self._copies.clear()
+                break
+            message = self._copies[0]
+            if message.sequence < pager.next:
+                if self._has_in_memory():
+                    break  # Its page has come into memory, and is looked at there.
+                self._copies.popleft()
+                continue
+            return self._copies.popleft()
+        return None
+
+    def _has_in_memory(self) -> bool:
+        for line in lines_of(self.consumer.queue.ready_queue):
+            if line.has_after(self._place(line)):
+                return True
+        return False
+
+    def _disk_position(self) -> i64:
+        """Return the first sequence on the disk that it has not read; 0 if there is none."""
+        pager = self.consumer.queue.pager
+        if pager is None:
+            return 0
+        first = self._next if self._next > pager.next else pager.next
+        return first if first < pager.durable_end() else 0
+
+    def _request_copies(self) -> None:
+        pager = self.consumer.queue.pager
+        first = self._disk_position()
+        if pager is not None and first > 0 and not self._requested and not self._copies:
+            self._requested = True
+            self._next = first
+            pager.request_copies(first, COPIED_BYTES, self)
+
+    def on_copies(self, messages: list[StoredMessage], following: i64) -> None:
+        """See `PageReader.on_copies`. Where nothing was found, nothing is left to read of what is on the disk now."""
+        self._requested = False
+        queue = self.consumer.queue
+        if self._over or queue.pager is None:
+            return
+        self._next = following if following > 0 else queue.pager.durable_end()
+        self._copies.extend(messages)
+        self.broker.schedule_delivery(queue)
+
+    # Questions
+
+    @override
+    def has_more(self) -> bool:
+        if self._has_in_memory() or self._copies:
+            return True
+        return not self._requested and self._disk_position() > 0
+
+    @override
+    def is_reading(self) -> bool:
+        pager = self.consumer.queue.pager
+        if pager is None or pager.messages == 0:
+            return False
+        return self._requested or self._next <= self.consumer.queue.tail
+
+    @override
+    def next_fits(self) -> bool:
+        return True
+
+    @override
+    def available(self) -> i64:
+        queue = self.consumer.queue
+        count: i64 = 0
+        for line in lines_of(queue.ready_queue):
+            count += line.count_after(self._place(line))
+        if queue.pager is not None:
+            count += queue.pager.messages
+        return count
+
+    @override
+    def obstacle(self) -> str:
+        if self._requested:
+            return "waits for messages that are read from the disk"
+        if self.filter.selector is not None:
+            return self.filter.describe()
+        return "has seen all messages, and waits for new ones"
+
+
+LOOK_WORK: Final = 1
+"""Units of work to look at a message, besides those of a selector."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class MessageFilter:
+    """The filter of one consumer. Its result for a message never changes, but for `excluded`."""
+
+    def __init__(self, formats: MessageFormats, selector: Selector | None = None, excluded_origin: i64 = 0) -> None:
+        self.formats = formats
+        self.selector = selector
+        """None: every message."""
+        self.excluded_origin: i64 = excluded_origin
+        """Number of the connection that published the messages that it does not want; 0 for none."""
+        self.excluded: set[int] = set()
+        """Sequences of messages that it does not want any more; see undeliverable.py."""
+        self.work: i64 = LOOK_WORK if selector is None else LOOK_WORK + selector.work
+        """Units of work for each message, besides `searched`."""
+        self.searched: i64 = 0
+        """Units of work to search the texts of the last message for patterns."""
+
+    def check(self, queue: Queue) -> None:
+        """Raise NotImplementedHere (540) for no-local on a queue that pages: what was on the disk has no origin."""
+        if self.excluded_origin != 0 and queue.overflow.pages:
+            raise NotImplementedHere(
+                f"no-local on queue '{queue.name}' in vhost '{queue.vhost}', whose overflow policy is page: messages "
+                "that were on the disk do not tell which connection published them"
+            )
+
+    def memory(self) -> int:
+        """Return the bytes of its selector."""
+        return 0 if self.selector is None else self.selector.memory
+
+    def matches(self, message: Message) -> bool:
+        """Return whether a message is wanted.
+
+        One that cannot be read matches no selector, nor does one whose texts are too long for the patterns together.
+        """
+        self.searched = 0
+        if self.excluded_origin != 0:
+            envelope = message.envelope
+            if isinstance(envelope, OriginEnvelope) and envelope.origin == self.excluded_origin:
+                return False
+        if self.excluded and int(message.sequence) in self.excluded:
+            return False
+        selector = self.selector
+        if selector is None:
+            return True
+        content = message.content
+        try:
+            fields = self.formats.of(content).selectable(content)
+        except UnreadableContent:
+            return False
+        try:
+            return selector.matches(fields)
+        except (UnreadableContent, PatternsTooCostly):
+            return False
+        finally:
+            self.searched = LIKE_WORK_MAX - fields.work_left
+
+    def describe(self) -> str:
+        """Return the obstacle of a consumer that has seen all messages, as a phrase."""
+        if self.selector is not None:
+            return "waits for a message that its selector matches"
+        if self.excluded and self.excluded_origin == 0:
+            return "waits for a message that it has not called undeliverable"
+        return "waits for a message that its own connection has not published"

@@ -1,0 +1,202 @@
+"""Refused publishes and requests: the last ones of each connection, and their lines in the log.
+
+A nack carries no reason. The reason is stored for `penstock why --connection` and logged: at most one line a second for
+each channel, gate and cause, with the count (PST-1015).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.core.effects import PublishRefused
+from penstock.errors import BrokerError
+from penstock.flow.gate import DELETED, HOLD_BOUND
+from penstock.log_ids import REQUEST_REFUSED
+from penstock.management.gate_lines import gate_fields
+from penstock.protocols.common.log_line import LogLine
+
+KEPT: Final = 10
+"""Most refusals stored per connection; those of one channel with one cause are one entry with a count."""
+TOLD: Final = 100
+"""Most log lines a second; further refusals are counted in one more line."""
+
+
+class Refusal:
+    """Refused publishes of one channel with one cause at one gate; `reason` is that of the last of them."""
+
+    __slots__ = ("producer", "fields", "cause", "reason", "count", "bytes", "now")
+
+    def __init__(self, effect: PublishRefused) -> None:
+        self.producer = effect.producer.name
+        self.fields = gate_fields(effect.gate)
+        self.cause = effect.cause
+        self.reason = ""
+        self.count: int = 0
+        self.bytes: int = 0
+        self.now: float = 0.0
+        """Time of the last of them, in monotonic seconds."""
+
+    def add(self, effect: PublishRefused, reason: str, now: float) -> None:
+        """Add refusals with the same cause."""
+        self.reason = reason
+        self.count += int(effect.messages)
+        self.bytes += int(effect.bytes)
+        self.now = now
+
+    def sentence(self, now: float) -> str:
+        """Return the refusal in one sentence."""
+        were = "publish was" if self.count == 1 else "publishes were"
+        when = f"{now - self.now:.1f} s ago" if self.count == 1 else f"the last {now - self.now:.1f} s ago"
+        return f"{self.producer}: {self.count:,} {were} refused ({self.bytes:,} bytes), {when}: {self.reason}"
+
+    def as_dict(self, now: float) -> dict[str, object]:
+        """Return the refusal as plain data."""
+        return {
+            "producer": self.producer,
+            **self.fields,
+            "cause": self.cause,
+            "reason": self.reason,
+            "count": self.count,
+            "count_bytes": self.bytes,
+            "seconds_ago": now - self.now,
+        }
+
+    def log_line(self) -> LogLine:
+        """Return the log line (PST-1015)."""
+        text = f"Publishes Refused : {self.count:,} messages, {self.bytes:,} bytes : {self.reason}"
+        fields = {"id": "PST-1015", "producer": self.producer, **self.fields, "cause": self.cause, "count": self.count}
+        return LogLine(f"[{self.producer}] PST-1015 : {text}", fields)
+
+
+class RefusedPublishes:
+    """Refused publishes of one broker."""
+
+    def __init__(self) -> None:
+        self._last: dict[int, dict[str, Refusal]] = {}
+        """Refusals by connection number, and by channel, gate and cause; the latest last."""
+        self._unreported: dict[str, Refusal] = {}
+        self._more: int = 0
+        """Publishes refused since the last lines that found no room in `_unreported`."""
+
+    def add(self, effect: PublishRefused, connection: int | None, now: float) -> None:
+        """Record a refusal; `connection` is the number of the publisher's connection, None without one."""
+        key = f"{effect.producer.name} {id(effect.gate)} {effect.cause}"
+        reason = reason_of(effect)
+        if key in self._unreported or len(self._unreported) < TOLD:
+            self._unreported.setdefault(key, Refusal(effect)).add(effect, reason, now)
+        else:
+            self._more += int(effect.messages)
+        if connection is not None:
+            last = self._last.setdefault(connection, {})
+            refusal = last.pop(key, None) or Refusal(effect)
+            refusal.add(effect, reason, now)
+            last[key] = refusal
+            if len(last) > KEPT:
+                del last[next(iter(last))]
+
+    def of(self, connection: int) -> list[Refusal]:
+        """Return the last refusals of a connection, the latest first."""
+        return list(reversed(self._last.get(connection, {}).values()))
+
+    def forget(self, connection: int) -> None:
+        """Remove a connection that is closed."""
+        self._last.pop(connection, None)
+
+    def take(self) -> list[LogLine]:
+        """Take the log lines of this second."""
+        lines = [refusal.log_line() for refusal in self._unreported.values()]
+        if self._more:
+            text = f"{self._more:,} more publishes were refused in this second"
+            lines.append(LogLine(text, {"id": "PST-1015", "count": self._more}))
+        self._unreported.clear()
+        self._more = 0
+        return lines
+
+
+def reason_of(effect: PublishRefused) -> str:
+    """Return the reason why publishes were refused."""
+    if effect.why:
+        return effect.why
+    if effect.cause == DELETED:
+        return f"queue '{effect.gate.name}' was deleted"
+    if effect.cause == HOLD_BOUND:
+        return f"its connection has reached its hold budget; {effect.gate.describe_refusal()}"
+    return effect.gate.describe_overflow() or effect.gate.describe_refusal()
+
+
+AGAIN_S: Final = 60.0
+"""Seconds between two lines with the count of one connection and error."""
+
+
+class Repeated:
+    """Refusals of one connection with one error since the last line about them."""
+
+    __slots__ = ("subject", "text", "count", "logged_at")
+
+    def __init__(self, now: float) -> None:
+        self.subject = ""
+        self.text = ""
+        self.count: int = 0
+        self.logged_at: float = now
+
+
+class RefusedRequests:
+    """Refused requests of the connections of one broker. A connection has as many entries as there are error codes."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, dict[str, Repeated]] = {}
+        """By connection number and error."""
+        self._counting: dict[int, None] = {}
+        """Connections with refusals that have no line yet."""
+
+    def add(self, connection: int, subject: str, error: BrokerError, now: float) -> LogLine | None:
+        """Add a refusal; return its line if it is the first of the connection with this error.
+
+        `subject` is the channel, session or link in the log.
+        """
+        known = self._known.setdefault(connection, {})
+        found = known.get(error.reply)
+        if found is None:
+            known[error.reply] = Repeated(now)
+            return _line(subject, error.reply, str(error), 0)
+        found.subject = subject
+        found.text = str(error)
+        found.count += 1
+        self._counting[connection] = None
+        return None
+
+    def take(self, now: float) -> list[LogLine]:
+        """Take the lines of refusals that were counted for a minute."""
+        lines: list[LogLine] = []
+        for connection in list(self._counting):
+            waiting = False
+            for reply, found in self._known[connection].items():
+                if found.count and now - found.logged_at >= AGAIN_S:
+                    lines.append(_counted(reply, found))
+                    found.logged_at = now
+                waiting = waiting or found.count > 0
+            if not waiting:
+                del self._counting[connection]
+        return lines
+
+    def forget(self, connection: int) -> list[LogLine]:
+        """Remove a connection that is closed; return the lines of what was counted of it."""
+        self._counting.pop(connection, None)
+        known = self._known.pop(connection, None)
+        if known is None:
+            return []
+        return [_counted(reply, found) for reply, found in known.items() if found.count]
+
+
+def _counted(reply: str, found: Repeated) -> LogLine:
+    line = _line(found.subject, reply, found.text, found.count)
+    found.count = 0
+    return line
+
+
+def _line(subject: str, reply: str, text: str, more: int) -> LogLine:
+    again = f" (the last of {more:,} since the last such line)" if more else ""
+    fields: dict[str, object] = {"id": REQUEST_REFUSED, "subject": subject, "error": reply}
+    if more:
+        fields["count"] = more
+    return LogLine(f"[{subject}] request refused: {text}{again}", fields)

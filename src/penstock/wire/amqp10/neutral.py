@@ -1,0 +1,475 @@
+"""Neutral properties, headers and deaths as those of AMQP 1.0 messages, and back, as RabbitMQ 4 converts them.
+
+The table in `wire.amqp10.neutral_properties`, read from the right to the left.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from penstock.content.field_table import NESTING_MAX, Entry, deaths_in
+from penstock.content.properties import BCC, CC, TRACE_HEADERS, Properties, is_name
+from penstock.wire.amqp10 import spec, values
+from penstock.wire.amqp10.composite import Composite, composite, decode_composite, encode_composite
+from penstock.wire.amqp10.field_cursor import ABSENT
+from penstock.wire.amqp10.sections import Sections, durable_header, header_octets
+from penstock.wire.amqp10.value_reader import decode_value
+from penstock.wire.amqp10.value_writer import encode_text, encode_value
+from penstock.wire.amqp10.values import Array, CodecError, Described, Symbol, Typed, tagged, timestamp, uint, ulong
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST_SECOND: Final = 253_402_300_799
+"""9999-12-31T23:59:59Z, the last second of a datetime."""
+_INT64: Final = 1 << 63
+
+
+def to_neutral(value: object, depth: int = 1) -> object:
+    """Return a value of AMQP 1.0 as a neutral value at nesting depth `depth`; what lies too deep is None."""
+    if isinstance(value, (list, dict, Array)) and depth >= NESTING_MAX:
+        return None
+    if isinstance(value, Symbol):
+        return value.text
+    if isinstance(value, Typed):
+        return _typed(value)
+    if isinstance(value, list):
+        return [to_neutral(item, depth + 1) for item in value]
+    if isinstance(value, dict):
+        return neutral_table(value, depth + 1)
+    if isinstance(value, Array):
+        return [to_neutral(tagged(value.kind, item), depth + 1) for item in value.values]
+    if isinstance(value, Described):
+        return to_neutral(value.value, depth)
+    return value
+
+
+def neutral_table(entries: dict[object, object], depth: int = 1) -> dict[str, object]:
+    """Return a map as a table, without the entries whose key is longer than a table's may be (255 octets)."""
+    found: dict[str, object] = {}
+    for key, value in entries.items():
+        name = key.decode(errors="replace") if isinstance(key, bytes) else str(to_neutral(key))
+        if is_name(name):
+            found[name] = to_neutral(value, depth)
+    return found
+
+
+def _typed(value: Typed) -> object:
+    plain = value.value
+    if value.kind == values.TIMESTAMP and isinstance(plain, int):
+        return moment_of(plain)
+    if value.kind == values.UUID and isinstance(plain, bytes):
+        return uuid_text(plain)
+    if isinstance(plain, bytes):  # a decimal
+        return plain.hex()
+    if isinstance(plain, int) and plain >= _INT64:
+        return str(plain)
+    return plain
+
+
+def moment_of(milliseconds: int) -> object:
+    """Return a timestamp in whole seconds as a datetime; one that a datetime cannot be stays a number."""
+    seconds = milliseconds // 1000
+    if not 0 <= seconds <= _LAST_SECOND:
+        return seconds
+    return _EPOCH + timedelta(seconds=seconds)
+
+
+def uuid_text(octets: bytes) -> str:
+    """Return a uuid as text in its usual form (RFC 9562)."""
+    text = octets.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def to_amqp10(value: object) -> object:
+    """Return a neutral value as one of AMQP 1.0."""
+    if isinstance(value, bool) or value is None or isinstance(value, (str, bytes, float)):
+        return value
+    if isinstance(value, int):
+        return value if -_INT64 <= value < _INT64 else str(value)
+    if isinstance(value, datetime):
+        return timestamp(milliseconds_of(value))
+    if isinstance(value, list):
+        return [to_amqp10(item) for item in value]
+    if isinstance(value, dict):
+        return {symbol_or_text(str(key)): to_amqp10(item) for key, item in value.items()}
+    if isinstance(value, (bytearray, memoryview)):
+        return bytes(value)
+    return str(value)
+
+
+def milliseconds_of(moment: datetime) -> int:
+    """Return milliseconds since the epoch; a moment without a zone is taken for UTC."""
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    passed = moment - _EPOCH
+    return (passed.days * 86400 + passed.seconds) * 1000 + passed.microseconds // 1000
+
+
+def symbol_or_text(key: str) -> object:
+    """Return the key of a map as a symbol, as RabbitMQ does; one that is not ASCII as a string."""
+    return Symbol(key) if key.isascii() else key
+
+
+DEATHS: Final = "x-opt-deaths"
+_TTL_MAX: Final = (1 << 32) - 1
+
+
+def entries_in(annotation: object) -> list[Entry]:
+    """Return the deaths of an annotation with the names of x-death; empty if it is none of ours."""
+    if not isinstance(annotation, Array) or annotation.kind != values.MAP:
+        return []
+    found: list[Entry] = []
+    for item in annotation.values:
+        if isinstance(item, dict):
+            found.append(_entry(item))
+    return found
+
+
+def _entry(item: dict[object, object]) -> Entry:
+    entry: Entry = {}
+    for name in ("queue", "reason", "exchange"):
+        found = item.get(Symbol(name))
+        entry[name] = found.text if isinstance(found, Symbol) else found
+    entry["count"] = _number(item.get(Symbol("count")))
+    first = item.get(Symbol("first-time"))
+    entry["time"] = moment_of(_number(first)) if isinstance(first, Typed) else None
+    keys = item.get(Symbol("routing-keys"))
+    entry["routing-keys"] = list(keys.values) if isinstance(keys, Array) else keys
+    ttl = item.get(Symbol("ttl"))
+    if ttl is not None:
+        entry["original-expiration"] = str(_number(ttl))
+    return entry
+
+
+def _number(value: object) -> int:
+    if isinstance(value, Typed):
+        value = value.value
+    return value if isinstance(value, int) else 0
+
+
+def last_times(annotation: object) -> dict[tuple[object, object], object]:
+    """Return the time of the last death of each queue and reason, which x-death does not have."""
+    found: dict[tuple[object, object], object] = {}
+    if isinstance(annotation, Array):
+        for item in annotation.values:
+            if isinstance(item, dict):
+                reason = item.get(Symbol("reason"))
+                key = (item.get(Symbol("queue")), reason.text if isinstance(reason, Symbol) else reason)
+                found[key] = item.get(Symbol("last-time"))
+    return found
+
+
+def annotation_of(deaths: list[Entry], times: dict[tuple[object, object], object], now: float = -1.0) -> Array:
+    """Return the annotation of deaths. The first one happened now, in seconds since the epoch, if that is given.
+
+    `times` are the times of the last deaths; where one is missing, that of the first death stands in.
+    """
+    found: list[object] = []
+    for index, entry in enumerate(deaths):
+        first = entry.get("time")
+        first_time = timestamp(milliseconds_of(first) if isinstance(first, datetime) else 0)
+        last_time: object = times.get((entry["queue"], entry["reason"]))
+        if index == 0 and now >= 0.0:
+            last_time = timestamp(int(now * 1000))
+        item: dict[object, object] = {}
+        expiration = entry.get("original-expiration")
+        if isinstance(expiration, str) and expiration.isdecimal() and int(expiration) <= _TTL_MAX:
+            item[Symbol("ttl")] = uint(int(expiration))
+        item[Symbol("queue")] = entry["queue"]
+        item[Symbol("reason")] = Symbol(str(entry["reason"]))
+        item[Symbol("count")] = ulong(_number(entry["count"]))
+        item[Symbol("first-time")] = first_time
+        item[Symbol("last-time")] = last_time if isinstance(last_time, Typed) else first_time
+        item[Symbol("exchange")] = entry.get("exchange", "")
+        keys = entry.get("routing-keys")
+        item[Symbol("routing-keys")] = Array(values.STRING, list(keys) if isinstance(keys, list) else [])
+        found.append(item)
+    return Array(values.MAP, found)
+
+
+QUEUES: Final = "/queues/"
+EXCHANGES: Final = "/exchanges/"
+"""Beginnings of the addresses of queues and exchanges."""
+
+
+_UNRESERVED: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
+"""Octets that are not escaped (RFC 3986, section 2.3)."""
+
+
+def quoted(name: str) -> str:
+    """Return a name percent-encoded; what is not UTF-8 in it is replaced. Importing urllib for it takes 3 ms."""
+    octets = name.encode(errors="replace")
+    if not octets.rstrip(_UNRESERVED):
+        return name
+    return "".join(chr(octet) if octet in _UNRESERVED else f"%{octet:02X}" for octet in octets)
+
+
+def queue_address(queue: str) -> str:
+    """Return the address of a queue, such as that of a dynamic node."""
+    return QUEUES + quoted(queue)
+
+
+def exchange_address(exchange: str, key: str | None = None) -> str:
+    """Return the address of an exchange; without a key, the subject is the key."""
+    address = EXCHANGES + quoted(exchange)
+    return address if key is None else f"{address}/{quoted(key)}"
+
+
+def to_reply_address(reply_to: str) -> str:
+    """Return the address of a neutral reply-to, which names a queue; what is an address already stays."""
+    if reply_to.startswith((QUEUES, EXCHANGES)):
+        return reply_to
+    return queue_address(reply_to)
+
+
+AMQP10_TYPE: Final = "amqp-1.0"
+"""Type of a neutral message whose body is in AMQP encoding."""
+TYPE: Final = "x-basic-type"
+COPIES: Final = "x-cc"
+URN: Final = "urn:uuid:"
+"""Beginning of a message-id that is a uuid, as text."""
+_RECEIVED: Final = "x-opt-rabbitmq-received-time"
+_INTERNAL: Final = frozenset({"x-routing-key", "x-exchange", "x-death"})
+
+
+def properties_of(content: bytes, sections: Sections) -> Properties:
+    """Return the neutral properties of a message whose sections were found. Raises CodecError."""
+    found = Properties(delivery_mode=1 if sections.durable == 0 else 2)
+    if sections.priority != ABSENT:
+        found.priority = int(sections.priority)
+    if sections.ttl != ABSENT:
+        found.expiration = str(int(sections.ttl))
+    headers: dict[str, object] = {}
+    if sections.application_properties != ABSENT:
+        headers.update(application_headers(content, sections))
+    annotations = annotations_of(content, sections)
+    _add_annotations(annotations, headers)
+    type_ = annotations.get(Symbol(TYPE))
+    if isinstance(type_, str) and is_name(type_):
+        found.type = type_
+    if sections.body_code == spec.AMQP_VALUE or sections.body_code == spec.AMQP_SEQUENCE:
+        found.type = AMQP10_TYPE
+    if sections.properties != ABSENT:
+        _read_properties(_properties_section(content, sections), found, headers)
+    found.headers = headers or None
+    return found
+
+
+def application_headers(content: bytes, sections: Sections) -> dict[str, object]:
+    """Return the application properties of a message that has some as headers."""
+    entries = decode_value(content, int(sections.application_properties))[0]
+    return neutral_table(entries) if isinstance(entries, dict) else {}
+
+
+def annotations_of(content: bytes, sections: Sections) -> dict[object, object]:
+    """Return the message annotations."""
+    if sections.message_annotations == ABSENT:
+        return {}
+    found = decode_value(content, int(sections.message_annotations))[0]
+    return found if isinstance(found, dict) else {}
+
+
+def _add_annotations(annotations: dict[object, object], headers: dict[str, object]) -> None:
+    for key, value in annotations.items():
+        if not isinstance(key, Symbol):
+            continue
+        name = key.text
+        if name == COPIES:
+            headers[CC] = to_neutral(value)
+        elif name == DEATHS:
+            headers["x-death"] = list(deaths_in(entries_in(value)))
+        elif name == _RECEIVED and isinstance(value, Typed):
+            headers["timestamp_in_ms"] = value.value
+        elif name in TRACE_HEADERS and isinstance(value, str):
+            headers.setdefault(name, value)  # OpenTelemetry permits it here and among the application properties.
+        elif name.startswith("x-") and not name.startswith("x-basic-") and name not in _INTERNAL and is_name(name):
+            headers[name] = to_neutral(value)
+
+
+def _properties_section(content: bytes, sections: Sections) -> Composite:
+    """Return the properties of a message that has some: their descriptor is added anew, whatever its form was."""
+    return decode_composite(b"\x00\x53\x73" + content[sections.properties :])[0]
+
+
+def _read_properties(section: Composite, found: Properties, headers: dict[str, object]) -> None:
+    found.message_id = _id_text(section.fields["message_id"], "x-message-id", headers)
+    found.correlation_id = _id_text(section.fields["correlation_id"], "x-correlation-id", headers)
+    found.user_id = _user(section.octets("user_id"))
+    found.reply_to = _short(reply_queue(section.text("reply_to")))
+    found.content_type = _short(section.text("content_type"))
+    found.content_encoding = _short(section.text("content_encoding"))
+    created = section.number("creation_time")
+    if created >= 0:
+        found.timestamp = created // 1000
+    found.app_id = _short(section.text("group_id"))
+
+
+def _short(text: str) -> str | None:
+    return text if text and is_name(text) else None
+
+
+def _id_text(value: object, header: str, headers: dict[str, object]) -> str | None:
+    """Return a message-id as text; one that no text of 255 octets can be becomes a header."""
+    if isinstance(value, Typed):
+        if value.kind == values.UUID and isinstance(value.value, bytes):
+            return URN + uuid_text(value.value)
+        return str(value.value)
+    if isinstance(value, str) and is_name(value):
+        return value
+    if value is not None:
+        headers[header] = value
+    return None
+
+
+def _user(octets: bytes) -> str | None:
+    try:
+        text = octets.decode()
+    except UnicodeDecodeError:
+        return None
+    return _short(text) if "\0" not in text else None
+
+
+def reply_queue(reply_to: str) -> str:
+    """Return the neutral reply-to of an address: the queue that it names, else the address itself."""
+    name = reply_to.removeprefix(QUEUES)
+    if name == reply_to or not name or "/" in name:
+        return reply_to
+    try:
+        queue = percent_decoded(name)
+    except ValueError:
+        return reply_to
+    return queue if is_name(queue) else reply_to
+
+
+def percent_decoded(part: str) -> str:
+    """Return a percent-decoded name. Raises ValueError with the second half of a sentence."""
+    if "%" not in part:
+        return part
+    for escaped in part.split("%")[1:]:
+        if len(escaped) < 2 or not _HEX.issuperset(escaped[:2]):
+            raise ValueError("a '%' that two hexadecimal digits do not follow")
+    from urllib.parse import unquote_to_bytes  # Few names have a '%'.
+
+    try:
+        return unquote_to_bytes(part).decode()
+    except UnicodeDecodeError:
+        raise ValueError("octets that are not UTF-8") from None
+
+
+_JMS_BYTES: Final = frozenset({"x-opt-jms-dest", "x-opt-jms-reply-to", "x-opt-jms-msg-type"})
+"""Annotations of JMS clients, whose values are a byte: Qpid JMS ignores other integers.
+
+They tell queue, topic or temporary one of JMSDestination and JMSReplyTo, and the kind of message.
+"""
+_UINT_MAX: Final = (1 << 32) - 1
+_INT64_MAX: Final = (1 << 63) - 1
+_HEX: Final = frozenset("0123456789abcdefABCDEF")
+
+
+def encode_message(properties: Properties, body: bytes) -> bytes:
+    """Return a message with neutral properties. Raises CodecError."""
+    own = properties.type == AMQP10_TYPE and is_body(body)
+    return encode_head(properties) + (body if own else data_section(body))
+
+
+def encode_head(properties: Properties, place: dict[str, object] | None = None) -> bytes:
+    """Return the sections before the body of a message with neutral properties. Raises CodecError.
+
+    `place` has fields of the properties section that no neutral property has: `to` and `subject`.
+    """
+    headers = properties.headers or {}
+    parts = [_header_of(properties)]
+    annotations = _annotations_from(properties, headers)
+    if annotations:
+        parts.append(_section(spec.MESSAGE_ANNOTATIONS, annotations))
+    section = _properties_from(properties)
+    if place:
+        section.fields.update(place)
+    if any(value is not None for value in section.fields.values()):
+        parts.append(encode_composite(section))
+    application: dict[object, object] = {
+        name: to_amqp10(value)
+        for name, value in headers.items()
+        if not name.startswith("x-") and name != BCC and not isinstance(value, (list, dict))
+    }
+    if application:
+        parts.append(_section(spec.APPLICATION_PROPERTIES, application))
+    return b"".join(parts)
+
+
+def _header_of(properties: Properties) -> bytes:
+    if properties.priority is None and properties.expiration is None:
+        return durable_header(properties.delivery_mode == 2)
+    expiration = properties.expiration or ""
+    ttl = int(expiration) if expiration.isascii() and expiration.isdecimal() and len(expiration) <= 10 else ABSENT
+    return header_octets(
+        properties.delivery_mode == 2,
+        ABSENT if properties.priority is None else properties.priority,
+        ttl if ttl <= _UINT_MAX else ABSENT,
+    )
+
+
+def _annotations_from(properties: Properties, headers: dict[str, object]) -> dict[object, object]:
+    found: dict[object, object] = {}
+    for name, value in headers.items():
+        if name == "x-death":
+            deaths = deaths_in(value)
+            if deaths:
+                found[Symbol(DEATHS)] = annotation_of(deaths, {})
+        elif name == CC and isinstance(value, list):
+            found[Symbol(COPIES)] = to_amqp10(value)
+        elif name in _JMS_BYTES and isinstance(value, int) and -128 <= value < 128:
+            found[Symbol(name)] = Typed(values.BYTE, value)
+        elif name.startswith("x-") and name.isascii():
+            found[Symbol(name)] = to_amqp10(value)
+    if properties.type is not None:
+        found[Symbol(TYPE)] = properties.type
+    return found
+
+
+def _properties_from(properties: Properties) -> Composite:
+    created = properties.timestamp
+    return composite(
+        spec.PROPERTIES,
+        message_id=_id_from(properties.message_id),
+        user_id=None if properties.user_id is None else encode_text(properties.user_id),
+        reply_to=None if properties.reply_to is None else to_reply_address(properties.reply_to),
+        correlation_id=_id_from(properties.correlation_id),
+        content_type=_ascii(properties.content_type),
+        content_encoding=_ascii(properties.content_encoding),
+        creation_time=created * 1000 if created is not None and created * 1000 <= _INT64_MAX else None,
+        group_id=properties.app_id,
+    )
+
+
+def _id_from(text: str | None) -> object:
+    """Return a message-id: a uuid from its URN, else a string."""
+    if text is None or not text.startswith(URN) or len(text) != len(URN) + 36:
+        return text
+    digits = text[len(URN) :]
+    if [len(part) for part in digits.split("-")] != [8, 4, 4, 4, 12] or not _HEX.issuperset(digits.replace("-", "")):
+        return text
+    return Typed(values.UUID, bytes.fromhex(digits.replace("-", "")))
+
+
+def _ascii(text: str | None) -> str | None:
+    return text if text is not None and text.isascii() else None
+
+
+def _section(code: int, value: object) -> bytes:
+    return encode_value(Described(ulong(code), value))
+
+
+def data_section(body: bytes) -> bytes:
+    """Return a body as one data section."""
+    return _section(spec.DATA, body)
+
+
+def is_body(octets: bytes) -> bool:
+    """Tell whether octets are the body sections of a message and nothing else."""
+    sections = Sections()
+    try:
+        sections.walk(octets, 0, len(octets))
+    except CodecError:
+        return False
+    return sections.body_code != ABSENT and sections.body_at == 0 and sections.body_end == len(octets)

@@ -1,0 +1,176 @@
+"""Adaptive windows in a broker with a manual clock: what slow consumers leave to others."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.session import Session, cancel_drain, request_drain
+from penstock.errors import PreconditionFailed
+from penstock.flow.credit import LinkCredit
+from tests.support.broker_fixture import House
+from tests.support.limited_consumers import deliver, subscribe
+from tests.support.selecting_bench import SelectingBench
+
+ADAPTIVE: dict[str, object] = {"consumer_window_adaptive": True}
+
+
+def filled(count: int, **arguments: object) -> House:
+    house = House()
+    house.queue("a", **arguments)
+    for _ in range(count):
+        house.publish_now("a", 10)
+    return house
+
+
+def settle(house: House, consumer: Consumer, at: float, count: int = 1) -> None:
+    """Let time pass until a consumer acknowledges its oldest deliveries; what that makes room for is delivered."""
+    house.broker.begin(at)
+    unsettled = consumer.session.unsettled
+    unsettled.acknowledge(unsettled.front_number() + count - 1, True, at)
+    deliver(house)
+
+
+def test_without_the_setting_a_consumer_gets_all_that_its_credit_allows() -> None:
+    house = filled(50, consumer_window_min=2, consumer_window_max=3)
+    consumer = subscribe(house)
+    assert len(deliver(house)) == 50
+    assert consumer.adaptive_window is None
+
+
+def test_slow_consumer_leaves_the_messages_to_a_fast_one() -> None:
+    house = filled(1000, **ADAPTIVE)
+    slow, fast = subscribe(house), subscribe(house, Session())
+    deliver(house)
+    now = 100.0
+    for step in range(1, 901):
+        now += 0.001
+        settle(house, fast, now)
+        if step % 100 == 0:
+            settle(house, slow, now)
+    assert (int(slow.delivered), int(fast.settled_count())) == (int(slow.settled_count() + slow.credit.out), 900)
+    assert slow.credit.out <= 2, "it has what it works on, and one more at most"
+
+
+def test_full_window_is_told_with_what_it_follows_from() -> None:
+    house = filled(100, **ADAPTIVE)
+    consumer = subscribe(house)
+    deliver(house)
+    assert consumer.obstacles(100.0) == ["out of its adaptive window: 1 unacknowledged of 1"]
+    for step in range(1, 9):
+        settle(house, consumer, 100.0 + 0.25 * step)
+    assert consumer.obstacles(102.0) == [
+        "out of its adaptive window: 2 unacknowledged of 2, for 4 messages/s of 250 ms each"
+    ]
+
+
+def test_full_window_that_nothing_is_settled_of_is_doubled_by_a_timer() -> None:
+    house = filled(100, consumer_window_max=8, **ADAPTIVE)
+    consumer = subscribe(house)
+    deliver(house)
+    assert house.broker.next_deadline() == 101.0
+    found = []
+    for seconds in (1, 2, 3, 4, 7, 60):
+        house.broker.begin(100.0 + seconds)
+        deliver(house)
+        found.append(int(consumer.credit.out))
+    assert found == [2, 2, 4, 4, 8, 8]
+    assert house.broker.next_deadline() is None, "at its upper bound it has no timer"
+    settle(house, consumer, 161.0, 8)
+    assert consumer.credit.out == 8, "its client settles eight at once"
+
+
+def test_window_applies_within_the_prefetch() -> None:
+    house = filled(100, consumer_window_min=10, **ADAPTIVE)
+    consumer = subscribe(house)
+    consumer.credit.window = 4
+    assert len(deliver(house)) == 4
+    assert consumer.obstacles(100.0) == ["out of credit: 4 unacknowledged of a prefetch of 4"]
+
+
+def test_full_window_is_not_doubled_while_the_receiver_grants_no_credit() -> None:
+    bench = SelectingBench(**{"consumer-window-adaptive": True})
+    bench.put(*["red"] * 10)
+    consumer = bench.attach("a", credit=2)
+    bench.deliver()
+    bench.grant(consumer, 0)
+    bench.deliver()
+    bench.broker.begin(100.0)
+    bench.broker.run(1000)
+    bench.deliver()
+    bench.grant(consumer, 5)
+    bench.deliver()
+    assert bench.got["a"] == [1], "the window is as narrow as before"
+    bench.broker.begin(200.0)
+    bench.broker.run(1000)
+    bench.deliver()
+    assert bench.got["a"] == [1, 2]
+
+
+def test_timer_of_a_cancelled_consumer_is_dropped() -> None:
+    house = filled(5, **ADAPTIVE)
+    consumer = subscribe(house)
+    deliver(house)
+    house.broker.cancel(house.session, consumer.tag)
+    assert house.broker.next_deadline() is None
+    house.session.unsettled.acknowledge(1, False, 100.0)
+
+
+def test_draining_receiver_gets_what_its_credit_allows() -> None:
+    bench = SelectingBench(**{"consumer-window-adaptive": True})
+    bench.put(*["red"] * 10)
+    consumer = bench.attach("a", credit=5)
+    bench.deliver()
+    assert bench.got["a"] == [1]
+    request_drain(consumer)
+    bench.deliver()
+    bench.broker.review_drains()
+    assert bench.got["a"] == [1, 2, 3, 4, 5]
+    credit = consumer.credit
+    assert isinstance(credit, LinkCredit)
+    credit.grant(5, 5)
+    bench.broker.schedule_delivery(bench.queue)
+    bench.deliver()
+    assert bench.got["a"] == [1, 2, 3, 4, 5], "afterwards the window applies again"
+    request_drain(consumer)
+    cancel_drain(consumer)
+    bench.deliver()
+    assert bench.got["a"] == [1, 2, 3, 4, 5]
+
+
+def test_consumers_without_settlements_have_no_window() -> None:
+    bench = SelectingBench(**{"consumer-window-adaptive": True})
+    bench.put(*["red"] * 10)
+    browser = bench.attach("b", browses=True)
+    bench.deliver()
+    settled = bench.attach("s", settled=True)
+    bench.deliver()
+    assert browser.adaptive_window is None
+    assert settled.adaptive_window is None
+    assert (len(bench.got["b"]), len(bench.got["s"])) == (10, 10)
+
+
+def test_consumer_with_a_selector_has_a_window() -> None:
+    bench = SelectingBench(**{"consumer-window-adaptive": True, "consumer-window-min": 2})
+    bench.put("red", "blue", "red", "red")
+    bench.attach("a", "color = 'red'")
+    bench.deliver()
+    assert bench.got["a"] == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"consumer_window_max": 0}, "consumer-window-max=0 is too small; the least is 1"),
+        ({"consumer_window_min": "none"}, "consumer-window-min='none' is not a whole number"),
+        (
+            {"consumer_window_min": 5, "consumer_window_max": 4},
+            "queue 'a': consumer-window-min=5 is above consumer-window-max=4",
+        ),
+        ({"consumer_window_adaptive": "maybe"}, "consumer-window-adaptive=maybe is neither true nor false"),
+    ],
+)
+def test_settings_that_cannot_be_meant_are_refused(arguments: dict[str, object], said: str) -> None:
+    with pytest.raises(PreconditionFailed) as caught:
+        House().queue("a", **arguments)
+    assert said in str(caught.value)

@@ -1,0 +1,53 @@
+"""Dead-letter headers as values, for formats of any protocol."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from penstock.content.field_table import deaths_in
+from penstock.core.deaths import DEATHS_KEPT, DeathRecord, added_headers, pairs_of
+
+
+def died(queue: str, reason: str = "rejected") -> DeathRecord:
+    return DeathRecord(queue, reason, "in", "key", 5.9)
+
+
+def test_the_first_death_is_recorded_in_full() -> None:
+    added = added_headers([], died("q", "expired"), "100", ["copy"], False)
+    entry = {
+        "count": 1,
+        "reason": "expired",
+        "queue": "q",
+        "time": datetime(1970, 1, 1, 0, 0, 5, tzinfo=UTC),
+        "exchange": "in",
+        "routing-keys": ["key", "copy"],
+        "original-expiration": "100",
+    }
+    assert added == {
+        "x-death": [entry],
+        "x-first-death-exchange": "in",
+        "x-first-death-queue": "q",
+        "x-first-death-reason": "expired",
+        "x-last-death-exchange": "in",
+        "x-last-death-queue": "q",
+        "x-last-death-reason": "expired",
+    }
+    assert deaths_in(added["x-death"]) == [entry]
+
+
+def test_a_death_of_the_same_queue_and_reason_is_counted_and_comes_first() -> None:
+    headers: dict[str, object] = {}
+    for record in (died("a"), died("b"), died("a")):
+        headers |= added_headers(deaths_in(headers.get("x-death")), record, None, [], "x-first-death-reason" in headers)
+    deaths = deaths_in(headers["x-death"])
+    assert pairs_of(deaths) == [("a", "rejected"), ("b", "rejected")]
+    assert [entry["count"] for entry in deaths] == [2, 1]
+    assert (headers["x-first-death-queue"], headers["x-last-death-queue"]) == ("a", "a")
+
+
+def test_entries_are_bounded() -> None:
+    deaths = [{"queue": str(n), "reason": "expired", "count": 1} for n in range(DEATHS_KEPT + 3)]
+    kept = added_headers(list(deaths), died("q"), None, [], True)["x-death"]
+    assert isinstance(kept, list)
+    assert len(kept) == DEATHS_KEPT
+    assert kept[1:] == deaths[: DEATHS_KEPT - 1]

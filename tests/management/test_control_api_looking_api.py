@@ -1,0 +1,117 @@
+"""The queues that need attention most, in an order and with sums, a share of work a turn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.driver.driver import BrokerDriver
+from penstock.flow.work import LOOKING_SHARE
+from penstock.management.control_api import HISTORIES_MOST
+from tests.management.test_why import GATED, Scene
+from tests.support.control_requests import MANY, answers, request, turns_until_answered, with_queues
+from tests.support.driven_connection import Dialogue, publish
+
+
+def top(driver: BrokerDriver, **fields: object) -> dict[str, Any]:
+    vhost = driver.broker.vhosts["/"]
+    if "answers" not in vhost.queues:
+        vhost.declare_queue("answers", {}, False, False, None, None)
+    seen = len(answers(driver))
+    client = Dialogue(driver)
+    driver.scheduler.begin_turn()
+    driver.scheduler.receive(client.connection, request("top", **fields))
+    while len(answers(driver)) == seen:
+        driver.run_turn()
+    found: dict[str, Any] = answers(driver)[-1]
+    return found
+
+
+def names(driver: BrokerDriver, **fields: object) -> list[str]:
+    return [each["name"] for each in top(driver, **fields)["items"] if each["name"] != "answers"]
+
+
+@pytest.fixture
+def scene() -> Scene:
+    """Queues: `first` and `second` are blocked, `first` longer; `deep` is fuller of messages, `wide` of bytes."""
+    scene = Scene()
+    producer = scene.join()
+    for name, messages, size in (("wide", 1, 9_000), ("deep", 9, 1), ("first", 4, 1), ("second", 5, 1)):
+        producer.declare(name, **(GATED if name in ("first", "second") else {"capacity-messages": 100}))
+        scene.at(100.0 if name != "second" else 103.0)
+        for _ in range(messages):
+            producer.say(publish(name, b"x" * size)) if name != "second" else scene.join().say(publish(name, b"x"))
+    scene.at(105.0)
+    return scene
+
+
+def test_queues_are_ordered_by_the_time_that_they_block_and_otherwise_by_their_amounts(scene: Scene) -> None:
+    driver = scene.driver
+    assert names(driver) == ["first", "second", "deep", "wide"]
+    assert names(driver, order="messages") == ["deep", "second", "first", "wide"]
+    assert names(driver, order="bytes")[:2] == ["wide", "deep"]
+    assert names(driver, order="fill")[-2:] == ["deep", "wide"]
+    assert sorted(names(driver, order="rate")) == ["deep", "first", "second", "wide"]
+    assert names(driver, count=1) == ["first"]
+    assert names(driver, prefix="de") == ["deep"]
+
+
+def test_sums_are_over_all_queues_and_not_only_over_the_first(scene: Scene) -> None:
+    found = top(scene.driver, count=1, prefix="")
+    sums = found["sums"]
+    assert (sums["queues"], sums["gates_closed"]) == (5, 2), "with that of the answers, which no connection owns here"
+    assert sums["messages"] >= 19
+    assert sums["rates"] == {"publish": 0.0, "deliver_get": 0.0}, "nobody has sampled yet"
+    assert found["connections"] >= 1
+    assert found["items"][0]["penstock"]["gate"]["closed_for_s"] == 5.0
+
+
+def test_one_queue_is_given_by_name_and_one_that_is_not_there_is_an_error(scene: Scene) -> None:
+    assert names(scene.driver, queue="deep") == ["deep"]
+    assert top(scene.driver, queue="none")["code"] == 404
+    found = top(scene.driver, order="odd")
+    assert found["code"] == 406
+    assert "'order' must be one of blocked, fill, messages, bytes, rate, not 'odd'" in found["text"]
+
+
+def test_thousands_of_queues_are_ranked_a_share_a_turn() -> None:
+    turns = turns_until_answered(with_queues(), request("top", count=1))
+    assert max(turns) <= LOOKING_SHARE + 100
+    assert sum(turns) < 2 * 3_000 + 1_000, "only the first are made plain data"
+
+
+def test_histories_are_there_if_wanted_and_bounded(scene: Scene) -> None:
+    driver = scene.driver
+    assert all("history" not in each for each in top(driver)["items"])
+    for slot in range(22, 100):
+        scene.at(slot * 5.0)
+        driver.stats.sample(driver.connections)
+    first = top(driver, history=3, queue="first")["items"][0]
+    assert first["history"] == {"seconds": 5, "messages": [4, 4, 4], "closed": [1.0, 1.0, 1.0]}
+    assert {len(each["history"]["messages"]) for each in top(driver, history=1000)["items"]} == {60}
+    assert top(driver, history=-1)["code"] == 406
+
+
+def test_histories_count_as_work_and_only_the_first_queues_have_them() -> None:
+    work = sum(turns_until_answered(with_queues(), request("top", count=500)))
+    driver = with_queues()
+    assert sum(turns_until_answered(driver, request("top", count=500, history=60))) >= work + HISTORIES_MOST * 10
+    assert ["history" in each for each in answers(driver)[0]["items"]] == [True] * HISTORIES_MOST + [False] * 400
+
+
+def test_status_does_not_wait_for_a_change_of_thousands_of_queues() -> None:
+    driver = with_queues()
+    for number in range(3 * MANY):
+        driver.broker.vhosts["/"].declare_queue(f"more{number}", {}, False, False, None, None)
+    change = request("settings.set", scope="queue", pattern="#", settings={"hold-deadline": 7})
+    driver.broker.vhosts["/"].declare_queue("answers", {}, False, False, None, None)
+    first, second = Dialogue(driver), Dialogue(driver)
+    driver.scheduler.begin_turn()
+    driver.scheduler.receive(first.connection, change)
+    driver.scheduler.receive(second.connection, request("status"))
+    while not answers(driver):
+        assert first.connection.busy
+        assert second.connection.busy
+        driver.run_turn()
+    assert "turns" in answers(driver)[0]

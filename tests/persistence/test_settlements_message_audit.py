@@ -1,0 +1,198 @@
+"""Of a damaged store it is told which queues lost how many messages; it is so when the rest has been saved."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import StoreError
+from penstock.persistence.settlements import Loss, MessageAudit, summed_up
+from penstock.server.store_open import CheckReport, RepairReport, check_directory, repair_directory
+from penstock.store.records import STALE, UNKNOWN, Damage
+from penstock.store.schema import PAGE_SIZE
+from penstock.store.sqlite import FILE
+from tests.profiles import examples, sample
+from tests.support.damaged_store import Change, Life, cut, flip, make
+
+Contents = dict[tuple[str, str], list[bytes]]
+
+
+class Patient:
+    """A store that is damaged again and again, each time beginning with the file as it was written."""
+
+    def __init__(self, whole: Path, written: Contents) -> None:
+        self.damaged = whole.parent / "damaged"
+        self.target = whole.parent / "saved"
+        self.written = written
+        self.octets = (whole / FILE).read_bytes()
+        self.pages = len(self.octets) // PAGE_SIZE
+        self.hurt = 0
+        """How many damages cost messages."""
+        self.exact = 0
+        """Of how many of those everything was told exactly."""
+
+    def suffer(self, *changes: Change) -> RepairReport:
+        octets = bytearray(self.octets)
+        for change in changes:
+            change(octets)
+        for folder in (self.damaged, self.target):
+            shutil.rmtree(folder, ignore_errors=True)
+        self.damaged.mkdir()
+        (self.damaged / FILE).write_bytes(octets)
+        mended = repair_directory(self.damaged, self.target)
+        left = {body for bodies in self._left().values() for body in bodies}
+        lost = {number: len(set(bodies) - left) for number, bodies in enumerate(self.written.values(), 1)}
+        self._judge(lost, mended.losses)
+        try:
+            found = check_directory(self.damaged)
+        except StoreError:
+            pass  # It cannot even be opened, and that is told.
+        else:
+            assert_told(lost, found)
+        return mended
+
+    def _left(self) -> Contents:
+        """Return what is in the queues of the store that was saved; a broker of it has nothing to say about counts."""
+        life = Life(self.target)
+        assert life.account.losses([]) == []
+        try:
+            return life.drain()
+        finally:
+            life.close()
+
+    def _judge(self, lost: dict[int, int], losses: list[Loss]) -> None:
+        told = {loss.number: loss for loss in losses}
+        for number, count in lost.items():
+            loss = told.get(number, told.get(0, Loss(number, "", 0, 0, UNKNOWN, 0)))
+            assert loss.most == UNKNOWN or count <= loss.most, (loss, count)
+            assert loss.number == 0 or loss.least <= count, (loss, count)
+        if any(lost.values()):
+            self.hurt += 1
+            self.exact += all(n in told and told[n].least == told[n].most for n, count in lost.items() if count)
+
+
+def assert_told(lost: dict[int, int], found: CheckReport) -> None:
+    """What was lost when the rest was saved could be known before, though it may have looked worse."""
+    told = {loss.number: loss for loss in found.losses}
+    for number, count in lost.items():
+        if count:
+            loss = told.get(number, told.get(0))
+            assert loss is not None
+            assert loss.most == UNKNOWN or count <= loss.most
+
+
+@pytest.fixture(scope="module")
+def patient(tmp_path_factory: pytest.TempPathFactory) -> Patient:
+    whole = tmp_path_factory.mktemp("told") / "whole"
+    return Patient(whole, make(whole))
+
+
+def empty(page: int) -> Change:
+    def change(octets: bytearray) -> None:
+        octets[page * PAGE_SIZE : (page + 1) * PAGE_SIZE] = bytes(PAGE_SIZE)
+
+    return change
+
+
+def mostly_exact(patient: Patient, changes: Sequence[Change]) -> None:
+    """Of nearly all damages that cost messages it is told exactly which and how many."""
+    hurt, exact = patient.hurt, patient.exact
+    for change in sample(changes):
+        patient.suffer(change)
+    hurt, exact = patient.hurt - hurt, patient.exact - exact
+    assert hurt > 5
+    assert exact >= hurt * 0.7, (exact, hurt)
+
+
+@pytest.mark.once
+def test_bit_anywhere(patient: Patient) -> None:
+    chance = random.Random(5)
+    places = [page * PAGE_SIZE + chance.randrange(PAGE_SIZE) for page in range(patient.pages)]
+    mostly_exact(patient, [flip(at, chance.randrange(8)) for at in places])
+
+
+@pytest.mark.once
+def test_bit_at_the_beginning_of_any_page(patient: Patient) -> None:
+    chance = random.Random(6)
+    mostly_exact(patient, [flip(p * PAGE_SIZE + chance.randrange(30), p % 8) for p in range(patient.pages)])
+
+
+@pytest.mark.once
+def test_page_of_zeros(patient: Patient) -> None:
+    mostly_exact(patient, [empty(page) for page in range(patient.pages)])
+
+
+@pytest.mark.once
+def test_file_that_was_cut_off(patient: Patient) -> None:
+    mostly_exact(patient, [cut(size) for size in range(6 * PAGE_SIZE, len(patient.octets), 3 * PAGE_SIZE // 2)])
+
+
+@pytest.mark.once
+def test_damage_in_several_places(patient: Patient) -> None:
+    chance = random.Random(7)
+    for _ in range(examples(25)):
+        patient.suffer(*[empty(chance.randrange(patient.pages)) for _ in range(3)])
+        patient.suffer(*[flip(chance.randrange(len(patient.octets)), 3) for _ in range(20)])
+
+
+def damaged_row(messages: int = 10, queue: int = 0) -> Damage:
+    return Damage("row 7", "its checksum is wrong", queue, messages, "rows")
+
+
+NOTE = Damage("note 3", "its checksum is wrong", table="notes")
+POSITION = Damage("position 3", "its checksum is wrong", table="positions")
+
+
+@pytest.mark.parametrize(
+    ("expected", "found", "damaged", "said"),
+    [
+        (30, 20, [damaged_row()], "queue 'q' in vhost '/' has lost 10 of 30 messages"),
+        (1, 0, [damaged_row()], "queue 'q' in vhost '/' has lost 1 of 1 message"),
+        (30, 20, [damaged_row(), NOTE], "queue 'q' in vhost '/' has lost 10 of 30 messages"),
+        (30, 25, [damaged_row(), NOTE], "queue 'q' in vhost '/' has lost at least 5 and at most 10 of 30 messages"),
+        (30, 25, [damaged_row(0), NOTE], "queue 'q' in vhost '/' has lost at least 5 and at most 30 of 30 messages"),
+        (30, 35, [NOTE], "queue 'q' in vhost '/' gets 5 messages back that had been settled"),
+        (UNKNOWN, 20, [damaged_row(), POSITION], "queue 'q' in vhost '/' has lost at least 0 and at most 10 messages"),
+        (
+            UNKNOWN,
+            20,
+            [damaged_row(0), POSITION],
+            "queue 'q' in vhost '/' has lost an unknown number of messages",
+        ),
+        (30, 20, [damaged_row(), Damage("positions", STALE, table="positions")],
+         "queue 'q' in vhost '/' has lost at least 0 and at most 10 messages"),
+        (30, 30, [damaged_row(10, 2)], "no message is lost"),
+        (UNKNOWN, 20, [POSITION], "no message is lost"),
+        (UNKNOWN, 20, [damaged_row(10, 2), POSITION], "no message is lost"),
+    ],
+)  # fmt: skip
+def test_what_is_said_of_a_queue(expected: int, found: int, damaged: list[Damage], said: str) -> None:
+    account = MessageAudit()
+    account.name(1, "/", "q")
+    account.expect(1, expected)
+    account.find(1, found)
+    assert summed_up(account.losses(damaged)) == said
+
+
+def test_of_many_queues_the_first_are_named() -> None:
+    account = MessageAudit()
+    for number in range(1, 9):
+        account.name(number, "/", f"q{number}")
+        account.expect(number, 3)
+    said = summed_up(account.losses([damaged_row()]))
+    assert said.startswith("queue 'q1' in vhost '/' has lost 3 of 3 messages, queue 'q2' ")
+    assert said.endswith(", 3 more of them have lost messages or get some back")
+
+
+def test_queue_that_lost_its_declaration_comes_back_with_its_messages(patient: Patient) -> None:
+    """By a name that says its number; test_counting.py has the one that a binding knows."""
+    things = patient.octets.index(b'{"vhost":"/","name":"orders"')
+    mended = patient.suffer(flip(things + 20, 1))
+    assert mended.declared == ["queue 'saved-1' in vhost '/'"]
+    life = Life(patient.target)
+    assert int(life.queues()["/", "saved-1"].messages) == len(patient.written["/", "orders"])
+    life.close()

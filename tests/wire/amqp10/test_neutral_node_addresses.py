@@ -1,0 +1,30 @@
+"""Addresses of queues and exchanges, as RabbitMQ 4 has them."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.wire.amqp10.neutral import exchange_address, queue_address, reply_queue, to_reply_address
+
+
+def test_names_in_addresses_are_percent_encoded() -> None:
+    assert queue_address("a/b ü") == "/queues/a%2Fb%20%C3%BC"
+    assert exchange_address("x/y") == "/exchanges/x%2Fy"
+    assert exchange_address("x", "a.#") == "/exchanges/x/a.%23"
+    assert exchange_address("x", "") == "/exchanges/x/"
+
+
+@pytest.mark.parametrize(
+    ("reply_to", "neutral", "back"),
+    [
+        ("/queues/a%2Fb", "a/b", "/queues/a%2Fb"),
+        ("/queues/%2Fslash", "/slash", "/queues/%2Fslash"),
+        ("replies", "replies", "/queues/replies"),
+        ("/queues/%ff", "/queues/%ff", "/queues/%ff"),
+        ("/exchanges/x/k", "/exchanges/x/k", "/exchanges/x/k"),
+        ("/exchanges/x", "/exchanges/x", "/exchanges/x"),
+    ],
+)
+def test_reply_to_of_a_queue_crosses_by_its_name(reply_to: str, neutral: str, back: str) -> None:
+    assert reply_queue(reply_to) == neutral
+    assert to_reply_address(neutral) == back
