@@ -115,7 +115,7 @@ def try_broker(folder: Path) -> str:
         url = amqp.replace("amqp://", "amqp://guest:guest@") + "/"
         first_message(url)
         listed = json.loads(command("list", "queues", "--json", "--url", url))
-        expect("orders" in json.dumps(listed), True, "orders in penstock list queues")
+        expect("orders" in json.dumps(listed), True, "orders in penstock queues list")
         said = check_http(http)
         broker.terminate()
         expect(broker.wait(STOP_S), 0, "the exit code of the broker")

@@ -1,1 +1,1 @@
-"""Flow logs for measuring `penstock analyze`: a recorded run, repeated."""
+"""Flow logs for measuring `penstock flow analyze`: a recorded run, repeated."""

@@ -1,7 +1,7 @@
-"""Flow logs of any size, and what `penstock analyze` makes of them.
+"""Flow logs of any size, and what `penstock flow analyze` makes of them.
 
 `python -m bench.flowlog write DIR --records 100000000` runs a broker with clients for a minute, and repeats its flow
-log with other times, queues and clients. `python -m bench.flowlog measure DIR` runs `penstock analyze` on it,
+log with other times, queues and clients. `python -m bench.flowlog measure DIR` runs `penstock flow analyze` on it,
 compares the tables with the counts of the recording, and tells the cost. 100 million records take 14 GiB, half of them
 compressed; the analysis needs 2 GiB more. DIR is removed by hand.
 """

@@ -37,7 +37,7 @@ class Candidate:
     def command(self, queue: str) -> str:
         """Return the command that gives a queue these settings."""
         words = [f"{name}={_plain(value)}" for name, value in self.queue_settings().items()]
-        return f"penstock set queue {queue} {' '.join(words)}" if words else f"(the defaults of queue {queue})"
+        return f"penstock queues set {queue} {' '.join(words)}" if words else f"(the defaults of queue {queue})"
 
     def clients(self) -> str:
         """Return what the clients have to set, as a clause."""

@@ -123,7 +123,7 @@ class Attachment:
                     LOG.warning("penstock: %s; it is deleted (onLeftCursor=release)", text)
                 else:
                     self._warn(
-                        f"{text}; producers may wait for it: set onLeftCursor=release, or `penstock cursor delete "
+                        f"{text}; producers may wait for it: set onLeftCursor=release, or `penstock cursors delete "
                         f"{former}`"
                     )
             except CursorError as error:

@@ -72,7 +72,7 @@ class Servers:
             if operation in ("cursor.attach", "lease.open") and (name := _NO_QUEUE.search(refusal.text)):
                 present = link.ask("cursor.queues", {})["queues"]
                 near = difflib.get_close_matches(name[1], present, n=1)
-                hint = f"did you mean '{near[0]}'?" if near else f"declare it first (penstock declare queue {name[1]})"
+                hint = f"did you mean '{near[0]}'?" if near else f"declare it first (penstock queues declare {name[1]})"
                 text = f"{self._options.subject} at {server} cannot begin: {refusal.text}; {hint}"
                 raise CursorError(text) from refusal
             raise refused(refusal, self._options, server) from refusal

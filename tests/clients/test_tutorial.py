@@ -39,6 +39,6 @@ def test_output_is_compared_line_by_line_without_times_octets_and_names_of_conne
 
 
 def test_commands_of_a_block_have_what_each_prints() -> None:
-    block = Step("console", "Terminal 3", "$ penstock why\nnobody is blocked\n$ penstock list queues\n")
-    assert list(block.commands()) == [("penstock why", ["nobody is blocked"]), ("penstock list queues", [])]
+    block = Step("console", "Terminal 3", "$ penstock why\nnobody is blocked\n$ penstock queues list\n")
+    assert list(block.commands()) == [("penstock why", ["nobody is blocked"]), ("penstock queues list", [])]
     assert list(Step("console", "Terminal 2", "order 1\n").commands()) == [("", ["order 1"])]

@@ -39,11 +39,11 @@ def test_who_is_blocked_longest_comes_first_and_each_gate_once() -> None:
         "closed for 5.0 s; 1 confirmation is withheld",
         "and 2 more producers are blocked by queue late",
         "queue late has no consumer",
-        "advice: start a consumer of queue late, or drop its messages (`penstock purge late`)",
+        "advice: start a consumer of queue late, or drop its messages (`penstock queues purge late`)",
         "con:2(guest@127.0.0.1:1/)/ch:1 is blocked 2.0 s by queue later: 4 messages > stop 3 (opens at 1), "
         "closed for 2.0 s; 1 confirmation is withheld",
         "queue later has no consumer",
-        "advice: start a consumer of queue later, or drop its messages (`penstock purge later`)",
+        "advice: start a consumer of queue later, or drop its messages (`penstock queues purge later`)",
     ]
     gates = asked(scene.driver)["gates"]
     assert [(gate["name"], gate["blocked"], gate["blocked_for_s"]) for gate in gates] == [
@@ -125,7 +125,7 @@ def test_advice_names_the_cursor_that_is_behind_and_how_to_delete_it() -> None:
     for _ in range(4):
         producer.say(publish("orders", b"order"))
     assert advice_for(scene) == [
-        "advice: start the reader of cursor billing again; if it is gone for good, `penstock delete cursor billing`"
+        "advice: start the reader of cursor billing again; if it is gone for good, `penstock cursors delete billing`"
     ]
 
 
@@ -139,8 +139,9 @@ def test_what_the_operator_holds_is_let_go_by_the_command_that_is_advised(scope:
     control(scene, "block", **{scope: name})
     producer.say(publish("orders", b"order"))
     (said,) = advice_for(scene)
-    words = said.partition("`penstock unblock ")[2].partition("`")[0].split(" ", 1)
-    control(scene, "unblock", **{words[0]: words[1]})
+    noun, verb, advised = said.partition("`penstock ")[2].partition("`")[0].split(" ", 2)
+    assert verb == "unblock"
+    control(scene, verb, **{noun.removesuffix("s"): advised})
     scene.at(101.0)
     assert scene.ask() == ["nobody is blocked"]
 
@@ -155,7 +156,7 @@ def test_sum_over_queues_is_advised_about_as_such() -> None:
     for _ in range(4):
         producer.say(publish("orders", b"order"))
     assert advice_for(scene) == [
-        "advice: consume from its largest queues, or raise its capacity (`penstock show vhost /`)"
+        "advice: consume from its largest queues, or raise its capacity (`penstock vhosts show /`)"
     ]
 
 

@@ -369,7 +369,7 @@ def test_address_settings_of_an_address(broker: BrokerProcess) -> None:
     run(broker, "set", "address", name, "max-size-bytes=100000", "address-full-policy=BLOCK")
     assert "100000" in run(broker, "settings")
     said = run(broker, "set", "address", name, "max-size-bytes=100000", "address-full-policy=FAIL", code=1)
-    assert "penstock set queue" in said
+    assert "penstock queues set" in said
     run(broker, "unset", "address", name)
 
 

@@ -299,7 +299,7 @@ def test_large_message_that_waits_for_room_is_among_what_is_blocked(tmp_path: Pa
             said = overview(broker)
             assert "is not read: its large message waits for room in the store" in said
             assert "the disk (quota): " in said
-            assert "advice: consume stored messages, or raise disk-overfull (`penstock show broker`)" in said
+            assert "advice: consume stored messages, or raise disk-overfull (`penstock broker show`)" in said
             lists = penstock_command("list", "connections", "--columns", "penstock.paused", "--url", broker.url)
             assert lists.stdout.splitlines()[1:] == ["yes"]
             assert penstock_command("set", "broker", "disk-overfull=none", "--url", broker.url).returncode == 0

@@ -220,7 +220,7 @@ def test_store_is_checked_while_no_broker_has_it(server: Cluster, database: str,
     assert f"penstock: {place} is damaged in " in damaged.stderr
     refused = penstock_command("serve", "--listen", "127.0.0.1:0", "--store", url)
     assert refused.returncode == 1
-    assert "; `penstock check --store URL` tells all of it; restore the database from a backup" in refused.stderr
+    assert "; `penstock store check --store URL` tells all of it; restore the database from a backup" in refused.stderr
 
 
 @pytest.mark.parametrize("command", ["backup", "repair"])

@@ -130,7 +130,7 @@ def test_store_that_was_cut_off_is_refused_and_the_rest_of_it_saved(data: Path, 
     (data / FILE).write_bytes(cut)
     said = refused(data)
     assert "damaged" in said
-    assert "penstock repair" in said
+    assert "penstock store repair" in said
     assert (data / FILE).read_bytes() == cut
     saved = tmp_path / "saved"
     done = penstock_command("repair", str(saved), "--data", str(data))

@@ -159,7 +159,7 @@ def test_why_without_a_name_says_who_is_blocked_everywhere_and_what_to_do(
         assert re.match(r"con:\d+\(.*\)/ch:1 is blocked \d+\.\d s by queue orders: 4 messages > stop 2", first)
         assert rest == [
             "queue orders has no consumer",
-            "advice: start a consumer of queue orders, or drop its messages (`penstock purge orders`)",
+            "advice: start a consumer of queue orders, or drop its messages (`penstock queues purge orders`)",
         ]
         (gate,) = json.loads("\n".join(said(own_broker, "--json")))["gates"]
         assert (gate["kind"], gate["name"], gate["vhost"], gate["blocked"]) == ("queue", "orders", "/", 1)

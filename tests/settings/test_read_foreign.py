@@ -72,7 +72,7 @@ def test_policy_of_an_address_is_block_or_refused_with_where_to_set_it() -> None
         assert str(caught.value) == (
             f"address 'jms.queue.a': address-full-policy={value} is a policy of queues, and an address blocks at its "
             "bound; give it to the queues with a capacity of theirs: "
-            f"`penstock set queue PATTERN address-full-policy={value}`, or by a policy"
+            f"`penstock queues set PATTERN address-full-policy={value}`, or by a policy"
         )
     with pytest.raises(PreconditionFailed, match="is not an overflow policy"):
         read_settings("address", "a", {"address-full-policy": "WAIT"})

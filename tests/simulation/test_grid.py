@@ -53,7 +53,7 @@ def test_choice_is_the_smallest_capacity_that_meets_the_goals() -> None:
 def test_settings_are_a_command_to_paste() -> None:
     candidate = Candidate(1024, None, 80.0, 62.5, 30.0)
     assert candidate.command("orders") == (
-        "penstock set queue orders capacity-bytes=1024 stop-percent=80 resume-percent=62.5 hold-deadline=30"
+        "penstock queues set orders capacity-bytes=1024 stop-percent=80 resume-percent=62.5 hold-deadline=30"
     )
     assert Candidate().command("orders") == "(the defaults of queue orders)"
 

@@ -112,7 +112,7 @@ def recorded(log: Path, end: float | None = None) -> Recording:
 
 
 def replayed(log: Path, capacity: int, end: float | None = None) -> dict[str, Any]:
-    """Return what `penstock replay` says of a log, and of another capacity."""
+    """Return what `penstock flow replay` says of a log, and of another capacity."""
     words = ["replay", str(log), "--queue", "q", "--set", f"capacity-messages={capacity}", "--json"]
     words += [] if end is None else ["--to", str(end)]
     found: dict[str, Any] = json.loads(CliRunner().invoke(main, words).output)

@@ -131,7 +131,7 @@ def test_job_of_another_user_is_refused_until_an_operator_hands_it_over(spark, b
         writer.options(txnAppId=job, txnVersion=str(version), **options).save()
 
     write(1)
-    with pytest.raises(Exception, match=f"belongs to user 'guest'.*penstock sink assign '{job}' 'etl2'"):
+    with pytest.raises(Exception, match=f"belongs to user 'guest'.*penstock sinks assign '{job}' 'etl2'"):
         write(2, user="etl2", password="secret")
     assert broker.depth(target) == 50
     write(2)

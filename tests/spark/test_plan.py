@@ -1,4 +1,4 @@
-"""`penstock plan` on Spark's executors: the same outcomes as in this process, and a command to paste."""
+"""`penstock flow plan` on Spark's executors: the same outcomes as in this process, and a command to paste."""
 
 from __future__ import annotations
 

@@ -245,7 +245,7 @@ def test_question_that_waits_when_another_query_attaches_is_answered_at_once(bro
 
 def test_queue_that_does_not_exist_is_named_with_the_near_match(broker, reader_of):
     queue = broker.declare()
-    for wrong, hint in ((f"{queue}s", f"did you mean '{queue}'"), ("none", "penstock declare queue none")):
+    for wrong, hint in ((f"{queue}s", f"did you mean '{queue}'"), ("none", "penstock queues declare none")):
         sentence = rf"cannot begin: no queue '{wrong}' in vhost '/'; .*{hint}"
         with pytest.raises(CursorError, match=sentence):
             reader_of(wrong).initialOffset()

@@ -103,7 +103,7 @@ def test_log_that_was_removed_is_missed_with_the_number_of_transactions_and_mess
 ) -> None:
     said = refusal(killed.left(log))
     assert lost(COMMITS - WRITTEN_BACK) in said
-    assert "'penstock repair' saves what is left in a new folder" in said
+    assert "'penstock store repair' saves what is left in a new folder" in said
 
 
 def test_log_that_was_cut_anywhere_is_missed_with_the_number_of_transactions(killed: Killed) -> None:

@@ -63,5 +63,7 @@ def test_transaction_count_behind_its_counter_file_is_refused_with_what_to_do(tm
     missing(tmp_path / FILE, counter)
     with contextlib.closing(sqlite3.connect(tmp_path / FILE)) as connection, connection:
         connection.execute("UPDATE sums SET count = count - 1 WHERE count > 0 AND last > 0")
-    with pytest.raises(StoreError, match=r"has lost the last transaction of .*'penstock repair' saves what is left"):
+    with pytest.raises(
+        StoreError, match=r"has lost the last transaction of .*'penstock store repair' saves what is left"
+    ):
         missing(tmp_path / FILE, counter)

@@ -36,7 +36,7 @@ class Party:
     def __init__(self, user: str, name: str) -> None:
         self.user = user
         self.name = name
-        """Name of the connection, as in logs and `penstock block connection`."""
+        """Name of the connection, as in logs and `penstock connections block`."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -54,7 +54,7 @@ def find_link(node: Node, name: str) -> FoundLink:
                 if isinstance(consumer.credit, LinkCredit) and name in (consumer.tag, f"{session.name}/{consumer.tag}"):
                     found.append(FoundLink(session, None, consumer))
     if not found:
-        raise NotFound(f"no link '{name}'; `penstock list channels --json` has the links of all sessions")
+        raise NotFound(f"no link '{name}'; `penstock channels list --json` has the links of all sessions")
     if len(found) > 1 and len({link.name() for link in found}) > 1:
         names = ", ".join(link.name() for link in found[:LINKS_NAMED])
         raise PreconditionFailed(f"{len(found):,} links have the name '{name}'; the first are {names}")

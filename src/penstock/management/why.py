@@ -439,10 +439,12 @@ def _advice_on(queue: Queue) -> str:
         if cursor.is_lease:
             return f"wait for {slowest}, of a batch read, which ends by itself; leaseTimeout says when"
         if cursor.positions[queue.name].left:
-            return f"subscribe to queue {name} again, or `penstock cursor release {slowest} {name}`"
-        return f"start the reader of cursor {slowest} again; if it is gone for good, `penstock delete cursor {slowest}`"
+            return f"subscribe to queue {name} again, or `penstock cursors release {slowest} {name}`"
+        return (
+            f"start the reader of cursor {slowest} again; if it is gone for good, `penstock cursors delete {slowest}`"
+        )
     if not queue.consumers:
-        return f"start a consumer of queue {name}, or drop its messages (`penstock purge {name}`)"
+        return f"start a consumer of queue {name}, or drop its messages (`penstock queues purge {name}`)"
     if queue.unacked_messages == queue.depth_messages():
         return f"all messages of queue {name} are unacknowledged: have its consumers acknowledge, or add consumers"
     return f"add consumers, or find what keeps those of queue {name} (`penstock why {name}`)"
@@ -455,13 +457,19 @@ def _advice_on_queue(gate: Gate) -> str:
 
 def _advice_on_quota(gate: Gate) -> str:
     vhost = text_of(gate).vhost(gate)
-    of = "broker" if vhost is None else f"vhost {vhost}"
-    return f"consume stored messages, or raise disk-overfull (`penstock show {of}`)"
+    of = "broker show" if vhost is None else f"vhosts show {vhost}"
+    return f"consume stored messages, or raise disk-overfull (`penstock {of}`)"
+
+
+def _advice_on_operator(gate: Gate) -> str:
+    scope, _, name = gate.name.partition(" ")
+    noun = "exchanges" if scope == "address" else f"{scope}s"
+    return f"`penstock {noun} unblock {name}` lets it go on"
 
 
 EXPLAINED: Final[dict[str, Explained]] = {
     "queue": Explained(_of_readers, _advice_on_queue),
-    "operator": Explained(_no_relief, lambda gate: f"`penstock unblock {gate.name}` lets it go on"),
+    "operator": Explained(_no_relief, _advice_on_operator),
     QUOTA: Explained(_of_sum, _advice_on_quota),
     FREE_SPACE: Explained(
         lambda gate, broker: ["the disk needs free space: consume stored messages, or delete other files"],
@@ -475,14 +483,14 @@ EXPLAINED: Final[dict[str, Explained]] = {
     ),
     "vhost": Explained(
         _of_sum,
-        lambda gate: f"consume from its largest queues, or raise its capacity (`penstock show vhost {gate.name}`)",
+        lambda gate: f"consume from its largest queues, or raise its capacity (`penstock vhosts show {gate.name}`)",
     ),
     "memory": Explained(
-        _of_sum, lambda gate: "consume from the largest queues, or raise memory-capacity (`penstock show broker`)"
+        _of_sum, lambda gate: "consume from the largest queues, or raise memory-capacity (`penstock broker show`)"
     ),
     "address": Explained(
         _circles,
-        lambda gate: f"consume what went through it, or raise its capacity (`penstock show address {gate.name}`)",
+        lambda gate: f"consume what went through it, or raise its capacity (`penstock exchanges show {gate.name}`)",
     ),
     "rate": Explained(
         _no_relief, lambda gate: "it is as fast as its rate allows; `penstock settings` lists who set it"
@@ -542,7 +550,7 @@ def _cursor(queue: Queue, cursor: CursorState, now: float) -> str:
         return (
             f"queue {queue.name} waits for cursor {cursor.name}, which has left it: its query no longer "
             f"subscribes to it, and {queue.tail - position.settled} messages from {position.settled + 1} on are "
-            f"kept; subscribe to it again, or `penstock cursor release {cursor.name} {queue.name}`"
+            f"kept; subscribe to it again, or `penstock cursors release {cursor.name} {queue.name}`"
         )
     ago = asked_s_ago(cursor, now)
     by = f" by {cursor.reader_name}" if cursor.reader_name else ""

@@ -127,7 +127,7 @@ class BatchProgress:
             raise AccessRefused(
                 f"query '{self.query}' at {self.target} belongs to user '{self.user}', who began it, and user '{user}' "
                 f"may not continue it. Run it as '{self.user}', or with a new checkpoint (or txnAppId), or have an "
-                f"operator hand it over: penstock sink assign '{self.query}' '{user}'"
+                f"operator hand it over: penstock sinks assign '{self.query}' '{user}'"
             )
 
     def check(self, batch: i64) -> None:

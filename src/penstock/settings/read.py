@@ -353,7 +353,7 @@ def read_settings(
             raise PreconditionFailed(
                 f"{subject}: {word.describe()} is a policy of queues, and an address blocks at its bound; "
                 "give it to the queues with a capacity of theirs: "
-                f"`penstock set queue PATTERN {word.describe()}`, or by a policy"
+                f"`penstock queues set PATTERN {word.describe()}`, or by a policy"
             )
         _add(words, subject, ours, word.overriding() if override else word)
     return words

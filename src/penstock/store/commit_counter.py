@@ -176,7 +176,7 @@ def missing(path: Path, counter: CommitCounter) -> None:
         raise StoreError(
             f"the store '{path}' has lost {lost_transactions(known, found)}: its log '{path.name}-wal' was removed, "
             "cut off or damaged at its end, or an older copy was put in its place; restore the original files, or "
-            "accept the loss: 'penstock repair' saves what is left in a new folder"
+            "accept the loss: 'penstock store repair' saves what is left in a new folder"
         )
 
 

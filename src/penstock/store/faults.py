@@ -17,7 +17,7 @@ NO_ROOM: Final = 1024 * 1024
 
 SQLite does not always tell a full disk from a broken one.
 """
-DAMAGED: Final = "it is damaged; 'penstock repair' saves what can be read"
+DAMAGED: Final = "it is damaged; 'penstock store repair' saves what can be read"
 
 _REASONS: Final = {
     sqlite3.SQLITE_CORRUPT: DAMAGED,

@@ -157,7 +157,7 @@ def judge(path: Path) -> None:
     if lost is not None:
         raise StoreError(
             f"cannot open the store '{path}': its log '{beside.name}' is damaged behind frame {accepted:,}, and what "
-            f"was committed up to frame {lost:,} would be forgotten; 'penstock repair' saves what can be read"
+            f"was committed up to frame {lost:,} would be forgotten; 'penstock store repair' saves what can be read"
         )
 
 

@@ -146,7 +146,7 @@ def recognise(path: Path) -> bool:
     if len(head) < 100 or not head.startswith(MAGIC):
         raise StoreError(
             f"'{path}' is not a store of Penstock: it does not begin as a SQLite database does; if it was one, "
-            "'penstock repair' saves what can be read"
+            "'penstock store repair' saves what can be read"
         )
     application = int.from_bytes(head[68:72], "big")
     if application != APPLICATION:

@@ -1,4 +1,4 @@
-"""The jobs as programs: `python -m pyspark_penstock.analysis analyze LOG...`, which `penstock analyze` starts.
+"""The jobs as programs: `python -m pyspark_penstock.analysis analyze LOG...`, which `penstock flow analyze` starts.
 
 `spark-submit` takes this file as well.
 """

@@ -45,7 +45,7 @@ class Found:
     lines: list[str] = field(default_factory=list)
     """Files of JSON lines, compressed or not."""
     tables: list[str] = field(default_factory=list)
-    """Directories of Parquet that `penstock log compact` has written."""
+    """Directories of Parquet that `penstock logs compact` has written."""
     octets: int = 0
 
 
@@ -73,7 +73,7 @@ def find(logs: Sequence[str | Path]) -> Found:
         else:
             raise LogError(
                 f"{path} has no flow log: give a directory with flow-*.jsonl or flow-*.jsonl.gz, "
-                "or one that `penstock log compact` has written"
+                "or one that `penstock logs compact` has written"
             )
     return found
 

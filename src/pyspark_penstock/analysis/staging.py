@@ -178,7 +178,7 @@ def lines_of(file: Path, fields: Mapping[str, str]) -> Iterator[pa.Table]:
 
 
 def _tables_of(file: Path) -> Iterator[pa.Table]:
-    """Yield the records of a file that `penstock log compact` has written."""
+    """Yield the records of a file that `penstock logs compact` has written."""
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(file) as table:

@@ -202,7 +202,7 @@ def test_only_a_broker_that_has_written_what_it_found_leaves_in_order(cluster: C
     assert store.was_left
     store.commit(committing(rows=[some_row(1)]))
     end_session_of(cluster, engine)  # As a kill does.
-    for commits in (False, True):  # The first only looks, as `penstock check`.
+    for commits in (False, True):  # The first only looks, as `penstock store check`.
         following = engine.make()
         following.open()
         assert not following.was_left

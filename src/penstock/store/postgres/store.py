@@ -57,7 +57,9 @@ T = TypeVar("T")
 class PostgresStore(Store):
     """Store at a URL; see `dsn.DatabaseAddress`."""
 
-    when_damaged = "`penstock check --store URL` tells all of it; restore the database from a backup (docs/postgres.md)"
+    when_damaged = (
+        "`penstock store check --store URL` tells all of it; restore the database from a backup (docs/postgres.md)"
+    )
 
     def __init__(self, url: str, makes: bool = True) -> None:
         """Take a URL; `makes` says whether a missing schema is created. Raises ConfigError."""
