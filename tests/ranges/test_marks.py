@@ -185,8 +185,8 @@ def test_other_user_can_neither_begin_a_newer_batch_nor_take_over_the_present_on
         text = refused(lambda batch=batch: begin(marks, batch, write="x", user="mallory"), AccessRefused)
         assert text == (
             "query 'q' at queue 'bills' belongs to user 'u', who began it, and user 'mallory' may not continue it. Run "
-            "it as 'u', or with a new checkpoint (or txnAppId), or have an operator hand it over: penstock sinks assign "
-            "'q' 'mallory'"
+            "it as 'u', or with a new checkpoint (or txnAppId), or have an operator hand it over: "
+            "penstock sinks assign 'q' 'mallory'"
         )
     mark.check(5, "w", 0)
     assert marks.of("/", "q", TARGET) is mark.progress

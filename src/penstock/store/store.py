@@ -49,7 +49,8 @@ class Store(ABC):
     """
 
     when_damaged: ClassVar[str] = (
-        "`penstock store check` tells all of it, `penstock store repair NEW` saves the rest in a folder NEW to start from"
+        "`penstock store check` tells all of it, "
+        "`penstock store repair NEW` saves the rest in a folder NEW to start from"
     )
     """Advice for damage."""
 
