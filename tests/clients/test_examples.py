@@ -17,7 +17,7 @@ import pika
 import pytest
 
 from penstock.flow.token_bucket import smooth
-from tests.support.brokers import GRACE, PATIENCE, BrokerProcess, eventually, serving
+from tests.support.brokers import GRACE, PATIENCE, BrokerProcess, eventually, penstock_command, serving
 
 pytestmark = pytest.mark.clients
 
@@ -77,7 +77,8 @@ def declare(broker: BrokerProcess) -> None:
 
 
 def blocked(broker: BrokerProcess) -> bool:
-    return "is blocked" in broker.why("orders") or "has no credit" in broker.why("orders")
+    printed = penstock_command("why", "orders", "--url", broker.url).stdout  # The queue may not be there yet.
+    return "is blocked" in printed or "has no credit" in printed
 
 
 def test_celerys_example_waits_for_its_worker(broker: BrokerProcess, tmp_path: Path) -> None:
