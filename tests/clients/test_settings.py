@@ -266,7 +266,6 @@ def test_show_tells_the_burst_that_follows_from_a_users_rate(tuned: BrokerProces
         (("set", "queue", "q"), "no settings for queue 'q': give at least one NAME=VALUE after the pattern"),
         (("set", "queue", "q", "overflow=page"), "queue 'q': the overflow policy page needs a data directory"),
         (("unset", "queue", "nobody"), "nothing is set for queue 'nobody'; nothing to unset"),
-        (("unset", "queue"), "Missing argument 'PATTERN'"),
         (("show", "queue", "nobody"), "no queue 'nobody' in vhost '/'"),
         (("show", "vhost", "nobody"), "no vhost 'nobody'"),
     ],
