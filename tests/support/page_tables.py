@@ -11,6 +11,7 @@ from functools import cache
 from tests.support import (
     access_tables,
     checklist_tables,
+    client_option_table,
     command_tables,
     conversion_table,
     error_table,
@@ -27,8 +28,9 @@ from tests.support import (
 PLACE = re.compile(r"^<!-- table: (.+) -->$", re.MULTILINE)
 """The place of a table in a page."""
 MAKERS = (
-    *(access_tables, checklist_tables, command_tables, conversion_table, error_table, http_reference),
-    *(log_id_table, metric_tables, record_tables, seed_tables, settings_tables, spark_option_tables, state_diagrams),
+    *(access_tables, checklist_tables, client_option_table, command_tables, conversion_table, error_table),
+    *(http_reference, log_id_table, metric_tables, record_tables, seed_tables, settings_tables),
+    *(spark_option_tables, state_diagrams),
 )
 """Modules whose `tables` returns tables by name."""
 
