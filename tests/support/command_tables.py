@@ -1,20 +1,14 @@
-"""The tables of docs/cli.md: commands by their nouns, and former names, as the command line has them.
-
-`PYTHONPATH=src python -m tests.support.command_tables` writes them into the page.
-"""
+"""The tables of docs/cli.md: commands by their nouns, and former names, as the command line has them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import click
 
 from penstock.cli import main
 from penstock.cli.grammar import FORMER, sections
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
-BEGIN, END = "<!-- table of {} -->", "<!-- end of table -->"
 OWN = ("-h", "--help")
 LINKS = {
     "analyze": "analyze.md",
@@ -40,9 +34,9 @@ LINKS = {
 """Pages and headings about a noun or verb."""
 
 
-def tables() -> dict[str, list[str]]:
-    """Return the lines of each table by its name."""
-    return {"commands": list(_of_commands()), "former names": list(_of_former_names())}
+def tables() -> dict[str, str]:
+    """Return the tables by their names."""
+    return {"commands": "\n".join(_of_commands()), "former names": "\n".join(_of_former_names())}
 
 
 def _of_commands() -> Iterator[str]:
@@ -110,18 +104,3 @@ def _of_former_names() -> Iterator[str]:
         by_verb.setdefault(former.partition(" ")[0], []).append((former, path))
     for pairs in by_verb.values():
         yield f"| {', '.join(f'`{former}`' for former, _ in pairs)} | {', '.join(f'`{path}`' for _, path in pairs)} |"
-
-
-def with_tables(page: str) -> str:
-    """Return the page with the tables of the code."""
-    for name, lines in tables().items():
-        before, begin, rest = page.partition(BEGIN.format(name) + "\n")
-        _, end, after = rest.partition(END)
-        assert begin
-        assert end, f"docs/cli.md has no place for the table of {name}"
-        page = before + begin + "\n" + "\n".join(lines).rstrip() + "\n\n" + end + after
-    return page
-
-
-if __name__ == "__main__":
-    PAGE.write_text(with_tables(PAGE.read_text()))

@@ -1,4 +1,4 @@
-"""Tables of the pages in docs/ that are made from the code and the tests when the site is built.
+"""Tables and diagrams of the pages in docs/ that are made from the code and the tests when the site is built.
 
 A page has `<!-- table: NAME -->` in place of such a table. scripts/site_hooks.py puts it there.
 """
@@ -11,6 +11,8 @@ from functools import cache
 from tests.support import (
     access_tables,
     checklist_tables,
+    client_option_table,
+    command_tables,
     conversion_table,
     error_table,
     http_reference,
@@ -19,13 +21,16 @@ from tests.support import (
     record_tables,
     seed_tables,
     settings_tables,
+    spark_option_tables,
+    state_diagrams,
 )
 
 PLACE = re.compile(r"^<!-- table: (.+) -->$", re.MULTILINE)
 """The place of a table in a page."""
 MAKERS = (
-    *(access_tables, checklist_tables, conversion_table, error_table, http_reference),
-    *(log_id_table, metric_tables, record_tables, seed_tables, settings_tables),
+    *(access_tables, checklist_tables, client_option_table, command_tables, conversion_table, error_table),
+    *(http_reference, log_id_table, metric_tables, record_tables, seed_tables, settings_tables),
+    *(spark_option_tables, state_diagrams),
 )
 """Modules whose `tables` returns tables by name."""
 

@@ -1,21 +1,14 @@
-"""The diagrams of docs/states.md, generated from the state tables of the sources.
-
-`python -m tests.support.state_diagrams --write` rewrites them.
-"""
+"""The diagrams of docs/states.md, made from the state tables of the sources."""
 
 from __future__ import annotations
 
 import importlib
-import sys
 from pathlib import Path
 
 from penstock.flow.states import StateTable
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "penstock"
-PAGE = ROOT / "docs" / "states.md"
-BEGIN = "<!-- generated from the state tables -->\n"
-COMMAND = "python -m tests.support.state_diagrams --write"
 
 
 def state_tables() -> dict[str, list[StateTable]]:
@@ -30,11 +23,11 @@ def state_tables() -> dict[str, list[StateTable]]:
     return found
 
 
-def generated() -> str:
-    """Return the generated part of the page: each machine with its file, its states and its diagram."""
+def tables() -> dict[str, str]:
+    """Return each machine with its file, its states and its diagram."""
     lines: list[str] = []
-    for file, tables in state_tables().items():
-        for table in tables:
+    for file, found in state_tables().items():
+        for table in found:
             lines += [
                 f"\n## {table.machine[0].upper()}{table.machine[1:]}\n",
                 f"`{type(table.initial).__name__}` in `{file}`.\n",
@@ -42,15 +35,4 @@ def generated() -> str:
                 *table.diagram(),
                 "```",
             ]
-    return "\n".join(lines) + "\n"
-
-
-def page() -> str:
-    """Return the page as it should be."""
-    return PAGE.read_text().partition(BEGIN)[0] + BEGIN + generated()
-
-
-if __name__ == "__main__":
-    if sys.argv[1:] != ["--write"]:
-        sys.exit(f"usage: {COMMAND}")
-    PAGE.write_text(page())
+    return {"state machines": "\n".join(lines)}
