@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,14 +12,8 @@ import pytest
 
 import penstock
 import penstock.sync
+from bench.processes import free_port
 from tests.client.conversations import both_protocols, fresh, until, url_of
-
-
-def free_port() -> int:
-    """Return a port that nobody listens at."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 async def opened(url: str, is_async: bool) -> None:

@@ -81,18 +81,11 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Side]]:
             broker = start_rabbitmq(RABBITMQ, tmp_path_factory.mktemp("theirs"), port)
             stack.callback(broker.stop)
             web = Web(f"http://127.0.0.1:{port}")
-            eventually(lambda: _answers(web), "its management plugin answers", 60)
+            eventually(lambda: web.answers(), "its management plugin answers", 60)
             found.append(Side(f"amqp://guest:guest@127.0.0.1:{broker.port}/", web))
         yield found
         for side in found:
             side.connection.close()
-
-
-def _answers(web: Web) -> bool:
-    try:
-        return web.ask("GET", "/overview").status == 200
-    except OSError:
-        return False
 
 
 def kind_of(value: Any) -> str:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pamqp import base
 
 from tests.compat.test_queues_declared import Declare, DeclareOk, Delete, DeleteOk, answer, missing
-from tests.support.raw_client import Peer
+from tests.support.raw_client import Peer, describe
 
 
 @pytest.mark.parametrize(
@@ -112,10 +111,6 @@ def test_argument_that_cannot_be_meant_is_406_and_nothing_is_created(
     peer: Peer, name: str, argument: str, value: Any
 ) -> None:
     refused = answer(peer, Declare(queue=name, arguments={argument: value}))
-    assert isinstance(refused, tuple), described(refused)
+    assert isinstance(refused, tuple), describe(refused)
     assert (refused[0], argument in refused[1]) == (406, True)
     assert answer(peer, Declare(queue=name, passive=True)) == missing(name)
-
-
-def described(method: base.Frame) -> str:
-    return f"{method.name} {dict(method)}"

@@ -46,17 +46,10 @@ def side(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     broker = start_rabbitmq(RABBITMQ, folder, http)
     try:
         web = Web(f"http://127.0.0.1:{http}")
-        eventually(lambda: _answers(web), "its management plugin answers", 60)
+        eventually(lambda: web.answers(), "its management plugin answers", 60)
         yield Side(broker.port, web)
     finally:
         broker.stop()
-
-
-def _answers(web: Web) -> bool:
-    try:
-        return web.ask("GET", "/overview").status == 200
-    except OSError:
-        return False
 
 
 @pytest.fixture

@@ -92,7 +92,7 @@ class Reservations(RuleBasedStateMachine):
 
     def set_queue(self, name: str, messages: int, size: int, policy: str) -> None:
         how = {"capacity-messages": messages, "capacity-bytes": size * self.scale, "overflow": policy}
-        at_once.set_settings(self.broker, "queue", name, read_settings("queue", name, how))
+        at_once.set_named(self.broker, "queue", name, **how)
 
     # Senders
 

@@ -7,6 +7,7 @@ from penstock.core.settings.limits import Defaults
 from penstock.core.vhost import BINDING_COST, BINDINGS_AT_ONCE, VirtualHost
 from penstock.errors import ResourceLocked
 from penstock.flow.work import SHARE, UNITS_A_TURN
+from tests.support.topology import queue
 
 MANY = 10_000
 
@@ -14,10 +15,6 @@ MANY = 10_000
 @pytest.fixture
 def vhost() -> VirtualHost:
     return Broker(Defaults()).add_vhost("/")
-
-
-def queue(vhost: VirtualHost, name: str) -> None:
-    vhost.declare_queue(name, {}, False, False, None, None)
 
 
 def exchange(vhost: VirtualHost, name: str, auto_delete: bool = False) -> None:

@@ -9,13 +9,7 @@ from penstock.driver.driver import BrokerDriver
 from penstock.flow.series import FINE, MINUTES, PERIODS_OF_5, SLOT_S
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
-from tests.support.driven_connection import Dialogue, drain, make_driver, publish
-
-
-def passed(driver: BrokerDriver, slot: int) -> None:
-    """Let the sampler make its pass at the end of a slot."""
-    driver.begin(slot * SLOT_S)
-    driver.stats.sample(driver.connections)
+from tests.support.driven_connection import Dialogue, drain, make_driver, publish, sampled
 
 
 def of_queue(driver: BrokerDriver, tier: int, name: str = "q") -> Any:
@@ -27,14 +21,14 @@ def test_history_has_rates_depths_and_the_time_that_the_gate_was_closed() -> Non
     client = Dialogue(driver)
     client.declare("q", capacity_messages=10, queue_stop=5)
     client.say(publish("q", b"x") * 4)
-    passed(driver, 1)
+    sampled(driver, 1)
     client.say(publish("q", b"x") * 6)
-    passed(driver, 2)
+    sampled(driver, 2)
     driver.begin(2.5 * SLOT_S)
     client.say(method_frame(1, spec.BASIC_GET, queue="q", no_ack=True))
     drain(driver, "q")
-    passed(driver, 3)
-    passed(driver, 4)
+    sampled(driver, 3)
+    sampled(driver, 4)
     found = of_queue(driver, FINE)
     assert (found["seconds"], found["end"]) == (5, 20_000)
     assert found["publish"] == [0.0, 0.8, 1.2, 0.0, 0.0]
@@ -50,7 +44,7 @@ def test_longer_tiers_have_average_rates_and_the_highest_depth() -> None:
     client.declare("q")
     for slot in range(1, 61):
         client.say(publish("q", b"x") * 2)
-        passed(driver, slot)
+        sampled(driver, slot)
         if slot % 12 == 5:
             drain(driver, "q")
     minutes, periods = of_queue(driver, MINUTES), of_queue(driver, PERIODS_OF_5)
@@ -64,7 +58,7 @@ def test_queue_without_traffic_has_a_history_of_its_depth() -> None:
     driver = make_driver()
     Dialogue(driver).declare("q")
     for slot in (1, 2):
-        passed(driver, slot)
+        sampled(driver, slot)
     found = of_queue(driver, FINE)
     assert (found["publish"], found["messages"], found["closed"]) == ([0.0] * 3, [0] * 3, [0.0] * 3)
 
@@ -78,7 +72,7 @@ def test_virtual_host_and_node_have_the_sum_of_their_queues() -> None:
     assert driver.stats.vhosts == {}
     before: Any = history.of_sum(None, driver, FINE)
     assert before["messages"] == [0]
-    passed(driver, 1)
+    sampled(driver, 1)
     for counted in (driver.stats.vhosts["/"], driver.stats.node):
         found: Any = history.of_sum(counted, driver, FINE)
         assert (found["publish"], found["messages"], found["bytes"]) == ([0.0, 2.0], [0, 10], [0, 10 * 243])
@@ -89,7 +83,7 @@ def test_wall_clock_that_is_set_moves_no_entry() -> None:
     client = Dialogue(driver)
     client.declare("q")
     client.say(publish("q", b"x") * 5)
-    passed(driver, 1)
+    sampled(driver, 1)
     before = of_queue(driver, FINE)
     driver.broker.wall_offset -= 86_400.0
     after = of_queue(driver, FINE)

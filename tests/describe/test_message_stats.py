@@ -8,16 +8,9 @@ from penstock.describe import message_stats
 from penstock.describe.message_stats import SampleRange, SampleRanges
 from penstock.describe.queue import QUEUE
 from penstock.describe.table import reading
-from penstock.flow.series import SLOT_S
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
-from tests.support.driven_connection import Dialogue, make_driver, publish
-
-
-def passed(client: Dialogue, slot: int) -> None:
-    """Let the sampler make its pass at the end of a slot."""
-    client.driver.begin(slot * SLOT_S)
-    client.driver.stats.sample(client.driver.connections)
+from tests.support.driven_connection import Dialogue, make_driver, publish, sampled
 
 
 def stats_of(client: Dialogue, ranges: SampleRanges | None = None) -> Any:
@@ -37,10 +30,10 @@ def test_queue_counts_are_exact_at_once_and_rates_come_with_a_pass() -> None:
     client.say(publish("q", b"x") * 10)
     found = stats_of(client)["message_stats"]
     assert (found["publish"], found["publish_details"], found["deliver_get"]) == (10, {"rate": 0.0}, 0)
-    passed(client, 1)
+    sampled(client.driver, 1)
     client.say(publish("q", b"x") * 20)
     client.say(method_frame(1, spec.BASIC_GET, queue="q", no_ack=True))
-    passed(client, 2)
+    sampled(client.driver, 2)
     found = stats_of(client)
     assert found["message_stats"]["publish_details"] == {"rate": 4.0}
     assert found["message_stats"]["deliver_get_details"] == {"rate": 0.2}
@@ -52,7 +45,7 @@ def test_samples_are_totals_with_times_and_the_newest_is_first() -> None:
     client.declare("q")
     for slot in (1, 2, 3):
         client.say(publish("q", b"x") * slot)
-        passed(client, slot)
+        sampled(client.driver, slot)
     asked = SampleRanges(SampleRange(10, 5), SampleRange(10, 5), 1000.0)
     found = stats_of(client, asked)
     details = found["message_stats"]["publish_details"]
@@ -71,7 +64,7 @@ def test_samples_of_an_hour_are_by_the_minute() -> None:
     client.declare("q")
     for slot in range(1, 100):
         client.say(publish("q", b"x"))
-        passed(client, slot)
+        sampled(client.driver, slot)
     found = stats_of(client, SampleRanges(SampleRange(3600, 60), None, 0.0))
     samples = found["message_stats"]["publish_details"]["samples"]
     assert [each["sample"] for each in samples] == [99, 95, 83, 71, 59, 47, 35, 23, 11]
@@ -82,7 +75,7 @@ def test_losses_have_rates_under_names_of_our_own() -> None:
     client = Dialogue(make_driver())
     client.declare("q", x_max_length=1)
     client.say(publish("q", b"x") * 6)
-    passed(client, 1)
+    sampled(client.driver, 1)
     queue = client.driver.broker.vhosts["/"].queues["q"]
     assert message_stats.queue_rates(queue) == {
         "publish": 1.2, "deliver_get": 0.0, "ack": 0.0, "redeliver": 0.0,
@@ -96,7 +89,7 @@ def test_exchange_has_what_came_in_and_went_out() -> None:
     exchange = client.driver.broker.vhosts["/"].exchanges[""]
     assert message_stats.exchange_stats(exchange.counters, None) is None
     client.say(publish("q", b"x") * 5)
-    passed(client, 1)
+    sampled(client.driver, 1)
     found: Any = message_stats.exchange_stats(exchange.counters, None)
     assert (found["publish_in"], found["publish_out"]) == (5, 5)
     assert found["publish_in_details"] == {"rate": 1.0}

@@ -13,12 +13,7 @@ from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from penstock.wire.amqp10.spec import DETACH
 from tests.support.amqp10_dialogue import Amqp10Dialogue, data_section, performative
-from tests.support.driven_connection import Dialogue, make_driver, publish
-
-
-def passed(driver: BrokerDriver, slot: int) -> None:
-    driver.begin(slot * SLOT_S)
-    driver.stats.sample(driver.connections)
+from tests.support.driven_connection import Dialogue, make_driver, publish, sampled
 
 
 def counted(driver: BrokerDriver) -> dict[str, tuple[int, int, int, int]]:
@@ -46,16 +41,16 @@ def test_sums_are_those_of_open_and_closed_connections() -> None:
     Dialogue(driver).declare("q")
     one = busy(driver, 5)
     one.say(method_frame(1, spec.CHANNEL_CLOSE, reply_code=200, reply_text="", class_id=0, method_id=0))
-    passed(driver, 1)
+    sampled(driver, 1)
     assert set(counted(driver).values()) == {(5, 5, 5, 1)}
     driver.disconnect(one.connection)
     driver.run_turn()
     other = busy(driver, 2)
-    passed(driver, 2)
+    sampled(driver, 2)
     expected = counted(driver)
     assert expected["/"][:2] == (7, 7)
     driver.disconnect(other.connection)
-    passed(driver, 3)
+    sampled(driver, 3)
     assert counted(driver) == expected
 
 
@@ -63,13 +58,13 @@ def test_pass_sets_the_rates_of_octets() -> None:
     driver = make_driver()
     client = Dialogue(driver)
     traffic = client.connection.peer.traffic
-    passed(driver, 1)
+    sampled(driver, 1)
     before = int(traffic.received)
     frames = publish("q", b"x" * 1000)
     client.connection.receive(frames)
-    passed(driver, 2)
+    sampled(driver, 2)
     assert traffic.received_rate == (int(traffic.received) - before) / SLOT_S == len(frames) / SLOT_S
-    passed(driver, 3)
+    sampled(driver, 3)
     assert (traffic.received_rate, traffic.sent_rate) == (0.0, 0.0)
 
 
@@ -114,7 +109,7 @@ def test_series_beyond_the_most_have_rates_only(monkeypatch: pytest.MonkeyPatch)
     for name in "abcd":
         client.declare(name)
         client.say(publish(name, b"x"))
-    passed(driver, 1)
+    sampled(driver, 1)
     series = [queue.counters.series for queue in driver.broker.vhosts["/"].queues.values()]
     assert sum(each is not None and each.is_stored for each in series) == 0, "the channel and its connection came first"
     assert [each is not None and each.rate(0) for each in series] == [0.2] * 4
@@ -126,14 +121,14 @@ def test_history_of_an_idle_queue_is_forgotten_after_a_day_even_if_that_pass_is_
     client = Dialogue(driver)
     client.declare("q")
     client.say(publish("q", b"x"))
-    passed(driver, 1)
+    sampled(driver, 1)
     series = driver.broker.vhosts["/"].queues["q"].counters.series
     assert series is not None
-    passed(driver, 2)
+    sampled(driver, 2)
     assert series.values(0, 0) == [0, 1, 0]
-    passed(driver, DAY)
+    sampled(driver, DAY)
     assert series._columns.count(None) < len(series._columns)
-    passed(driver, 1 + DAY + late)
+    sampled(driver, 1 + DAY + late)
     assert series._columns.count(None) == len(series._columns), "its memory is free again"
     assert series.values(0, 1) == [0] * 60
 
@@ -144,7 +139,7 @@ def test_publishes_of_a_link_stay_counted_after_its_detach() -> None:
     client.attach_sender("/queues/q", 0)
     client.say(client.transfer(data_section(b"x")))
     client.say(performative(DETACH, handle=0, closed=True))
-    passed(client.driver, 1)
+    sampled(client.driver, 1)
     (session,) = client.connection.engine.sessions()
     assert (int(session.tally.publish), int(session.tally.confirm)) == (1, 1)
     assert counted(client.driver)["node"][:2] == (1, 1)
@@ -155,11 +150,11 @@ def test_deleted_virtual_host_stays_in_the_sum_of_the_node() -> None:
     client = Dialogue(driver)
     client.declare("q")
     client.say(publish("q", b"x") * 3)
-    passed(driver, 1)
+    sampled(driver, 1)
     driver.disconnect(client.connection)
-    passed(driver, 2)
+    sampled(driver, 2)
     delete_vhost(driver, "/")
-    passed(driver, 3)
+    sampled(driver, 3)
     assert int(driver.stats.node.tally.publish) == 3
     assert driver.stats.vhosts == {}
 
@@ -169,7 +164,7 @@ def test_virtual_host_that_is_deleted_during_a_pass_stays_in_the_sum_of_the_node
     client = Dialogue(driver)
     client.declare("q")
     client.say(publish("q", b"x") * 3)
-    passed(driver, 1)
+    sampled(driver, 1)
     driver.begin(2 * SLOT_S)
     driver.stats.tick(driver.connections)
     assert driver.stats.has_more()
@@ -184,10 +179,10 @@ def test_virtual_host_that_is_created_again_begins_at_nothing() -> None:
     client = Dialogue(driver)
     client.declare("q")
     client.say(publish("q", b"x") * 3)
-    passed(driver, 1)
+    sampled(driver, 1)
     delete_vhost(driver, "/")
     declare_vhost(driver, "/")
-    passed(driver, 2)
+    sampled(driver, 2)
     again = driver.stats.vhosts["/"]
     assert (int(again.tally.publish), again.series) == (0, None)
     node = driver.stats.node

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from penstock.management.effective_settings import ROOM, queue_settings, scope_settings
-from penstock.settings.read import read_settings
-from tests.support import at_once
 from tests.support.broker_fixture import House
 
 
@@ -15,7 +13,7 @@ def rows(found: list[dict[str, object]]) -> dict[str, tuple[object, object]]:
 def test_effective_settings_of_a_queue_say_where_each_comes_from() -> None:
     house = House()
     house.queue("a", capacity_messages=100, x_single_active_consumer=True)
-    at_once.set_settings(house.broker, "queue", "#", read_settings("queue", "#", {"hold-deadline": 7}))
+    house.set("queue", "#", hold_deadline=7)
     found = rows(queue_settings(house.broker, house.vhost.queue("a")))
     assert found["capacity-messages"] == (100, "argument capacity-messages=100")
     assert found["stop-messages"] == (80, "80 % of the capacity, by default")
@@ -40,7 +38,7 @@ def test_thresholds_of_a_small_capacity_say_why_they_are_lower_than_by_default()
 def test_effective_settings_of_a_scope_are_those_that_were_given_and_what_follows_from_them() -> None:
     house = House()
     assert {row["origin"] for row in scope_settings(house.broker, "vhost", "/")} == {"default"}
-    at_once.set_settings(house.broker, "vhost", "/", read_settings("vhost", "/", {"capacity-bytes": 1000}))
+    house.set("vhost", "/", capacity_bytes=1000)
     found = rows(scope_settings(house.broker, "vhost", "/"))
     assert found["capacity-bytes"][0] == 1000
     assert found["stop-bytes"] == (500, "follows from the capacity")

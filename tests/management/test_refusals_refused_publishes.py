@@ -9,23 +9,9 @@ from penstock.management.refusals import KEPT, TOLD
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from tests.management.test_why import asked
-from tests.support.driven_connection import Dialogue, make_driver, mandatory, methods, publish
-
-GATED = {"capacity_messages": 10, "stop_messages": 0, "resume_messages": 0, "hold_deadline": 5}
-
+from tests.support.driven_connection import GATED, Dialogue, make_driver, mandatory, methods, publish, stopped_publisher
 
 REASON = "refused after its hold deadline of 5 s; queue 'q' holds 1 message"
-
-
-def stopped(driver: BrokerDriver, product: str = "", **arguments: object) -> Dialogue:
-    """Return a client with confirms that has closed the gate of q, and has waited a whole hold deadline."""
-    driver.begin(100.0)
-    peer = Dialogue(driver, product=product)
-    peer.declare("q", **{**GATED, **arguments})
-    peer.confirm()
-    peer.say(publish("q", b"first"))
-    assert [method.name for method in methods(peer.listen(105.0))] == ["basic.ack"]
-    return peer
 
 
 def lines(driver: BrokerDriver, number: str) -> list[str]:
@@ -46,7 +32,7 @@ def test_what_an_overflow_policy_refuses_is_only_nacked_as_in_rabbitmq() -> None
 
 def test_why_tells_the_last_refusals_of_a_connection_with_their_reasons() -> None:
     driver = make_driver()
-    peer = stopped(driver)
+    peer = stopped_publisher(driver)
     peer.say(publish("q", b"2") * 3)
     peer.listen(110.0)
     driver.begin(114.2)
@@ -67,7 +53,7 @@ def test_why_tells_the_last_refusals_of_a_connection_with_their_reasons() -> Non
 @pytest.mark.parametrize("called", ["1", "con:1", "40312", "127.0.0.1:40312", "web-1"])
 def test_connection_is_found_by_number_name_port_address_or_what_its_client_calls_it(called: str) -> None:
     driver = make_driver()
-    peer = stopped(driver)
+    peer = stopped_publisher(driver)
     peer.connection.peer.address = "127.0.0.1:40312"
     peer.connection.peer.properties["connection_name"] = "web-1"
     assert asked(driver, connection=called)["name"] == peer.connection.name()
@@ -105,7 +91,7 @@ def test_what_is_refused_of_a_connection_that_is_gone_is_kept_nowhere() -> None:
 
 def test_refusals_are_logged_once_a_second_for_each_channel_and_gate_with_their_reason() -> None:
     driver = make_driver()
-    peer = stopped(driver)
+    peer = stopped_publisher(driver)
     peer.say(publish("q", b"2") * 3)
     peer.listen(110.0)
     (line,) = lines(driver, "PST-1015")

@@ -21,8 +21,8 @@ def test_configuration_names_the_line_of_the_file_or_the_change_at_run_time() ->
     lines = {name: word.at(" line 8") for name, word in given.items()}
     of_broker = {name: word.at(" line 3") for name, word in read_settings("broker", "", {"stop-percent": 60}).items()}
     at_once.replace_file(driver.broker, [("queue", "a.#", lines), ("broker", "", of_broker)])
-    at_once.set_settings(driver.broker, "queue", "a.#", read_settings("queue", "a.#", {"stop-percent": 70}))
-    at_once.set_settings(driver.broker, "broker", "", read_settings("broker", "", {"hold-deadline": 9}))
+    at_once.set_named(driver.broker, "queue", "a.#", stop_percent=70)
+    at_once.set_named(driver.broker, "broker", "", hold_deadline=9)
     found: dict[str, Any] = finish(config_steps(driver))
     assert found["file"] == "/etc/p.toml"
     assert found["start"] == told.rows

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -11,8 +10,7 @@ from penstock.access.password_hash import hash_password, rabbitmq_hash
 from penstock.access.permission import ADMINISTRATOR, Permission
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError
-from penstock.flow.work import finish
-from penstock.operations.definitions_import import import_steps
+from tests.support.at_once import import_definitions
 from tests.support.driven_connection import make_driver
 from tests.support.exports import exported
 from tests.support.users import file_users
@@ -27,17 +25,14 @@ DEFINITIONS: dict[str, list[dict[str, object]]] = {
 }
 
 
-def take(driver: BrokerDriver, definitions: dict[str, Any], dry_run: bool = False) -> Any:
-    return finish(import_steps(driver, json.dumps(definitions).encode(), None, dry_run=dry_run))
-
-
 def differences(driver: BrokerDriver, definitions: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(each["subject"], each["change"]) for each in take(driver, definitions, True)["differences"]]
+    found = import_definitions(driver, definitions, None, dry_run=True)
+    return [(each["subject"], each["change"]) for each in found["differences"]]
 
 
 def test_users_permissions_and_limits_are_imported_and_exported(driver: BrokerDriver) -> None:
     assert [change for _, change in differences(driver, DEFINITIONS)] == ["created"] * 5
-    take(driver, DEFINITIONS)
+    import_definitions(driver, DEFINITIONS, None)
     table = driver.broker.access
     user = table.user("anna")
     assert user.password_hash is not None
@@ -60,36 +55,37 @@ def test_users_permissions_and_limits_are_imported_and_exported(driver: BrokerDr
 def test_hash_of_ours_is_exported_where_rabbitmq_ignores_it(driver: BrokerDriver) -> None:
     """RabbitMQ decodes `password_hash` from base64, and refuses the whole file if it cannot."""
     ours = hash_password("secret", b"salt" * 4)
-    take(driver, {"users": [{"name": "eve", "password_hash": ours.text(), "hashing_algorithm": "scrypt", "tags": []}]})
+    stored = {"name": "eve", "password_hash": ours.text(), "hashing_algorithm": "scrypt", "tags": []}
+    import_definitions(driver, {"users": [stored]}, None)
     (eve,) = [each for each in exported(driver, "users") if each["name"] == "eve"]
     assert (eve["password_hash"], eve["hashing_algorithm"]) == ("", "rabbit_password_hashing_sha256")
     assert eve["penstock_password_hash"] == ours.text()
     assert differences(driver, {"users": [eve]}) == []
     other = make_driver()
-    take(other, {"users": [eve]})
+    import_definitions(other, {"users": [eve]}, None)
     assert other.broker.access.user("eve").password_hash == ours
     with pytest.raises(BrokerError, match="password_hash of scrypt must be"):
-        take(other, {"users": [{**eve, "penstock_password_hash": "$scrypt$no"}]})
+        import_definitions(other, {"users": [{**eve, "penstock_password_hash": "$scrypt$no"}]}, None)
 
 
 def test_export_is_imported_elsewhere_with_nothing_changed(driver: BrokerDriver) -> None:
-    take(driver, DEFINITIONS)
+    import_definitions(driver, DEFINITIONS, None)
     given = {section: exported(driver, section) for section in DEFINITIONS}
     other = make_driver()
-    take(other, given)
+    import_definitions(other, given, None)
     assert {section: exported(other, section) for section in DEFINITIONS} == given
     assert other.broker.access.user("guest").password_hash.verify("guest")  # type: ignore[union-attr]
 
 
 def test_export_with_guest_changes_nothing_where_it_was_made(driver: BrokerDriver) -> None:
-    take(driver, {"users": [ANNA]})  # With it guest is stored.
+    import_definitions(driver, {"users": [ANNA]}, None)  # With it guest is stored.
     guest = driver.broker.access.user("guest")
     before = guest.password_hash
     given = {section: exported(driver, section) for section in DEFINITIONS}
     assert [user["name"] for user in given["users"]] == ["guest", "anna"]
     assert [permission["user"] for permission in given["permissions"]] == ["guest"]
     assert differences(driver, given) == []
-    take(driver, given)
+    import_definitions(driver, given, None)
     assert guest.password_hash is before
     assert guest.permissions == {}, "it may do everything everywhere, also in later virtual hosts"
     assert differences(make_driver(), given) == [("user 'anna'", "created")]
@@ -98,17 +94,17 @@ def test_export_with_guest_changes_nothing_where_it_was_made(driver: BrokerDrive
 
 
 def test_changes_are_told_without_secrets(driver: BrokerDriver) -> None:
-    take(driver, DEFINITIONS)
+    import_definitions(driver, DEFINITIONS, None)
     changed = {
         "users": [{**ANNA, "password_hash": rabbitmq_hash("other", b"salt").text(), "tags": []}],
         "permissions": [{**DEFINITIONS["permissions"][0], "write": "^w"}],
         "topic_permissions": [{**DEFINITIONS["topic_permissions"][0], "read": "c"}],
         "parameters": [{**DEFINITIONS["parameters"][0], "value": {}}],
     }
-    answer = take(driver, changed, True)
+    answer = import_definitions(driver, changed, None, dry_run=True)
     assert [each["change"] for each in answer["differences"]] == ["changed"] * 4
     assert str(changed["users"][0]["password_hash"]) not in str(answer)
-    take(driver, changed)
+    import_definitions(driver, changed, None)
     user = driver.broker.access.user("anna")
     assert user.password_hash is not None
     assert user.password_hash.verify("other")
@@ -117,7 +113,7 @@ def test_changes_are_told_without_secrets(driver: BrokerDriver) -> None:
 
 
 def test_error_takes_everything_back(driver: BrokerDriver) -> None:
-    take(driver, DEFINITIONS)
+    import_definitions(driver, DEFINITIONS, None)
     before = {section: exported(driver, section) for section in DEFINITIONS}
     changed = {
         "users": [{**ANNA, "tags": []}, {"name": "otto"}],
@@ -131,7 +127,7 @@ def test_error_takes_everything_back(driver: BrokerDriver) -> None:
         ],
     }
     with pytest.raises(BrokerError, match=r"line 1, topic_permissions\[1\]: no user 'nobody'; nothing was imported"):
-        take(driver, changed)
+        import_definitions(driver, changed, None)
     assert {section: exported(driver, section) for section in DEFINITIONS} == before
 
 
@@ -154,7 +150,7 @@ def test_bad_entry_is_refused_with_its_reason(
     driver: BrokerDriver, section: str, entry: dict[str, object], reason: str
 ) -> None:
     with pytest.raises(BrokerError, match="line 1") as refused:
-        take(driver, {section: [entry]})
+        import_definitions(driver, {section: [entry]}, None)
     assert reason.replace("\\", "") in str(refused.value)
     assert driver.broker.access.names() == ["guest"]
     assert driver.broker.access.stored() == [] or driver.broker.access.user("guest").permissions == {}
@@ -162,7 +158,7 @@ def test_bad_entry_is_refused_with_its_reason(
 
 def test_user_of_the_settings_file_is_left_out_with_a_sentence(driver: BrokerDriver) -> None:
     driver.broker.access.set_file_users(file_users({"guest": "guest", "anna": "a"}, ("guest",)))
-    answer = take(driver, {**DEFINITIONS, "parameters": []})
+    answer = import_definitions(driver, {**DEFINITIONS, "parameters": []}, None)
     said = "it is in the settings file, [users], which counts; this entry is left out"
     assert sum(said in note for note in answer["notes"]) == 3
     assert driver.broker.access.user("anna").tags == []
@@ -171,7 +167,7 @@ def test_user_of_the_settings_file_is_left_out_with_a_sentence(driver: BrokerDri
 
 def test_password_in_clear_is_hashed(driver: BrokerDriver) -> None:
     given = {"users": [{"name": "anna", "password": "hush", "tags": ""}]}
-    take(driver, given)
+    import_definitions(driver, given, None)
     assert differences(driver, given) == []
     (shown,) = (each for each in exported(driver, "users") if each["name"] == "anna")
     assert "hush" not in str(shown)
@@ -182,11 +178,11 @@ def test_password_in_clear_is_hashed(driver: BrokerDriver) -> None:
 
 
 def test_hash_that_a_login_has_replaced_is_the_same_in_definitions(driver: BrokerDriver) -> None:
-    take(driver, DEFINITIONS)
+    import_definitions(driver, DEFINITIONS, None)
     table = driver.broker.access
     table.set_password("anna", hash_password("secret", b"sixteen octets.."), same=True)
     assert differences(driver, DEFINITIONS) == []
-    take(driver, DEFINITIONS)
+    import_definitions(driver, DEFINITIONS, None)
     user = table.user("anna")
     assert user.password_hash is not None
     assert not user.password_hash.needs_rehash(), "the better hash stays"
@@ -197,5 +193,5 @@ def test_hash_that_a_login_has_replaced_is_the_same_in_definitions(driver: Broke
 def test_permission_of_guest_is_put_back_after_an_import_that_fails(driver: BrokerDriver) -> None:
     narrow = {"user": "guest", "vhost": "/", "configure": "", "write": "^q", "read": ".*"}
     with pytest.raises(BrokerError, match="no vhost 'nowhere'"):
-        take(driver, {"permissions": [narrow], "queues": [{"name": "q", "vhost": "nowhere"}]})
+        import_definitions(driver, {"permissions": [narrow], "queues": [{"name": "q", "vhost": "nowhere"}]}, None)
     assert driver.broker.access.user("guest").permission("/") == Permission(".*", ".*", ".*")

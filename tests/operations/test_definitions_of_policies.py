@@ -10,8 +10,8 @@ import pytest
 from penstock.core.settings.policies import CLASS_WORK
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError
-from penstock.flow.work import finish
-from penstock.operations.definitions_import import ImportOptions, import_steps
+from penstock.operations.definitions_import import ImportOptions
+from tests.support.at_once import import_definitions
 from tests.support.driven_connection import make_driver
 
 POLICY = {"name": "p", "pattern": "^q", "definition": {"max-length": 5, "ha-mode": "all"}, "priority": 1}
@@ -25,7 +25,7 @@ ALL: dict[str, object] = {
 
 
 def imported(driver: BrokerDriver, dry_run: bool = False, skip: list[str] | None = None, **given: object) -> Any:
-    return finish(import_steps(driver, json.dumps(given).encode(), "/", ImportOptions(skip or []), dry_run))
+    return import_definitions(driver, given, options=ImportOptions(skip or []), dry_run=dry_run)
 
 
 def test_policies_of_a_file_are_created_changed_or_unchanged() -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.management.effective_settings import scope_settings
-from penstock.settings.read import read_settings
 from penstock.settings.table import SCOPES
-from tests.support import at_once
 from tests.support.broker_fixture import House
 
 
@@ -23,14 +21,14 @@ def test_settings_in_effect_are_all_of_a_scope_in_the_order_of_the_documentation
 def test_settings_in_effect_of_a_virtual_host_come_from_the_broker_where_it_has_none() -> None:
     house = House()
     assert rows(house, "vhost", "/")["stop-percent"] == (80, "default")
-    at_once.set_settings(house.broker, "broker", "", read_settings("broker", "", {"stop-percent": 60}))
+    house.set("broker", "", stop_percent=60)
     assert rows(house, "vhost", "/")["stop-percent"] == (60, "the broker's: stop-percent=60")
 
 
 def test_settings_in_effect_of_a_user_without_a_rate_have_no_burst() -> None:
     house = House()
     assert rows(house, "user", "alice")["burst-messages"] == (None, "there is no rate")
-    at_once.set_settings(house.broker, "user", "alice", read_settings("user", "alice", {"rate-messages": 50}))
+    house.set("user", "alice", rate_messages=50)
     assert rows(house, "user", "alice")["burst-messages"] == (
         1,
         "one more than the rate in any second",

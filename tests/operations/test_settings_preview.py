@@ -12,7 +12,6 @@ from penstock.errors import PreconditionFailed
 from penstock.flow.work import finish
 from penstock.operations.settings import preview_steps
 from penstock.protocols.common.control_request import ControlRequest
-from penstock.settings.read import read_settings
 from tests.management.test_why import GATED, Scene
 from tests.support import at_once
 from tests.support.driven_connection import publish
@@ -54,7 +53,7 @@ def test_depth_above_the_new_capacity_is_told() -> None:
 
 def test_higher_capacity_would_open_the_gate_to_those_who_wait() -> None:
     scene, queue = filled(0)
-    finish_setting(scene, "capacity-messages", 10)
+    at_once.set_named(scene.driver.broker, "queue", "orders", capacity_messages=10)
     producer = scene.join()
     for _ in range(9):
         producer.say(publish("orders", b"order"))
@@ -65,10 +64,6 @@ def test_higher_capacity_would_open_the_gate_to_those_who_wait() -> None:
     assert preview(scene, "orders", **{"capacity-messages": 11})["sentences"][0].startswith(
         "its gate stays closed until"
     )
-
-
-def finish_setting(scene: Scene, name: str, value: int) -> None:
-    at_once.set_settings(scene.driver.broker, "queue", "orders", read_settings("queue", "orders", {name: value}))
 
 
 def test_argument_of_the_declaration_is_stronger() -> None:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError
-from penstock.flow.work import finish
-from penstock.operations.definitions_import import import_steps
 from penstock.operations.vhosts import ATTRIBUTES_MOST
+from tests.support.at_once import import_definitions
 from tests.support.driven_connection import make_driver
 
 
 def compared(driver: BrokerDriver, **definitions: object) -> list[tuple[str, str]]:
     """Return subject and change of each difference, with the reason of a refusal."""
-    found: Any = finish(import_steps(driver, json.dumps(definitions).encode(), "/", dry_run=True))
+    found: Any = import_definitions(driver, definitions, dry_run=True)
     return [
         (each["subject"], each["change"] + (f": {each['reason']}" if "reason" in each else ""))
         for each in found["differences"]
@@ -37,7 +35,7 @@ def test_dry_run_knows_what_entries_before_would_make() -> None:
     }
     assert [change for _, change in compared(driver, **definitions)] == ["created"] * 5
     assert "eu" not in driver.broker.vhosts
-    finish(import_steps(driver, json.dumps(definitions).encode(), None))
+    import_definitions(driver, definitions, None)
     assert compared(driver, **definitions) == []
 
 
@@ -70,23 +68,23 @@ def test_dry_run_refuses_what_the_import_refuses(section: str, entry: dict[str, 
     assert change.startswith("refused: ")
     assert reason in change
     with pytest.raises(BrokerError) as caught:
-        finish(import_steps(driver, json.dumps({section: [entry]}).encode(), "/"))
+        import_definitions(driver, {section: [entry]})
     assert change.removeprefix("refused: ") in str(caught.value)
 
 
 def test_attributes_of_a_vhost_are_kept_and_told() -> None:
     driver = make_driver()
     vhosts = [{"name": "/", "description": "main", "default_queue_type": "quorum", "limits": []}]
-    found: Any = finish(import_steps(driver, json.dumps({"vhosts": vhosts}).encode(), None, dry_run=True))
+    found: Any = import_definitions(driver, {"vhosts": vhosts}, None, dry_run=True)
     (told,) = found["differences"]
     assert (told["change"], told["note"]) == (
         "changed", "default_queue_type has no effect here; kept, and exported again",
     )  # fmt: skip
-    finish(import_steps(driver, json.dumps({"vhosts": vhosts}).encode(), None))
+    import_definitions(driver, {"vhosts": vhosts}, None)
     assert driver.broker.vhosts["/"].metadata == {"description": "main", "default_queue_type": "quorum"}
     broken = {"vhosts": [{"name": "/", "description": "x"}], "queues": [{"name": "q", "vhost": "none"}]}
     with pytest.raises(BrokerError):
-        finish(import_steps(driver, json.dumps(broken).encode(), None))
+        import_definitions(driver, broken, None)
     assert driver.broker.vhosts["/"].metadata["description"] == "main"
 
 
@@ -94,5 +92,5 @@ def test_vhost_whose_attributes_are_refused_is_not_created() -> None:
     driver = make_driver()
     refused = {"vhosts": [{"name": "new", "description": "x" * (ATTRIBUTES_MOST + 1)}]}
     with pytest.raises(BrokerError, match="the attributes of a virtual host"):
-        finish(import_steps(driver, json.dumps(refused).encode(), None))
+        import_definitions(driver, refused, None)
     assert "new" not in driver.broker.vhosts

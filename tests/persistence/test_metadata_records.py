@@ -27,7 +27,7 @@ from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from tests.support import at_once
 from tests.support.driven_connection import Dialogue
-from tests.support.restored_broker import Declared, journaled, queue_of
+from tests.support.restored_broker import Declared, journaled, kinds, queue_of
 from tests.support.topology_changes import ask
 
 
@@ -44,16 +44,6 @@ def vhost(driver: BrokerDriver) -> VirtualHost:
 @pytest.fixture
 def store(driver: BrokerDriver) -> Declared:
     return Declared(driver)
-
-
-def kinds(store: Declared) -> list[str]:
-    store.write()
-    return [kind for kind, _ in store.names()]
-
-
-def say(driver: BrokerDriver, scope: str, pattern: str, **settings: object) -> None:
-    given = {name.replace("_", "-"): value for name, value in settings.items()}
-    at_once.set_settings(driver.broker, scope, pattern, read_settings(scope, pattern, given))
 
 
 def imported(driver: BrokerDriver, text: str) -> None:
@@ -175,8 +165,8 @@ def test_what_is_set_by_command_is_kept_and_what_the_file_says_is_not(driver: Br
     words = read_settings("queue", "a", {"capacity-messages": 5, "overflow": "reject"})
     at_once.replace_file(driver.broker, [("queue", "a", words)])
     assert kinds(store) == []
-    say(driver, "queue", "a", stop_messages=2)
-    say(driver, "broker", "", stop_percent=75.5, resume_percent="50")
+    at_once.set_named(driver.broker, "queue", "a", stop_messages=2)
+    at_once.set_named(driver.broker, "broker", "", stop_percent=75.5, resume_percent="50")
     assert kinds(store) == [SETTINGS, SETTINGS]
     again, _ = store.restored()
     assert [word.describe() for word in again.broker.table.entries_of("queue", "a", "command").values()] == [
@@ -190,10 +180,10 @@ def test_what_is_set_by_command_is_kept_and_what_the_file_says_is_not(driver: Br
 
 def test_settings_that_are_refused_are_not_kept(driver: BrokerDriver, vhost: VirtualHost, store: Declared) -> None:
     queue_of(vhost, "q", capacity_messages=5)
-    say(driver, "queue", "q", stop_messages=4)
+    at_once.set_named(driver.broker, "queue", "q", stop_messages=4)
     store.write()
     with pytest.raises(BrokerError, match="above the capacity"):
-        say(driver, "queue", "q", stop_messages=6)
+        at_once.set_named(driver.broker, "queue", "q", stop_messages=6)
     assert kinds(store) == [QUEUE, SETTINGS]
     again, _ = store.restored()
     assert again.broker.vhosts["/"].queues["q"].thresholds.stop.messages == 4

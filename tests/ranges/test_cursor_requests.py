@@ -12,7 +12,6 @@ from penstock.core.message import Envelope, Message
 from penstock.core.queue.indexed_ready_queue import CHUNK, REACH_WORK
 from penstock.core.queue.queue import Queue
 from penstock.flow.work import AT_ONCE, SHARE
-from penstock.settings.read import read_settings
 from tests.support import at_once
 from tests.support.control_requests import answers, known_to, request
 from tests.support.driven_connection import Dialogue, make_driver, publish
@@ -293,9 +292,7 @@ def test_least_size_is_not_waited_for_while_producers_are_blocked_or_the_plan_is
 def test_least_size_is_not_waited_for_while_the_address_of_the_messages_is_full() -> None:
     desk = Readers("q")
     desk.vhost.bind("amq.fanout", desk.queue("q"), None, "", {})
-    at_once.set_settings(
-        desk.driver.broker, "address", "amq.fanout", read_settings("address", "amq.fanout", {"capacity-messages": 4})
-    )
+    at_once.set_named(desk.driver.broker, "address", "amq.fanout", capacity_messages=4)
     desk.ask("cursor.attach", "c", queues=["q"])
     for number in range(6):
         desk.client.say(publish("", b"%d" % number, exchange="amq.fanout"))

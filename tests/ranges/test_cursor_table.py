@@ -12,7 +12,6 @@ from penstock.core.consume.session import Session
 from penstock.core.message import Envelope
 from penstock.protocols.amqp091.content_frames import body_of
 from penstock.ranges.cursor_table import LOOK_S
-from penstock.settings.read import read_settings
 from tests.support import at_once
 from tests.support.control_requests import request
 from tests.support.driven_connection import Dialogue, make_driver
@@ -35,7 +34,7 @@ class Desk:
     def set(self, **settings: object) -> None:
         given = {name.replace("_", "-"): value for name, value in settings.items()}
         if given:
-            at_once.set_settings(self.broker, "queue", "q", read_settings("queue", "q", given))
+            at_once.set_named(self.broker, "queue", "q", **given)
 
     def put(self, count: int) -> None:
         for _ in range(count):

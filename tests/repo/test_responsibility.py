@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from tests.support.source_trees import nodes_of, parsed
+from tests.support.source_trees import nodes_of, parsed, public_methods
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "src" / "penstock"
@@ -38,12 +38,6 @@ def attributes(node: ast.ClassDef) -> set[str]:
     declared = [item.target for item in node.body if isinstance(item, ast.AnnAssign)]
     found = {target.id for target in declared if isinstance(target, ast.Name)}
     return found | {item.attr for item in assigned(node) if is_own(item)}
-
-
-def public_methods(node: ast.ClassDef) -> set[str]:
-    """The names of a class's own methods that do not begin with an underscore."""
-    functions = [item for item in node.body if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)]
-    return {item.name for item in functions if not item.name.startswith("_")}
 
 
 @cache

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tests.support.source_trees import parsed
+from tests.support.source_trees import parsed, public_methods
 
 ROOT = Path(__file__).resolve().parents[2]
 OUTPUT = ROOT / "bench" / "output"
@@ -50,12 +50,6 @@ class Sizes:
     """Every function with its length in lines, docstring included."""
     classes: tuple[tuple[str, int, int], ...]
     """Every class with the numbers of its public methods and attributes."""
-
-
-def public_methods(node: ast.ClassDef) -> set[str]:
-    """The names of a class's own methods that do not begin with an underscore."""
-    functions = [item for item in node.body if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)]
-    return {item.name for item in functions if not item.name.startswith("_")}
 
 
 def attributes(node: ast.ClassDef) -> set[str]:

@@ -26,6 +26,7 @@ from tests.support.pika_helpers import take_all
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="the extra otel is not installed")
 
+from bench.processes import free_port
 from penstock.server.otlp_collector import ENDING, SPANS_WAITING, OtlpCollector
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -44,12 +45,6 @@ def traced(folder: Path, endpoint: str) -> Iterator[BrokerProcess]:
     with serving(folder, *options, environment=SHORT) as process:
         yield process
         assert "Traceback" not in process.log()
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 def connected(broker: BrokerProcess) -> pika.BlockingConnection:

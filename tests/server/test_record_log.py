@@ -31,11 +31,6 @@ LINE_OF = {
 """Log ids of gates and blocks, with the events of the records that say the same."""
 
 
-def declare(peer: Peer, queue: str, **arguments: Any) -> None:
-    table = {name.replace("_", "-"): value for name, value in arguments.items()}
-    peer.ask(1, commands.Queue.Declare(queue=queue, arguments=table), commands.Queue.DeclareOk)
-
-
 def cross(peer: Peer, queue: str, times: int) -> None:
     """Close and open the gate of a queue that closes above 3 messages, so many times."""
     for _ in range(times):
@@ -60,7 +55,7 @@ def test_every_crossing_and_block_is_in_the_log_with_both_times_and_the_document
     folder = tmp_path / "data" / "flow-log"
     with serving(tmp_path, "--data", str(tmp_path / "data")) as broker:
         with open_peer(broker, properties={}) as peer:
-            declare(peer, "q", **GATED)
+            peer.declare_shared("q", **GATED)
             cross(peer, "q", 50)
             eventually(lambda: count_of(records(folder), "brief-blocks") >= 40, "the sums")
         assert broker.stop() == 0
@@ -91,9 +86,9 @@ def test_every_crossing_and_block_is_in_the_log_with_both_times_and_the_document
 def test_refusals_losses_and_late_confirmations_are_recorded_with_their_counts(tmp_path: Path) -> None:
     folder = tmp_path / "log"
     with serving(tmp_path, "--flow-log", str(folder)) as broker, open_peer(broker, properties={}) as peer:
-        declare(peer, "reject", capacity_messages=2, overflow="reject")
-        declare(peer, "ring", capacity_messages=2, overflow="drop-head")
-        declare(peer, "block", capacity_messages=2, stop_messages=1, hold_deadline=1)
+        peer.declare_shared("reject", capacity_messages=2, overflow="reject")
+        peer.declare_shared("ring", capacity_messages=2, overflow="drop-head")
+        peer.declare_shared("block", capacity_messages=2, stop_messages=1, hold_deadline=1)
         peer.ask(1, commands.Confirm.Select(), commands.Confirm.SelectOk)
         begun = time.monotonic()
         for queue, count in (("reject", 702), ("ring", 802), ("block", 5)):
@@ -138,8 +133,8 @@ def test_refusals_losses_and_late_confirmations_are_recorded_with_their_counts(t
 def test_depths_are_sampled_where_they_changed_and_only_there(tmp_path: Path) -> None:
     folder = tmp_path / "log"
     with serving(tmp_path, "--flow-log", str(folder)) as broker, open_peer(broker, properties={}) as peer:
-        declare(peer, "quiet")
-        declare(peer, "busy", **GATED)
+        peer.declare_shared("quiet")
+        peer.declare_shared("busy", **GATED)
 
         def samples(queue: str) -> list[dict[str, Any]]:
             return [each for each in records(folder) if each["event"] == "depth" and each["queue"] == queue]
@@ -197,7 +192,7 @@ def test_files_are_bounded_in_size_and_number_and_the_oldest_goes_first(tmp_path
     folder = tmp_path / "log"
     with serving(tmp_path, *small) as broker, open_peer(broker, properties={}) as peer:
         for number in range(20):  # Few crossings of each, so that none is summed.
-            declare(peer, f"q{number}", **GATED)
+            peer.declare_shared(f"q{number}", **GATED)
             cross(peer, f"q{number}", 9)
             assert len(flowlog.files(folder)) <= 4  # One more while the oldest is being deleted.
         eventually(lambda: len(broker.logged("QUE-1004")) == 180, "the last crossing")
@@ -221,7 +216,7 @@ def test_files_are_bounded_in_size_and_number_and_the_oldest_goes_first(tmp_path
 def test_kill_leaves_whole_lines_and_the_next_broker_goes_on_after_them(tmp_path: Path, small: list[str]) -> None:
     folder = tmp_path / "log"
     with serving(tmp_path, *small) as broker, open_peer(broker, properties={}) as peer:
-        declare(peer, "q", **GATED)
+        peer.declare_shared("q", **GATED)
         cross(peer, "q", 10)
         eventually(lambda: events(folder)["gate-opened"] == 10, "all crossings in the file")
         broker.process.kill()
@@ -264,7 +259,7 @@ def test_full_disk_costs_records_which_are_counted_and_no_message(tmp_path: Path
         serving(tmp_path, "--flow-log", str(disk / "log")) as broker,
         open_peer(broker, properties={}) as peer,
     ):
-        declare(peer, "q", **GATED)
+        peer.declare_shared("q", **GATED)
         ballast = disk / "ballast"
         ballast.write_bytes(b"x" * 60_000)
         for _ in range(10):
@@ -278,7 +273,7 @@ def test_full_disk_costs_records_which_are_counted_and_no_message(tmp_path: Path
 def test_directory_that_is_taken_away_costs_records_which_are_counted_and_no_message(tmp_path: Path) -> None:
     folder = tmp_path / "log"
     with serving(tmp_path, "--flow-log", str(folder)) as broker, open_peer(broker, properties={}) as peer:
-        declare(peer, "q", **GATED)
+        peer.declare_shared("q", **GATED)
         cross(peer, "q", 10)
         eventually(lambda: events(folder)["gate-opened"] == 10, "all crossings in the file")
         written = kept(folder)

@@ -15,7 +15,7 @@ from penstock import sync
 from penstock.client.errors import ControlError
 from penstock.sync import connect
 from tests.support.brokers import BrokerProcess, eventually, penstock_command, serving
-from tests.support.raw_client import Peer, open_peer, publish_frames
+from tests.support.raw_client import open_peer, publish_frames
 
 PRODUCERS = 30
 
@@ -24,11 +24,6 @@ PRODUCERS = 30
 def control(own_broker: BrokerProcess) -> Iterator[sync.Connection]:
     with connect(own_broker.url, protocol="amqp091") as control:
         yield control
-
-
-def declare(peer: Peer, queue: str, **arguments: object) -> None:
-    table = {name.replace("_", "-"): value for name, value in arguments.items()}
-    peer.ask(1, commands.Queue.Declare(queue=queue, arguments=table), commands.Queue.DeclareOk)  # type: ignore[arg-type]
 
 
 def said(broker: BrokerProcess, *words: str) -> list[str]:
@@ -41,8 +36,8 @@ def test_connection_a_channel_and_a_user_say_what_blocks_them_and_what_their_con
     own_broker: BrokerProcess, control: sync.Connection
 ) -> None:
     with open_peer(own_broker, properties={}) as peer:
-        declare(peer, "orders", capacity_messages=4, stop_messages=2, resume_messages=0, hold_deadline=0)
-        declare(peer, "empty")
+        peer.declare_shared("orders", capacity_messages=4, stop_messages=2, resume_messages=0, hold_deadline=0)
+        peer.declare_shared("empty")
         peer.ask(1, commands.Confirm.Select(), commands.Confirm.SelectOk)
         peer.channel(2)
         peer.ask(2, commands.Basic.Consume(queue="empty", consumer_tag="idle"), commands.Basic.ConsumeOk)
@@ -84,7 +79,7 @@ def test_reason_of_connection_blocked_is_what_why_says_and_until_when(
     own_broker: BrokerProcess, control: sync.Connection
 ) -> None:
     with open_peer(own_broker) as peer:
-        declare(peer, "orders", capacity_messages=4, stop_messages=2)
+        peer.declare_shared("orders", capacity_messages=4, stop_messages=2)
         peer.say(b"".join(publish_frames(1, "", "orders", b"x") for _ in range(3)))
         told = peer.expect(0, commands.Connection.Blocked).reason
         (sentence, _) = control.why("orders").raw["sentences"]
@@ -96,7 +91,7 @@ def test_reason_of_connection_blocked_is_what_why_says_and_until_when(
 def test_answer_is_bounded_names_who_waits_longest_and_counts_the_others(own_broker: BrokerProcess) -> None:
     with ExitStack() as stack:
         peers = [stack.enter_context(open_peer(own_broker, properties={})) for _ in range(PRODUCERS)]
-        declare(peers[0], "orders", capacity_messages=1, stop_messages=0, hold_deadline=0)
+        peers[0].declare_shared("orders", capacity_messages=1, stop_messages=0, hold_deadline=0)
         for peer in peers:
             peer.say(publish_frames(1, "", "orders", b"x"))
             peer.is_well()
@@ -117,7 +112,7 @@ def test_answer_is_bounded_names_who_waits_longest_and_counts_the_others(own_bro
 
 def test_paused_connection_says_so(own_broker: BrokerProcess) -> None:
     with open_peer(own_broker, properties={}) as peer:
-        declare(peer, "orders", capacity_messages=1)
+        peer.declare_shared("orders", capacity_messages=1)
         peer.say(b"".join(publish_frames(1, "", "orders", b"x" * 100_000) for _ in range(12)))
         first = eventually(
             lambda: (lines := said(own_broker, "--connection", "1"))[0].endswith("it is read in pulses") and lines, "it"
@@ -152,7 +147,7 @@ def test_why_without_a_name_says_who_is_blocked_everywhere_and_what_to_do(
 ) -> None:
     assert said(own_broker) == ["nobody is blocked"]
     with open_peer(own_broker, properties={}) as peer:
-        declare(peer, "orders", capacity_messages=4, stop_messages=2, resume_messages=0, hold_deadline=0)
+        peer.declare_shared("orders", capacity_messages=4, stop_messages=2, resume_messages=0, hold_deadline=0)
         peer.say(b"".join(publish_frames(1, "", "orders", b"x") for _ in range(6)))
         eventually(lambda: control.why().raw["gates"] or None, "it is blocked")
         first, *rest = said(own_broker)
@@ -170,7 +165,7 @@ def test_operators_gate_and_a_rate_are_spoken_of_in_their_own_words(
     own_broker: BrokerProcess, control: sync.Connection
 ) -> None:
     with open_peer(own_broker, properties={}) as peer:
-        declare(peer, "orders")
+        peer.declare_shared("orders")
         done = penstock_command("block", "queue", "orders", "--reason", "stock-taking", "--url", own_broker.url)
         assert done.returncode == 0
         peer.say(publish_frames(1, "", "orders", b"x"))

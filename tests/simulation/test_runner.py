@@ -7,17 +7,14 @@ import signal
 import subprocess
 import sys
 
-
-def heeding() -> None:
-    """Heed Ctrl-C, also where a shell has started the tests in the background."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+from tests.support.commands import hear_interrupts
 
 
 def test_ctrl_c_ends_a_plan_and_its_processes_with_one_sentence() -> None:
     words = ["plan", "--arrivals", "poisson:2000", "--services", "exponential:1900", "--seconds", "600s"]
     command = [sys.executable, "-m", "penstock", *words, "--goal", "blocked<1%", "--local"]
     with subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=heeding
+        command, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=hear_interrupts
     ) as job:
         assert job.stderr is not None
         assert job.stderr.readline() == "36 simulations\n"

@@ -40,6 +40,7 @@ from pyspark_penstock.analysis.parts import FIELDS
 from pyspark_penstock.analysis.progress import Silent
 from pyspark_penstock.analysis.staging import CHUNK_BYTES, lines_of, stage
 from tests.spark.conftest import running, until
+from tests.support.commands import hear_interrupts
 
 pytestmark = pytest.mark.spark
 
@@ -382,17 +383,12 @@ def test_compacted_logs_are_read_as_the_logs_themselves(spark, tmp_path: Path) -
         compact([tmp_path / "archive"], tmp_path / "other")
 
 
-def heeding() -> None:
-    """Heed Ctrl-C, also where a shell has started the tests in the background."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 def test_ctrl_c_ends_the_analysis_with_a_sentence_and_removes_what_was_staged(spark, tmp_path: Path) -> None:
     log, output = write(tmp_path / "log", made_up(15)), tmp_path / "out"
     words = ["analyze", str(log), "--output", str(output), "--master", "local[1]"]
     command = [sys.executable, "-m", "pyspark_penstock.analysis", *words]
     with subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=heeding
+        command, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=hear_interrupts
     ) as job:
         assert job.stderr is not None
         assert any("numbering the runs" in line for line in job.stderr)

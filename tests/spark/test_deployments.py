@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.processes import free_port
 from tests.profiles import thorough
 from tests.spark.conftest import RunningBroker, run_spark, until
 
@@ -56,12 +57,6 @@ def environment(**more: str) -> dict[str, str]:
     path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
     python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     return {**os.environ, "PYTHONPATH": path, "SPARK_HOME": str(spark_home()), **python, **more}
-
-
-def free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
 
 
 def listens(port: int) -> bool:

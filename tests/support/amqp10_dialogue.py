@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from penstock.driver.driver import BrokerDriver
+from penstock.protocols.amqp10.incoming_link import IncomingLink
 from penstock.protocols.amqp10.session import AmqpSession
 from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp10 import spec
@@ -181,6 +182,12 @@ class Amqp10Dialogue:
         assert isinstance(found, AmqpSession)
         return found
 
+    def credit_of(self, handle: int = 0) -> int:
+        """Return the link credit that a sender has."""
+        link = self.session().links.by_handle[handle]
+        assert isinstance(link, IncomingLink)
+        return int(link.credit.credit)
+
     def declare(self, queue: str, **arguments: object) -> None:
         """Declare a queue; `capacity_messages=5` is the argument capacity-messages."""
         table = {name.replace("_", "-"): value for name, value in arguments.items()}
@@ -189,6 +196,19 @@ class Amqp10Dialogue:
 
     def depth(self, queue: str) -> int:
         return int(self.driver.broker.vhosts["/"].queues[queue].messages)
+
+
+def sender(
+    driver: BrokerDriver | None = None,
+    address: str = "/queues/q",
+    attach: dict[str, object] | None = None,
+    **arguments: object,
+) -> Amqp10Dialogue:
+    """Return a peer that has declared the queue q, with these arguments, and has attached a link to send to it."""
+    client = Amqp10Dialogue(driver)
+    client.declare("q", **arguments)
+    client.attach_sender(address, **(attach or {}))  # type: ignore[arg-type]
+    return client
 
 
 def names(heard: list[Heard]) -> list[str]:

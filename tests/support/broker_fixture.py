@@ -10,7 +10,6 @@ from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.settings.limits import Defaults
 from penstock.core.vhost import VirtualHost
-from penstock.settings.read import read_settings
 from tests.support import at_once
 
 MIB = 1024 * 1024
@@ -53,13 +52,21 @@ class House:
 
     def set(self, scope: str, pattern: str, **settings: object) -> None:
         """Change settings by pattern; names with underscores for hyphens."""
-        words = read_settings(scope, pattern, {name.replace("_", "-"): value for name, value in settings.items()})
-        at_once.set_settings(self.broker, scope, pattern, words)
+        at_once.set_named(self.broker, scope, pattern, **settings)
 
     def later(self, seconds: float) -> None:
         """Let time pass, and what is due happen."""
-        self.broker.begin(self.broker.now + seconds)
+        self.at(self.broker.now + seconds)
+
+    def at(self, now: float) -> None:
+        """Go on to a time, and let what is due happen."""
+        self.broker.begin(now)
         self.broker.run(1000)
+
+    def reserved(self, name: str) -> tuple[int, int]:
+        """Return the messages and octets that are reserved in a queue."""
+        room = self.vhost.queues[name].reserved
+        return int(room.messages), int(room.bytes)
 
     def depth(self, name: str) -> int:
         return int(self.vhost.queues[name].messages)

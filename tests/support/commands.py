@@ -31,11 +31,11 @@ def started(broker: BrokerProcess, *words: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "penstock", *words, "--url", broker.url]
     return subprocess.Popen(
         command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=1,
-        preexec_fn=_hear_interrupts,
+        preexec_fn=hear_interrupts,
     )  # fmt: skip
 
 
-def _hear_interrupts() -> None:
+def hear_interrupts() -> None:
     """Who runs the tests in the background of a shell has SIGINT ignored, and all that he starts."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 

@@ -13,8 +13,6 @@ from penstock.errors import BrokerError
 from penstock.flow.gate import Gate
 from penstock.flow.level import OVERHEAD, Level, Measure, Thresholds
 from penstock.flow.shared_limit import CountedDepth
-from penstock.settings.read import read_settings
-from tests.support import at_once
 from tests.support.broker_fixture import MIB, House
 from tests.support.sender_links import CHARGE, OCTETS, Link, run_turn, run_until_quiet
 
@@ -34,9 +32,7 @@ class CreditWorld:
         self.capacity = capacity
         house.broker.gates.set_vhost_limit(house.vhost, _in_bytes(40))
         house.broker.gates.set_memory_capacity(_in_bytes(4000), 0)
-        at_once.set_settings(
-            house.broker, "address", "x", read_settings("address", "x", {"capacity-messages": 10, "stop-messages": 8})
-        )
+        house.set("address", "x", capacity_messages=10, stop_messages=8)
         for name in QUEUES:
             self._declare(name)
         house.vhost.declare_exchange("x", "fanout", {}, False, False, False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from penstock.core.broker import Broker
 from penstock.core.settings.limits import Defaults
 from penstock.driver.driver import BrokerDriver
+from penstock.flow.series import SLOT_S
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp091 import spec
@@ -137,3 +138,33 @@ def make_full_driver() -> BrokerDriver:
     for _ in range(3):
         Dialogue(driver)
     return driver
+
+
+def blocked_publisher(**who: object) -> tuple[BrokerDriver, Dialogue, list[Frame]]:
+    """A client that has just published what closes the gate of queue q (stop 1)."""
+    driver = make_driver()
+    driver.begin(100.0)
+    peer = Dialogue(driver, **who)  # type: ignore[arg-type]
+    peer.declare("q", capacity_messages=10, stop_messages=1, resume_messages=0)
+    peer.say(publish("q", b"1"))
+    return driver, peer, peer.say(publish("q", b"2"))
+
+
+GATED = {"capacity_messages": 10, "stop_messages": 0, "resume_messages": 0, "hold_deadline": 5}
+
+
+def stopped_publisher(driver: BrokerDriver, product: str = "", **arguments: object) -> Dialogue:
+    """Return a client with confirms that has closed the gate of q, and has waited a whole hold deadline."""
+    driver.begin(100.0)
+    peer = Dialogue(driver, product=product)
+    peer.declare("q", **{**GATED, **arguments})
+    peer.confirm()
+    peer.say(publish("q", b"first"))
+    assert [method.name for method in methods(peer.listen(105.0))] == ["basic.ack"]
+    return peer
+
+
+def sampled(driver: BrokerDriver, slot: int) -> None:
+    """Let the sampler make its pass at the end of a slot."""
+    driver.begin(slot * SLOT_S)
+    driver.stats.sample(driver.connections)

@@ -7,7 +7,6 @@ from typing import Any
 from penstock.core.effects import GateChanged
 from penstock.core.journal.journal import Journal
 from penstock.core.publish.producer import Producer
-from penstock.settings.read import read_settings
 from tests.support import at_once
 from tests.support.broker_fixture import House
 
@@ -27,10 +26,6 @@ class Kept(House):
         if settings:
             self.set("broker", "", **settings)
         self.write()
-
-    def set(self, scope: str, pattern: str, **settings: object) -> None:
-        words = {name.replace("_", "-"): value for name, value in settings.items()}
-        at_once.set_settings(self.broker, scope, pattern, read_settings(scope, pattern, words))
 
     def store(self, producer: Producer, key: str, charge: int = 100, exchange: str = "") -> None:
         """Publish a persistent message, by the hot path where there is one."""

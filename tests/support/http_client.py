@@ -44,6 +44,13 @@ class Web:
         host, port = self.address.split(":")
         return socket.create_connection((host, int(port)), timeout=PATIENCE)
 
+    def answers(self) -> bool:
+        """Tell whether it is reached and lets this user in."""
+        try:
+            return self.ask("GET", "/overview").status == 200
+        except OSError:
+            return False
+
     def whole(self, path: str = "/api/whoami", more: str = "") -> bytes:
         """Return a whole request as octets, with `more` fields in its head."""
         return f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {self.login}\r\n{more}\r\n".encode()

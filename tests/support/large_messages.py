@@ -7,7 +7,7 @@ from collections.abc import Callable
 from penstock.core.large_bodies import LargeBodies, LargeBody, PieceListener
 from penstock.driver.driver import BrokerDriver
 from penstock.wire.amqp10 import spec
-from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, performative
+from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, performative, sender
 from tests.support.driven_connection import Dialogue, Frame
 
 FRAME = 60_000
@@ -72,3 +72,12 @@ def transfers(heard: list[Heard], handle: int = 1) -> list[Heard]:
 
 def payload(heard: list[Heard], handle: int = 1) -> bytes:
     return b"".join(each.payload for each in transfers(heard, handle))
+
+
+def filled(driver: BrokerDriver | None, *messages: bytes) -> Amqp10Dialogue:
+    """Return a peer that has sent messages to the queue q."""
+    client = sender(driver)
+    for number, message in enumerate(messages):
+        for frame in frames_of(message, number, settled=True):
+            client.say(frame)
+    return client

@@ -1,4 +1,4 @@
-"""Connections that have not logged in."""
+"""Connections that log in, or have not yet."""
 
 from __future__ import annotations
 
@@ -25,3 +25,10 @@ def start_ok(password: str, **properties: object) -> bytes:
         mechanism="PLAIN",
         response=plain_response("guest", password),
     )
+
+
+def log_in(driver: BrokerDriver, password: str, address: str = "127.0.0.1") -> Connection:
+    connection = driver.connect(Peer(f"{address}:1", address.startswith("127.")))
+    login = plain_response("guest", password)
+    connection.receive(GREETING + method_frame(0, spec.CONNECTION_START_OK, mechanism="PLAIN", response=login))
+    return connection

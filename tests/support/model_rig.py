@@ -13,7 +13,6 @@ from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.core.settings.limits import Defaults
 from penstock.errors import PreconditionFailed
-from penstock.settings.read import read_settings
 from tests.support import at_once, example_counts
 from tests.support.model import ProducerModel, Publish, QueueModel
 from tests.support.model_comparison import Looking, Watched
@@ -85,7 +84,7 @@ class Rig(Looking):
 
     def set(self, index: int, settings: dict[str, object]) -> None:
         """Say by a pattern what a queue is like: what is said so can be changed while it is used."""
-        at_once.set_settings(self.broker, "queue", f"q{index}", read_settings("queue", f"q{index}", settings))
+        at_once.set_named(self.broker, "queue", f"q{index}", **settings)
 
     def producer(self, confirming: bool, bound: int) -> Watched:
         return Watched(self, ProducerModel(f"p{next(self._numbers)}", confirming, bound, self.broker.now), bound)

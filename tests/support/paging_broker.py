@@ -16,7 +16,6 @@ from penstock.core.settings.limits import Defaults
 from penstock.flow.level import Level
 from penstock.persistence.page_loader import Loader
 from penstock.persistence.restore import WallTimes
-from penstock.settings.read import read_settings
 from tests.support import at_once
 from tests.support.memory_store import WALL, Shelf
 
@@ -86,7 +85,7 @@ class PagedHouse:
 
     def set(self, name: str, **settings: object) -> None:
         said = {key.replace("_", "-"): value for key, value in settings.items()}
-        at_once.set_settings(self.broker, "queue", name, read_settings("queue", name, said))
+        at_once.set_named(self.broker, "queue", name, **said)
 
     def step(self, seconds: float = 0.01) -> None:
         self.now += seconds

@@ -165,6 +165,11 @@ class Peer:
         assert declared.queue
         return declared.queue
 
+    def declare_shared(self, queue: str, channel: int = 1, **arguments: object) -> None:
+        """Declare a queue that outlives the connection; arguments with underscores or hyphens."""
+        table: Any = {name.replace("_", "-"): value for name, value in arguments.items()}
+        self.ask(channel, commands.Queue.Declare(queue=queue, arguments=table), commands.Queue.DeclareOk)
+
     def consume(self, queue: str, tag: str, channel: int = 1, **how: Any) -> None:
         """Begin to consume from a queue under a tag."""
         self.ask(channel, commands.Basic.Consume(queue=queue, consumer_tag=tag, **how), commands.Basic.ConsumeOk)

@@ -198,3 +198,8 @@ def kept(driver: BrokerDriver) -> list[MetadataRecord]:
     store = Declared(driver)
     store.write()
     return store.things()
+
+
+def kinds(store: Declared) -> list[str]:
+    store.write()
+    return [kind for kind, _ in store.names()]

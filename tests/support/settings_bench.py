@@ -34,7 +34,7 @@ class Bench:
 
     def set(self, scope: str, pattern: str, **settings: object) -> changes.SettingsChange:
         given = {key.replace("_", "-"): value for key, value in settings.items()}
-        return at_once.set_settings(self.broker, scope, pattern, read_settings(scope, pattern, given))
+        return at_once.set_named(self.broker, scope, pattern, **given)
 
     def file(self, *entries: tuple[str, str, dict[str, object]]) -> None:
         said = [(scope, pattern, read_settings(scope, pattern, given)) for scope, pattern, given in entries]

@@ -26,3 +26,9 @@ def tree_of(text: str) -> ast.Module:
 def nodes_of(text: str) -> tuple[ast.AST, ...]:
     """Return all nodes of a source's tree, in the order of `ast.walk`."""
     return tuple(ast.walk(tree_of(text)))
+
+
+def public_methods(node: ast.ClassDef) -> set[str]:
+    """The names of a class's own methods that do not begin with an underscore."""
+    functions = [item for item in node.body if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return {item.name for item in functions if not item.name.startswith("_")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.core.message import Envelope
 from penstock.core.routing.route import Route
 from penstock.core.vhost import VirtualHost
 
@@ -33,3 +34,18 @@ def rule(arguments: Headers, headers: Headers) -> bool:
         for name, value in asked.items()
     ]
     return all(hits) if mode in ("all", "all-with-x") else any(hits)
+
+
+def topic_rule(pattern: list[str], words: list[str]) -> bool:
+    """What the standard says, by recursion: `*` is one word, `#` is none or more."""
+    if not pattern:
+        return not words
+    if pattern[0] == "#":
+        return any(topic_rule(pattern[1:], words[at:]) for at in range(len(words) + 1))
+    return bool(words) and pattern[0] in ("*", words[0]) and topic_rule(pattern[1:], words[1:])
+
+
+def checked_route(checks: bool = True) -> Route:
+    found = Route(Envelope("x", "k"), False)
+    found.checks_delivery_mode = checks
+    return found

@@ -7,13 +7,9 @@ import pytest
 from penstock.core.consume.outcome import Outcome
 from penstock.core.gates.address_depth import AddressDepth
 from penstock.core.queue.expiry import expire
-from penstock.flow.level import UNLIMITED, Level, Thresholds
 from tests.support import at_once
 from tests.support.broker_fixture import House, told
-
-
-def in_bytes(capacity: int, stop: int, resume: int) -> Thresholds:
-    return Thresholds(Level(UNLIMITED, capacity), Level(UNLIMITED, stop), Level(UNLIMITED, resume))
+from tests.support.setting_values import in_bytes
 
 
 def bounded_address(house: House, capacity: int, stop: int, resume: int) -> AddressDepth:

@@ -5,13 +5,9 @@ from __future__ import annotations
 from penstock.core.gates.operator import VHOST
 from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.producer import Producer
-from penstock.flow.level import UNLIMITED, Level, Thresholds
 from tests.support import at_once
 from tests.support.broker_fixture import MIB, House, told
-
-
-def in_bytes(capacity: int, stop: int, resume: int) -> Thresholds:
-    return Thresholds(Level(UNLIMITED, capacity), Level(UNLIMITED, stop), Level(UNLIMITED, resume))
+from tests.support.setting_values import in_bytes
 
 
 def test_virtual_host_that_is_overfull_holds_back_publishes_to_any_of_its_queues_and_no_other() -> None:

@@ -8,18 +8,12 @@ from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.errors import ContentTooLarge
 from penstock.flow.gate import DEADLINE, DELETED, HOLD_BOUND, NEVER_FITS, Refusal
-from penstock.settings.read import read_settings
-from tests.support import at_once
 from tests.support.broker_fixture import House
 
 
 @pytest.fixture
 def house() -> House:
     return House()
-
-
-def set_capacity(house: House, size: int) -> None:
-    at_once.set_settings(house.broker, "queue", "a", read_settings("queue", "a", {"capacity-bytes": size}))
 
 
 def refusal(producer: Producer) -> Refusal:
@@ -78,12 +72,12 @@ def test_a_deleted_queue_is_the_reason_for_what_was_held_for_it(house: House) ->
 
 def test_a_lowered_capacity_is_the_reason_for_what_never_fits(house: House) -> None:
     house.queue("a")
-    set_capacity(house, 1000)
+    house.set("queue", "a", capacity_bytes=1000)
     producer = house.producer("p")
     for _ in range(2):
         house.publish(producer, "a", 900)
     producer.confirms.take()
-    set_capacity(house, 500)
+    house.set("queue", "a", capacity_bytes=500)
     assert house.take("a")
     refused = [outcome.refusal for outcome in producer.confirms.take() if outcome.refusal is not None]
     assert [each.cause for each in refused] == [NEVER_FITS]

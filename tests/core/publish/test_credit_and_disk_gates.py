@@ -10,11 +10,6 @@ from tests.support.durable_broker import Kept
 from tests.support.sender_links import CHARGE, OCTETS, Link, run_turn, run_until_quiet
 
 
-def reserved(kept: Kept, name: str) -> tuple[int, int]:
-    room = kept.vhost.queues[name].reserved
-    return int(room.messages), int(room.bytes)
-
-
 @pytest.fixture
 def kept() -> Kept:
     return Kept()
@@ -45,10 +40,10 @@ def test_closed_disk_gate_stops_no_link_whose_messages_are_not_stored(kept: Kept
             assert link.send(100) > 0
             assert not link.producer.outbox
         run_turn(kept)
-    assert reserved(kept, "a")[0] > 0
+    assert kept.reserved("a")[0] > 0
     sender.credit.close()
     new.credit.close()
-    assert reserved(kept, "a") == (0, 0)
+    assert kept.reserved("a") == (0, 0)
 
 
 def test_closed_disk_gate_stops_the_credit_of_links_that_have_stored_one_of_the_last_64_messages(kept: Kept) -> None:

@@ -8,8 +8,7 @@ from penstock.core.publish.credit_window import CreditSettings
 from penstock.core.queue.queue import Queue
 from penstock.errors import PreconditionFailed
 from penstock.flow.level import UNLIMITED
-from penstock.settings.read import read_link_properties, read_settings
-from tests.support import at_once
+from penstock.settings.read import read_link_properties
 from tests.support.broker_fixture import House
 
 NEVER = float("inf")
@@ -28,19 +27,14 @@ def found(house: House, *names: str, **properties: object) -> tuple[int, int, fl
     return int(settings.messages), int(settings.bytes), settings.idle_s
 
 
-def set_scope(house: House, scope: str, pattern: str, **values: object) -> None:
-    how = read_settings(scope, pattern, {name.replace("_", "-"): value for name, value in values.items()})
-    at_once.set_settings(house.broker, scope, pattern, how)
-
-
 def test_window_without_any_setting_is_1000_messages_and_1_mib_and_a_tenth_of_a_second(house: House) -> None:
     house.queue("a")
     assert found(house) == found(house, "a") == (1000, 1 << 20, 0.1)
 
 
 def test_link_overrides_its_queue_but_waits_no_longer_and_the_queue_overrides_pattern_and_broker(house: House) -> None:
-    set_scope(house, "broker", "", credit_window_messages=500, credit_idle=5)
-    set_scope(house, "queue", "b.#", credit_window_messages=400, credit_window_bytes="64KiB")
+    house.set("broker", "", credit_window_messages=500, credit_idle=5)
+    house.set("queue", "b.#", credit_window_messages=400, credit_window_bytes="64KiB")
     house.queue("a")
     house.queue("b.one")
     house.queue("b.two", credit_window_messages=7, credit_idle=2)

@@ -28,11 +28,6 @@ def publish(house: House, producer: Producer, confirming: str, queue: str = "ful
         house.publish(producer, queue, 100)
 
 
-def at(house: House, now: float) -> None:
-    house.broker.begin(now)
-    house.broker.run(1000)
-
-
 def test_held_publishes_pass_in_order_and_only_those_with_a_confirm_are_numbered(house: House) -> None:
     producer = house.producer("p")
     publish(house, producer, "-c-c-")
@@ -66,9 +61,9 @@ def test_a_publish_without_a_confirm_does_not_join_a_run_of_withheld_ones(house:
 def test_a_refused_publish_with_a_confirm_keeps_the_session_open_although_the_last_one_had_none(house: House) -> None:
     producer = house.producer("p")
     publish(house, producer, "cc")
-    at(house, 101.0)
+    house.at(101.0)
     publish(house, producer, "-", "long")
-    at(house, 105.0)
+    house.at(105.0)
     assert told(producer) == [(1, 1, False), (2, 2, False)]
     assert (producer.closing, len(producer.outbox)) == (None, 1)
     assert house.take("long")
@@ -78,12 +73,12 @@ def test_a_refused_publish_with_a_confirm_keeps_the_session_open_although_the_la
 def test_a_refused_publish_without_a_confirm_closes_the_session_although_the_last_one_had_one(house: House) -> None:
     producer = house.producer("p")
     publish(house, producer, "c")
-    at(house, 101.0)
+    house.at(101.0)
     publish(house, producer, "-")
     publish(house, producer, "c", "long")
-    at(house, 105.0)
+    house.at(105.0)
     assert (told(producer), producer.closing) == ([(1, 1, False)], None)
-    at(house, 106.0)
+    house.at(106.0)
     assert isinstance(producer.closing, ResourceError)
     (outcome,) = producer.confirms.take()
     assert outcome.refusal is not None
@@ -99,7 +94,7 @@ def test_a_mandatory_publish_is_returned_at_its_deadline_although_the_last_one_h
         producer.confirming = True
         producer.publish(route, content, 100)
         producer.confirming = False
-    at(house, 105.0)
+    house.at(105.0)
     returned = [effect.content for effect in house.broker.effects() if isinstance(effect, Returned)]
     assert (returned, producer.closing) == ([b"first", b"second"], None)
 

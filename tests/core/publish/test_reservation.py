@@ -7,16 +7,12 @@ import pytest
 from penstock.core.gates.address_depth import AddressDepth, depth_of
 from penstock.core.publish.reservation import GRANT_MAX, Reservation
 from penstock.describe.gate import gate_row
-from penstock.flow.level import Level, Thresholds
 from penstock.settings.read import read_settings
 from tests.support import at_once
 from tests.support.broker_fixture import House, told
+from tests.support.setting_values import in_bytes
 
 NOW = 100.0
-
-
-def in_bytes(capacity: int, stop: int, resume: int) -> Thresholds:
-    return Thresholds(Level(bytes=capacity), Level(bytes=stop), Level(bytes=resume))
 
 
 @pytest.fixture
@@ -34,12 +30,6 @@ def use(house: House, reservation: Reservation, queue: str, charge: int) -> bool
     if has_room:
         house.publish_now(queue, charge)
     return has_room
-
-
-def set_queue(house: House, name: str, **values: object) -> None:
-    at_once.set_settings(
-        house.broker, "queue", name, read_settings("queue", name, {k.replace("_", "-"): v for k, v in values.items()})
-    )
 
 
 def fanout(house: House, *names: str, limit: int = 0) -> AddressDepth | None:
@@ -255,25 +245,25 @@ def test_deleted_queue_gives_all_its_room_back_and_the_credit_has_no_room_any_mo
 
 
 def test_lowered_capacity_takes_the_same_part_from_every_sender(house: House) -> None:
-    set_queue(house, "a", capacity_messages=100)
+    house.set("queue", "a", capacity_messages=100)
     house.queue("a")
     senders = [reserve(house, "a", 1) for _ in range(2)]
     senders[0].grant(10, NOW)
     senders[1].grant(20, NOW)
     for _ in range(5):
         house.publish_now("a", 1)
-    set_queue(house, "a", capacity_messages=20)
+    house.set("queue", "a", capacity_messages=20)
     assert [(int(each.messages), int(each.revoked)) for each in senders] == [(5, 5), (10, 10)]
-    set_queue(house, "a", capacity_messages=3)
+    house.set("queue", "a", capacity_messages=3)
     assert [(int(each.messages), int(each.revoked)) for each in senders] == [(0, 10), (0, 20)]
 
 
 def test_changed_policy_takes_all_room_back(house: House) -> None:
-    set_queue(house, "a", capacity_messages=100)
+    house.set("queue", "a", capacity_messages=100)
     house.queue("a")
     reservation = reserve(house, "a", 1)
     reservation.grant(10, NOW)
-    set_queue(house, "a", capacity_messages=100, overflow="reject")
+    house.set("queue", "a", capacity_messages=100, overflow="reject")
     assert (int(reservation.messages), int(reservation.revoked)) == (0, 10)
 
 

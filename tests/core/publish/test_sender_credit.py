@@ -24,11 +24,6 @@ def house() -> House:
     return House()
 
 
-def reserved(house: House, name: str) -> tuple[int, int]:
-    room = house.vhost.queues[name].reserved
-    return int(room.messages), int(room.bytes)
-
-
 # Grants
 
 
@@ -38,7 +33,7 @@ def test_new_link_gets_its_first_credit_in_the_next_turn_and_is_notified_once(ho
     assert link.left == 0
     run_turn(house)
     assert (link.left, link.client.notified) == (64, 1)
-    assert reserved(house, "a") == (64, 64 * CHARGE)
+    assert house.reserved("a") == (64, 64 * CHARGE)
     run_turn(house)
     assert (link.left, link.client.notified) == (64, 1)
 
@@ -68,13 +63,13 @@ def test_charge_of_a_credit_is_the_largest_of_the_last_messages(house: House) ->
     link.send(40)
     link.send(1, 4 * CHARGE)
     run_turn(house)
-    assert reserved(house, "a") == (100, 400 * CHARGE)
+    assert house.reserved("a") == (100, 400 * CHARGE)
     link.send(99)
     run_turn(house)
-    assert reserved(house, "a") == (100, 400 * CHARGE), "one of them was large"
+    assert house.reserved("a") == (100, 400 * CHARGE), "one of them was large"
     link.send(64)
     run_turn(house)
-    assert reserved(house, "a") == (100, 100 * CHARGE)
+    assert house.reserved("a") == (100, 100 * CHARGE)
 
 
 def test_first_grant_of_unknown_sizes_is_a_trial_in_a_small_queue_and_more_in_a_large_one(house: House) -> None:
@@ -86,7 +81,7 @@ def test_first_grant_of_unknown_sizes_is_a_trial_in_a_small_queue_and_more_in_a_
     small.send(1)
     run_turn(house)
     assert small.left == 2
-    assert reserved(house, "a") == (2, 2 * CHARGE)
+    assert house.reserved("a") == (2, 2 * CHARGE)
 
 
 @pytest.mark.parametrize("links", [1, 8, 64])
@@ -119,7 +114,7 @@ def test_link_gets_no_more_while_its_credit_lacks_the_room_that_its_messages_nee
     assert link.left == 20
     link.send(1, 15 * CHARGE)
     run_turn(house)
-    assert (link.left, reserved(house, "a")) == (19, (19, 19 * CHARGE)), "no room for 19 as large"
+    assert (link.left, house.reserved("a")) == (19, (19, 19 * CHARGE)), "no room for 19 as large"
     link.credit.on_flow(100)
     run_turn(house)
     assert (link.left, link.credit.gate) == (19, None)
@@ -176,8 +171,8 @@ def test_full_queue_with_an_open_gate_gives_no_credit_until_there_is_room(house:
     run_until_quiet(house)
     while first.send(1):
         run_until_quiet(house)
-    assert int(house.vhost.queues["a"].messages) + reserved(house, "a")[0] == 4
-    assert other.left + first.left == reserved(house, "a")[0]
+    assert int(house.vhost.queues["a"].messages) + house.reserved("a")[0] == 4
+    assert other.left + first.left == house.reserved("a")[0]
     while not (first.left and other.left):
         house.take("a")
         run_until_quiet(house)
@@ -215,7 +210,7 @@ def test_link_that_waits_at_an_open_gate_is_not_passed_by_newcomers(house: House
     house.queue("a", capacity_messages=8, stop_messages=8, resume_messages=8)
     holders = [Link(house, "a", window=CreditWindow(8, 1 << 20, OCTETS)) for _ in range(4)]
     run_until_quiet(house)
-    assert reserved(house, "a")[0] == 8
+    assert house.reserved("a")[0] == 8
     waiting = Link(house, "a", window=CreditWindow(8, 1 << 20, OCTETS))
     run_until_quiet(house)
     producer = house.producer("p")
@@ -282,7 +277,7 @@ def test_link_follows_its_road_while_it_waits(house: House) -> None:
     house.vhost.unbind("x", house.vhost.queues["a"], None, "k", {})
     run_until_quiet(house)
     assert link.left == 2
-    assert reserved(house, "b") == (2, 2 * CHARGE)
+    assert house.reserved("b") == (2, 2 * CHARGE)
 
 
 def test_deleted_queue_leaves_its_credit_to_the_hold_room(house: House) -> None:
@@ -292,10 +287,10 @@ def test_deleted_queue_leaves_its_credit_to_the_hold_room(house: House) -> None:
         house.vhost.bind("x", house.vhost.queues[name], None, "", {})
     link = Link(house, "", "x")
     run_turn(house)
-    assert (link.left, reserved(house, "a"), reserved(house, "b")) == (32, (32, 32 * CHARGE), (32, 32 * CHARGE))
+    assert (link.left, house.reserved("a"), house.reserved("b")) == (32, (32, 32 * CHARGE), (32, 32 * CHARGE))
     house.broker.delete_queue(house.vhost.queues["a"])
     run_until_quiet(house)
-    assert int(link.credit.hold.messages) + reserved(house, "b")[0] == 32
+    assert int(link.credit.hold.messages) + house.reserved("b")[0] == 32
     house.vhost.delete_exchange("x", False)
     assert link.left == 32
 
@@ -306,7 +301,7 @@ def test_credit_of_a_road_that_grows_too_wide_moves_to_the_hold_room_and_overrun
     house.vhost.bind("x", house.vhost.queues["a"], None, "", {})
     link = Link(house, "", "x")
     run_turn(house)
-    assert (link.left, reserved(house, "a")[0]) == (5, 5)
+    assert (link.left, house.reserved("a")[0]) == (5, 5)
     for number in range(QUEUES_MAX):
         house.queue(f"q{number}", capacity_messages=1000)
         house.vhost.bind("x", house.vhost.queues[f"q{number}"], None, "", {})
@@ -315,7 +310,7 @@ def test_credit_of_a_road_that_grows_too_wide_moves_to_the_hold_room_and_overrun
         house.publish_now("a", CHARGE)
     link.credit.schedule_review()
     run_until_quiet(house)
-    assert (reserved(house, "a")[0], int(link.credit.hold.messages)) == (0, 5)
+    assert (house.reserved("a")[0], int(link.credit.hold.messages)) == (0, 5)
     assert link.send(5) == 5
     run_until_quiet(house)
     assert (house.depth("a"), len(link.producer.outbox)) == (10, 5)
@@ -363,7 +358,7 @@ def test_policy_that_never_holds_gets_the_window_without_a_reservation(house: Ho
     house.queue("a", capacity_messages=5, overflow="drop-head")
     link = Link(house, "a")
     run_until_quiet(house)
-    assert (link.left, reserved(house, "a")) == (64, (0, 0))
+    assert (link.left, house.reserved("a")) == (64, (0, 0))
     assert link.send(64) == 64
     run_until_quiet(house)
     link.take_outcomes()
@@ -391,7 +386,7 @@ def test_full_memory_leaves_credit_to_the_senders_of_an_empty_queue_within_its_s
     link.take_outcomes()
     assert house.depth("empty") == share
     assert (link.refused, link.left, len(link.producer.outbox)) == (0, 0, 0)
-    assert reserved(house, "empty") == (0, 0)
+    assert house.reserved("empty") == (0, 0)
 
 
 # What people see
@@ -430,7 +425,7 @@ def test_message_on_credit_takes_its_own_room_while_others_have_taken_all_the_re
         house.publish(producer, "a", CHARGE)
     assert (house.depth("a"), len(producer.outbox)) == (7, 1)
     assert link.send(10) == 3
-    assert (house.depth("a"), reserved(house, "a")) == (10, (0, 0))
+    assert (house.depth("a"), house.reserved("a")) == (10, (0, 0))
     link.take_outcomes()
     assert link.confirmed == 3
 
@@ -552,7 +547,7 @@ def test_message_of_a_transaction_leaves_its_room_and_no_gate_of_its_producer_co
         unit.add_publish(link.producer, link.route, b"x", CHARGE)
     assert not link.credit.spend(CHARGE)
     run_turn(house)
-    assert reserved(house, "a") == (0, 0)
+    assert house.reserved("a") == (0, 0)
     unit.commit()
     assert house.depth("a") == 10, "at once, although the rate has no tokens"
 
@@ -570,7 +565,7 @@ def test_nothing_is_reserved_after_the_end_of_a_link(house: House) -> None:
     for link in [*links, waiting]:
         link.producer.abort()
         link.producer.abort()
-    assert reserved(house, "a") == (0, 0)
+    assert house.reserved("a") == (0, 0)
     assert not house.vhost.queues["a"].gate.waiters
     assert all(int(link.producer.hold_budget.reserved) == 0 for link in links)
 
@@ -580,5 +575,5 @@ def test_credit_that_a_sender_gives_back_is_room_for_others(house: House) -> Non
     link = Link(house, "a")
     run_turn(house)
     link.credit.give_back(link.left)
-    assert reserved(house, "a") == (0, 0)
+    assert house.reserved("a") == (0, 0)
     assert int(link.credit.counts.drained) == 32

@@ -204,7 +204,7 @@ def test_the_deletion_of_the_queue_that_was_full_lets_the_commit_go_on(house: Ho
 def test_the_sum_of_a_virtual_host_is_for_the_whole_commit(house: House, client: Client) -> None:
     house.queue("a")
     house.queue("b")
-    at_once.set_settings(house.broker, "vhost", "#", read_settings("vhost", "#", {"capacity-bytes": 1000}))
+    house.set("vhost", "#", capacity_bytes=1000)
     for _ in range(9):
         house.publish_now("a", 100)
     client.publish("a", 100)

@@ -7,8 +7,6 @@ import pytest
 from penstock.core.consume.consumer import Consumer
 from penstock.core.effects import Returned
 from penstock.errors import ContentTooLarge, NotFound, PreconditionFailed, ResourceError
-from penstock.settings.read import read_settings
-from tests.support import at_once
 from tests.support.broker_fixture import House
 from tests.support.transaction_client import Client, traces
 
@@ -227,12 +225,12 @@ def test_a_transaction_that_can_never_fit_is_refused_at_once(house: House, clien
 
 
 def test_a_held_commit_that_can_never_fit_any_more_is_refused(house: House, client: Client) -> None:
-    at_once.set_settings(house.broker, "queue", "a", read_settings("queue", "a", {"capacity-messages": 3}))
+    house.set("queue", "a", capacity_messages=3)
     house.queue("a")
     house.publish_now("a", 1)
     client.publish("a", 1, 1, 1)
     assert not client.commit()
-    at_once.set_settings(house.broker, "queue", "a", read_settings("queue", "a", {"capacity-messages": 2}))
+    house.set("queue", "a", capacity_messages=2)
     house.take("a")
     assert isinstance(client.producer.closing, ContentTooLarge)
     assert house.depth("a") == 0

@@ -7,8 +7,6 @@ import pytest
 from penstock.core.effects import Stopped
 from penstock.core.publish.producer import Producer
 from penstock.flow.level import UNLIMITED, Level, Thresholds
-from penstock.settings.read import read_settings
-from tests.support import at_once
 from tests.support.broker_fixture import House, told
 from tests.support.transaction_client import Client, traces
 
@@ -20,15 +18,6 @@ def house() -> House:
     return house
 
 
-def at(house: House, now: float) -> None:
-    house.broker.begin(now)
-    house.broker.run(1000)
-
-
-def say(house: House, deadline: int) -> None:
-    at_once.set_settings(house.broker, "queue", "a", read_settings("queue", "a", {"hold-deadline": deadline}))
-
-
 def publish(house: House, producer: Producer, count: int = 1, queue: str = "a") -> None:
     for _ in range(count):
         house.publish(producer, queue, 100)
@@ -38,7 +27,7 @@ def closed(house: House, count: int = 4) -> Producer:
     """A producer whose publishes closed the gate at 100.0; it is told of all of them at 105.0."""
     producer = house.producer("p")
     publish(house, producer, count)
-    at(house, 105.0)
+    house.at(105.0)
     assert told(producer) == [(1, count, True)]
     return producer
 
@@ -54,7 +43,7 @@ def stops(house: House) -> list[tuple[str, str, float]]:
 def test_the_zone_takes_what_was_under_way_when_the_gate_closed(house: House) -> None:
     producer = house.producer("p")
     publish(house, producer, 4)
-    at(house, 104.9)
+    house.at(104.9)
     publish(house, producer, 5)
     assert (house.depth("a"), len(producer.outbox)) == (9, 0)
 
@@ -63,15 +52,15 @@ def test_what_a_stopped_producer_publishes_is_held_although_there_is_room_and_re
     house: House,
 ) -> None:
     producer = closed(house)
-    at(house, 106.0)
+    house.at(106.0)
     publish(house, producer)
     assert (house.depth("a"), len(producer.outbox)) == (4, 1)
-    at(house, 110.9)
+    house.at(110.9)
     assert told(producer) == []
-    at(house, 111.0)
+    house.at(111.0)
     assert told(producer) == [(5, 5, False)]
     publish(house, producer)
-    at(house, 116.0)
+    house.at(116.0)
     assert told(producer) == [(6, 6, False)], "and so it goes on"
     assert house.depth("a") == 4
 
@@ -79,10 +68,10 @@ def test_what_a_stopped_producer_publishes_is_held_although_there_is_room_and_re
 def test_a_stopped_producer_without_confirms_has_its_channel_closed_with_the_reason(house: House) -> None:
     producer = house.producer("p", confirming=False)
     publish(house, producer, 4)
-    at(house, 105.0)
+    house.at(105.0)
     publish(house, producer)
     assert (house.depth("a"), len(producer.outbox)) == (4, 1)
-    at(house, 110.0)
+    house.at(110.0)
     assert producer.closing is not None
     assert producer.closing.code == 506
     assert producer.closing.reply_text == (
@@ -106,12 +95,12 @@ def test_a_wait_counts_from_when_the_gate_last_closed_for_those_who_stand_in_lin
     first, second = house.producer("first"), house.producer("second")
     publish(house, first, 10)
     publish(house, second, 3)
-    at(house, 104.0)
+    house.at(104.0)
     while house.vhost.queues["a"].gate.stats.transitions == 1:
         assert house.take("a")
     assert not house.vhost.queues["a"].gate.open
     assert second.gates or not second.outbox
-    at(house, 106.0)
+    house.at(106.0)
     publish(house, second)
     assert not second.outbox, "the gate was open 2 s ago"
 
@@ -129,18 +118,18 @@ def test_each_producer_waits_for_itself_but_nobody_goes_past_one_who_stands_in_l
 def test_who_comes_when_the_gate_is_closed_waits_as_long_as_that_is_closed(house: House) -> None:
     """A client that connects anew for each try does not fill the queue."""
     publish(house, house.producer("p"), 4)
-    at(house, 103.0)
+    house.at(103.0)
     early = house.producer("early")
     publish(house, early)
     assert (house.depth("a"), len(early.outbox)) == (5, 0)
-    at(house, 105.0)
+    house.at(105.0)
     late = house.producer("late")
     publish(house, late)
     publish(house, early)
     assert (house.depth("a"), len(early.outbox), len(late.outbox)) == (5, 1, 1)
-    at(house, 108.0)
+    house.at(108.0)
     assert told(early) == [(1, 1, True)]
-    at(house, 110.0)
+    house.at(110.0)
     assert (told(early), told(late)) == ([(2, 2, False)], [(1, 1, False)])
 
 
@@ -149,7 +138,7 @@ def test_a_producer_is_stopped_by_one_gate_and_not_by_others(house: House) -> No
     producer = closed(house)
     publish(house, producer, 4, "b")
     assert house.depth("b") == 4
-    at(house, 107.0)
+    house.at(107.0)
     publish(house, producer, 1, "b")
     assert house.depth("b") == 5, "it has waited 2 s there"
     publish(house, producer)
@@ -174,7 +163,7 @@ def test_the_gate_of_a_virtual_host_stops_as_a_queues_does() -> None:
     house.broker.gates.set_vhost_limit(house.vhost, bound)
     producer = house.producer("p")
     publish(house, producer, 6)
-    at(house, 105.0)
+    house.at(105.0)
     publish(house, producer, 1, "b")
     assert (house.depth("a"), house.depth("b"), len(producer.outbox)) == (6, 0, 1)
 
@@ -190,7 +179,7 @@ def test_a_queue_below_its_guaranteed_share_of_the_memory_is_not_stopped_by_the_
     memory = house.broker.gates.memory
     assert memory is not None
     assert not memory.gate.open
-    at(house, 105.0)
+    house.at(105.0)
     publish(house, producer, 1, "small")
     assert (house.depth("small"), len(producer.outbox)) == (1, 0)
     publish(house, producer, 1, "hog")
@@ -202,7 +191,7 @@ def test_where_a_publish_may_wait_for_ever_nobody_is_ever_stopped() -> None:
     house.queue("a", capacity_messages=10, stop_messages=3, resume_messages=1, hold_deadline=0)
     producer = house.producer("p")
     publish(house, producer, 4)
-    at(house, 1e6)
+    house.at(1e6)
     publish(house, producer, 6)
     assert (house.depth("a"), len(producer.outbox)) == (10, 0)
     assert stops(house) == []
@@ -214,14 +203,14 @@ def test_a_hold_deadline_that_changes_counts_from_then_on_for_who_is_stopped(
 ) -> None:
     house = House()
     house.queue("a", capacity_messages=10, stop_messages=3, resume_messages=1)
-    say(house, 5)
+    house.set("queue", "a", hold_deadline=5)
     producer = closed(house)
-    at(house, 108.0)
-    say(house, deadline)
-    at(house, 109.9 if held_at is None else held_at - 0.1)
+    house.at(108.0)
+    house.set("queue", "a", hold_deadline=deadline)
+    house.at(109.9 if held_at is None else held_at - 0.1)
     publish(house, producer)
     assert (house.depth("a"), len(producer.outbox)) == (5, 0), "it has a whole hold deadline again"
-    at(house, 1e6 if held_at is None else held_at)
+    house.at(1e6 if held_at is None else held_at)
     publish(house, producer)
     assert len(producer.outbox) == (0 if held_at is None else 1)
 
@@ -242,7 +231,7 @@ def test_a_queue_that_is_deleted_stops_nobody(house: House) -> None:
     producer = closed(house)
     publish(house, producer)
     house.broker.delete_queue(house.vhost.queues["a"])
-    at(house, 105.1)
+    house.at(105.1)
     assert told(producer) == [(5, 5, False)]
     house.queue("a", capacity_messages=10, stop_messages=3, resume_messages=1, hold_deadline=5)
     publish(house, producer, 4)
@@ -268,7 +257,7 @@ def test_with_any_capacity_the_second_publish_that_meets_the_closed_gate_is_refu
         publish(house, producer)
         if not told(producer):
             now += 5.0
-            at(house, now)
+            house.at(now)
             outcomes.append(told(producer))
     assert outcomes == [[(number - 1, number - 1, True)], [(number, number, False)]]
     assert house.depth("a") == number - 1 <= capacity
@@ -278,13 +267,13 @@ def test_it_is_told_once_for_each_time_that_the_gate_closes(house: House) -> Non
     producer = closed(house)
     assert stops(house) == [("p", "a", 5.0)]
     publish(house, producer, 3)
-    at(house, 120.0)
+    house.at(120.0)
     told(producer)
     assert stops(house) == []
     for _ in range(3):
         house.take("a")
     publish(house, producer, 3)
-    at(house, 130.0)
+    house.at(130.0)
     assert stops(house) == [("p", "a", 5.0)]
     (block,) = house.vhost.queues["a"].gate.stats.blocks.values()
     assert block.stops == 2
@@ -294,7 +283,7 @@ def test_it_is_told_once_for_each_time_that_the_gate_closes(house: House) -> Non
 def test_without_confirms_it_is_told_when_the_first_publish_is_held(house: House) -> None:
     producer = house.producer("p", confirming=False)
     publish(house, producer, 4)
-    at(house, 120.0)
+    house.at(120.0)
     publish(house, producer)
     assert stops(house) == [("p", "a", 5.0)]
 
@@ -306,12 +295,12 @@ def test_a_stopped_transaction_is_held_although_there_is_room_and_rolled_back_at
     client = Client(house, "t")
     client.publish("a", *[100] * 4)
     assert not client.commit()
-    at(house, 105.0)
+    house.at(105.0)
     assert client.told() == 1
     client.publish("a", 100, 100)
     assert not client.commit()
     assert house.depth("a") == 4
-    at(house, 110.0)
+    house.at(110.0)
     assert client.producer.closing is not None
     assert client.producer.closing.code == 506
     assert "refused after its hold deadline of 5 s" in client.producer.closing.reply_text
@@ -323,7 +312,7 @@ def test_a_stopped_transaction_that_takes_as_much_as_it_brings_goes_on(house: Ho
     client = Client(house, "t")
     client.publish("a", *[100] * 4)
     client.commit()
-    at(house, 105.0)
+    house.at(105.0)
     client.told()
     client.ack(client.get("a"))
     client.publish("a", 100)

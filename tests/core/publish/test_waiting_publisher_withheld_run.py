@@ -6,8 +6,6 @@ import pytest
 
 from penstock.core.publish.producer import Producer
 from penstock.errors import PreconditionFailed
-from penstock.settings.read import read_settings
-from tests.support import at_once
 from tests.support.broker_fixture import House, told
 
 
@@ -86,7 +84,7 @@ def test_another_queue_between_does_not_join(house: House) -> None:
 def test_a_lowered_capacity_counts_in_the_same_turn(house: House) -> None:
     def say(capacity: int) -> None:
         words = {"capacity-messages": capacity, "stop-messages": 3, "resume-messages": 1}
-        at_once.set_settings(house.broker, "queue", "said", read_settings("queue", "said", dict(words)))
+        house.set("queue", "said", **dict(words))
 
     say(10)
     house.queue("said")

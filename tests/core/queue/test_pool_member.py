@@ -5,13 +5,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.flow.level import UNLIMITED, Level, Thresholds
+from penstock.flow.level import Level, Thresholds
 from tests.profiles import examples
 from tests.support.broker_fixture import MIB, House, told
-
-
-def in_bytes(capacity: int, stop: int, resume: int) -> Thresholds:
-    return Thresholds(Level(UNLIMITED, capacity), Level(UNLIMITED, stop), Level(UNLIMITED, resume))
+from tests.support.setting_values import in_bytes
 
 
 def test_memory_alarm_stops_the_hog_and_shelters_the_others() -> None:

@@ -4,27 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.queue.queue_settings import Settings, resolve
 from penstock.core.settings.limits import Defaults
 from penstock.flow.timers import NEVER
-from penstock.settings.read import read_arguments
 from penstock.settings.table import CAPACITY_BYTES
-
-Marks = tuple[int | None, int | None, int | None]
-
-
-def read(arguments: dict[str, object], defaults: Defaults | None = None) -> Settings:
-    return resolve("q", read_arguments("q", arguments), defaults or Defaults())
-
-
-def marks(arguments: dict[str, object], unit: str, defaults: Defaults | None = None) -> Marks:
-    """Capacity, stop and resume in one unit; None is no limit."""
-    found = read(arguments, defaults).thresholds
-    return found.capacity.as_dict()[unit], found.stop.as_dict()[unit], found.resume.as_dict()[unit]
+from tests.support.setting_values import marks, settings_of
 
 
 def test_queue_without_arguments_has_100_mib_and_blocks() -> None:
-    queue = read({})
+    queue = settings_of({})
     assert queue.overflow.name == "block"
     mib = 1024 * 1024
     assert 100 * mib == CAPACITY_BYTES
@@ -50,7 +37,7 @@ def test_queue_without_arguments_has_100_mib_and_blocks() -> None:
 def test_length_by_rabbitmqs_names_is_of_what_is_ready_and_every_capacity_of_the_depth(
     arguments: dict[str, object], expected: tuple[int | None, int | None]
 ) -> None:
-    length = read(arguments).length.as_dict()
+    length = settings_of(arguments).length.as_dict()
     assert (length["messages"], length["bytes"]) == expected
 
 
@@ -73,15 +60,15 @@ def test_length_by_rabbitmqs_names_is_of_what_is_ready_and_every_capacity_of_the
     ],
 )
 def test_policy_is_the_one_that_the_names_users_expect(arguments: dict[str, object], policy: str) -> None:
-    assert read(arguments).overflow.name == policy
+    assert settings_of(arguments).overflow.name == policy
 
 
 def test_hold_deadline_of_zero_is_for_ever() -> None:
-    assert read({"hold-deadline": 0}).hold_deadline_s == NEVER
-    assert read({"hold-deadline": 7}).hold_deadline_s == 7.0
-    assert read({}, Defaults(hold_deadline_s=0)).hold_deadline_s == NEVER
+    assert settings_of({"hold-deadline": 0}).hold_deadline_s == NEVER
+    assert settings_of({"hold-deadline": 7}).hold_deadline_s == 7.0
+    assert settings_of({}, Defaults(hold_deadline_s=0)).hold_deadline_s == NEVER
 
 
 def test_times_of_rabbitmq_are_milliseconds() -> None:
-    queue = read({"x-message-ttl": 1500, "x-expires": 2500})
+    queue = settings_of({"x-message-ttl": 1500, "x-expires": 2500})
     assert (queue.message_ttl_s, queue.expires_s) == (1.5, 2.5)

@@ -9,7 +9,7 @@ from penstock.core.routing.declarations import number_of
 from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
 from penstock.persistence.metadata_records import BINDING, EXCHANGE, QUEUE
-from tests.support.restored_broker import Declared, journaled, queue_of
+from tests.support.restored_broker import Declared, journaled, kinds, queue_of
 
 
 @pytest.fixture
@@ -25,11 +25,6 @@ def vhost(driver: BrokerDriver) -> VirtualHost:
 @pytest.fixture
 def store(driver: BrokerDriver) -> Declared:
     return Declared(driver)
-
-
-def kinds(store: Declared) -> list[str]:
-    store.write()
-    return [kind for kind, _ in store.names()]
 
 
 def test_a_queue_that_is_deleted_and_declared_again_is_another_one(vhost: VirtualHost, store: Declared) -> None:

@@ -6,24 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.queue.queue_settings import Settings, resolve
+from penstock.core.queue.queue_settings import resolve
 from penstock.core.settings.limits import DEFAULT_RANK, Defaults
 from penstock.errors import PreconditionFailed
 from penstock.flow.level import OVERHEAD, UNLIMITED
 from penstock.settings.read import read_arguments, read_settings
 from tests.profiles import examples
-
-Marks = tuple[int | None, int | None, int | None]
-
-
-def read(arguments: dict[str, object], defaults: Defaults | None = None) -> Settings:
-    return resolve("q", read_arguments("q", arguments), defaults or Defaults())
-
-
-def marks(arguments: dict[str, object], unit: str, defaults: Defaults | None = None) -> Marks:
-    """Capacity, stop and resume in one unit; None is no limit."""
-    found = read(arguments, defaults).thresholds
-    return found.capacity.as_dict()[unit], found.stop.as_dict()[unit], found.resume.as_dict()[unit]
+from tests.support.setting_values import Marks, marks, settings_of
 
 
 @pytest.mark.parametrize(
@@ -220,7 +209,7 @@ def test_thresholds_that_cannot_work_are_refused_in_the_words_that_were_used(
     arguments: dict[str, object], part: str
 ) -> None:
     with pytest.raises(PreconditionFailed) as caught:
-        read(arguments)
+        settings_of(arguments)
     assert part in str(caught.value)
 
 
@@ -255,7 +244,7 @@ def test_ring_has_no_thresholds_whatever_its_pattern_and_its_broker_set() -> Non
     ],
 )
 def test_bytes_by_names_of_other_brokers_leave_the_overhead_out(arguments: dict[str, object], uncounted: int) -> None:
-    found = read(arguments).thresholds
+    found = settings_of(arguments).thresholds
     assert [level.uncounted for level in (found.capacity, found.stop, found.resume)] == [uncounted] * 3
 
 

@@ -15,7 +15,7 @@ from penstock.protocols.common.client_profiles import AMQP_0_9_1, PROFILES
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, decode_method, method_frame
-from tests.support.driven_connection import Dialogue, Frame, drain, make_driver, methods, publish
+from tests.support.driven_connection import Dialogue, Frame, blocked_publisher, drain, make_driver, methods, publish
 
 
 def test_channel_delivers_a_message_with_tag_address_and_content() -> None:
@@ -113,16 +113,6 @@ def test_channels_end_with_their_connection_in_whatever_state() -> None:
 
 def flows(frames: list[Frame]) -> list[object]:
     return [method.args["active"] for method in methods(frames) if method.id == spec.CHANNEL_FLOW]
-
-
-def blocked_publisher(**who: object) -> tuple[BrokerDriver, Dialogue, list[Frame]]:
-    """A client that has just published what closes the gate of queue q (stop 1)."""
-    driver = make_driver()
-    driver.begin(100.0)
-    peer = Dialogue(driver, **who)  # type: ignore[arg-type]
-    peer.declare("q", capacity_messages=10, stop_messages=1, resume_messages=0)
-    peer.say(publish("q", b"1"))
-    return driver, peer, peer.say(publish("q", b"2"))
 
 
 def test_a_client_that_obeys_is_asked_to_stop_and_to_go_on() -> None:

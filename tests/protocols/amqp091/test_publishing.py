@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.message import BCC_KEY_OVERHEAD, BCC_OVERHEAD, Envelope
-from penstock.core.routing.route import Route, route_for
+from penstock.core.message import BCC_KEY_OVERHEAD, BCC_OVERHEAD
+from penstock.core.routing.route import route_for
 from penstock.core.vhost import REPLY_TO
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import PreconditionFailed
@@ -30,7 +30,16 @@ from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Method, Properties, decode_method, encode_header, frame, method_frame
 from tests.profiles import examples
 from tests.support.access_of import access_of
-from tests.support.driven_connection import Dialogue, make_driver, mandatory, methods, publish, refused
+from tests.support.driven_connection import (
+    Dialogue,
+    make_driver,
+    mandatory,
+    methods,
+    publish,
+    refused,
+    stopped_publisher,
+)
+from tests.support.topology import checked_route
 from tests.wire.amqp091.test_properties_content_header import properties
 
 
@@ -148,17 +157,11 @@ def test_a_key_that_is_too_long_for_a_name_is_refused(header: str) -> None:
     assert int(driver.broker.vhosts["/"].queues["a"].messages) == 1
 
 
-def route(checks: bool) -> Route:
-    found = Route(Envelope("x", "k"), False)
-    found.checks_delivery_mode = checks
-    return found
-
-
 @settings(max_examples=examples(300), derandomize=True, database=None)
 @given(properties(), st.booleans(), st.none() | st.integers(0, 1 << 32).map(str), st.integers(0, 9))
 def test_variant_is_that_of_the_decoded_properties(made: Properties, checks: bool, ttl: str | None, at: int) -> None:
     made.expiration = ttl
-    plain = route(checks)
+    plain = checked_route(checks)
     data = b"." * at + make_content(made, b"body")
     try:
         expected = route_for(plain, made)
@@ -170,25 +173,11 @@ def test_variant_is_that_of_the_decoded_properties(made: Properties, checks: boo
 
 
 def test_delivery_mode_matters_only_with_a_store() -> None:
-    assert (property_mask(route(True)), property_mask(route(False))) == (0x1900, 0x0900)
-
-
-GATED = {"capacity_messages": 10, "stop_messages": 0, "resume_messages": 0, "hold_deadline": 5}
-
-
-def stopped(driver: BrokerDriver, product: str = "", **arguments: object) -> Dialogue:
-    """Return a client with confirms that has closed the gate of q, and has waited a whole hold deadline."""
-    driver.begin(100.0)
-    peer = Dialogue(driver, product=product)
-    peer.declare("q", **{**GATED, **arguments})
-    peer.confirm()
-    peer.say(publish("q", b"first"))
-    assert [method.name for method in methods(peer.listen(105.0))] == ["basic.ack"]
-    return peer
+    assert (property_mask(checked_route(True)), property_mask(checked_route(False))) == (0x1900, 0x0900)
 
 
 def test_a_mandatory_message_that_is_refused_comes_back_with_the_reason_before_its_nack() -> None:
-    peer = stopped(make_driver())
+    peer = stopped_publisher(make_driver())
     assert peer.say(mandatory(b"second")) == []
     frames = peer.listen(110.0)
     returned, nack = methods(frames)
@@ -202,13 +191,13 @@ def test_a_mandatory_message_that_is_refused_comes_back_with_the_reason_before_i
 
 
 def test_a_message_that_is_not_mandatory_is_only_refused() -> None:
-    peer = stopped(make_driver())
+    peer = stopped_publisher(make_driver())
     peer.say(publish("q", b"second"))
     assert [method.name for method in methods(peer.listen(110.0))] == ["basic.nack"]
 
 
 def test_a_client_that_takes_a_returned_message_for_a_success_only_gets_the_nack() -> None:
-    peer = stopped(make_driver(), product="aiormq")
+    peer = stopped_publisher(make_driver(), product="aiormq")
     peer.say(mandatory(b"second"))
     assert [method.name for method in methods(peer.listen(110.0))] == ["basic.nack"]
     unroutable = methods(peer.say(mandatory(b"third", "nowhere")))
@@ -217,7 +206,7 @@ def test_a_client_that_takes_a_returned_message_for_a_success_only_gets_the_nack
 
 def test_beyond_what_a_connection_may_hold_it_comes_back_too() -> None:
     driver = make_driver()
-    peer = stopped(driver)
+    peer = stopped_publisher(driver)
     peer.say(method_frame(1, spec.QUEUE_DECLARE, queue="own"))
     peer.say(method_frame(1, spec.BASIC_CONSUME, queue="own"))
     bound = peer.connection.pausing.budget.bound

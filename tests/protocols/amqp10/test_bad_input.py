@@ -13,6 +13,7 @@ from tests.support.amqp10_dialogue import (
     condition,
     data_section,
     names,
+    sender,
     transfers,
 )
 
@@ -35,13 +36,6 @@ WRONG = {
     "nested 100 deep": b"\x00\x53\x13" + b"\xd0\x00\x00\x00\xff\x00\x00\x00\x01" * 100,
     "octets after it": encode_composite(composite(spec.DETACH, handle=0)) + b"\x40",
 }
-
-
-def sender() -> Amqp10Dialogue:
-    client = Amqp10Dialogue()
-    client.declare("q")
-    client.attach_sender("/queues/q")
-    return client
 
 
 @pytest.mark.parametrize("what", MANDATORY)

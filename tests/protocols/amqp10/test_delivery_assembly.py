@@ -19,9 +19,18 @@ from penstock.wire.amqp091.codec import method_frame
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.value_writer import encode_value
 from penstock.wire.amqp10.values import Described, Symbol, ulong
-from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, accepted, condition, data_section, names, performative
+from tests.support.amqp10_dialogue import (
+    Amqp10Dialogue,
+    Heard,
+    accepted,
+    condition,
+    data_section,
+    names,
+    performative,
+    sender,
+)
 from tests.support.driven_connection import Dialogue, make_driver, publish
-from tests.support.large_messages import frames_of, frames_received, payload, received, serve, transfers
+from tests.support.large_messages import filled, frames_of, frames_received, payload, received, serve, transfers
 from tests.support.piece_store import PieceStore
 
 BODY = bytes(range(256)) * 4096  # 1 MiB: four pieces.
@@ -34,13 +43,6 @@ HEADER = b"\x00\x53\x70\xc0\x02\x01\x41"
 @pytest.fixture
 def driver() -> BrokerDriver:
     return make_driver(ConnectionLimits())
-
-
-def sending(driver: BrokerDriver, address: str = "/queues/q") -> Amqp10Dialogue:
-    client = Amqp10Dialogue(driver)
-    client.declare("q")
-    client.attach_sender(address)
-    return client
 
 
 def send(client: Amqp10Dialogue, message: bytes, delivery_id: int = 0) -> list[Heard]:
@@ -58,7 +60,7 @@ def content_of(driver: BrokerDriver) -> bytes:
 
 
 def test_a_large_message_is_accepted_with_its_last_frame(driver: BrokerDriver) -> None:
-    client = sending(driver)
+    client = sender(driver)
     message = HEADER + ANNOTATIONS + data_section(BODY) + FOOTER
     heard = send(client, message)
     assert names(heard) == ["disposition"]
@@ -73,13 +75,13 @@ def test_a_large_message_is_accepted_with_its_last_frame(driver: BrokerDriver) -
 
 
 def test_delivery_annotations_end_here(driver: BrokerDriver) -> None:
-    client = sending(driver)
+    client = sender(driver)
     send(client, HEADER + DELIVERY_ANNOTATIONS + data_section(BODY))
     assert head_of(content_of(driver)) == HEADER + data_section(b"")
 
 
 def test_several_data_sections_are_one_body(driver: BrokerDriver) -> None:
-    client = sending(driver)
+    client = sender(driver)
     send(client, data_section(BODY[:700_000]) + data_section(b"") + data_section(BODY[700_000:]) + FOOTER)
     content = content_of(driver)
     body = body_of(content)
@@ -89,7 +91,7 @@ def test_several_data_sections_are_one_body(driver: BrokerDriver) -> None:
 
 
 def test_a_large_text_goes_in_pieces(driver: BrokerDriver) -> None:
-    client = sending(driver)
+    client = sender(driver)
     text = b"\x00\x53\x77\xb1" + (1_500_000).to_bytes(4, "big") + "é".encode() * 750_000
     send(client, text + FOOTER)
     content = content_of(driver)
@@ -98,14 +100,14 @@ def test_a_large_text_goes_in_pieces(driver: BrokerDriver) -> None:
 
 
 def test_a_list_is_put_together(driver: BrokerDriver) -> None:
-    client = sending(driver)
+    client = sender(driver)
     message = encode_value(Described(ulong(spec.AMQP_VALUE), ["x" * 1000] * 1500))
     assert names(send(client, message)) == ["disposition"]
     assert content_of(driver) == message
 
 
 def test_requests_to_the_control_exchange_are_put_together(driver: BrokerDriver) -> None:
-    client = sending(driver, "/exchanges/penstock.control/status")
+    client = sender(driver, "/exchanges/penstock.control/status")
     PieceStore(driver.broker.large)
     send(client, data_section(BODY))
     assert driver.broker.large.is_idle()
@@ -122,7 +124,7 @@ def test_requests_to_the_control_exchange_are_put_together(driver: BrokerDriver)
 )
 def test_a_malformed_body_is_rejected_and_the_link_stays(driver: BrokerDriver, message: bytes, reason: str) -> None:
     store = PieceStore(driver.broker.large)
-    client = sending(driver)
+    client = sender(driver)
     heard: list[Heard] = []
     for frame in frames_of(message, 0):
         heard += client.say(frame)
@@ -140,7 +142,7 @@ def test_a_malformed_body_is_rejected_and_the_link_stays(driver: BrokerDriver, m
 
 def test_an_aborted_delivery_leaves_nothing(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
-    client = sending(driver)
+    client = sender(driver)
     for frame in frames_of(data_section(BODY * 2), 0)[:20]:
         client.say(frame)
     client.say(performative(spec.TRANSFER, handle=0, aborted=True))
@@ -153,7 +155,7 @@ def test_an_aborted_delivery_leaves_nothing(driver: BrokerDriver) -> None:
 
 def test_a_link_that_detaches_in_the_middle_leaves_nothing(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
-    client = sending(driver)
+    client = sender(driver)
     for frame in frames_of(data_section(BODY * 2), 0)[:20]:
         client.say(frame)
     client.say(performative(spec.DETACH, handle=0, closed=True))
@@ -165,7 +167,7 @@ def test_a_link_that_detaches_in_the_middle_leaves_nothing(driver: BrokerDriver)
 
 def test_with_a_store_only_the_incomplete_piece_counts_as_partial(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
-    client = sending(driver)
+    client = sender(driver)
     for frame in frames_of(data_section(BODY * 4), 0)[:-1]:
         client.say(frame)
         store.write()
@@ -174,7 +176,7 @@ def test_with_a_store_only_the_incomplete_piece_counts_as_partial(driver: Broker
 
 def test_the_input_waits_for_the_store(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
-    client = sending(driver)
+    client = sender(driver)
     for frame in frames_of(data_section(BODY * 4), 0):
         driver.scheduler.receive(client.connection, frame)
         serve(driver)
@@ -189,7 +191,7 @@ def test_the_input_waits_for_the_store(driver: BrokerDriver) -> None:
 
 def test_a_message_that_is_too_large_detaches_the_link(driver: BrokerDriver) -> None:
     driver.connection_limits.message_bytes_max = 2 * len(BODY)
-    client = sending(driver)
+    client = sender(driver)
     heard: list[Heard] = []
     for frame in frames_of(data_section(BODY * 3), 0):
         heard += client.say(frame)
@@ -198,7 +200,7 @@ def test_a_message_that_is_too_large_detaches_the_link(driver: BrokerDriver) -> 
 
 
 def test_messages_of_two_links_may_be_interleaved(driver: BrokerDriver) -> None:
-    client = sending(driver)
+    client = sender(driver)
     client.attach_sender("/queues/q", 2)
     first, second = frames_of(data_section(BODY), 0), frames_of(data_section(BODY[::-1]), 1, 2)
     heard: list[Heard] = []
@@ -208,17 +210,6 @@ def test_messages_of_two_links_may_be_interleaved(driver: BrokerDriver) -> None:
 
 
 SUM_FOOTER = b"\x00\x53\x78\xc1\x08\x02\xa3\x03sum\x54\x07"
-
-
-def filled(driver: BrokerDriver, *messages: bytes) -> Amqp10Dialogue:
-    """Return a peer that has sent messages to the queue q."""
-    client = Amqp10Dialogue(driver)
-    client.declare("q")
-    client.attach_sender("/queues/q")
-    for number, message in enumerate(messages):
-        for frame in frames_of(message, number, settled=True):
-            client.say(frame)
-    return client
 
 
 def test_a_large_message_arrives_and_leaves_as_it_was(driver: BrokerDriver) -> None:

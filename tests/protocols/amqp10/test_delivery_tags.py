@@ -28,17 +28,10 @@ from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite, encode
 from penstock.wire.amqp10.transfer import ACCEPTED_STATE
 from tests.profiles import examples
-from tests.support.amqp10_dialogue import Amqp10Dialogue, accepted, condition, data_section, names, performative
+from tests.support.amqp10_dialogue import Amqp10Dialogue, accepted, condition, data_section, names, performative, sender
 from tests.support.broker_fixture import House
 
 BODY = data_section(b"x")
-
-
-def sender(**arguments: object) -> Amqp10Dialogue:
-    client = Amqp10Dialogue()
-    client.declare("q", **arguments)
-    client.attach_sender("q")
-    return client
 
 
 @pytest.mark.parametrize("tag", [b"", b"t", b"\0\0\0\1", bytes(8), b"\xff" * 8, b"0123456789abcdef"])

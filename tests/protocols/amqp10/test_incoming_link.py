@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from penstock.flow.level import OVERHEAD
-from penstock.protocols.amqp10.incoming_link import IncomingLink
 from penstock.protocols.common.partial_messages import PIECE_BYTES
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite, encode
@@ -19,15 +18,9 @@ from tests.support.amqp10_dialogue import (
     data_section,
     names,
     performative,
+    sender,
     transfers,
 )
-
-
-def sender(**arguments: object) -> Amqp10Dialogue:
-    client = Amqp10Dialogue()
-    client.declare("q", **arguments)
-    client.attach_sender("/queues/q")
-    return client
 
 
 def test_messages_of_one_turn_are_accepted_in_one_disposition() -> None:
@@ -318,12 +311,6 @@ def test_receiver_settles_second_where_the_link_or_the_transfer_says_so() -> Non
     assert condition(detached) == "amqp:invalid-field"
 
 
-def credit_of(client: Amqp10Dialogue, handle: int = 0) -> int:
-    link = client.session(0).links.by_handle[handle]
-    assert isinstance(link, IncomingLink)
-    return int(link.credit.credit)
-
-
 def test_what_is_sent_on_credit_is_at_most_the_places_and_nothing_is_refused() -> None:
     client = Amqp10Dialogue()
     client.declare("q", capacity_messages=100)
@@ -334,7 +321,7 @@ def test_what_is_sent_on_credit_is_at_most_the_places_and_nothing_is_refused() -
     while going:
         going = False
         for handle in range(8):
-            credit = credit_of(client, handle)
+            credit = client.credit_of(handle)
             if credit:
                 going = True
                 sent += credit
@@ -349,9 +336,9 @@ def test_sender_that_drains_gives_its_room_back() -> None:
     client = sender(capacity_messages=100)
     queue = client.driver.broker.vhosts["/"].queues["q"]
     reserved = int(queue.reserved.messages)
-    assert reserved == credit_of(client) > 0
+    assert reserved == client.credit_of() > 0
     client.flow(0, 0, delivery_count=reserved)
-    assert client.grants.get((0, 0)) is None or credit_of(client) == queue.reserved.messages
+    assert client.grants.get((0, 0)) is None or client.credit_of() == queue.reserved.messages
 
 
 def test_messages_beyond_the_credit_are_held_within_the_bound_and_then_the_link_is_detached() -> None:

@@ -8,18 +8,11 @@ from __future__ import annotations
 import pytest
 
 from penstock.protocols.amqp10.incoming_link import IncomingLink
-from penstock.settings.read import read_settings
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.values import Symbol, Typed
 from tests.support import at_once
 from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, condition, data_section, performative
 from tests.support.driven_connection import drain, make_driver
-
-
-def credit_of(client: Amqp10Dialogue) -> int:
-    link = client.session(0).links.by_handle[0]
-    assert isinstance(link, IncomingLink)
-    return int(link.credit.credit)
 
 
 def test_link_may_set_its_own_window_and_is_told_what_is_in_force() -> None:
@@ -32,24 +25,20 @@ def test_link_may_set_its_own_window_and_is_told_what_is_in_force() -> None:
     assert condition(detached) == "amqp:precondition-failed"
 
 
-def set_rates(client: Amqp10Dialogue, rates: dict[str, object]) -> None:
-    at_once.set_settings(client.driver.broker, "producer", "#", read_settings("producer", "#", rates))
-
-
 def test_link_may_lower_its_rates_and_is_told_what_is_in_force() -> None:
     client = Amqp10Dialogue()
     client.declare("q")
     attached, _ = client.attach_sender("/queues/q", properties={Symbol("producerMaxRate"): 10})
     assert attached.performative.mapping("properties")[Symbol("rate-messages")] == 10.0
-    credit = credit_of(client)
+    credit = client.credit_of()
     assert credit == 1
-    set_rates(client, {"rate-messages": 5, "rate-bytes": 1000})
+    at_once.set_named(client.driver.broker, "producer", "#", rate_messages=5, rate_bytes=1000)
     link = client.session(0).links.by_handle[0]
     assert isinstance(link, IncomingLink)
     assert link.producer.rate is not None
     limits = link.producer.rate.limits
     assert (limits.rate_messages, limits.rate_bytes) == (5.0, 1000.0), "the lower of each"
-    set_rates(client, {"rate-messages": 50})
+    at_once.set_named(client.driver.broker, "producer", "#", rate_messages=50)
     assert (link.producer.rate.limits.rate_messages, link.producer.rate.limits.refill_messages) == (10.0, 9.9)
 
 
@@ -93,7 +82,7 @@ def test_sender_learns_which_gate_blocks_it(at_once: bool) -> None:
     client = Amqp10Dialogue()
     client.declare("q", capacity_messages=100)
     heard = client.attach_sender("/queues/q")
-    while credit := credit_of(client):
+    while credit := client.credit_of():
         heard += client.say(*(client.transfer(data_section(b"x")) for _ in range(credit if at_once else 1)))
     (told,) = [each for each in heard if each.name == "flow" and each.field("properties") is not None]
     properties = told.performative.mapping("properties")
@@ -116,16 +105,16 @@ def test_sender_learns_at_once_which_gate_blocks_it_when_the_first_has_opened() 
         client.declare(queue, capacity_messages=20)
         vhost.bind("amq.fanout", vhost.queue(queue), None, "", {})
     heard = client.attach_sender("/exchanges/amq.fanout")
-    while credit := credit_of(client):
+    while credit := client.credit_of():
         heard += client.say(*(client.transfer(data_section(b"x")) for _ in range(credit)))
     assert named_gates(heard) == ["queue 'a'"]
     client.driver.begin(100.2)
     drain(client.driver, "a")
     assert named_gates(client.say()) == ["queue 'b'"]
-    assert credit_of(client) == 0
+    assert client.credit_of() == 0
     drain(client.driver, "b")
     assert named_gates(client.say()) == []
-    assert credit_of(client) > 0
+    assert client.credit_of() > 0
 
 
 EXACT = {"desired_capabilities": ["penstock:exact-credit"]}
@@ -146,7 +135,7 @@ def test_exact_credit_ends_at_stop_with_outcomes_and_the_depth_in_the_flow() -> 
     client = Amqp10Dialogue()
     client.declare("q", capacity_messages=2, stop_messages=1, resume_messages=0)
     client.attach_sender("/queues/q", **EXACT)
-    assert credit_of(client) == 1
+    assert client.credit_of() == 1
     heard = client.say(client.transfer(data_section(b"1")))
     assert [each for each in heard if each.name == "disposition"], "it is accepted at once"
     flow = [each for each in heard if each.name == "flow"][-1]

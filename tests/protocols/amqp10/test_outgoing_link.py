@@ -22,7 +22,7 @@ from tests.support.amqp10_dialogue import (
     transfers,
 )
 from tests.support.driven_connection import Dialogue, publish
-from tests.support.large_messages import frames_of
+from tests.support.large_messages import filled
 
 
 def receiver(messages: int, credit: int, **fields: object) -> tuple[Amqp10Dialogue, list[Heard]]:
@@ -67,16 +67,6 @@ MOST = 1_000
 LARGE = data_section(bytes(2_000))
 
 
-def filled(*messages: bytes) -> Amqp10Dialogue:
-    client = Amqp10Dialogue()
-    client.declare("q")
-    client.attach_sender("/queues/q")
-    for number, message in enumerate(messages):
-        for frame in frames_of(message, number, settled=True):
-            client.say(frame)
-    return client
-
-
 def attach(client: Amqp10Dialogue, handle: int = 1, credit: int = 9, **fields: Any) -> list[Heard]:
     return client.attach_receiver("/queues/q", handle, credit=credit, max_message_size=MOST, **fields)
 
@@ -87,7 +77,7 @@ def bodies(heard: list[Heard]) -> list[bytes]:
 
 @pytest.mark.parametrize("mode", [0, 1])
 def test_message_that_is_too_large_stays_and_the_link_is_detached(mode: int) -> None:
-    client = filled(data_section(b"1"), data_section(b"2"), LARGE, data_section(b"3"))
+    client = filled(None, data_section(b"1"), data_section(b"2"), LARGE, data_section(b"3"))
     heard = attach(client, snd_settle_mode=mode)
     assert bodies(heard) == [b"1", b"2"]
     assert [each.field("settled") is True for each in transfers(heard)] == [mode == 1] * 2
@@ -102,13 +92,13 @@ def test_message_that_is_too_large_stays_and_the_link_is_detached(mode: int) -> 
 @pytest.mark.parametrize("outcome", [spec.ACCEPTED, spec.REJECTED])
 def test_default_outcome_is_none_of_what_was_not_sent(outcome: int) -> None:
     source = composite(spec.SOURCE, address="/queues/q", default_outcome=composite(outcome))
-    client = filled(data_section(b"1"), LARGE, data_section(b"3"))
+    client = filled(None, data_section(b"1"), LARGE, data_section(b"3"))
     assert bodies(attach(client, source=source)) == [b"1"]
     assert client.depth("q") == 2
 
 
 def test_settled_deliveries_of_a_limited_receiver_leave_the_queue() -> None:
-    client = filled(*(data_section(b"%d" % number) for number in range(5)))
+    client = filled(None, *(data_section(b"%d" % number) for number in range(5)))
     assert bodies(attach(client, credit=3, snd_settle_mode=1)) == [b"0", b"1", b"2"]
     assert client.depth("q") == 2
     assert bodies(client.flow(1, 5, delivery_count=3)) == [b"3", b"4"]
@@ -117,7 +107,7 @@ def test_settled_deliveries_of_a_limited_receiver_leave_the_queue() -> None:
 
 
 def test_credit_counts_what_was_sent() -> None:
-    client = filled(data_section(b"1"), LARGE)
+    client = filled(None, data_section(b"1"), LARGE)
     attach(client, credit=1)
     client.settle(0, 0, accepted())
     (flow,) = client.flow(1, 0, delivery_count=1, echo=True)
@@ -129,11 +119,11 @@ def test_credit_counts_what_was_sent() -> None:
 
 def test_limit_is_of_what_is_sent_to_the_octet() -> None:
     for size in (MOST, MOST + 1):
-        client = filled()
+        client = filled(None)
         client.say(client.transfer(data_section(bytes(size - 400)), settled=True))
         (sent,) = transfers(client.attach_receiver("/queues/q", 5, credit=1))
         added = len(sent.payload) - (size - 400)
-        client = filled()
+        client = filled(None)
         client.say(client.transfer(data_section(bytes(size - added)), settled=True))
         heard = attach(client)
         assert names(heard) == (["attach", "transfer"] if size == MOST else ["attach", "detach"])
@@ -151,14 +141,14 @@ def test_message_of_amqp_0_9_1_is_measured_as_it_is_sent() -> None:
 
 
 def test_large_message_in_pieces_is_too_large_as_well() -> None:
-    client = filled(data_section(bytes(1 << 20)))
+    client = filled(None, data_section(bytes(1 << 20)))
     heard = attach(client)
     assert names(heard) == ["attach", "detach"]
     assert client.depth("q") == 1
 
 
 def test_browser_with_a_limit_is_detached_and_takes_nothing() -> None:
-    client = filled(data_section(b"1"), LARGE)
+    client = filled(None, data_section(b"1"), LARGE)
     source = composite(spec.SOURCE, address="/queues/q", distribution_mode="copy")
     heard = attach(client, source=source)
     assert names(heard) == ["attach", "transfer", "detach"]
@@ -167,6 +157,6 @@ def test_browser_with_a_limit_is_detached_and_takes_nothing() -> None:
 
 @pytest.mark.parametrize("most", [0, (1 << 64) - 1])
 def test_limit_of_zero_or_more_than_there_can_be_is_none(most: int) -> None:
-    client = filled(LARGE)
+    client = filled(None, LARGE)
     heard = client.attach_receiver("/queues/q", credit=1, max_message_size=most)
     assert names(heard) == ["attach", "transfer"]

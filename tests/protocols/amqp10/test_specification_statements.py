@@ -22,6 +22,7 @@ from tests.support.amqp10_dialogue import (
     login,
     names,
     performative,
+    sender,
     transfers,
 )
 from tests.support.amqp10_transactions import TransactionalPeer, provisional, state_of
@@ -32,13 +33,6 @@ EMPTY = b"\x00\x53%c\x45"
 
 def empty(code: int, channel: int = 0) -> bytes:
     return frame(channel, EMPTY % code)
-
-
-def sender(**fields: object) -> Amqp10Dialogue:
-    client = Amqp10Dialogue()
-    client.declare("q")
-    client.attach_sender("/queues/q", **fields)
-    return client
 
 
 def receiver(*bodies: bytes, credit: int = 0, **fields: object) -> tuple[Amqp10Dialogue, list[Heard]]:
@@ -122,7 +116,7 @@ def test_flow_with_an_unknown_handle_ends_the_session() -> None:
 
 
 def test_second_attach_of_a_name_steals_the_link() -> None:
-    client = sender(name="link")
+    client = sender(attach={"name": "link"})
     stolen, attached = client.attach_sender("/queues/q", 1, name="link")[:2]
     assert (stolen.field("handle"), condition(stolen), attached.field("handle")) == (0, "amqp:link:stolen", 1)
 
@@ -168,7 +162,7 @@ def test_same_tag_may_be_used_on_two_links_and_after_settlement() -> None:
 
 
 def test_transfer_cannot_ask_for_second_where_the_link_is_first() -> None:
-    client = sender(rcv_settle_mode=0)
+    client = sender(attach={"rcv_settle_mode": 0})
     (detached,) = client.say(client.transfer(data_section(b"x"), rcv_settle_mode=1))
     assert condition(detached) == "amqp:invalid-field"
 

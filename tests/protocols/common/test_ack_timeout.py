@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from penstock.driver.driver import BrokerDriver
-from penstock.settings.read import read_settings
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from tests.support import at_once
@@ -107,11 +106,11 @@ def test_a_closed_channel_leaves_no_deadline_behind() -> None:
 def test_the_time_is_a_setting_of_broker_virtual_host_and_queue_and_none_is_for_ever(scope: str) -> None:
     driver = make_driver()
     pattern = {"broker": "", "vhost": "/", "queue": "#"}[scope]
-    at_once.set_settings(driver.broker, scope, pattern, read_settings(scope, pattern, {"consumer-timeout": 5000}))
+    at_once.set_named(driver.broker, scope, pattern, consumer_timeout=5000)
     peer = consumer(driver)
     peer.say(publish("q", b"x"))
     assert names(peer.listen(105.0)) == ["channel.close"]
-    at_once.set_settings(driver.broker, scope, pattern, read_settings(scope, pattern, {"consumer-timeout": "none"}))
+    at_once.set_named(driver.broker, scope, pattern, consumer_timeout="none")
     peer.say(method_frame(1, spec.CHANNEL_CLOSE_OK))
     peer.names(method_frame(1, spec.CHANNEL_OPEN))
     assert names(peer.say(method_frame(1, spec.BASIC_GET, queue="q"))) == ["basic.get-ok"]

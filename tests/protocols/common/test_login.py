@@ -26,16 +26,8 @@ from tests.support.amqp10_dialogue import Amqp10Dialogue, condition
 from tests.support.amqp10_management import ManagementClient, request_message
 from tests.support.driven_connection import Dialogue, cut, make_driver, methods
 from tests.support.held_logins import HeldAuthenticator, SlowCheck
+from tests.support.logging_in import GREETING, log_in
 from tests.support.tokens import policy, rsa_key, token
-
-GREETING = b"AMQP\x00\x00\x09\x01"
-
-
-def log_in(driver: BrokerDriver, password: str, address: str = "127.0.0.1") -> Connection:
-    connection = driver.connect(Peer(f"{address}:1", address.startswith("127.")))
-    login = plain_response("guest", password)
-    connection.receive(GREETING + method_frame(0, spec.CONNECTION_START_OK, mechanism="PLAIN", response=login))
-    return connection
 
 
 def test_a_wrong_password_is_answered_at_its_time_and_a_right_one_at_once() -> None:

@@ -29,12 +29,11 @@ from penstock.protocols.common.login_limits import (
     LoginRate,
 )
 from penstock.protocols.common.peer import THIS_MACHINE, Peer, network_of
-from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Method, decode_method, method_frame
-from penstock.wire.sasl import plain_response
+from penstock.wire.amqp091.codec import Method, decode_method
+from tests.support.blocked_producers import texts
 from tests.support.driven_connection import cut, make_driver
 from tests.support.held_logins import HeldAuthenticator, SlowCheck
-from tests.support.logging_in import GREETING, start_ok, stranger
+from tests.support.logging_in import GREETING, log_in, start_ok, stranger
 from tests.support.users import table_of
 
 HERE = "10.0.0.1"
@@ -42,13 +41,6 @@ HERE = "10.0.0.1"
 
 def fail(backoff: Backoff, times: int, user: str = "ada", address: str = HERE, now: float = 0.0) -> list[float]:
     return [backoff.failed(user, address, now) for _ in range(times)]
-
-
-def log_in(driver: BrokerDriver, password: str, address: str = "127.0.0.1") -> Connection:
-    connection = driver.connect(Peer(f"{address}:1", address.startswith("127.")))
-    login = plain_response("guest", password)
-    connection.receive(GREETING + method_frame(0, spec.CONNECTION_START_OK, mechanism="PLAIN", response=login))
-    return connection
 
 
 def test_the_first_wrong_passwords_are_answered_at_once_and_then_the_delay_doubles_up_to_a_bound() -> None:
@@ -291,10 +283,6 @@ def test_a_network_and_the_whole_line_are_bounded() -> None:
     assert line.add(Verification("c"))
 
 
-def lines(driver: BrokerDriver) -> list[str]:
-    return [note.text for note in driver.log_queue.take()]
-
-
 def test_sockets_of_an_address_that_do_not_log_in_are_bounded_and_the_newest_is_turned_away() -> None:
     policy = ConnectionLimits()
     policy.handshakes_address_max = 3
@@ -415,7 +403,7 @@ def test_the_line_about_too_many_sockets_names_the_address_and_the_setting() -> 
     driver = make_driver(policy)
     for _ in range(100):
         stranger(driver)
-    assert lines(driver) == [
+    assert texts(driver) == [
         "[con:2(@10.0.0.1:1/)] turned away: too many connections have not logged in "
         "(1 of its address, handshakes-address-max)"
     ]

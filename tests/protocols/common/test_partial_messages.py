@@ -23,6 +23,7 @@ from penstock.protocols.common.partial_messages import PIECE_BYTES
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, decode_method, encode_header, frame, method_frame
 from tests.support.driven_connection import Dialogue, make_driver, methods, publish, refused
+from tests.support.large_messages import serve
 from tests.support.piece_store import PieceStore
 
 KIB = 1024
@@ -218,12 +219,6 @@ def send(client: Dialogue, data: bytes) -> None:
     for start in range(0, len(data), 65536):
         driver.scheduler.receive(client.connection, data[start : start + 65536])
         serve(driver)
-
-
-def serve(driver: BrokerDriver) -> None:
-    """Let the broker handle input that waits."""
-    while driver.scheduler.begin_turn():
-        driver.scheduler.serve()
 
 
 def test_without_a_store_all_that_came_counts_as_memory(driver: BrokerDriver) -> None:

@@ -17,18 +17,8 @@ from penstock.management.why import answer
 from penstock.protocols.common.control_request import ControlRequest
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
-from tests.support.driven_connection import Dialogue, Frame, drain, make_driver, methods, publish
+from tests.support.driven_connection import Dialogue, blocked_publisher, drain, make_driver, methods, publish
 from tests.support.input_shares import declarations, turn
-
-
-def blocked_publisher(**who: object) -> tuple[BrokerDriver, Dialogue, list[Frame]]:
-    """A client that has just published what closes the gate of queue q (stop 1)."""
-    driver = make_driver()
-    driver.begin(100.0)
-    peer = Dialogue(driver, **who)  # type: ignore[arg-type]
-    peer.declare("q", capacity_messages=10, stop_messages=1, resume_messages=0)
-    peer.say(publish("q", b"1"))
-    return driver, peer, peer.say(publish("q", b"2"))
 
 
 @pytest.mark.parametrize("consuming", [False, True], ids=["publishing-only", "consuming-too"])
