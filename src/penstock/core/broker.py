@@ -6,7 +6,7 @@
     broker.next_batch()          take deliveries, one batch at a time
     broker.effects()             take the effects, in order
     broker.take_confirming()     take the producers with confirms to send
-    broker.credits.take_changed()  take the senders with credit to be told of
+    broker.credits.take_changed()  take the senders whose new credit is to be announced
     broker.next_deadline()       return the latest time of the next call
 
 Nothing here waits, calls back, reads a clock or draws a random number; one thread owns it.

@@ -208,7 +208,7 @@ class PieceRead:
 
 
 class LargeBodies:
-    """The large bodies of one broker, and what the store has to write, read and delete for them."""
+    """The large bodies of one broker, and the writes, reads and deletions that they need in the store."""
 
     def __init__(self) -> None:
         self.stores: bool = False

@@ -158,7 +158,8 @@ class Message:
         self.arrived = arrived
         """When the broker accepted it: seconds of the caller's monotonic clock."""
         self.past: i16 = NEVER_DELIVERED
-        """Its earlier deliveries: the number of failed ones, or NEVER_DELIVERED, or NEVER_FAILED. Stored as it is."""
+        """Its earlier deliveries: the number of failed ones, or NEVER_DELIVERED, or NEVER_FAILED. Stored without
+        conversion."""
         self.share: AddressShare | None = None
         """Its part in the depth of its address; None if it counts in none."""
 

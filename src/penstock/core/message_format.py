@@ -151,7 +151,7 @@ class MessageFormat:
         return len(self.body(content))
 
     def charge(self, content: bytes) -> i64:
-        """Return the octets of a message's properties and body, as far as it is charged for them."""
+        """Return the octets of a message's properties and body that count in its charge."""
         return len(content)
 
     def with_headers(self, content: bytes, added: dict[str, object]) -> bytes | None:

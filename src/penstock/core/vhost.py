@@ -386,7 +386,7 @@ class VirtualHost(Topology):
         arguments: dict[str, object],
         from_store: bool = False,
     ) -> Binding:
-        """Bind a queue, or an exchange, to an exchange; an existing binding stays as it is.
+        """Bind a queue, or an exchange, to an exchange; an existing binding is not changed.
 
         `from_store`: the binding is restored, and its arguments count without a limit. Raises as `source` and
         `check_destination` do, PreconditionFailed (406) for invalid arguments, ResourceError (506) at a limit.

@@ -193,7 +193,7 @@ class Scan:
         raise NotImplementedError
 
     def next_fits(self) -> bool:
-        """Return whether the next message fits into the byte windows, as far as it is known."""
+        """Return whether the next message fits into the byte windows. True if its size is not known yet."""
         raise NotImplementedError
 
     def available(self) -> i64:

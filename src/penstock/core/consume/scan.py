@@ -50,7 +50,7 @@ class SelectorScan(Scan):
         """A message that matches and was larger than the byte windows; it is looked at next, without the filter."""
         self._unfit_line: IndexedReadyQueue | None = None
         self._met_unfit: bool = False
-        """True if this slice has come to it."""
+        """True if this slice has reached it."""
 
     @override
     def check(self) -> None:
@@ -126,7 +126,7 @@ class SelectorScan(Scan):
         return charge
 
     def _consider(self, line: IndexedReadyQueue, message: Message, found: list[Message | None], charge: i64) -> i64:
-        """Take the message that the line has come to, if it matches; returns its charge, or 0.
+        """Take the next message of the line, if it matches; returns its charge, or 0.
 
         One that does not fit into the byte windows is noted as `_unfit`.
         """
@@ -320,7 +320,7 @@ class BrowserScan(Scan, PageReader):
             pager.request_copies(first, COPIED_BYTES, self)
 
     def on_copies(self, messages: list[StoredMessage], following: i64) -> None:
-        """See `PageReader.on_copies`. Where nothing was found, nothing is left to read of what is on the disk now."""
+        """See `PageReader.on_copies`. If no message matched, none of those on the disk is read again."""
         self._requested = False
         queue = self.consumer.queue
         if self._over or queue.pager is None:
@@ -389,7 +389,7 @@ class MessageFilter:
         """Units of work to search the texts of the last message for patterns."""
 
     def check(self, queue: Queue) -> None:
-        """Raise NotImplementedHere (540) for no-local on a queue that pages: what was on the disk has no origin."""
+        """Raise NotImplementedHere (540) for no-local on a queue that pages: paged messages have no origin."""
         if self.excluded_origin != 0 and queue.overflow.pages:
             raise NotImplementedHere(
                 f"no-local on queue '{queue.name}' in vhost '{queue.vhost}', whose overflow policy is page: messages "

@@ -47,7 +47,7 @@ class OtherMemory(LimitMember):
         """Do nothing: it never has slack."""
 
     def count(self, pool: SharedLimit | None, by: i64, now: float) -> None:
-        """Count so much more, or (negative) less."""
+        """Add bytes to the count; a negative number subtracts."""
         self.bytes += by
         if pool is not None:
             pool.count(self, 0, by, False, now)

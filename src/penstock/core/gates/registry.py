@@ -262,7 +262,7 @@ class Gates(NodeMemory):
     def attach_address(self, vhost: Topology, name: str) -> bool:
         """Assign the gates of an address: an exchange of a virtual host.
 
-        Returns whether its depth is limited from now on, and what is in queues already does not count in it yet.
+        Returns True if a depth limit is new: the caller then counts the messages that are already in queues.
         """
         exchange = vhost.exchanges.get(name)
         if exchange is None:

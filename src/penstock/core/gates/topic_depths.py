@@ -1,4 +1,4 @@
-"""Depths of topics, and the count of what is in queues already when an address or a topic gets a bound.
+"""Depths of topics, and the count of messages already in queues when an address or a topic gets a bound.
 
 Each routing key has a depth of its own, as each address that a wildcard matches has in Artemis. It is made when a route
 is resolved, and counts in place of that of its exchange. So nothing is done for a message besides. A client may invent
@@ -166,7 +166,7 @@ class AddressCount(LateCount):
         """Queues in which nothing counts yet: their newest sequence and `tracks_removals` before the visit."""
 
     def run(self, queues: list[Queue]) -> Steps[None]:
-        """Count what is in these queues, and what no open session has settled."""
+        """Count the messages in these queues, and the deliveries that open sessions have not settled."""
         for queue in queues:
             yield from self._visit_queue(queue)
         for session in list(self._broker.sessions):

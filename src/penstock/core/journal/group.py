@@ -175,7 +175,7 @@ class MetadataChange:
 
 
 class SealedState:
-    """An object whose state belongs to the operations of a group, as it is when the group is closed."""
+    """An object whose state is written with a group. The group encodes it when it is closed."""
 
     __slots__ = ()
 
@@ -233,7 +233,7 @@ class JournalGroup(StoredRow):
         self.progressed: list[QueueProgress] = []
         self.changes: list[MetadataChange] = []
         self.states: list[SealedState] = []
-        """Objects whose state is written with it, as it is at its closing."""
+        """Objects whose state is written with the group, encoded when it is closed."""
         self.listeners: list[DurabilityListener] = []
         self.urgent: bool = False
         """True if it should be written at once: a client waits, or this is the last chance."""

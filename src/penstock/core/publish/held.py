@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 HELD_ON_CREDIT_BYTES: Final = 16 * 1024 * 1024
 """Most bytes (charges) of a connection that are held if they came on credit: its sender was allowed to send them.
 
-What is granted has its room in queues, or in the smaller hold budget. Only messages that are larger than was known then
-need more. It is what a client may have in flight after channel.flow (decision 18).
+Granted credit has its room in queues, or in the smaller hold budget. Only messages larger than expected need more. The
+value is that of a client's messages in flight after channel.flow (decision 18).
 """
 
 
@@ -65,7 +65,10 @@ class Held:
         raise NotImplementedError
 
     def traced(self) -> Held:
-        """Return what a span of this wait tells of; an entry that waits again for something else returns a copy."""
+        """Return the entry that a trace span of this wait describes.
+
+        If the entry later waits for something else, this is a copy.
+        """
         return self
 
     def closes_session(self) -> bool:

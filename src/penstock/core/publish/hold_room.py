@@ -45,7 +45,7 @@ class HoldRoom(GateOwner):
         self.gate = Gate("hold", name, broker.turns.transitions)
         self.gate.owner = self
         self.first_bytes: i64 = 0
-        """Bytes of first grants of links that have not sent anything yet: what they reserve could move here."""
+        """Bytes of first grants of links that have not sent anything yet. Their reservations could move here."""
         self.links: dict[int, SenderCredit] = {}
         """The links that may have room here, by identity."""
         self._recalled_at: float = -NEVER
@@ -148,7 +148,7 @@ class HoldShare:
         self.first_bytes = bytes
 
     def grant(self, wanted: i64) -> i64:
-        """Reserve room for up to `wanted` more messages: a quarter of what is free, one at least.
+        """Reserve room for up to `wanted` more messages: a quarter of the free room, at least one.
 
         Returns the number granted, 0 if none has room.
         """

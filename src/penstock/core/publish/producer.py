@@ -106,7 +106,7 @@ class Producer(WaitingPublisher, DurabilityListener):
             broker.add_producer(origin, self)
 
     def pinned_room(self) -> PinnedRoom | None:
-        """Return what its query pins; None for most."""
+        """Return the room that its query pins; None for producers that do not belong to a query."""
         return self.broker.pinned_rooms.of(self.query) if self.query else None
 
     def set_gates(self, own: list[Gate]) -> None:

@@ -116,7 +116,7 @@ class Lane(SealedState):
         """The last journal group that writes its mark."""
 
     def key(self) -> tuple[str, str, str]:
-        """Return what tells it from others."""
+        """Return the key that identifies the lane."""
         return self.vhost, self.producer, self.name
 
     def decided(self) -> i64:
@@ -154,7 +154,7 @@ class Lane(SealedState):
 
 
 class BegunLane:
-    """Answer to the beginning of a session: what is decided of the publishes before."""
+    """Answer to the beginning of a session: the outcomes of earlier publishes."""
 
     def __init__(self, known: bool, taken: i64, refused: list[int]) -> None:
         self.known = known
@@ -310,7 +310,7 @@ class ProducerLanes:
             )
 
     def _fence(self, lane: Lane, epoch: i64) -> None:
-        """End the session that a lane has: what it holds is dropped, and it takes no more."""
+        """End the session of a lane: drop its held publishes and accept no further ones."""
         session = lane.session
         assert session is not None
         self.leave(lane)

@@ -79,9 +79,9 @@ class Reservation(RoomHolder):
         """The depth of their address, which limits grants; None without."""
 
     def follow(self, queues: list[Queue], gates: list[Gate], now: float) -> None:
-        """Move to another road, after its route was resolved anew; what has no room there is revoked.
+        """Move to another road, after its route was resolved anew; revoke the part that has no room there.
 
-        That is all of it if the road has no queues.
+        If the new road has no queues, that is all of it.
         """
         if not queues and self.messages > 0:
             self.revoke(self.messages, now)
@@ -360,14 +360,14 @@ class Reservation(RoomHolder):
         return most
 
     def _grants(self, messages: i64, size: i64) -> bool:
-        """Return whether so much more may be promised in all of its queues: as `_covers`, below the stop thresholds."""
+        """Return whether all of its queues may promise this amount too: as `_covers`, but below the stop thresholds."""
         for queue in self._reserving:
             if not _free_in(queue, True).covers(messages, size):
                 return False
         return True
 
     def _covers(self, messages: i64, size: i64) -> bool:
-        """Return whether there is room for so much more in all of its queues."""
+        """Return whether all of its queues have room for this additional amount."""
         for queue in self._reserving:
             if not queue.covers(messages, size):
                 return False

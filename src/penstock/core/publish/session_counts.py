@@ -49,7 +49,7 @@ def tally_of(session: Session) -> Tally:
 
 
 def count_ended(session: Session, origin: ConnectionGates | None) -> None:
-    """Count what the consumers of a session did, because it ends or its connection does."""
+    """Add the counts of a session's consumers to the totals, because the session or its connection ends."""
     if origin is None:
         return
     found = consumed(session)

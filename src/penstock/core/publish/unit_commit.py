@@ -75,7 +75,7 @@ class RowBatch:
         raise NotImplementedError
 
     def free_pools(self, pools: dict[int, GateDelta]) -> None:
-        """Subtract what is counted in shared limits already from the changes there."""
+        """Subtract the amounts that shared limits already count from the changes."""
         raise NotImplementedError
 
     def admit(self, commit: UnitCommit, at_gates: list[GateDelta]) -> None:

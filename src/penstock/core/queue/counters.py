@@ -49,7 +49,7 @@ GAP_MOST: Final = 1 << 20
 SENDERS_MOST: Final = 64
 """Publishers of one queue that are remembered between two rounds; samples of further ones count as nobody's."""
 SIZES: Final = 41
-"""Powers of two that are told apart; larger messages count with the largest."""
+"""Number of size classes, one for each power of two. Larger messages count in the last class."""
 
 
 class ArrivalSamples:
@@ -237,7 +237,7 @@ class QueueCounters:
         """The last one: monotonic seconds."""
         self.delivered: i64 = 0
         self.delivered_bytes: i64 = 0
-        """Bytes (charges) of deliveries; what a cursor reads counts once it has settled it."""
+        """Bytes (charges) of deliveries; messages read by a cursor count once it has settled them."""
         self.rare: RareCounters = NONE_RARE
         """The other counters; shared and only read until the first of them is needed (see `own`)."""
         self.returned: i64 = 0
@@ -344,7 +344,7 @@ class QueueCounters:
         return queue.tail - self.restored
 
     def delivered_to_ack(self) -> i64:
-        """Return the deliveries to consumers that acknowledge; what a cursor has settled was one."""
+        """Return the deliveries to consumers that acknowledge; messages that a cursor has settled count as such."""
         return self.delivered - self.rare.delivered_no_ack - self.rare.gets
 
     def acknowledged(self, queue: Queue) -> i64:

@@ -65,7 +65,7 @@ class Chunk:
         return message
 
     def split(self) -> Chunk:
-        """Remove what is beyond `CHUNK` messages; returns it as a chunk."""
+        """Remove all but the first `CHUNK` messages, and return the removed ones as a chunk."""
         rest = Chunk()
         rest.messages = self.messages[CHUNK:]
         del self.messages[CHUNK:]
@@ -154,7 +154,7 @@ class IndexedReadyQueue(ReadyQueue):
         return True
 
     def _seek(self, sequence: i64) -> None:
-        """Go to the first message after a sequence in the index as it is."""
+        """Go to the first message after a sequence, without rebuilding the index."""
         self._chunk, self._offset = self._place_after(sequence)
 
     def _place_after(self, sequence: i64) -> tuple[i64, i64]:

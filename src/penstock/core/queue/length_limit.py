@@ -22,7 +22,7 @@ from penstock.flow.level import UNLIMITED
 from penstock.flow.work import Chore
 
 EXTRA_MESSAGES: Final = 1_000
-"""Messages beyond the limit of a drop-head queue until consumers have taken what they have credit for, and no more."""
+"""Messages beyond the limit of a drop-head queue until consumers have used their credit."""
 EXTRA_BYTES: Final = 1024 * 1024
 """Octets of bodies likewise."""
 TRIMMED_AT_ONCE: Final = 500

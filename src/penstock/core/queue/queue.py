@@ -300,11 +300,11 @@ class Queue(GateOwner):
         return self.settings.hold_deadline_s
 
     def covers(self, messages: i64, bytes: i64) -> bool:
-        """Return whether so much more stays within the capacity, reservations included; or may be paged."""
+        """Return whether this additional amount stays within the capacity, reservations included, or may be paged."""
         return self.has_memory_for(messages, bytes) if self.pager is None else self.pager.has_room(messages, bytes)
 
     def has_memory_for(self, messages: i64, bytes: i64) -> bool:
-        """Return whether so much more stays within the capacity, reservations included."""
+        """Return whether this additional amount stays within the capacity, reservations included."""
         return self.thresholds.capacity.covers(
             self.messages + self.reserved.messages + messages, self.bytes + self.reserved.bytes + bytes
         )
@@ -323,7 +323,7 @@ class Queue(GateOwner):
         return Level(self.unacked_messages, self.unacked_bytes)
 
     def can_ever_fit(self, charge: i64, messages: i64 = 1) -> bool:
-        """Return whether so much would fit into the empty queue."""
+        """Return whether this amount would fit into the empty queue."""
         if self.pager is not None and self.pager.could_cover(messages, charge):
             return True
         return self.thresholds.capacity.covers(messages, charge)
@@ -384,7 +384,7 @@ class Queue(GateOwner):
             self.length.on_requeued(message, now)
 
     def set_storage(self, storage: QueueStorage) -> None:
-        """Store the queue, with the persistent messages from now on."""
+        """Store the queue, and the persistent messages that arrive after this call."""
         self.storage = storage
         self.tracks_removals = True
 

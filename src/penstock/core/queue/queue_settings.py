@@ -36,7 +36,7 @@ CANCEL: Final = "cancel"
 
 
 class Settings:
-    """The resolved settings of one queue; what has a field in `settings.table` is stored as its kind says."""
+    """The resolved settings of one queue. A setting with a field in `settings.table` has the type of its kind."""
 
     message_ttl_s: float
     """Message time to live in seconds; infinity for none."""
@@ -72,7 +72,7 @@ class Settings:
     cursor_max_lag_age_s: float
     """Limits of the lag of the queue's cursors: messages, charges, and seconds that the oldest one is unsettled."""
     cursor_max_lag_policy: str
-    """ "detach" for a cursor beyond them; "tell" to log it."""
+    """ Action for a cursor beyond the lag limits: "detach" deletes it, "tell" logs it."""
     credit_window_messages: i64
     credit_window_bytes: i64
     """Most credit of a sender, the smaller of both; UNLIMITED for no limit."""
@@ -99,7 +99,7 @@ class Settings:
 
 
 def stored(setting: Setting, words: dict[str, SettingValue], otherwise: object) -> Any:
-    """Return what is stored of a setting; `otherwise` if it is not among these."""
+    """Return the stored value of a setting; `otherwise` if it is not set."""
     word = words.get(setting.name)
     return otherwise if word is None else setting.kind.resolved(word)
 
@@ -121,7 +121,7 @@ class ConsumerSettings:
         self.slow_policy: str = own["slow-consumer-policy"]
         """Action on a slow one: notify or cancel."""
         self.adaptive: bool = settings.consumer_window_adaptive
-        """True if its deliveries are narrowed to what it needs; only the queue's settings say so, with the bounds."""
+        """True if its window is adapted to its need. Only the queue's settings enable that, with the bounds."""
         self.window_least: i64 = settings.consumer_window_min
         self.window_most: i64 = settings.consumer_window_max
         """Bounds of the adaptive window, in messages; UNLIMITED for no upper one."""

@@ -351,7 +351,7 @@ class Priorities(ReadyQueue):
         return self.lines[at]
 
     def replace_lines(self, line_of: Callable[[ReadyQueue], ReadyQueue]) -> None:
-        """Replace each line, and each later one, by what a function makes of it."""
+        """Apply a function to each line, and to each later one; its result replaces the line."""
         self._line_of = line_of
         for at in range(len(self.lines)):
             self.lines[at] = line_of(self.lines[at])

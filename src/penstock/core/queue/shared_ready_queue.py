@@ -49,7 +49,7 @@ class SharedReadyQueue(ReadyQueue):
     # Acquiring
 
     def acquire(self, end: i64, may_come_back: bool, stored: bool) -> None:
-        """Acquire what is ready up to a sequence.
+        """Acquire the ready messages up to a sequence.
 
         `may_come_back`: consumers have older messages, or had them; `stored`: a restart may bring those back.
         """
@@ -88,7 +88,7 @@ class SharedReadyQueue(ReadyQueue):
         return found, end
 
     def pass_over(self, end: i64, leaves: bool, stored: bool) -> None:
-        """Acquire up to a sequence that no cursor reads. `leaves`: what is ready there is left to the consumers."""
+        """Acquire up to a sequence that no cursor reads. `leaves`: the ready messages there stay with the consumers."""
         line = self.line
         if end <= self.acquired:
             return
@@ -130,7 +130,7 @@ class SharedReadyQueue(ReadyQueue):
     # The store
 
     def restore_gaps(self, acquired: i64, numbers: list[int]) -> None:
-        """Restore what the record of a cursor tells: `dropped`, and the ends of gaps."""
+        """Restore from the record of a cursor: `dropped`, and the ends of gaps."""
         if acquired > self.acquired:
             self.acquired = acquired
         if numbers:
@@ -140,7 +140,7 @@ class SharedReadyQueue(ReadyQueue):
             self.gaps = sorted(known)
 
     def gap_numbers(self) -> list[int]:
-        """Return what a record of a cursor must tell; empty if no message may come back."""
+        """Return the ends of gaps for the record of a cursor; empty if no message may come back."""
         if not self.gaps and self.dropped == 0:
             return []
         return [int(self.dropped), *[number for gap in self.gaps for number in gap]]

@@ -56,7 +56,7 @@ class RouteTarget:
         """Sum of the exchanges' versions; versions only grow, so an equal sum means that none has changed."""
 
     def is_current(self) -> bool:
-        """Return whether a lookup would find the same, as far as the exchanges tell."""
+        """Return whether the result of the last lookup is still valid by the versions of its exchanges."""
         return bool(self.exchanges) and _versions(self.exchanges) == self.versions
 
 

@@ -176,7 +176,7 @@ class PatternChange:
         self.before = table.set(self.scope, self.pattern, self.by, self.words)
 
     def undo(self, table: SettingsTable) -> None:
-        """Put back what was there before."""
+        """Restore the values from before the change."""
         table.set(self.scope, self.pattern, self.by, self.before)
 
     def record(self, broker: Broker, journal: Journal) -> None:
@@ -239,7 +239,7 @@ def _has_words(entry: EntryBefore) -> bool:
 
 
 def _change(broker: Broker, changes: list[Change]) -> Steps[SettingsChange]:
-    """Make changes, all or none; return what they concern."""
+    """Make changes, all or none; return the objects concerned."""
     for change in changes:
         change.admit(broker.journal)
     try:
@@ -259,7 +259,7 @@ def _change(broker: Broker, changes: list[Change]) -> Steps[SettingsChange]:
 
 
 def _try(broker: Broker, table: SettingsTable, changes: list[Change]) -> Steps[SettingsChange]:
-    """Put changes into a table, all or none, and return what they concern."""
+    """Put changes into a table, all or none; return the objects concerned."""
     done: list[Change] = []
     try:
         for change in changes:

@@ -329,7 +329,8 @@ class Limits:
         self.rate_bytes: float | None = None
         """Bytes (charges) a second."""
         self.burst_messages: float = NEVER
-        """Messages at once; by default one, and what a late timer may not lose (`smooth`). Infinite without a rate."""
+        """Messages that may pass at once. By default one, plus an allowance for late timers (`smooth`). Infinite
+        without a rate."""
         self.burst_bytes: float = NEVER
         """Bytes at once; by default a second's worth. Infinite without a rate."""
         self.disk = DiskLimits()

@@ -1,6 +1,6 @@
-"""Runtime parameters and global parameters: what RabbitMQ's plugins are told, kept and exported again.
+"""Runtime parameters and global parameters: the configuration of RabbitMQ's plugins, stored and exported again.
 
-Nothing reads them here: shovels, federation and the like do not exist.
+Penstock does not act on them: it has no shovels, federation and the like.
 """
 
 from __future__ import annotations

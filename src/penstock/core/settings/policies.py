@@ -154,7 +154,7 @@ def _found(expression: Any, octets: bytes) -> bool:
 CLASSIC: Final = "classic_queues"
 QUORUM: Final = "quorum_queues"
 EXCHANGES: Final = "exchanges"
-"""Kinds of what a policy applies to."""
+"""Kinds of objects to which a policy applies."""
 OPERATOR: Final = "operator policy"
 """The other kind of policy, which users of RabbitMQ set for their users."""
 NAME_OCTETS: Final = 255
@@ -501,7 +501,10 @@ class PolicyTable:
         self._octets[key] -= len(policy.pattern.text)
 
     def best(self, vhost: str, kind: str, name: str, operator: bool) -> Policy | None:
-        """Return the policy that applies to an object; None if none does. `kind` "" is for what has no policy."""
+        """Return the policy that applies to an object; None if none does.
+
+        `kind` is "" for objects that cannot have a policy.
+        """
         if kind:
             for policy in self._in_order.get((vhost, operator), []):
                 if policy.covers(kind, name):
