@@ -157,7 +157,7 @@ class Channel(Session):
         return self.state == CHANNEL_OPEN and self.connection.teardown is TeardownState.NONE
 
     def access(self) -> ConnectionAccess:
-        """Return what its client may do."""
+        """Return the permissions of its client."""
         return self.connection.access
 
     def move(self, state: ChannelState) -> None:
@@ -353,7 +353,7 @@ class Channel(Session):
         self.connection.request_flush()
 
     def end(self, graceful: bool) -> None:
-        """End the publishing side: roll back what is not committed. The consuming side ends by `SessionTeardown`."""
+        """End the publishing side: roll back the open transaction. The consuming side ends by `SessionTeardown`."""
         if self.content.state != NO_CONTENT:
             self.content.drop()
         if self.transaction is not None:

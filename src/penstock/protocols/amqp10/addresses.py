@@ -112,7 +112,10 @@ class Node:
 
 
 class Address:
-    """An address that was read: `nodes` are what it may name, in the order to try; see `target_node`, `source_node`."""
+    """A parsed address.
+
+    `nodes` are the nodes that it may name, in the order to try; see `target_node`, `source_node`.
+    """
 
     __slots__ = ("text", "kind", "nodes", "unroutable")
 
@@ -251,7 +254,7 @@ def _unknown(text: str) -> InvalidField:
 
 
 def _plain_nodes(text: str, wants_queue: bool, wants_topic: bool) -> list[Node]:
-    """Return what a plain name may name: the queue, the exchange, and the exchange and key that `/` divides."""
+    """Return the nodes that a name may mean: the queue, the exchange, and the exchange and key that `/` divides."""
     nodes: list[Node] = []
     exchange, slash, key = text.partition("/")
     divided = slash != "" and not wants_queue

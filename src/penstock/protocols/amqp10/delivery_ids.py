@@ -149,7 +149,7 @@ class _Gap:
 
 
 class SentIds:
-    """Delivery-ids of what a session sends, by the numbers of its ledger: 0 for number 1, and so on.
+    """Delivery-ids of the deliveries that a session sends, by the numbers of its ledger: 0 for number 1, and so on.
 
     A delivery that was dropped before its first frame has a number, and no delivery-id. It leaves a gap.
     """

@@ -1,4 +1,4 @@
-"""Outcomes that receivers ask for (section 3.4), and dispositions with which we tell ours (section 2.7.6)."""
+"""Outcomes that receivers ask for (section 3.4), and dispositions that send ours (section 2.7.6)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def hears(attach: Composite, outcome: str) -> bool:
 
 
 def headers_of(code: i64, state: object, formats: MessageFormats) -> AddedHeaders | None:
-    """Return what a delivery state adds to its messages: annotations of `modified`, or the error of `rejected`.
+    """Return the fields that a state adds to its messages: annotations of `modified`, or the error of `rejected`.
 
     Only annotations whose key begins with "x-" are added, as for dead letters. None if there is nothing to add.
     """

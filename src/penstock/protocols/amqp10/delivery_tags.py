@@ -147,7 +147,7 @@ class DeliveryTags:
         return False
 
     def take(self, data: bytes, start: i64, stop: i64, number: i64, told: i64) -> bool:
-        """Take the tag of a delivery that begins, and return True; return False if another one has it.
+        """Reserve the tag of a new delivery. Return False if another delivery has it.
 
         The delivery gets the number if it is published; otherwise the next one gets it. The outcomes of all numbers
         up to `told` were sent.

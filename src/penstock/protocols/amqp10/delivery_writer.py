@@ -341,7 +341,7 @@ class DeliveryWriter:
         self._large = {}
 
     def unlink(self) -> None:
-        """Drop the session, which has ended, and what is left to write."""
+        """Drop an ended session, with its deliveries that are still to be written."""
         self._pending.clear()
         self._drained = []
         del self._session

@@ -82,7 +82,7 @@ class Link:
     def __init__(self, session: AmqpSession, attach: Composite) -> None:
         self.session: AmqpSession = session
         self.peer_handle: i64 = attach.number("handle")
-        """Handle of the link in what the peer sends."""
+        """Handle of the link in frames from the peer."""
         self.handle: i64 = session.links.free_handle(self.peer_handle)
         """Handle of the link in what we send."""
         self.link_name: str = attach.text("name")
@@ -112,7 +112,7 @@ class Link:
         raise NotImplementedError
 
     def on_detach(self, closed: bool) -> None:
-        """Release what the link holds: the peer has detached it, or its session ends (`closed` is true)."""
+        """Release the resources of the link: the peer has detached it, or its session ends (`closed` is true)."""
         raise NotImplementedError
 
     def suspend(self) -> None:

@@ -103,12 +103,12 @@ def window_properties(credit: SenderCredit) -> dict[object, object]:
 
 
 def attach_fields(credit: SenderCredit) -> dict[str, object]:
-    """Return the fields of our attach that tell of a sender's credit: properties and capabilities."""
+    """Return the fields of our attach that describe a sender's credit: properties and capabilities."""
     return {"properties": window_properties(credit), "offered_capabilities": [EXACT_CREDIT] if credit.exact else None}
 
 
 def blocked_properties(credit: SenderCredit, gate: Gate) -> dict[object, object]:
-    """Return the flow properties that tell a sender which gate blocks it, and what that gate counts."""
+    """Return the flow properties that name the gate that blocks a sender, with the counts of the gate."""
     since = credit.blocked_since()
     found: dict[object, object] = {
         BLOCKED_BY: f"{gate.kind} '{gate.name}'",
@@ -149,7 +149,9 @@ ATTACH_OCTETS: Final = 2048
 
 
 def sender_fields(link: IncomingLink, attach: Composite) -> dict[str, object]:
-    """Begin the lane that an attach asks for, if it does; return the fields of ours that tell of it and of credit.
+    """Begin the lane that an attach asks for, if any.
+
+    Return the fields of our attach that describe the lane and credit.
 
     Raises BrokerError, and the link has ended then.
     """

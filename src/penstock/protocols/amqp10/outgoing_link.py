@@ -128,7 +128,8 @@ class OutgoingLink(Link):
         """Delivery-tag of a delivery less its number; a tag is a number of eight octets."""
         self.expiry = Expiry(attach.inner("source"))
         self._drain = False
-        """True if the last flow said `drain`: ours repeat it (section 2.7.4); rhea and go-amqp wait for that."""
+        """True if the last flow had `drain` set. Our flows repeat it (section 2.7.4), because rhea and go-amqp wait for
+        that."""
         self.resumption: Resumption | None = None
         """Deliveries from a suspended link; None if there are none."""
 
@@ -232,7 +233,7 @@ class OutgoingLink(Link):
             settle_batches(broker, session.unsettled.detach_of(self.consumer), self.default_outcome)
 
     def on_session_ended(self, graceful: bool) -> None:
-        """Settle what the end of the session leaves: what it has not sent, and for a graceful end what is unsettled.
+        """Settle deliveries at the end of the session: the unsent ones, and after a graceful end the unsettled ones.
 
         The session settles the rest with the outcome of its end.
         """

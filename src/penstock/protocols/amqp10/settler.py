@@ -37,7 +37,7 @@ class Settler:
     def on_disposition(self, disposition: Disposition) -> None:
         """Settle a range of deliveries. Those that are settled already are left out.
 
-        A receiver that settles second sends its outcome unsettled: it is told that we have settled. Raises NotAllowed
+        A receiver that settles second sends its outcome unsettled: we answer that we have settled. Raises NotAllowed
         for a delivery that was not sent yet.
         """
         session = self._session

@@ -124,7 +124,7 @@ class SuspendedLink:
         return True
 
     def release(self) -> None:
-        """Give up what it has: it has expired, or its peer knows nothing of it."""
+        """Give up its deliveries: it has expired, or its peer has lost the link's state."""
         raise NotImplementedError
 
     def longest_s(self) -> float:
@@ -147,7 +147,7 @@ class SuspendedReceiver(SuspendedLink):
         """The detached link whose unsettled messages are still in its session; None if `batches` has all."""
 
     def collect(self) -> None:
-        """Take what is in the session of the detached link."""
+        """Take over the deliveries of the detached link from its session."""
         link = self.detached
         self.detached = None
         if link is not None:
@@ -330,7 +330,7 @@ class Resumption:
         """Delivery-tags of those that were sent, by number: all others of the link have theirs by their number."""
 
     def begin(self, suspended: SuspendedReceiver, unsettled: dict[object, object]) -> None:
-        """Take over what is suspended; `unsettled` is the map of the receiver's attach."""
+        """Take over the suspended deliveries; `unsettled` is the map of the receiver's attach."""
         suspended.collect()
         link = self._link
         link.tag_base = suspended.next_tag - link.session.unsettled.next_number

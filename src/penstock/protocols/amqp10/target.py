@@ -44,7 +44,7 @@ DEFAULT_PRIORITY: Final = 4
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Target:
-    """Target of one link, or of several. Subclasses tell the exchange and routing key of a message."""
+    """Target of one link, or of several. Subclasses determine the exchange and routing key of a message."""
 
     def __init__(
         self,

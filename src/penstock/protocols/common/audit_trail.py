@@ -81,7 +81,7 @@ TEXT_MAX: Final = 4_096
 SECRET: Final = "***"
 RECORD_WORK: Final = 35
 SUM_WORK: Final = 15
-"""Units of work of a record, and of what is only counted in a sum."""
+"""Units of work of a record, and of an event that is only counted in a sum."""
 _SECRET_NAME: Final = re.compile(r"passw|secret|token|hash|credential|private|_key$|^key$", re.IGNORECASE)
 _PLAIN_NAMES: Final = frozenset(("key", "routing_key", "binding_key", "x-dead-letter-routing-key", "hashing_algorithm"))
 """Names of fields that hold no secret, although they look so."""
@@ -158,7 +158,7 @@ class AuditTrail:
         """Number of sums by group."""
 
     def enable(self, octets: int) -> None:
-        """Record from now on, into files of so many octets together."""
+        """Begin to record. `octets` bounds the total size of the files."""
         self.enabled = True
         self.allowance.burst = octets // PART_OF_LOG
 
@@ -322,7 +322,7 @@ class AuditTrail:
 
 
 def shown(value: object) -> str:
-    """Return a value as JSON without secrets, of `TEXT_MAX` letters at most; a text stays as it is."""
+    """Return a value as JSON without secrets, of `TEXT_MAX` letters at most; a text is not quoted."""
     hidden = without_secrets(value)
     if isinstance(hidden, str):
         return hidden[:TEXT_MAX]

@@ -216,7 +216,7 @@ class Connection(Worker):
         self.login = ConnectionLogin()
         """Its attempt to log in."""
         self.access: ConnectionAccess = NO_ACCESS
-        """Rules of its login, and from `open` on what its client may do in its virtual host."""
+        """Rules of its login. From `open` on they include the permissions in its virtual host."""
         self.vhost: VirtualHost | None = None
         self.origin: ConnectionGates | None = None
         """The connection in the gates of the core; None until it is open."""
@@ -230,7 +230,7 @@ class Connection(Worker):
         self.blocks: int = 0
         """Number of blocked (producer, gate) pairs of this connection; 1 more while the disk blocks large messages."""
         self.reported_blocks: int = 0
-        """Number of those that the client is told of: all but rate gates, which change with every message."""
+        """Number of gates that are announced to the client: all but rate gates, which change with every message."""
         self.times = ConnectionTimes(self.broker.now)
 
     # Input
@@ -308,7 +308,7 @@ class Connection(Worker):
         return self.pausing.may_pulse(now) or not self.may_pause()
 
     def review_hold_bound(self) -> None:
-        """Apply the hold budget after a change of what the connection does."""
+        """Apply the hold budget again after the connection began or ceased to consume, or to have a transaction."""
         in_transaction = any(session.in_transaction() for session in self.engine.sessions())
         self.pausing.set_bound(self.publishes_only(), in_transaction)
 
@@ -325,7 +325,10 @@ class Connection(Worker):
         return logged
 
     def count_departed(self, producer: Producer) -> None:
-        """Count what was lost of a closed producer, all of whose held publishes are decided; it is logged together."""
+        """Count the losses of a closed producer, after all of its held publishes are decided.
+
+        They are logged together.
+        """
         if producer.loss is not None:
             self.losses.add(producer.loss, producer.origin)
         self.services.schedule_loss_report(self)
@@ -388,8 +391,8 @@ class Connection(Worker):
     def start_closing(self, reason: str, error: BrokerError) -> bool:
         """Tear the connection down because the broker closes it; return false if it is being closed already.
 
-        The engine then tells the peer. `reason` goes to the log; where an operator or the broker's stop closes it, only
-        to the record of its end, because its client has made no error.
+        The engine then notifies the peer. `reason` goes to the log; where an operator or the broker's stop closes it,
+        only to the record of its end, because its client has made no error.
         """
         if self.is_closing():
             return False

@@ -185,7 +185,7 @@ class ConnectionOutput(WaitList):
         return self.writable
 
     def open(self, connection: Connection) -> None:
-        """Begin to wait for fsync: the connection may change durable objects, and get deliveries, from now on."""
+        """Begin to wait for fsync, because the connection may now change durable objects and get deliveries."""
         self.durable = DurableOutput(connection)
 
     def end(self) -> None:
@@ -245,7 +245,7 @@ class ConnectionOutput(WaitList):
             self.schedule_wake()
 
     def is_left_unread(self) -> bool:
-        """Tell whether so much output waits that the input is left unread."""
+        """Return whether waiting output has reached the bound at which input is left unread."""
         return len(self.buffer) > OUTPUT_LEFT_UNREAD
 
     def waits_for_disk(self) -> bool:

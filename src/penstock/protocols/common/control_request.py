@@ -73,7 +73,7 @@ class ControlRequest:
         self.correlation_id = correlation_id
         self.fields = _parse(body)
         self.before: object = None
-        """State that the operation has changed, for the audit log; None if it tells none."""
+        """State before the operation, for the audit log; None if it records none."""
         self.unread: bytes = b""
         """Body of a request that is parsed in steps."""
 
@@ -85,7 +85,7 @@ class ControlRequest:
         return self._vhost
 
     def begin_wait(self) -> None:
-        """Stop reading its connection, until what it needs was read from the disk."""
+        """Pause reading from its connection until the read from the disk is done."""
         if self.connection is not None:
             self.connection.busy += 1
 

@@ -91,7 +91,7 @@ class ProtocolEngine:
         """Answer the client's close: its sessions are torn down."""
 
     def on_disconnect(self) -> None:
-        """Release what the engine holds: the socket is closed."""
+        """Release the resources of the engine: the socket is closed."""
         if self.idle is not None:
             self.idle.end()
         self.idle = None
@@ -115,7 +115,7 @@ class ProtocolEngine:
         return 0.0
 
     def complete_output(self) -> None:
-        """Write what is gathered until the end of a turn, before the event loop takes the output."""
+        """Write the output that is gathered until the end of a turn, before the event loop takes it."""
 
     def on_output_taken(self) -> None:
         """Record that the event loop has taken the output."""
@@ -181,7 +181,7 @@ class Protocol:
         raise NotImplementedError
 
     def header(self) -> bytes:
-        """Return the octets that tell the peer which protocol is spoken here (AMQP 0-9-1 section 4.2.2)."""
+        """Return the protocol header that is sent to a peer with another protocol (AMQP 0-9-1 section 4.2.2)."""
         return b""
 
 
@@ -225,5 +225,5 @@ class HeaderReader(ProtocolEngine):
         self._start = b""
 
     def close(self, error: BrokerError) -> None:
-        """See `ProtocolEngine.close`: nothing can be said before the protocol is known."""
+        """See `ProtocolEngine.close`: no error can be sent before the protocol is known."""
         self.connection.end()

@@ -160,7 +160,7 @@ class LoginAttempt(Verification):
         self.back_end = check.back_end
         self.subject = services.backoff.known_name(check.user)
         self._listener: LoginListener | None = listener
-        """Receiver of the outcome; None once it is told or dropped, so that no reference leads in a circle."""
+        """Receiver of the outcome; None once it was notified or dropped, to avoid a reference cycle."""
 
     def start(self) -> None:
         """Begin, unless the back-off refuses; the outcome may be known at once."""
@@ -225,7 +225,7 @@ class ConnectionLogin:
 
     def __init__(self) -> None:
         self.attempt: Verification | None = None
-        """Attempt while the password is verified, or what has to be done before."""
+        """Login attempt while the password is verified or prepared for that; None otherwise."""
         self.late_refusal: LateRefusal | None = None
         """Delayed answer to a wrong password."""
         self._expiry: CredentialExpiry | None = None

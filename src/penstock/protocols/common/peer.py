@@ -1,6 +1,7 @@
 """Peer of a connection: its address, its network, what it announces, its TLS, and the octets from it and to it.
 
-The octets of a connection with TLS are those inside of it. What a paused socket has not brought yet is not counted.
+The octets of a connection with TLS are those inside of it. Octets that a paused socket has not delivered yet are not
+counted.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Traffic:
         self._received_before: i64 = 0
         self._sent_before: i64 = 0
         self._sampled: float = -1.0
-        """Time of the last sample (monotonic seconds), and what was counted then; -1.0 before the first."""
+        """Time of the last sample (monotonic seconds), and the counts at that time; -1.0 before the first."""
 
     def count_received(self, octets: i64) -> None:
         """Count a read."""

@@ -39,9 +39,10 @@ class ReadPausing:
         self.asked: int = 0
         """Number of sessions whose client was asked to stop publishing (channel.flow)."""
         self.reads_ahead: bool = False
-        """True while a publisher without confirms is about to hear that it is blocked: what it has sent is read."""
+        """True while a publisher without confirms is about to get its blocked notice. The input that it sent before is
+        read."""
         self._held_at_notice: int = 0
-        """Bytes (charges) that were held when the client was told that it is blocked; 0 while it is not."""
+        """Bytes (charges) that were held when the blocked notice was sent; 0 while the client is not blocked."""
         self._paused_at: float = NEVER
         """Time at which the present pause began, in monotonic seconds; NEVER without one."""
 
@@ -59,12 +60,12 @@ class ReadPausing:
         self._paused_at = NEVER
 
     def begin_notice(self) -> None:
-        """Record that the client is told now that it is blocked: its hold budget begins behind what is held."""
+        """Record that the blocked notice is sent now. The hold budget begins after the bytes held at this time."""
         self.reads_ahead = False
         self._held_at_notice = min(int(self.budget.bytes), AHEAD * self._limits.hold_bytes)
 
     def end_notice(self) -> None:
-        """Record that the client is told now that it is blocked no more."""
+        """Record that the unblocked notice is sent now."""
         self._held_at_notice = 0
 
     def end(self) -> None:
@@ -86,9 +87,9 @@ class ReadPausing:
         return now - self._paused_at < self._limits.pulsing_s(self._broker.defaults.hold_deadline_s)
 
     def set_bound(self, publishes_only: bool, in_transaction: bool) -> None:
-        """Set the bound of the hold budget for what the connection does.
+        """Set the bound of the hold budget by the use of the connection.
 
-        One that only publishes may finish the message that it is sending, and what pulses read.
+        A connection that only publishes may finish the message that it is sending, and the input read in pulses.
         """
         if publishes_only:
             self.budget.bound = self._most() + (self._limits.asked_bytes if self.asked else 0)

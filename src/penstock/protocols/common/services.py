@@ -135,7 +135,7 @@ class Services:
         raise NotImplementedError
 
     def end_blocks(self, connection: Connection) -> None:
-        """Drop what is not taken yet of the blocks that a connection has published: it is being torn down."""
+        """Drop the remaining rows of a connection's blocks, because it is being torn down."""
         raise NotImplementedError
 
     def node_name(self) -> str:
