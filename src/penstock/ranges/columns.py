@@ -181,7 +181,7 @@ class _Rows:
                 self.decoded.append(_decoded(content, message_format) if present else None)
 
     def has(self, name: str) -> bool:
-        """Return whether any of the messages may have what a column shows."""
+        """Return whether any of the messages may have a value in a column."""
         if name in TABLES:
             name = "headers"
         elif name == "message_timestamp":

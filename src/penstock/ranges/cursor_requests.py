@@ -46,10 +46,10 @@ class CursorRequests:
         """Attach to a cursor, which is created if it does not exist; earlier holders are fenced off.
 
         A cursor whose reader is connected is refused (405), unless that is the same query (`identity`) or connection,
-        or with `takeover`. With `create` one that exists is refused (405), and the requester counts as no reader.
-        With `dry_run` nothing changes: the answer is that of the attach, and tells who reads. With `holder` the holder
-        of `token` changes its subscription, and keeps that token. With `partial` queues that are refused are left out,
-        and told. With `release` the positions on queues that it has left are given up.
+        or with `takeover`. With `create` one that exists is refused (405), and the requester counts as no reader. With
+        `dry_run` nothing changes: the answer is that of the attach, and names the present reader. With `holder` the
+        holder of `token` changes its subscription, and keeps that token. With `partial` refused queues are left out and
+        listed in the answer. With `release` the positions on queues that it has left are given up.
         """
         name = request.text("cursor")
         if not name:
@@ -165,7 +165,7 @@ class CursorRequests:
         return found
 
     def move(self, request: ControlRequest) -> Steps[dict[str, object]]:
-        """Answer {cursor, to, queues, dry_run, force}: move a cursor, or with `dry_run` tell what a move would do.
+        """Answer {cursor, to, queues, dry_run, force}: move a cursor, or with `dry_run` describe the move.
 
         `to` is "earliest", "latest", or an object of queue names and sequences. The first two are for `queues`, or all
         queues of the cursor. Raises ResourceLocked (405) while a reader uses the cursor, unless `force`; NotFound
@@ -215,7 +215,7 @@ class CursorRequests:
 
 
 def _positions(cursor: Cursor, queues: list[Queue], initial: dict[str, int]) -> dict[str, object]:
-    """Return what an attach tells of its queues, and of those that it leaves; `initial` are those new to the cursor."""
+    """Return the rows of an attach for the queues it joins and leaves; `initial` are those new to the cursor."""
     named = {queue.name for queue in queues}
     gone = cursor.gone(queues, initial)
     known = {queue.name: cursor.positions[queue.name] for queue in queues if queue.name not in initial}

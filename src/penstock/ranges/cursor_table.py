@@ -1,8 +1,8 @@
-"""Table of cursors: who holds one, what is stored of it, its end; and the limits of its lag (`cursor-max-lag-...`).
+"""Table of cursors: their holders, records and deletion, and the limits of their lag (`cursor-max-lag-...`).
 
 A queue with such a limit and a cursor has a watch, which looks once a second. A cursor beyond the limit is logged, once
-for as long as it lasts. With the policy `detach` it is deleted: what only it had not settled leaves the queue, so that
-producers go on. Its query ends with a sentence that says so.
+for as long as it lasts. With the policy `detach` it is deleted. Messages that only this cursor had not settled leave
+the queue, so that producers go on. Its query ends with an error that names the reason.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CURSORS_MAX: Final = 10_000
 LOOK_S: Final = 1.0
 """Seconds between two looks at a queue."""
 DETACHED_MAX: Final = 1_000
-"""Most detached cursors whose readers are told why; after that the oldest is forgotten."""
+"""Most detached cursors whose reason is remembered for their readers; beyond it the oldest is forgotten."""
 
 
 class WaitingRequest(TimerHandler):
@@ -107,7 +107,7 @@ class CursorTable:
         return Cursor(vhost.name, name)
 
     def reach_settle(self, cursor: Cursor, ends: dict[str, int]) -> bool:
-        """Prepare what is counted of a query that pins room; False if this turn's share of work is used up."""
+        """Prepare the counts of a query that pins room; False if this turn's share of work is used up."""
         if cursor.room is None:
             return True
         for name, end in ends.items():

@@ -308,7 +308,7 @@ def earliest_offset(queue: Queue) -> i64:
 
 
 def watch_drops(position: Position, journal: Journal) -> None:
-    """Forget gaps of a queue once the group that is open has been written: what was dropped is in no store then."""
+    """Forget gaps of a queue once the open group has been written. The dropped messages have left the store then."""
     shared = position.shared
     if shared.gaps:
         dropped = shared.settled_end(settled_by_all(position.queue))

@@ -112,9 +112,9 @@ class HeldBlock(Held):
     # Slices
 
     def take_slice(self, most: i64) -> i64:
-        """Take rows until `most` units of work are spent, one must wait, or the block is over; return the units.
+        """Publish rows until `most` units of work are spent, a row must wait, or the block ends; return the units.
 
-        Work that others count (lookups of routes, copies) is not among them, but bounds the slice.
+        Work counted elsewhere (lookups of routes, copies) is not among them, but bounds the slice.
         """
         work = self.producer.broker.work
         changes = self.producer.broker.durable_changes
@@ -262,7 +262,7 @@ class HeldBlock(Held):
         self.over = True
 
     def _settle(self, promises: i64) -> None:
-        """Finish a slice that began at `promises`: record its rows, wait for the disk, number a block that is over."""
+        """Finish a slice that began at `promises`: record its rows, wait for the disk, number an ended block."""
         producer = self.producer
         broker = producer.broker
         self.mark.advance(self.row, broker.durable_changes.durable_ops != promises)

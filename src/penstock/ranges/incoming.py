@@ -287,7 +287,10 @@ class BlockRows(RowSource):
             check_route(self._access, self._vhost, self.route)
 
     def _check(self, row: i64) -> None:
-        """Check what a client may not claim. Raises PreconditionFailed (406), as for single publishes."""
+        """Check the properties that a client may not set freely, such as the user ID.
+
+        Raises PreconditionFailed (406), as for single publishes.
+        """
         texts = self._columns.texts
         column = texts.get("user_id")
         user = None if column is None else column.octets(row)

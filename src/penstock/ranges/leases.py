@@ -1,9 +1,9 @@
-"""Leases: what is in queues now, for a batch read. A lease pins it, removes nothing, and ends by itself.
+"""Leases: the present messages of queues, pinned for a batch read. A lease removes nothing, and expires by itself.
 
 A lease has a cursor of its own that is in no list, is not stored, and never settles anything. On a queue that a cursor
 can read it keeps all messages, as any cursor that lags behind. On others (with consumers, or with overflow policy
-drop-head) it keeps nothing, and the answer says so: what leaves the queue meanwhile is not read. Each request for a
-block gives a lease its whole time again.
+drop-head) it keeps nothing: messages that leave the queue meanwhile are not read. The answer says which case holds.
+Each request for a block gives a lease its whole time again.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ class Leases:
         self._count: int = 0
 
     def open(self, request: ControlRequest) -> dict[str, object]:
-        """Pin what is in queues, or in those that a cursor subscribes to; tell the offsets of each.
+        """Pin the messages of queues, or of those that a cursor subscribes to; return the offsets of each.
 
-        With `partial` queues that cannot be read are left out, and told.
+        With `partial` queues that cannot be read are left out and listed in the answer.
         """
         named = request.fields.get("cursor") is not None
         reader = self._reader(request) if named else None

@@ -43,7 +43,7 @@ SCANNED_A_UNIT: Final = 10
 DROPPED_AT_ONCE: Final = 500
 """Records that one call of the timer drops, approximately."""
 UNKNOWN: Final = -1
-"""Number of partitions of a batch before its driver has said it."""
+"""Placeholder for the number of partitions of a batch until its driver sends it."""
 
 
 class SinkMark:
@@ -236,7 +236,7 @@ class SinkMarks(TimerHandler):
         return progress.staged
 
     def drop_stages(self, progress: BatchProgress, kept: list[Stage] | None = None) -> None:
-        """Drop what is staged and not published, but for the stages that are about to be."""
+        """Drop the staged rows that are not published, except those of stages whose promotion has begun."""
         staged = progress.staged
         if staged is not None:
             progress.staged = None

@@ -133,7 +133,7 @@ class Promotion(RowBatch):
 
     @override
     def free_pools(self, pools: dict[int, GateDelta]) -> None:
-        """Subtract what is counted in shared limits already from the changes there."""
+        """Subtract the amounts that shared limits already count from the changes."""
         for stage in self.stages:
             for pool, staged in stage.pools.items():
                 at_gate = pools.get(id(pool.gate))
@@ -164,7 +164,7 @@ class Promotion(RowBatch):
     # Entering
 
     def begin(self, now: float) -> None:
-        """Record the promotion, and hide what comes into its queues from now on."""
+        """Record the promotion, and hide messages that arrive in its queues after it."""
         self._line.marks.promote(self.progress, len(self.stages), self.stages)
         for arrival in self._arrivals.values():
             arrival.begin()
@@ -318,7 +318,7 @@ class PromotionLine(Chore):
             self.work(UNLIMITED // COPIES_A_UNIT, self._broker.now)
 
     def _begin(self, promotion: Promotion, now: float) -> bool:
-        """Begin with the first one. Returns False if it is not entering: not yet, or it is over or refused."""
+        """Begin with the first promotion. Returns False if it has not begun to enter, has ended or is refused."""
         commit = promotion.commit
         assert commit is not None
         if promotion.is_over():

@@ -37,7 +37,7 @@ class TimeSearch(PageReader):
         """
         self.queue = queue
         self.offset: i64 = 0
-        """Everything up to this sequence arrived before the time; known once the search is over."""
+        """All messages up to this sequence arrived before the time. Valid when the search has ended."""
         self.arrived_us: i64 = -1
         """Arrival of the message after that; -1 if there is none."""
         self._since_us = since_us
@@ -70,7 +70,10 @@ class TimeSearch(PageReader):
         return line
 
     def go_on(self) -> bool:
-        """Go on. Return whether it is over; otherwise it reads from the disk, and tells so when it has."""
+        """Continue.
+
+        Return whether the search has ended; otherwise it reads from the disk, and calls back afterwards.
+        """
         while not self.reach():
             pass  # Few have come since the caller did this in slices.
         message = _first_since(self._line(), self._since_us, self._wall_offset)
