@@ -20,7 +20,7 @@ from penstock.flow.level import UNLIMITED, Level
 from penstock.flow.timers import NEVER
 
 RECALL_S: Final = 0.1
-"""Seconds between two looks at holders that have nothing to give back: in that time it is seen what they use."""
+"""Seconds between two examinations of holders that have nothing to give back. Their use in that time is measured."""
 RECALLED_A_TURN: Final = 64
 """Most holders that one recall looks at."""
 WANTED_S: Final = 10.0
@@ -51,9 +51,9 @@ class RoomHolder:
         raise NotImplementedError
 
     def recall(self, beyond_share: bool, now: float) -> None:
-        """Give back now what lies idle, and look soon at the rest: somebody lacks room.
+        """Give back idle room now, and examine the rest soon, because a sender lacks room.
 
-        `beyond_share`: its connection has more than its share, so what was never used is idle.
+        `beyond_share`: its connection has more than its share, so that room which was never used counts as idle.
         """
         raise NotImplementedError
 
@@ -92,7 +92,7 @@ class RoomHolders:
         """Time at which all holders were looked at, and had nothing to give back (monotonic seconds)."""
 
     def room_of(self, party: Party) -> PartyRoom:
-        """Return the room of a connection, which has a share from now on."""
+        """Return the room of a connection. It is created at the first call, and has a share then."""
         found = self.parties.get(party.name)
         if found is None:
             found = PartyRoom(party.user)
@@ -165,7 +165,7 @@ class ReservedRoom:
                 holders.forget(party.name, room)
 
     def shared(self) -> Level:
-        """Return the room that connections share: what is neither filled nor promised to a commit."""
+        """Return the room that connections share: all that is neither filled nor promised to a commit."""
         raise NotImplementedError
 
     def share_left(self, party: Party | None, charge: i64) -> i64:

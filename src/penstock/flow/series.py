@@ -108,7 +108,7 @@ class Column:
             _increase(self.periods, slot // PERIOD, value)
 
     def _lengthen(self, before: i64, fill: int) -> None:
-        """Begin the longer tiers with what is in the first one."""
+        """Fill the longer tiers with the values of the first one."""
         self.minutes = array("I", bytes(4 * SLOTS))
         self.periods = array("I", bytes(4 * PERIODS))
         slot: i64 = self.first if self.first > before - SLOTS else before - SLOTS + 1
