@@ -328,7 +328,7 @@ LANE: Final = "lane"
 
 
 def encode_metadata(change: MetadataChange) -> MetadataRecord:
-    """Encode a change for the store: the definition as it is now, or its deletion."""
+    """Encode a change for the store: the present definition, or its deletion."""
     subject = change.subject
     if isinstance(subject, MetadataRecord):  # It exists in the store only and has no meaning any more.
         return MetadataRecord(subject.kind, subject.key, None)
@@ -447,7 +447,10 @@ def _mark_key(record: MarkRecord) -> str:
 
 
 def _mark(record: MarkRecord) -> dict[str, object]:
-    """Return what a mark marks. One of a whole batch has no rows, and its partitions plus 1: 0 is unknown."""
+    """Return the fields of a mark.
+
+    That of a whole batch has no rows; its partitions are stored plus 1, as 0 is unknown.
+    """
     fields: dict[str, object] = {"user": record.user} if record.user else {}
     if record.partition == WHOLE_BATCH:
         return {**fields, "partitions": int(record.partitions) + 1, "promoted": record.promoted}

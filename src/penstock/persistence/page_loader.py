@@ -17,7 +17,7 @@ from penstock.store.store import Store
 
 
 def read_rows(store: Store, read: PageRead) -> list[MessageRow]:
-    """Read what is requested from a store. Raises StoreError."""
+    """Read the requested pages from a store. Raises StoreError."""
     if read.lister is not None:
         return store.page_heads(read.number, read.first, read.most)
     first = read.first

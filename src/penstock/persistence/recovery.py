@@ -195,7 +195,7 @@ class Recovery(RowContext):
         return share_of(gates, charge)
 
     def _leave_on_disk(self, queue: Queue, pages: deque[MessageRow] | None) -> None:
-        """Register pages with a queue, which loads them from now on."""
+        """Register pages with a queue, which loads them when it needs them."""
         if pages is None:
             return
         enable_paging(self.broker, queue)

@@ -230,7 +230,7 @@ class RowDecoder:
         return address.persistent or self.source.transient
 
     def _simple(self, pos: i64) -> i64:
-        """Decode all consecutive messages of that kind up to a large one; as `_message`, in fewer steps."""
+        """Fast path of `_message`: decode consecutive messages without own properties or a large body."""
         data, group, run = self.data, self.group, self._run
         address, arrived, sequence = self._address, self._arrived, self._sequence
         places = group.messages
