@@ -15,7 +15,7 @@ from penstock.errors import StoreError, StoreFull
 NO_ROOM: Final = 1024 * 1024
 """Bytes free on a file system at or below which a failed write counts as a full disk.
 
-SQLite does not always tell a full disk from a broken one.
+SQLite does not always distinguish a full disk from a broken one.
 """
 DAMAGED: Final = "it is damaged; 'penstock store repair' saves what can be read"
 

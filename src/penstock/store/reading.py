@@ -39,7 +39,10 @@ def read_sum(connection: sqlite3.Connection, table: Table) -> Sum | None:
 
 
 def compare(table: Table, known: Sum | None, count: int, total: int, is_damaged: bool) -> Iterator[Damage]:
-    """Describe what a table lost without a trace: `known` are its sums, the others count what is left."""
+    """Describe the losses of a table that left no damaged record.
+
+    `known` are its stored sums; the others count the rows that are left.
+    """
     if known is None:
         yield Damage(table.name, "how many there were cannot be read", table=table.name)
     elif count < known.records:
@@ -159,7 +162,10 @@ class Reading:
 
 
 def read_piece_at(connection: sqlite3.Connection, key: int) -> tuple[BodyPiece | None, Damage | None]:
-    """Return the piece with a key, or what is wrong with it. Raises sqlite3.Error for errors other than damage."""
+    """Return the piece with a key, or a description of its damage.
+
+    Raises sqlite3.Error for errors other than damage.
+    """
     try:
         columns = connection.execute(PIECE, (key,)).fetchone()
         if columns is None:

@@ -99,7 +99,7 @@ def _second(connection: sqlite3.Connection) -> None:
 def _third(connection: sqlite3.Connection) -> None:
     """Add the counts of transactions, their messages and openings to the table of sums.
 
-    That page is written with every transaction in any case.
+    That page is written with every transaction anyway.
     """
     connection.execute("INSERT INTO sums VALUES (?, ?, 0, 0, 0)", (COMMITS_ID, COMMITS))
 

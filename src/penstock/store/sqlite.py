@@ -335,7 +335,7 @@ class SqliteStore(Store):
         return not busy and bool(frames == written)
 
     def _keep_room(self) -> None:
-        """Restore the reserve if there is room for it besides what the store needs. Raises StoreError."""
+        """Restore the reserve if the disk has room for it in addition to the store's needs. Raises StoreError."""
         if self._reserve is not None and self._reserve.missing():
             usage = self.usage()
             if usage.free is None or usage.free >= usage.needed:

@@ -93,7 +93,7 @@ class Lease:
         return True
 
     def take(self, session: Session) -> None:
-        """Begin a new epoch, with the lock held: commits of all earlier brokers are refused from now on."""
+        """Begin a new epoch, with the lock held: the database then refuses the commits of all earlier brokers."""
         ((self.was_left,),) = session.ask("SELECT process = 0 FROM lease")
         ((self.epoch,),) = session.ask(
             "UPDATE lease SET epoch = epoch + 1, host = %s, process = %s, since = now(), backend = %s RETURNING epoch",

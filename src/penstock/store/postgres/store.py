@@ -276,7 +276,7 @@ class PostgresStore(Store):
             raise (self._give_up() if isinstance(failure, StoreLost) else failure) from None
 
     def _give_up(self) -> StoreLost:
-        """Return the exception to raise when another broker has the lease, now and from now on."""
+        """Return the exception to raise when another broker has the lease. All later calls raise it too."""
         holder = None
         if self._session is not None:
             with contextlib.suppress(psycopg.Error):  # Its holder stays unnamed.
