@@ -113,7 +113,7 @@ class LoginThreads(Authenticator):
         self._line.remove(verification)
 
     def stop(self) -> None:
-        """End the threads, each after what it is doing; results are dropped."""
+        """End the threads, each after its present task; results are dropped."""
         for _ in range(self._started):
             self._handed.put(None)
         self._started = 0
@@ -203,7 +203,10 @@ class HttpBackEnd(BackEnd):
         return found
 
     def _ask(self, url: str, fields: dict[str, str]) -> tuple[bool, str]:
-        """Return whether the back end allows it, and what it says besides. Raises BackEndError for any other answer."""
+        """Return whether the back end allows it, and the rest of its answer.
+
+        Raises BackEndError for any other answer.
+        """
         if self._clock() < self._away_until:
             raise BackEndError(f"the back end was away a moment ago: {self._failure}")
         try:

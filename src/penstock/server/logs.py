@@ -106,7 +106,7 @@ class Text(logging.Formatter):
 class Qpid(Text):
     """Formatter of the Java broker's operational log: `MESSAGE [subject] [subject] ID : text`, without time and level.
 
-    There the first subject is who acts and the second what it is about. A record without a subject is the broker's.
+    The first subject is the actor and the second the object. A record without a subject is the broker's.
     """
 
     @override
@@ -191,7 +191,7 @@ def is_journal(descriptor: int, environment: Mapping[str, str]) -> bool:
 
 
 class WriterThread(Generic[Item]):
-    """Thread that writes items in the order of their arrival; `waiting` is what it has not taken yet."""
+    """Thread that writes items in the order of their arrival; `waiting` has the items that it has not taken yet."""
 
     def __init__(self, name: str, write: Callable[[list[Item]], None], leave_s: float) -> None:
         """`write` gets up to `ITEMS_AT_ONCE` items; `leave_s` are the seconds that it has for the rest at the end."""
@@ -280,7 +280,7 @@ class LogLines(logging.Handler):
             self.release()
 
     def report(self, dropped: int) -> str:
-        """Return the record that tells how many were dropped."""
+        """Return the record with the number of dropped records."""
         text = f"{dropped:,} lines of this log were dropped: it was not read as fast as they came"
         record = logging.LogRecord("penstock", level_of(LOG_DROPPED), __file__, 0, text, None, None)
         record.id, record.count = LOG_DROPPED, dropped

@@ -101,8 +101,8 @@ CGROUPS: Final = Path("/sys/fs/cgroup")
 def memory_bytes() -> int:
     """Return the memory that this process may have; 0 if unknown.
 
-    It is the least of the machine's memory, the limits of its control groups, and what its limits of address space and
-    data leave (`ulimit -v`, `ulimit -d`): the program itself is mapped already.
+    It is the least of the machine's memory, the limits of its control groups, and the rest of its limits of address
+    space and data (`ulimit -v`, `ulimit -d`): the program itself is mapped already.
     """
     try:
         least = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -324,7 +324,7 @@ class Server:
             await self._reload_certificates(settings)
 
     async def _reload_certificates(self, settings: Settings) -> None:
-        """Serve the certificates of a settings file from now on; those before stay if one cannot be used."""
+        """Serve the certificates of a settings file. If one of them cannot be used, the present ones stay."""
         if self._certificates is not None and settings.tls is not None:
             try:
                 await self._certificates.replace(settings.tls)
@@ -527,7 +527,10 @@ class Server:
 
 
 def _token_keys(where: str) -> FetchedKeys:
-    """Return the keys of tokens; what they need loads slowly. Raises StartError if it is not installed."""
+    """Return the keys of tokens.
+
+    Imports their library, which loads slowly; raises StartError if it is not installed.
+    """
     try:
         for name in ("jwt.algorithms", "cryptography"):
             importlib.import_module(name)

@@ -102,7 +102,7 @@ class HttpDebts:
         """End of the rest of each user, in monotonic seconds."""
 
     async def rest(self, user: str) -> None:
-        """Wait until the rest of a user is over; returns at once as a rule."""
+        """Wait until the pause imposed on a user has ended. Usually returns at once."""
         until = self._until.get(user)
         if until is not None:
             await asyncio.sleep(until - monotonic())

@@ -60,7 +60,7 @@ NO_RABBITMQADMIN: Final = (
 
 
 class Own:
-    """Paths whose handler is written for HTTP: it answers with objects of lists, or with what is of HTTP alone."""
+    """Paths with a handler written for HTTP: it answers with objects of lists, or with content that only HTTP has."""
 
     def __init__(
         self, where: str, tag: str, handler: Handler, *permissions: str, vhost: str | None = None, audited: bool = True
@@ -138,7 +138,7 @@ OWN: Final = (
 
 
 class Place(NamedTuple):
-    """Handler of a method at a path, and what it needs."""
+    """Handler of a method at a path, and the rights that it needs."""
 
     handler: Handler
     need: Need

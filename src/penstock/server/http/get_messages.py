@@ -70,7 +70,7 @@ class _Arrived(PieceListener):
         self._known: asyncio.Future[None] | None = None
 
     def expect(self) -> asyncio.Future[None]:
-        """Return what is done when the next piece was read."""
+        """Return the callback for the next piece that is read."""
         self._known = asyncio.get_running_loop().create_future()
         return self._known
 
@@ -253,7 +253,7 @@ class Taking:
         self._leave_counts()
 
     def _leave_counts(self) -> None:
-        """Leave what the request has taken to the counts of its user and its virtual host."""
+        """Add the counts of the request to those of its user and its virtual host."""
         broker, counts = self.ask.driver.broker, consumed(self._session)
         vhost = broker.vhosts.get(self.queue.vhost)
         if vhost is not None:

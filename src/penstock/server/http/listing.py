@@ -45,7 +45,7 @@ BY_NAME: Final = ("queues", "exchanges", "consumers", "cursors", "vhosts")
 
 
 async def collected(request: ApiRequest, kind: str, vhost: VirtualHost | None) -> list[Item]:
-    """Return all objects of a kind that the user may see; what is created meanwhile may be missing."""
+    """Return all objects of a kind that the user may see. Objects created meanwhile may be missing."""
     items: list[Item] = []
     whole = await request.in_steps(collected_steps(request.driver, kind, vhost))
     async for part in _slices(request, whole, COLLECTED_AT_ONCE):

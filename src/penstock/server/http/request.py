@@ -120,7 +120,7 @@ class Service:
 
 
 class Identity(NamedTuple):
-    """User of a request, and what it may do."""
+    """User of a request, and its rights."""
 
     user: str
     rules: Rules
@@ -143,7 +143,7 @@ class ApiRequest:
         self.query = http_request.query_params
         self._taken = 0
         self.before: object = None
-        """State that the request has changed, for the audit log; None if it tells none."""
+        """State before the request, for the audit log; None if it records none."""
         self._given: Row | None = None
         """Fields of a body of ordinary size."""
 
@@ -158,7 +158,7 @@ class ApiRequest:
         return await result_of(self.event_loop, steps, changes)
 
     def begin_turn(self) -> None:
-        """Set the time for what is read from now on."""
+        """Set the time at which later reads are made."""
         self.driver.begin(self.event_loop.loop.time())
 
     def begin(self) -> None:
@@ -199,7 +199,7 @@ class ApiRequest:
         return found
 
     def access(self, vhost: VirtualHost) -> ConnectionAccess:
-        """Return what the user may do in a virtual host. Raises AccessRefused (401) for one that it may not enter."""
+        """Return the rights of the user in a virtual host. Raises AccessRefused (401) for one that it may not enter."""
         self._check_entered(vhost.name)
         return ConnectionAccess(self.rules, self.user, vhost.name)
 

@@ -2,7 +2,7 @@
 
 See X.690 and RFC 5280 sections 4.1 and 5.1.
 
-Python's ssl module tells them of a peer's certificate only, and only if it was verified.
+Python's ssl module has them only for the certificate of a peer that was verified.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _read_list(der: bytes) -> RevocationList:
 
 
 def _parts(pem: str, begin: str, end: str) -> Iterator[bytes]:
-    """Yield what is between two lines in a text in PEM form. Raises binascii.Error."""
+    """Yield the decoded content between two marker lines of a text in PEM form. Raises binascii.Error."""
     for part in pem.split(begin)[1:]:
         text, sign, _ = part.partition(end)
         if not sign:
@@ -225,7 +225,7 @@ NAME_MAX: Final = 255
 
 
 def session_of(tls: ssl.SSLObject, user_from: str) -> TlsSession:
-    """Return the TLS of a connection whose handshake is over, with the user that its peer's certificate names."""
+    """Return the TLS of a connection after its handshake, with the user that its peer's certificate names."""
     suite = tls.cipher()
     session = TlsSession(tls.version() or "", "" if suite is None else suite[0])
     certificate: dict[str, Any] = dict(tls.getpeercert() or {})

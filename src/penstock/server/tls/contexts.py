@@ -37,7 +37,7 @@ VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 CLIENTS: Final = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 CRL_FLAGS: Final = {LEAF: ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF, CHAIN: ssl.VerifyFlags.VERIFY_CRL_CHECK_CHAIN}
 SOON_DAYS: Final = 30
-"""Days before its end from which on a certificate is told."""
+"""Days before expiry from which a certificate is reported."""
 
 
 class BadNameHook:
