@@ -121,7 +121,7 @@ def _settings_of(broker: Broker, queue: Queue) -> list[dict[str, object]]:
 def hidden_steps(broker: Broker, queues: list[Queue], words: dict[str, SettingValue]) -> Steps[list[str]]:
     """Return sentences on settings of these queues that have no effect, each with the source that is stronger.
 
-    One that only more specific patterns hide is told if they hide it everywhere.
+    A setting that only more specific patterns hide is reported if they hide it for all queues.
     """
     found: dict[tuple[str, str], list[str]] = {}
     of_patterns: set[str] = set()

@@ -184,7 +184,7 @@ class Recorder:
     # Once a second
 
     def begin(self) -> None:
-        """Begin to sample, when the queues are as the store has them: what was recovered is no arrival."""
+        """Begin to sample, after recovery: recovered messages do not count as arrivals."""
         self._sampler.begin()
 
     def tick(self) -> None:

@@ -62,7 +62,7 @@ def find_link(node: Node, name: str) -> FoundLink:
 
 
 def credit_sentence(producer: Producer, credit: SenderCredit, now: float) -> str:
-    """Describe why the sender of an incoming link has no credit, or what it has."""
+    """Describe the credit of the sender of an incoming link, or the reason why it has none."""
     gate = credit.blocked_by()
     if gate is not None:
         since = credit.blocked_since()

@@ -180,7 +180,7 @@ class RefusedRequests:
         return lines
 
     def forget(self, connection: int) -> list[LogLine]:
-        """Remove a connection that is closed; return the lines of what was counted of it."""
+        """Remove a closed connection; return the lines of its counted refusals."""
         self._counting.pop(connection, None)
         known = self._known.pop(connection, None)
         if known is None:

@@ -70,7 +70,7 @@ def subject_of(request: ControlRequest) -> str:
 def answer(request: ControlRequest, node: Node) -> dict[str, object]:
     """Return the answer to a request for one of `SUBJECTS`.
 
-    Raises PreconditionFailed (406) for none or several, NotFound (404) for what is not there.
+    Raises PreconditionFailed (406) for none or several, NotFound (404) for an unknown object.
     """
     subject = subject_of(request)
     name = request.text(subject)
@@ -120,7 +120,7 @@ def _channel(node: Node, name: str) -> Session:
 
 
 def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
-    """Return the view of a queue: its blocked producers, the blocking gates, and what the queue waits for."""
+    """Return the row of a queue: its blocked producers, their gates, and the cursors and consumers it waits for."""
     now = broker.now
     blocks = queue.gate.stats.blocked()
     view = queue_row(queue, now)
@@ -217,7 +217,7 @@ def waiting_at(gates: list[Gate]) -> dict[str, int]:
 
 
 def waits_for(queue: Queue, now: float) -> list[dict[str, object]]:
-    """Return what a queue waits for, as plain data: its cursors, and the first of its consumers."""
+    """Return the rows of the cursors, and of the first consumers, that a queue waits for."""
     found: list[dict[str, object]] = []
     for cursor in queue.cursors[:CONSUMERS_SHOWN]:
         position = cursor.positions[queue.name]
