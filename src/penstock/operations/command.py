@@ -1,4 +1,4 @@
-"""Command: one row that says how an operation is asked for at the command line, and what is printed of its answer.
+"""Command: a row with the command-line form of an operation, and the printed parts of its answer.
 
 These rows import nothing of the broker: with it a command would start in three times the time.
 """

@@ -77,7 +77,7 @@ VHOST: Final = Field("vhost", "In this virtual host.", default="/")
 
 
 def _gone(kind: str, field: str, key: str = "existed") -> Absent:
-    """Return what is printed where an object is not there."""
+    """Return the text that is printed for a missing object."""
     return Absent(f"{kind} {{{field}}} does not exist", lambda given: {kind: given[field], key: False})
 
 

@@ -119,7 +119,7 @@ def exported(items: list[Item], named: bool, for_rabbitmq: bool = False) -> list
 
 
 def _is_exported(subject: object) -> bool:
-    """Tell whether an item is exported: not what is exclusive, predeclared, or was deleted meanwhile."""
+    """Return whether an item is exported: not if it is exclusive, predeclared, or was deleted meanwhile."""
     if isinstance(subject, Queue):
         return subject.owner is None and not subject.deleted
     if isinstance(subject, Exchange):
@@ -128,7 +128,7 @@ def _is_exported(subject: object) -> bool:
 
 
 def _lasts(binding: Binding) -> bool:
-    """Tell whether a binding leads from and to what is there, and not only for its connection."""
+    """Return whether the source and the destination of a binding exist and are not exclusive."""
     if binding.source.deleted:
         return False
     return binding.queue is None or (binding.queue.owner is None and not binding.queue.deleted)

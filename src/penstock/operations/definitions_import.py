@@ -1,9 +1,9 @@
-"""Definitions import: all or nothing, in steps of some entries; or only what it would do.
+"""Definitions import: all or nothing, in steps of some entries; or a dry run.
 
 Each entry is declared as a client would, and is visible at once. Policies and settings are changed together. An error
-undoes the entries before it in reverse order. Entries that others have begun to use stay, and the error names them.
-Where it is asked for, refused entries are skipped, with what cannot be made without them; the answer lists them.
-Imports and changes of settings run one after the other (`Scheduler.start`).
+undoes the entries before it in reverse order. Entries that others have begun to use stay, and the error names them. On
+request, refused entries are skipped, with those that need them; the answer lists them. Imports and changes of settings
+run one after the other (`Scheduler.start`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ FIELDS: Final = ("definitions", "everywhere", "dry_run", "skip", "skip_refused",
 LEFT_TOLD: Final = 5
 """Most remaining items that an error names."""
 NOTES_TOLD: Final = 100
-"""Most sentences about what has no effect in an answer."""
+"""Most warnings about ineffective settings in an answer."""
 SHAPE_WORK: Final = 10
 """Units of work to write down an outcome."""
 LOOK_WORK: Final = 5
@@ -60,7 +60,7 @@ LOST: Final = {
     "dead-letter-exchange": "dead letters are lost",
     "alternate-exchange": "what reaches no queue is lost",
 }
-"""Keys that name an exchange which an entry can be made without, and what is lost then."""
+"""Keys that name an exchange without which an entry can still be made, and the function that is lost then."""
 
 
 class Unwanted(PreconditionFailed):
@@ -87,7 +87,7 @@ def rows(streams_as_queues: bool) -> list[Definitions]:
 
 
 class ImportOptions(NamedTuple):
-    """Options of an import: what it leaves out, and what it makes of streams."""
+    """Options of an import: the entries that it leaves out, and the replacement of streams."""
 
     skip: Sequence[str] = ()
     """Kinds, and KIND:NAME for single entries."""
@@ -104,9 +104,9 @@ def import_steps(
 ) -> Steps[Row]:
     """Import a file in steps; `vhost` is the default virtual host of entries, None if they must name theirs.
 
-    Return the numbers of new and of changed items, and what was skipped; with `dry_run` what would differ, and nothing
-    is changed. Raises PreconditionFailed (406) with line and key, after undoing everything; ResourceError (506) as well
-    for a limit of the broker, which no entry is skipped for.
+    Return the numbers of new and of changed items, and the skipped ones. With `dry_run` return the differences, and
+    change nothing. Raises PreconditionFailed (406) with line and key, after undoing everything; ResourceError (506) as
+    well for a limit of the broker, which no entry is skipped for.
     """
     work = Import(node, data, vhost, options, dry_run)
     if dry_run:
@@ -179,7 +179,7 @@ class Import:
         self._log_result()
 
     def _invalid_steps(self) -> Steps[list[Row]]:
-        """Skip the entries that are not valid, and return what is told of them."""
+        """Skip invalid entries, and return their rows for the answer."""
         found: list[Row] = []
         for invalid in self.defined.invalid:
             found.append(self._skip_invalid(invalid))
@@ -188,7 +188,10 @@ class Import:
         return found
 
     def _finish(self, kind: DefinitionKind, planned: Planned | None) -> Steps[None]:
-        """Make what a kind gathered, or plan it; where all refused entries are told, by halves to find those."""
+        """Make the gathered entries of a kind, or plan them.
+
+        If refused entries are to be listed, bisect to find them.
+        """
         parts = [kind.gathered] if kind.gathered else []
         while parts:
             part = parts.pop()
@@ -223,7 +226,7 @@ class Import:
             raise self._error(entry, error) from None
 
     def _skipped_as(self, kind: DefinitionKind, entry: Entry, error: BrokerError) -> Difference | None:
-        """Note that an entry is skipped, because of the error or of what it needs; None if it is not to be skipped."""
+        """Note that an entry is skipped, for the error or an entry that it needs; None if it is not to be skipped."""
         reason = str(error)
         if isinstance(error, NotFound):
             reason = next((f"{need} is skipped" for need in needs(entry) if need in self._missing), reason)
@@ -245,7 +248,7 @@ class Import:
         return shape
 
     def compare(self) -> Steps[Row]:
-        """Return what the import would do, entry by entry; unchanged ones are counted only."""
+        """Return the effect of the import, entry by entry. Unchanged entries are only counted."""
         work = self.node.broker.work
         yield from self._parse()
         table = yield from copied_steps(self.node.broker)
@@ -334,7 +337,7 @@ class Import:
         return PreconditionFailed(joined(text, f"undone, except for items in use: {named}{more}"))
 
     def result(self) -> Row:
-        """Return the numbers of new and changed items, and sentences about what has no effect."""
+        """Return the numbers of new and changed items, and warnings about ineffective settings."""
         made = self.made
         return {
             "made": dict(made.created),

@@ -1,4 +1,4 @@
-"""Lists of rows in steps, and the virtual hosts of which a requester sees what is in them."""
+"""Lists of rows in steps, and the virtual hosts whose objects a requester may see."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ FIELDS: Final = ("pattern", "definition", "priority", "apply-to")
 
 
 def set_policy(node: Node, request: ControlRequest) -> Steps[Row]:
-    """Set a policy; it is in effect with the answer, which says what it concerns.
+    """Set a policy. It is in effect with the answer, which lists the objects concerned.
 
     Raises NotFound (404) for the virtual host, PreconditionFailed (406) for an invalid policy, or one that contradicts
     the arguments of a queue, ResourceError (506) at a limit.

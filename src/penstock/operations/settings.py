@@ -93,7 +93,7 @@ def given_settings(request: ControlRequest, scope: str, pattern: str) -> dict[st
 
 
 def unset_settings(node: Node, request: ControlRequest) -> Steps[Row]:
-    """Answer settings.unset {scope, pattern, names}: remove what was set by command; names null removes all.
+    """Answer settings.unset {scope, pattern, names}: remove settings made by command; names null removes all.
 
     Raises NotFound (404) if nothing was set by command, PreconditionFailed (406) if the rest is invalid.
     """
@@ -112,7 +112,7 @@ def unset_settings(node: Node, request: ControlRequest) -> Steps[Row]:
 
 
 def _before(node: Node, request: ControlRequest) -> Row:
-    """Return what is set by command for the pattern of a request."""
+    """Return the settings made by command for the pattern of a request."""
     words = node.broker.table.entries_of(*_target(node, request), COMMAND)
     return {name: word.raw for name, word in words.items()}
 
@@ -195,7 +195,7 @@ def _check_shown(request: ControlRequest, scope: str, name: str) -> None:
 
 
 def _may_see(rules: Rules, user: str, scope: str, name: str) -> bool:
-    """Tell whether a user may see what is set for a name: a virtual host's, a user's, or that of all."""
+    """Return whether a user may see the settings of a name: a virtual host's, a user's, or those of all."""
     if rules.has_tag(MONITORING) or scope in ("queue", "address", "broker"):
         return True
     return rules.enters(name) if scope == "vhost" else name == user
@@ -254,9 +254,9 @@ def preview_steps(node: Node, request: ControlRequest) -> Steps[Row]:
 
 
 def resolved(broker: Broker, queue: Queue, pattern: str, words: dict[str, SettingValue]) -> tuple[Settings, list[str]]:
-    """Return the settings that a queue would have with more words set by command, and sentences on what has no effect.
+    """Return the settings that a queue would have with further values set by command, and warnings.
 
-    The table is as before then.
+    The table is not changed.
     """
     table = broker.table
     before = table.entries_of("queue", pattern, COMMAND)

@@ -105,7 +105,7 @@ EXCHANGES_DEFINED: Final[Definitions] = Definitions(
 )
 
 Declared = tuple[Row, bool, str]
-"""Arguments and durability of a queue, and what a stream loses as a queue."""
+"""Arguments and durability of a queue, and the features that a stream loses as a queue."""
 
 
 def _declaration(entry: Entry, streams_as_queues: bool) -> Declared:

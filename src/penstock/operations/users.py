@@ -272,7 +272,10 @@ def read_tags(given: object) -> list[str]:
 
 
 def read_limits(given: dict[str, object], known: tuple[str, ...]) -> dict[str, int]:
-    """Read limits; a negative one is none. Raises PreconditionFailed for an unknown name and for what is no number."""
+    """Read limits; a negative one is none.
+
+    Raises PreconditionFailed for an unknown name and for a value that is not a number.
+    """
     found: dict[str, int] = {}
     for name, value in given.items():
         if name not in known:
@@ -331,7 +334,7 @@ def _same_password(user: User, entry: Entry) -> bool:
 
 
 def _compared(user: User) -> Row:
-    """Return what is compared of two users, besides their passwords."""
+    """Return the fields of a user that are compared, besides its password."""
     return {"tags": user.tags, "limits": dict(user.limits)}
 
 
