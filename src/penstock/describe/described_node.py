@@ -1,6 +1,6 @@
-"""Described node: what lists, metrics and maps read of the running broker, and what cursors tell it.
+"""Described node: the interface by which lists, metrics and maps read the running broker and its cursors.
 
-The driver provides it.
+The driver implements it.
 """
 
 from __future__ import annotations

@@ -488,7 +488,7 @@ def _gate_id(gate: Gate) -> str:
 
 
 def _waiter(waiter: Waiter) -> dict[str, object]:
-    """Return one that waits in line: its name, its ticket, and what it waits with."""
+    """Return the row of a waiting publisher: its name, its ticket, and the amount that it waits with."""
     ticket = int(waiter.ticket)
     if isinstance(waiter, SenderCredit):
         return {"name": waiter.producer.name, "ticket": ticket, "for": "credit", "held": 0}

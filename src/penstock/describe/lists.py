@@ -116,7 +116,7 @@ class Highest(Generic[T]):
 
 
 def seen_vhosts(node: DescribedNode, rules: Rules) -> list[VirtualHost]:
-    """Return the virtual hosts of which a user sees what is in them: all for an administrator."""
+    """Return the virtual hosts whose objects a user may see: all for an administrator."""
     everywhere = rules.has_tag(ADMINISTRATOR)
     return [vhost for vhost in node.broker.vhosts.values() if everywhere or rules.enters(vhost.name)]
 
@@ -125,7 +125,7 @@ def seen_vhosts(node: DescribedNode, rules: Rules) -> list[VirtualHost]:
 
 
 def collected_steps(node: DescribedNode, kind: str, vhost: VirtualHost | None) -> Steps[list[Item]]:
-    """Return all items of a kind, each looked at once; what is created meanwhile may be missing."""
+    """Return all items of a kind, each examined once. Items created meanwhile may be missing."""
     return (yield from PagedList(groups(node, kind, vhost)).page_steps(UNLIMITED, node.broker.work))
 
 
@@ -233,10 +233,10 @@ class Rows:
 
 
 def is_seen(node: DescribedNode, item: Item, rules: Rules, user: str) -> bool:
-    """Tell whether an item of a list is shown to a user, as RabbitMQ filters its lists by tag.
+    """Return whether an item of a list is shown to a user, as RabbitMQ filters its lists by tag.
 
     Connections, channels and consumers of others, and virtual hosts that the user may not enter, are shown to those
-    with the tag monitoring; what is in such virtual hosts to administrators.
+    with the tag monitoring; objects in such virtual hosts to administrators.
     """
     vhost, subject = item.vhost, item.subject
     if isinstance(subject, Connection):
@@ -309,7 +309,7 @@ class PagedLists:
     def __init__(self, work: WorkMeter) -> None:
         self._work = work
         self._begun: dict[tuple[int, str, int], PagedList] = {}
-        """By number of the connection, what is listed, and number of the items shown."""
+        """Begun lists by number of the connection, kind of items, and number of the items shown."""
 
     def page_steps(
         self, asker: Connection | None, after: int, what: str, groups: Groups, most: int

@@ -83,7 +83,10 @@ class Selection(NamedTuple):
         return [family for family in families if self.groups is None or family.group in self.groups]
 
     def has_clients(self) -> bool:
-        """Tell whether a family of connections or channels is wanted: then those that are left out of both are told."""
+        """Return whether a family of connections or channels is wanted.
+
+        The answer then counts those that are left out.
+        """
         return bool(self.of(CONNECTION.families) or self.of(CHANNEL_FAMILIES))
 
     def vhosts_of(self, node: DescribedNode) -> list[VirtualHost]:

@@ -37,7 +37,7 @@ class NodeFigures:
         self.open_files: int | None = None
         self.files_max: int | None = None
         self.resident_bytes: int | None = None
-        """None where the system does not tell."""
+        """None if the system does not report it."""
         self.sockets: int = 0
         self.python: str = ""
         """Version of Python."""
@@ -128,7 +128,8 @@ COUNTS: Final = (
     ("ack", CONSUMING, "messages_acked", "messages_acknowledged", "messages acknowledged by consumers"),
     ("get_empty", CONSUMING, "get_empty", "messages_get_empty", "times basic.get fetched no message"),
 )  # fmt: skip
-"""Each count of a tally: its key, group, ends of the names of a channel's family and of the node's, and what it is."""
+"""Each count of a tally: its key, group, suffixes of the names of a channel's family and of the node's, and help
+text."""
 
 
 def _tally(node: DescribedNode) -> Tally:
@@ -308,7 +309,7 @@ CERTIFICATE: Final = Family(
 
 
 def write_figures(out: Exposition, figures: NodeFigures) -> None:
-    """Write what the server has several of."""
+    """Write the figures with several samples each: long entries, certificates and those of the process."""
     write(out, LONG_ENTRIES, [(label("kind", kind), count) for kind, count, _ in figures.long_entries])
     write(out, LONG_ENTRIES_S, [(label("kind", kind), seconds) for kind, _, seconds in figures.long_entries])
     ends = [(f"{label('file', file)},{label('name', name)}", end) for file, name, end in figures.certificates]

@@ -1,4 +1,4 @@
-"""Queues and their cursors: everything that is said of one. Penstock's own fields are in `penstock`."""
+"""Descriptions of queues and their cursors: the table of all fields. Penstock's own fields are in `penstock`."""
 
 from __future__ import annotations
 

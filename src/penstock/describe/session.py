@@ -1,4 +1,4 @@
-"""Connections, sessions, producers and consumers: everything that is said of one, whatever its protocol."""
+"""Descriptions of connections, sessions, producers and consumers, for all protocols: the tables of all fields."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ CONSUMERS_DETAILED: Final = 1000
 
 
 def adaptive_window(consumer: Consumer) -> Row | None:
-    """Return a consumer's adaptive window with what it follows from; None without one."""
+    """Return a consumer's adaptive window and the measures from which it is computed; None without one."""
     window = consumer.adaptive_window
     if window is None:
         return None
@@ -327,7 +327,8 @@ def _blocked_by(producer: Producer, at: Reading) -> object:
 
 
 def credit_row(credit: SenderCredit) -> Row:
-    """Return the credit of a sender: what it may send, where that has its room, and the messages since it began."""
+    """Return the credit of a sender: messages that it may send, the place of their room, and messages since it
+    began."""
     reserved, hold = credit.reservation, credit.hold
     return {
         "credit": int(credit.credit),

@@ -85,11 +85,11 @@ class Sum:
         self._next.add(tally)
 
     def take_back(self, tally: Tally) -> None:
-        """Take back what was added for a connection that has closed since."""
+        """Subtract the amounts added for a connection that has closed since."""
         self._next = self._next.less(tally)
 
     def conclude(self, closed: Tally) -> None:
-        """End the pass, with the counts of what is closed."""
+        """End the pass, and add the counts of closed connections."""
         self._next.add(closed)
         self.tally = self._next
         self._next = Tally()

@@ -1,4 +1,4 @@
-"""Tables: what is said of a noun. A field is a function, which is called only where somebody asks for it.
+"""Tables: the fields of a noun. A field is a function, which is called only if it is requested.
 
 A row is the JSON of one object. A field is at its path there: `penstock.depth` is in the object `penstock`. That of
 `policies.*` are several, which are in the row itself. One of metrics alone has no path. One whose path leads into
