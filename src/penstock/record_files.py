@@ -22,7 +22,7 @@ COMPRESSED: Final = ".gz"
 
 
 def _nobody(path: Path) -> None:
-    """Be told of a file, and do nothing."""
+    """No-op callback for finished files."""
 
 
 class RecordFiles:

@@ -196,7 +196,8 @@ CONTROL_REPLIES: Final = "amq.penstock.replies"
 def answers_control(name: str) -> bool:
     """Tell whether a name is that of a queue for answers to control requests.
 
-    No policy and no limit of queues applies to them: who would change it could not hear the answer.
+    Policies and queue limits do not apply to control reply queues. Otherwise a bad policy could block the reply to the
+    request that removes it.
     """
     return name.startswith(CONTROL_REPLIES)
 
