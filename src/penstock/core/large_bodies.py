@@ -481,16 +481,16 @@ class LargeReader:
         in_turn = index == self._index + 1
         self._ahead = b""
         self._piece = b""
-        found = self.body.pieces.get(int(index))
-        if found is None and ahead and in_turn:
-            found = ahead
-        if found is None:
+        piece = self.body.pieces.get(int(index))
+        if piece is None and ahead and in_turn:
+            piece = ahead
+        if piece is None:
             self._index = index - 1
             self._waits = True
             self._ask(index)
             return False
         self._index = index
-        self._piece = found
+        self._piece = piece
         if index < self._last and int(index + 1) not in self.body.pieces:
             self._ask(index + 1)
         return True

@@ -279,10 +279,10 @@ class MessageFormats:
 
     def by_octet(self, octet: i64) -> MessageFormat:
         """Return the format of contents that begin with an octet. Raises UnreadableContent if there is none."""
-        found = self._by_octet[octet]
-        if found is self._opaque:
+        message_format = self._by_octet[octet]
+        if message_format is self._opaque:
             raise UnreadableContent(f"content of an unknown format: its first octet is {octet}")
-        return found
+        return message_format
 
     def of(self, content: bytes) -> MessageFormat:
         """Return the format of a content. Raises UnreadableContent if it is empty, or of no known format."""
@@ -356,18 +356,18 @@ def _converted_head(content: bytes, head: bytes, source: MessageFormat, target: 
     if heads is None:
         heads = {}
         target.heads[octet] = heads
-    found = heads.get(head)
-    if found is None:
+    converted = heads.get(head)
+    if converted is None:
         try:
-            found = target.encode_head(source.properties(content))
+            converted = target.encode_head(source.properties(content))
         except (UnreadableContent, PreconditionFailed):
             return None
-        if found is None:
+        if converted is None:
             return None
         if len(heads) >= HEADS_MAX:
             heads.clear()
-        heads[head] = found
-    return found
+        heads[head] = converted
+    return converted
 
 
 def _encoded(target: MessageFormat, properties: Properties, body: bytes) -> bytes:

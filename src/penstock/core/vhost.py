@@ -513,12 +513,12 @@ class VirtualHost(Topology):
         queue = self.default_route(route.envelope.routing_key)
         if route.copies is None:
             return [] if queue is None else [queue]
-        found: dict[Queue, None] = {} if queue is None else {queue: None}
+        queues: dict[Queue, None] = {} if queue is None else {queue: None}
         for name in route.copies:
             queue = self.default_route(name)
             if queue is not None:
-                found[queue] = None
-        return list(found)
+                queues[queue] = None
+        return list(queues)
 
     def route(self, exchange: str, routing_key: str, mandatory: bool) -> Route:
         """Create a route; it is resolved at first use. Raises PreconditionFailed (406) for names that are too long."""

@@ -164,23 +164,23 @@ class DefinitionKind:
         """Return the effect of an import on an entry, and note the object that it would make."""
         row, node = self.row, self.node
         value = self._read(entry, planned)
-        found = self.difference(entry, UNCHANGED)
-        found.note = row.left_out(node, entry)
+        difference = self.difference(entry, UNCHANGED)
+        difference.note = row.left_out(node, entry)
         before = row.find(node, entry)
-        if self._key(entry) in self._planned or found.note or row.same(node, entry, before, value):
-            return found
-        found.change = CREATED if before is None else CHANGED
+        if self._key(entry) in self._planned or difference.note or row.same(node, entry, before, value):
+            return difference
+        difference.change = CREATED if before is None else CHANGED
         if before is not None and row.row is not None:
-            found.details = details_of(row.row(before), row.row(value))
+            difference.details = details_of(row.row(before), row.row(value))
             secret = "" if row.secret is None else row.secret(entry, before)
-            found.details += [(secret, "", "")] if secret else []
-        found.note = row.note(value)
+            difference.details += [(secret, "", "")] if secret else []
+        difference.note = row.note(value)
         if row.plan is not None:
             row.plan(node, entry, value, planned)
         self._planned.add(self._key(entry))
         if row.together is not None:
             self._gather(entry, value, before)
-        return found
+        return difference
 
     def make(self, entry: Entry, made: Made) -> None:
         """Make an entry, or change what there is."""
@@ -252,14 +252,14 @@ def shown(value: object) -> str:
 
 def details_of(before: dict[str, object], after: dict[str, object], prefix: str = "") -> list[tuple[str, str, str]]:
     """Return the keys whose values differ, with both values; "absent" for none."""
-    found: list[tuple[str, str, str]] = []
+    details: list[tuple[str, str, str]] = []
     for key in [*before, *[key for key in after if key not in before]]:
         one, other = before.get(key), after.get(key)
         if key in before and key in after and one == other:
             continue
         if isinstance(one, dict) and isinstance(other, dict) and not prefix:
-            found += details_of(one, other, f"{key}.")
+            details += details_of(one, other, f"{key}.")
             continue
         first = shown(one) if key in before else "absent"
-        found.append((prefix + key, first, shown(other) if key in after else "absent"))
-    return found
+        details.append((prefix + key, first, shown(other) if key in after else "absent"))
+    return details

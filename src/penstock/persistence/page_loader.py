@@ -128,7 +128,7 @@ class Loader(RowContext):
     def _load_copies(self, read: PageRead, reader: PageReader, rows: list[MessageRow], times: WallTimes) -> list[str]:
         """Give copies of the messages of rows to their reader; the queue does not change. Empties `rows`."""
         pages = read.pages
-        found: list[StoredMessage] = []
+        messages: list[StoredMessage] = []
         following: i64 = 0
         failed: list[str] = []
         self._queue = pages.queue
@@ -149,9 +149,9 @@ class Loader(RowContext):
             if group.runs:
                 for message in group.runs[0].messages:
                     if message is not None:
-                        found.append(message)
+                        messages.append(message)
             group.release()
         rows.clear()
         self._queue = None
-        reader.on_copies(found, following)
+        reader.on_copies(messages, following)
         return failed

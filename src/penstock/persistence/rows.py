@@ -129,13 +129,13 @@ class RowContext:
     def address(self, data: bytes, start: i64, end: i64) -> Envelope:
         """Return the address in these octets, whose first one is its kind; equal ones give one object."""
         octets = data[start:end]
-        found = self._addresses.get(octets)
-        if found is None:
+        envelope = self._addresses.get(octets)
+        if envelope is None:
             if len(self._addresses) >= ADDRESSES_KEPT:
                 self._addresses.clear()
-            found = _read_address(octets)
-            self._addresses[octets] = found
-        return found
+            envelope = _read_address(octets)
+            self._addresses[octets] = envelope
+        return envelope
 
     def read(self, group: JournalGroup, data: bytes) -> RowDecoder:
         """Decode a row into a group. Raises StoreError if it is malformed."""

@@ -284,14 +284,14 @@ def drained_consumers(queue: Queue) -> list[tuple[Consumer, int]]:
     rotation = rotation_of(queue)
     if rotation is None:
         return []
-    found: list[tuple[Consumer, int]] = []
+    drained: list[tuple[Consumer, int]] = []
     for consumer in list(rotation.draining):
         if is_drained(consumer):
             del rotation.draining[consumer]
             _end_lift(consumer)
             credit = consumer.credit
-            found.append((consumer, int(credit.drain()) if isinstance(credit, LinkCredit) else 0))
-    return found
+            drained.append((consumer, int(credit.drain()) if isinstance(credit, LinkCredit) else 0))
+    return drained
 
 
 def _end_lift(consumer: Consumer) -> None:

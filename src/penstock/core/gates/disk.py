@@ -331,12 +331,12 @@ class Disk:
 
     def gates(self) -> list[Gate]:
         """Return all gates, the broker's first."""
-        found: list[Gate] = [self.fault.gate]
+        gates: list[Gate] = [self.fault.gate]
         if self.quota is not None:
-            found.append(self.quota.gate)
+            gates.append(self.quota.gate)
         if self.room is not None:
-            found.append(self.room.gate)
-        return found + [usage.quota.gate for usage in self.vhosts.values() if usage.quota is not None]
+            gates.append(self.room.gate)
+        return gates + [usage.quota.gate for usage in self.vhosts.values() if usage.quota is not None]
 
     def closed_gate(self) -> Gate | None:
         """Return the first closed gate; None if all are open."""

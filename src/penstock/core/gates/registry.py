@@ -288,12 +288,12 @@ class Gates(NodeMemory):
 
     def _bounded(self, vhost: Topology) -> dict[str, AddressDepth]:
         """Return the depths of a virtual host's addresses with a bound, by exchange."""
-        found: dict[str, AddressDepth] = {}
+        depths: dict[str, AddressDepth] = {}
         for name in vhost.exchanges:
             depth = self.depths.get(_address(vhost, name))
             if depth is not None and depth.thresholds is not NO_BOUND:
-                found[name] = depth
-        return found
+                depths[name] = depth
+        return depths
 
     def forget_address(self, vhost: Topology, name: str) -> None:
         """Open the gates of a deleted exchange: their waiters check the rest of their road."""
@@ -368,13 +368,13 @@ class Gates(NodeMemory):
 
     def counts_of_user(self, user: str) -> Tally:
         """Return the counts of a user's closed connections."""
-        found = self.closed_counts.get(user)
-        if found is None:
+        tally = self.closed_counts.get(user)
+        if tally is None:
             while len(self.closed_counts) >= USERS_COUNTED:
                 del self.closed_counts[next(iter(self.closed_counts))]
-            found = Tally()
-            self.closed_counts[user] = found
-        return found
+            tally = Tally()
+            self.closed_counts[user] = tally
+        return tally
 
     def remove_connection(self, origin: ConnectionGates) -> None:
         """Remove a closed connection."""

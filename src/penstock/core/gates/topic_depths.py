@@ -64,9 +64,9 @@ class TopicDepths:
     def depth(self, vhost: Topology, exchange: Exchange, key: str, now: float) -> AddressDepth | None:
         """Return the depth of a topic; None if it has no bound. Raises PreconditionFailed (406) as `limits` does."""
         depths = self._depths.get((vhost.name, exchange.name), {})
-        found = depths.get(key)
-        if found is not None:
-            return found
+        depth = depths.get(key)
+        if depth is not None:
+            return depth
         thresholds = self._table.topic_limits(exchange.name, key).thresholds
         if thresholds is None:
             return None
@@ -74,12 +74,12 @@ class TopicDepths:
             self._drop_empty(vhost, exchange)
         if self._count >= self._most:
             key = OTHERS
-            found = depths.get(key)
-        if found is None:
-            found = AddressDepth(f"{exchange.name}/{key}", thresholds, self._turns)
-            self._depths.setdefault((vhost.name, exchange.name), {})[key] = found
+            depth = depths.get(key)
+        if depth is None:
+            depth = AddressDepth(f"{exchange.name}/{key}", thresholds, self._turns)
+            self._depths.setdefault((vhost.name, exchange.name), {})[key] = depth
             self._count += 1
-        return found
+        return depth
 
     def renew(self, vhost: Topology, exchange: Exchange, work: WorkMeter, now: float) -> Steps[None]:
         """Apply changed settings to the topics of an exchange."""

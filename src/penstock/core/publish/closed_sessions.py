@@ -91,15 +91,15 @@ def drop_held(producer: Producer, keep: i64, cause: str) -> None:
 def drop_unconfirmed(producer: Producer) -> None:
     """Drop the held publishes that wait for a confirm, and count them as refused; the others stay in line."""
     outbox = producer.outbox
-    kept = deque([held for held in outbox if held.pending is None])
-    if len(kept) == len(outbox):
+    remaining = deque([held for held in outbox if held.pending is None])
+    if len(remaining) == len(outbox):
         return
     for held in outbox:
         if held.pending is not None:
             producer.hold_budget.release(held.charge, held.messages)
             count_lost(producer, held, UNCONFIRMED)
-    producer.outbox = kept
-    if kept and kept[0] is not outbox[0]:
+    producer.outbox = remaining
+    if remaining and remaining[0] is not outbox[0]:
         producer.rejoin_line(producer.broker.now)
 
 

@@ -162,7 +162,7 @@ class CreditSettings:
     properties of the link (`read_link_properties`).
     """
 
-    def __init__(self, table: SettingsTable, queues: list[Queue], words: dict[str, SettingValue]) -> None:
+    def __init__(self, table: SettingsTable, queues: list[Queue], values: dict[str, SettingValue]) -> None:
         common = table.resolve(BROKER, "")
         outer: dict[str, Any] = {}
         for name in CREDITS:
@@ -170,7 +170,7 @@ class CreditSettings:
             outer[name] = stored(setting, common, setting.default)
             if queues:
                 outer[name] = min([getattr(queue.settings, setting.field) for queue in queues])
-        own = {name: stored(BY_NAME[name], words, outer[name]) for name in CREDITS}
+        own = {name: stored(BY_NAME[name], values, outer[name]) for name in CREDITS}
         self.messages: i64 = own["credit-window-messages"]
         self.bytes: i64 = own["credit-window-bytes"]
         """Most credit, the smaller of both; UNLIMITED for no limit."""

@@ -64,9 +64,13 @@ class DeadLetter(Held):
         placed: bool,
     ) -> None:
         charge = message.charge + len(content) - len(message.content)
-        patience = admission.hold_deadline_s(queues)
+        hold_deadline = admission.hold_deadline_s(queues)
         super().__init__(
-            queues, charge, 1, None, sender.broker.now + (LETTER_DEADLINE_S if patience == NEVER else patience)
+            queues,
+            charge,
+            1,
+            None,
+            sender.broker.now + (LETTER_DEADLINE_S if hold_deadline == NEVER else hold_deadline),
         )
         self.sender = sender
         self.route = route

@@ -264,22 +264,22 @@ BY_PUBLISHER: Final = "withdrawn by its publisher"
 
 def withdraw(producer: Producer, number: i64) -> bool:
     """Refuse the held publish of this number, because its client takes it back; returns False if it is not held."""
-    found: HeldPublish | None = None
+    withdrawn: HeldPublish | None = None
     for held in producer.outbox:
         if isinstance(held, HeldPublish) and held.pending is not None and held.pending.number == number:
-            found = held
+            withdrawn = held
             break
-    if found is None or found.pending is None:
+    if withdrawn is None or withdrawn.pending is None:
         return False
-    is_first = found is producer.outbox[0]
-    producer.outbox.remove(found)
-    producer.hold_budget.release(found.charge, found.messages)
-    end_hold(producer, found, WITHDRAWN)
-    for queue in found.queues:
+    is_first = withdrawn is producer.outbox[0]
+    producer.outbox.remove(withdrawn)
+    producer.hold_budget.release(withdrawn.charge, withdrawn.messages)
+    end_hold(producer, withdrawn, WITHDRAWN)
+    for queue in withdrawn.queues:
         queue.counters.count_refusal()
-        producer.count_refused(queue.gate, WITHDRAWN, found.charge, BY_PUBLISHER)
-    refusal = Refusal(WITHDRAWN, found.gate, BY_PUBLISHER, retriable=True)
-    producer.confirms.refuse(found.pending, refusal)
+        producer.count_refused(queue.gate, WITHDRAWN, withdrawn.charge, BY_PUBLISHER)
+    refusal = Refusal(WITHDRAWN, withdrawn.gate, BY_PUBLISHER, retriable=True)
+    producer.confirms.refuse(withdrawn.pending, refusal)
     if is_first:
         producer.rejoin_line(producer.broker.now)
     producer.after_release(producer.broker.now)

@@ -385,13 +385,13 @@ class Producer(WaitingPublisher, DurabilityListener):
         closing = [held for held in due if held.closes_session()]
         why = (closing or due)[0].deadline_message(self.own, now)
         late = {id(held) for held in due}
-        kept: deque[Held] = deque()
+        remaining: deque[Held] = deque()
         dropped = Refusal(DEADLINE, self.gate, f"dropped, because its session closes: {why}", retriable=True)
         refusal, queues = dropped, due[0].queues
         for held in self.outbox:
             is_late = id(held) in late
             if not closing and not is_late:
-                kept.append(held)
+                remaining.append(held)
                 continue
             self.hold_budget.release(held.charge, held.messages)
             count_lost(self, held, DEADLINE, why)
@@ -402,8 +402,8 @@ class Producer(WaitingPublisher, DurabilityListener):
                 refusal = Refusal(DEADLINE, self.gate, held.deadline_reason(self.own, now), retriable=True)
             if held.pending is not None:
                 self.confirms.refuse(held.pending, refusal if is_late else dropped)
-        changed = not kept or kept[0] is not self.outbox[0]
-        self.outbox = kept
+        changed = not remaining or remaining[0] is not self.outbox[0]
+        self.outbox = remaining
         for held in [] if closing else reversed(due):  # The earliest comes first again.
             held.reopen()
         if changed:

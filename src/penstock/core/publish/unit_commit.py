@@ -240,10 +240,10 @@ class UnitCommit(Held):
                 for gate in admission.disk_gates(held.route, queue, held.charge):
                     gate_delta_at(at_gates, gate).bring(1, held.charge)
         for settlement in self.settlements if at_gates else []:
-            kept, message = settlement.queue.storage, settlement.message
-            if kept is None or not isinstance(message, StoredMessage) or not settlement.frees():
+            storage, message = settlement.queue.storage, settlement.message
+            if storage is None or not isinstance(message, StoredMessage) or not settlement.frees():
                 continue
-            for gate in kept.vhost_usage.gates:
+            for gate in storage.vhost_usage.gates:
                 at_gate = at_gates.get(id(gate))
                 if at_gate is not None:
                     at_gate.free(1, message.charge)

@@ -82,11 +82,11 @@ class Coordinator:
 
     def settled_tags(self, session: Session) -> SettledTags:
         """Return the provisional settlements of a session."""
-        found = self._settled.get(id(session))
-        if found is None:
-            found = SettledTags(session)
-            self._settled[id(session)] = found
-        return found
+        tags = self._settled.get(id(session))
+        if tags is None:
+            tags = SettledTags(session)
+            self._settled[id(session)] = tags
+        return tags
 
     def forget(self, settlements: list[Settlement]) -> None:
         """Forget provisional settlements that were rolled back."""

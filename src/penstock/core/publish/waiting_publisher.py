@@ -189,11 +189,11 @@ class WaitingPublisher(Waiter):
 
     def _earliest(self) -> float:
         """Return the earliest deadline in the outbox, infinity for none."""
-        found = float("inf")
+        earliest = float("inf")
         for held in self.outbox:
-            if held.deadline < found:
-                found = held.deadline
-        return found
+            if held.deadline < earliest:
+                earliest = held.deadline
+        return earliest
 
     def pop_held(self) -> Held:
         """Remove and return the first entry of the outbox."""

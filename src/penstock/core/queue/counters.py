@@ -317,15 +317,15 @@ class QueueCounters:
 
     def count_redelivered(self, queue: Queue, messages: Sequence[Message | None]) -> i64:
         """Count those of a delivery's messages that had been delivered before; returns their number."""
-        found: i64 = 0
+        redelivered: i64 = 0
         for message in messages:
             if message is not None and message.past != NEVER_DELIVERED:
-                found += 1
-        self.own().redelivered += found
-        self.returned -= found
+                redelivered += 1
+        self.own().redelivered += redelivered
+        self.returned -= redelivered
         if self.returned < 0 or queue.available() == 0:
             self.returned = 0
-        return found
+        return redelivered
 
     def count_restored(self, messages: list[StoredMessage]) -> None:
         """Count ready messages that came from the store and had been delivered before."""

@@ -255,12 +255,12 @@ class PinnedRooms:
                 del self._rooms[room.query]
             cursor.room = None
         if query:
-            found = self._rooms.get(query)
-            if found is None:
-                found = PinnedRoom(query)
-                self._rooms[query] = found
-            found.cursors.append(cursor)
-            cursor.room = found
+            present = self._rooms.get(query)
+            if present is None:
+                present = PinnedRoom(query)
+                self._rooms[query] = present
+            present.cursors.append(cursor)
+            cursor.room = present
 
 
 def _counts(position: Position, limit: CountedDepth) -> bool:

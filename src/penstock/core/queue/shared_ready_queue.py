@@ -69,7 +69,7 @@ class SharedReadyQueue(ReadyQueue):
 
     def _gaps_up_to(self, end: i64, most: i64) -> tuple[list[tuple[int, int]], i64]:
         """Return the sequences that are not ready between `acquired` and `end`, as ranges; and where those end."""
-        found: list[tuple[int, int]] = []
+        gaps: list[tuple[int, int]] = []
         at = self.acquired
         line = self.line
         while not line.reach(at):
@@ -78,14 +78,14 @@ class SharedReadyQueue(ReadyQueue):
             message = line.step()
             following = end + 1 if message is None or message.sequence > end else message.sequence
             if following > at + 1:
-                if len(found) >= most:
-                    return found, at
-                found.append((int(at) + 1, int(following) - 1))
+                if len(gaps) >= most:
+                    return gaps, at
+                gaps.append((int(at) + 1, int(following) - 1))
             at = following
             if at < end:
                 passed = _pass_run(line, end)
                 at = passed if passed > at else at
-        return found, end
+        return gaps, end
 
     def pass_over(self, end: i64, leaves: bool, stored: bool) -> None:
         """Acquire up to a sequence that no cursor reads. `leaves`: the ready messages there stay with the consumers."""
@@ -117,9 +117,9 @@ class SharedReadyQueue(ReadyQueue):
         """Return all messages in one line, once there is no cursor left."""
         line = self.line
         if self.aside.available() > 0:
-            found = self.aside.messages()
+            messages = self.aside.messages()
             self.aside.clear()
-            for message in found:
+            for message in messages:
                 if isinstance(message, TrackedMessage):
                     line.put_back(message)
                 else:

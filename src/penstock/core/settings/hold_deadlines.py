@@ -17,15 +17,15 @@ from penstock.flow.timers import NEVER
 
 def waiting_at(queues: dict[int, Queue], origins: list[ConnectionGates]) -> list[Producer]:
     """Return producers that may wait at these queues: all of connections, and those that closed with held publishes."""
-    found: dict[int, Producer] = {}
+    producers: dict[int, Producer] = {}
     for origin in origins:
         for producer in origin.producers:
-            found[id(producer)] = producer
+            producers[id(producer)] = producer
     for queue in queues.values():
         for waiter in [*[entry[2] for entry in queue.gate.waiters], *queue.gate.blocked.values()]:
             if isinstance(waiter, Producer):
-                found[id(waiter)] = waiter
-    return list(found.values())
+                producers[id(waiter)] = waiter
+    return list(producers.values())
 
 
 def renew(producer: Producer, queues: dict[int, Queue], now: float) -> None:

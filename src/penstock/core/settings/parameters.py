@@ -95,10 +95,10 @@ class ParameterTable:
 
     def drop(self, component: str, vhost: str, name: str) -> Parameter | None:
         """Remove a parameter; return it, or None if there was none."""
-        found = self._parameters.pop((component, vhost, name), None)
-        if found is not None:
-            self._octets -= found.octets()
-        return found
+        parameter = self._parameters.pop((component, vhost, name), None)
+        if parameter is not None:
+            self._octets -= parameter.octets()
+        return parameter
 
     def drop_vhost(self, vhost: str) -> list[Parameter]:
         """Remove the parameters of a virtual host that is deleted; return them."""
