@@ -115,9 +115,9 @@ class CoordinatorLink(Link):
             if sections.body_code == AMQP_VALUE:
                 cursor = FieldCursor()
                 cursor.open(content, sections.body_at, sections.body_end)
-                found = decode_composite(content, int(cursor.pos), int(sections.body_end))[0]
-                if found.code == DECLARE or found.code == DISCHARGE:
-                    return found
+                composite = decode_composite(content, int(cursor.pos), int(sections.body_end))[0]
+                if composite.code == DECLARE or composite.code == DISCHARGE:
+                    return composite
         except CodecError as error:
             raise MalformedMessage(error) from None
         raise InvalidField("a message to the coordinator whose body is no declare and no discharge")

@@ -98,7 +98,7 @@ class DeliveryIds:
 
     def ranges(self, first: i64, last: i64) -> list[DeliveryRange]:
         """Return the delivery-ids of the numbers first..last as ranges, in order."""
-        found: list[DeliveryRange] = []
+        ranges: list[DeliveryRange] = []
         runs = self._runs
         count: i64 = len(runs)
         index = self._index(first)
@@ -108,9 +108,9 @@ class DeliveryIds:
             end = last
             if index + 1 < count and runs[index + 1].first <= last:
                 end = runs[index + 1].first - 1
-            found.append(DeliveryRange(begin + run.offset, end + run.offset, run.second))
+            ranges.append(DeliveryRange(begin + run.offset, end + run.offset, run.second))
             index += 1
-        return found
+        return ranges
 
     def forget(self, upto: i64) -> None:
         """Drop the runs of which all numbers are at most `upto`: their outcomes are sent."""

@@ -409,6 +409,6 @@ class Amqp10Engine(ProtocolEngine):
 
 
 def _format_of(broker: Broker) -> Amqp10Format:
-    found = broker.formats.by_octet(FIRST_OCTET)
-    assert isinstance(found, Amqp10Format)
-    return found
+    message_format = broker.formats.by_octet(FIRST_OCTET)
+    assert isinstance(message_format, Amqp10Format)
+    return message_format

@@ -39,8 +39,8 @@ def check_annotations(data: bytes, sections: Sections) -> None:
         if place != ABSENT:
             at = reserved_key(data, place, sections.end)
             if at != UNFIT:
-                said = text_at(data, at)
-                key = "a number" if said is None else f"'{said[:KEY_LETTERS]}'"
+                name = text_at(data, at)
+                key = "a number" if name is None else f"'{name[:KEY_LETTERS]}'"
                 raise NotImplementedHere(f'an annotation with the reserved key {key}; free ones begin with "x-"')
 
 

@@ -207,8 +207,8 @@ class IncomingLink(Link):
     def _check_settled(self, settled: bool) -> None:
         """Check that a delivery is settled as the attach agreed. Raises InvalidField."""
         if settled != (self.settle_mode == SETTLED):
-            said = "settled" if settled else "unsettled"
-            raise InvalidField(f"{said} delivery on a link with a snd-settle-mode of {self.settle_mode}")
+            agreed = "settled" if settled else "unsettled"
+            raise InvalidField(f"{agreed} delivery on a link with a snd-settle-mode of {self.settle_mode}")
 
     def _too_large(self) -> ContentTooLarge:
         return ContentTooLarge(
@@ -496,8 +496,8 @@ class IncomingLink(Link):
         if outcomes:
             session = self.session
             suspended = session.engine.suspended
-            kept = SuspendedSender(suspended, self.key, self.expiry, outcomes)
-            suspended.suspend(kept, session, session.connection_number)
+            sender = SuspendedSender(suspended, self.key, self.expiry, outcomes)
+            suspended.suspend(sender, session, session.connection_number)
 
     def resume(self, attach: Composite) -> dict[str, object]:
         """Resume the suspended link of this name, if there is one; returns the fields for our attach."""

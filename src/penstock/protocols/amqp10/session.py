@@ -364,10 +364,10 @@ class AmqpSession(Session):
 
     @override
     def producers(self) -> list[Producer]:
-        found = [link.producer for link in self.links.by_handle.values() if isinstance(link, IncomingLink)]
+        producers = [link.producer for link in self.links.by_handle.values() if isinstance(link, IncomingLink)]
         for coordinator in self._coordinators():
-            found += coordinator.producers()
-        return found
+            producers += coordinator.producers()
+        return producers
 
     def _coordinators(self) -> list[CoordinatorLink]:
         """Return its attached coordinator links."""

@@ -361,13 +361,13 @@ class Resumption:
     def unsettled(self) -> tuple[dict[object, object], bool]:
         """Return the unsettled map for our attach, and whether it is incomplete: all of it has to fit into a frame."""
         room = (self._link.session.engine.peer_max_frame_size - ATTACH_OCTETS) // ENTRY_OCTETS
-        found: dict[object, object] = {}
+        states: dict[object, object] = {}
         for delivery in self._waiting:
-            if len(found) >= room:
-                return found, True
+            if len(states) >= room:
+                return states, True
             state = delivery.state
-            found[int(delivery.tag).to_bytes(8, "big")] = None if state is None else as_described(state)
-        return found, False
+            states[int(delivery.tag).to_bytes(8, "big")] = None if state is None else as_described(state)
+        return states, False
 
     def send(self) -> None:
         """Send what waits, as far as credit and window permit."""

@@ -368,11 +368,11 @@ class Transactions:
 
 def transactions_of(engine: Amqp10Engine) -> Transactions:
     """Return the transactions of a connection; most have none, ever."""
-    found = engine.transactions
-    if found is None:
-        found = Transactions()
-        engine.transactions = found
-    return found
+    transactions = engine.transactions
+    if transactions is None:
+        transactions = Transactions()
+        engine.transactions = transactions
+    return transactions
 
 
 def write_provisional(engine: Amqp10Engine) -> None:

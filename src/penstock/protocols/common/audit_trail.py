@@ -107,12 +107,12 @@ class Actor:
 
     def fields(self) -> Record:
         """Return the fields of a record."""
-        found: Record = {"user": self.user, "address": self.address, "protocol": self.protocol}
+        record: Record = {"user": self.user, "address": self.address, "protocol": self.protocol}
         if self.connection:
-            found["connection"] = self.connection
+            record["connection"] = self.connection
         if self.vhost:
-            found["vhost"] = self.vhost
-        return found
+            record["vhost"] = self.vhost
+        return record
 
 
 def actor_of(connection: Connection) -> Actor:
@@ -227,21 +227,21 @@ class AuditTrail:
         """Write the sums that are due, about once a second."""
         now = self._broker.now
         for key in list(self._sums):
-            found = self._sums[key]
-            if now - found.written_at < APART_S:
+            event_sum = self._sums[key]
+            if now - event_sum.written_at < APART_S:
                 continue
-            if found.count == 0:
+            if event_sum.count == 0:
                 del self._sums[key]
-                self._count_group(found.group, -1)
+                self._count_group(event_sum.group, -1)
                 continue
-            self._flush(found)
-            found.written_at = now
+            self._flush(event_sum)
+            event_sum.written_at = now
 
     def finish(self) -> None:
         """Write all sums: the broker stops."""
-        for found in self._sums.values():
-            if found.count:
-                self._flush(found)
+        for event_sum in self._sums.values():
+            if event_sum.count:
+                self._flush(event_sum)
         self._sums.clear()
         self._groups.clear()
 
@@ -261,9 +261,9 @@ class AuditTrail:
             self._lost = 0
         return records
 
-    def _flush(self, found: Sum) -> None:
-        self._append({**found.record, "count": found.count})
-        found.count = 0
+    def _flush(self, event_sum: Sum) -> None:
+        self._append({**event_sum.record, "count": event_sum.count})
+        event_sum.count = 0
 
     def _append_own(self, actor: Actor, record: Record, kind: str) -> None:
         """Append a record of a user; sum those of one kind beyond its allowance, without the states of objects."""
@@ -284,11 +284,11 @@ class AuditTrail:
     def _add(self, group: str, kind: str, record: Record) -> None:
         self._work.done += SUM_WORK
         key = group + kind
-        found = self._sums.get(key)
-        if found is None and self._groups.get(group, 0) >= KINDS_KEPT:
+        event_sum = self._sums.get(key)
+        if event_sum is None and self._groups.get(group, 0) >= KINDS_KEPT:
             key = group
-            found = self._sums.get(key)
-        if found is None:
+            event_sum = self._sums.get(key)
+        if event_sum is None:
             if len(self._sums) >= SUMS_KEPT:
                 self._lost += 1
                 return
@@ -296,8 +296,8 @@ class AuditTrail:
             self._count_group(group, 1)
             self._append(record)
             return
-        found.record = record  # The last one of a sum is the one that it shows.
-        found.count += 1
+        event_sum.record = record  # The last one of a sum is the one that it shows.
+        event_sum.count += 1
 
     def _count_group(self, group: str, by: int) -> None:
         count = self._groups.get(group, 0) + by

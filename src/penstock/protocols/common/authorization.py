@@ -179,5 +179,5 @@ def _receivers(queue: Queue) -> list[int]:
 
 
 def _is_topic(vhost: VirtualHost, exchange: str) -> bool:
-    found = vhost.exchanges.get(exchange)
-    return found is not None and found.kind == TOPIC
+    declared = vhost.exchanges.get(exchange)
+    return declared is not None and declared.kind == TOPIC

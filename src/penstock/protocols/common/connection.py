@@ -82,7 +82,7 @@ class ExclusiveQueues:
     def add(self, queue: Queue) -> None:
         """Add a queue."""
         if len(self._queues) >= self._most:
-            self._queues = {name: found for name, found in self._queues.items() if not found.deleted}
+            self._queues = {name: present for name, present in self._queues.items() if not present.deleted}
             self._most = 2 * len(self._queues) + DELETED_KEPT
         self._queues[queue.name] = queue
 
@@ -510,11 +510,11 @@ def blocking_gate(connection: Connection, named: Gate | None) -> Gate | None:
 
     Rate gates are left out.
     """
-    found: Gate | None = None
+    blocking: Gate | None = None
     for producer in [] if connection.origin is None else connection.origin.producers:
         if named is not None and id(named) in producer.gates:
             return named
-        if found is None:
-            found = next((gate for gate in producer.gates.values() if not gate.frequent), None)
+        if blocking is None:
+            blocking = next((gate for gate in producer.gates.values() if not gate.frequent), None)
     disk = connection.broker.gates.disk.closed_gate() if connection.pausing.pieces.waiting else None
-    return disk if disk is not None and (found is None or disk is named) else found
+    return disk if disk is not None and (blocking is None or disk is named) else blocking

@@ -76,10 +76,10 @@ class DurableReplies(TimerHandler, DurabilityListener):
         self.waiting = 0
         disk = broker.gates.disk
         why = disk.fault.reason if disk.is_failing() else "the disk has not answered"
-        patience = f"{broker.defaults.hold_deadline_s:g} s"
+        hold_deadline = f"{broker.defaults.hold_deadline_s:g} s"
         self.connection.output.buffer.truncate(0)
         self.connection.close(
-            InternalError(f"the changes are not durable after {patience}, and their outcome is unknown: {why}")
+            InternalError(f"the changes are not durable after {hold_deadline}, and their outcome is unknown: {why}")
         )
         return NEVER
 

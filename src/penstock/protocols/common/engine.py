@@ -206,12 +206,12 @@ class HeaderReader(ProtocolEngine):
             return
         self._start += data
         start = self._start[:HEADER_OCTETS]
-        found = [protocol for protocol in self._protocols if protocol.accepts(start)]
-        if not found:
+        accepting = [protocol for protocol in self._protocols if protocol.accepts(start)]
+        if not accepting:
             connection.output.buffer.write(self._protocols[0].header())
             connection.end()
         elif len(start) == HEADER_OCTETS:
-            engine = found[0].engine(connection)
+            engine = accepting[0].engine(connection)
             connection.engine = engine
             engine.receive(self._start)
 

@@ -145,9 +145,9 @@ class Backoff:
         """Count a wrong password. Return the delay of its answer in seconds, 0.0 for none."""
         known = (user, address) in self._welcome
         user = self.known_name(user)
-        found = self._addresses.pop(address, None) or _Failures()
-        self._addresses[address] = found
-        delay_s = _delay_s(found.add(now) - FREE_FAILURES)
+        failures = self._addresses.pop(address, None) or _Failures()
+        self._addresses[address] = failures
+        delay_s = _delay_s(failures.add(now) - FREE_FAILURES)
         if len(self._addresses) > REMEMBERED:
             del self._addresses[next(iter(self._addresses))]
         if not known:
@@ -354,12 +354,12 @@ class NetworkLogins:
 
         `hello_by` is the time for handshakes.
         """
-        found = _first_of(self.hellos, hello_by)
-        if found is None:
-            found = _first_of(self.silent, opened_by)
-        if found is None and len(self.verifying) > VERIFYING_SPARED:
-            found = _first_of(self.verifying, opened_by)
-        return found
+        connection = _first_of(self.hellos, hello_by)
+        if connection is None:
+            connection = _first_of(self.silent, opened_by)
+        if connection is None and len(self.verifying) > VERIFYING_SPARED:
+            connection = _first_of(self.verifying, opened_by)
+        return connection
 
 
 class PendingLogins:
@@ -459,11 +459,11 @@ class PendingLogins:
 
     def _crowd(self, of_newcomer: NetworkLogins) -> NetworkLogins:
         """Return the network whose claim is the largest; on a tie, the one that has had any for longest."""
-        found, most = of_newcomer, 0
+        logins, most = of_newcomer, 0
         for network, waiting in self._waiting.items():
             if network != THIS_MACHINE and waiting.claim() > most:
-                found, most = waiting, waiting.claim()
-        return found
+                logins, most = waiting, waiting.claim()
+        return logins
 
     def _turn_away(self, connection: Connection, bound: str) -> None:
         self.leave(connection)

@@ -233,8 +233,8 @@ class _StoreDeadline(TimerHandler):
             why = disk.fault.reason
         elif broker.large.disk_short:
             why = "a quota, or the free space of the disk, is used up"
-        patience = f"{broker.defaults.hold_deadline_s:g} s"
-        connection.close(ResourceError(f"a large message has waited {patience} for the store: {why}"))
+        hold_deadline = f"{broker.defaults.hold_deadline_s:g} s"
+        connection.close(ResourceError(f"a large message has waited {hold_deadline} for the store: {why}"))
         listener = connection.pausing.pieces.listener
         if listener is not None:
             listener.on_room()  # Its input is read again: the answer to the close is in it.

@@ -168,9 +168,9 @@ class SlowedConnections:
 
     def slowed(self) -> list[Wait]:
         """Return the connections that count as slowed, the longest first."""
-        found = [wait for wait in self._waits.values() if wait.since is not None]
-        found.sort(key=_since)
-        return found
+        waits = [wait for wait in self._waits.values() if wait.since is not None]
+        waits.sort(key=_since)
+        return waits
 
     def sample(self, now: float) -> tuple[list[Wait], list[Wait]]:
         """Update all states, about once a second.

@@ -50,13 +50,13 @@ class SinglePublishes:
 
     def origin(self, user: str) -> ConnectionGates:
         """Return the origin of a user's publishes, created at first use."""
-        found = self._origins.pop(user, None)
-        if found is None:
+        gates = self._origins.pop(user, None)
+        if gates is None:
             self._forget_unused()
-            found = ConnectionGates(user, "http")
-            self.broker.gates.add_connection(found)
-        self._origins[user] = found
-        return found
+            gates = ConnectionGates(user, "http")
+            self.broker.gates.add_connection(gates)
+        self._origins[user] = gates
+        return gates
 
     def _forget_unused(self) -> None:
         """Make room for one more origin, if one has no publish in progress."""
