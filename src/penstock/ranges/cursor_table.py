@@ -64,11 +64,11 @@ class CursorTable:
 
     def find(self, vhost: VirtualHost, name: str, hint: str = "") -> Cursor:
         """Return a cursor. Raises NotFound (404), with a hint."""
-        found = vhost.cursors.get(name)
-        if found is None:
+        cursor = vhost.cursors.get(name)
+        if cursor is None:
             raise NotFound(f"no cursor '{name}' in vhost '{vhost.name}'{hint}")
-        assert isinstance(found, Cursor)
-        return found
+        assert isinstance(cursor, Cursor)
+        return cursor
 
     def of_reader(self, request: ControlRequest) -> Cursor:
         """Return the cursor of a reader's request. Raises NotFound (404); PreconditionFailed (406) if detached."""

@@ -86,16 +86,16 @@ class Leases:
         self._count += 1
         lease = Lease(self, self._count, request.vhost, request.asker(), timeout_ms / 1000)
         self._leases[self._count] = lease
-        told = {queue.name: self._pin(lease.cursor, queue, reader) for queue in queues}
+        offsets = {queue.name: self._pin(lease.cursor, queue, reader) for queue in queues}
         self._touch(lease)
-        found: dict[str, object] = {"lease": self._count, "queues": told, "refused": refused}
+        answer: dict[str, object] = {"lease": self._count, "queues": offsets, "refused": refused}
         if request.flag("left_out"):
             formats = self._broker.formats
-            found["left_out"] = {
+            answer["left_out"] = {
                 name: left_out(list(position.line.between(0, UNLIMITED, 1, UNLIMITED)), formats)
                 for name, position in lease.cursor.positions.items()
             }
-        return found
+        return answer
 
     def close(self, request: ControlRequest) -> dict[str, object]:
         """End a lease."""
@@ -127,10 +127,10 @@ class Leases:
 
     def _reader(self, request: ControlRequest) -> CursorState:
         name = request.text("cursor")
-        found = request.vhost.cursors.get(name)
-        if found is None:
+        cursor = request.vhost.cursors.get(name)
+        if cursor is None:
             raise NotFound(f"no cursor '{name}' in vhost '{request.vhost.name}'; leave it out to read what is there")
-        return found
+        return cursor
 
     def _lease(self, request: ControlRequest) -> Lease:
         number = request.number("lease")

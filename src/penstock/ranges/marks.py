@@ -210,11 +210,11 @@ class SinkMarks(TimerHandler):
         Tasks of the former user that are under way take no more rows.
         """
         self._broker.work.done += len(self._progress) // SCANNED_A_UNIT
-        found = [each for key, each in self._progress.items() if key[0] == vhost and key[1] == query]
-        if found:
+        assigned = [each for key, each in self._progress.items() if key[0] == vhost and key[1] == query]
+        if assigned:
             self._check_writable()
-        former = [progress.user for progress in found]
-        for progress in found:
+        former = [progress.user for progress in assigned]
+        for progress in assigned:
             if progress.user != user:
                 self._assign(progress, user)
         return former
@@ -235,12 +235,12 @@ class SinkMarks(TimerHandler):
             progress.staged = StagedBatch(self._broker.timers, self._broker.turns.chores, progress.describe())
         return progress.staged
 
-    def drop_stages(self, progress: BatchProgress, kept: list[Stage] | None = None) -> None:
+    def drop_stages(self, progress: BatchProgress, retained: list[Stage] | None = None) -> None:
         """Drop the staged rows that are not published, except those of stages whose promotion has begun."""
         staged = progress.staged
         if staged is not None:
             progress.staged = None
-            staged.drop(self._broker.now, kept)
+            staged.drop(self._broker.now, retained)
 
     def begin_partition(self, progress: BatchProgress, partition: i64, attempt: i64) -> SinkMark:
         """Return the mark of a partition for a new task. Raises ResourceError (506) at the limit."""

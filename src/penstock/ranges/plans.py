@@ -279,12 +279,12 @@ class PlanBatch:
 
     def answer(self) -> dict[str, object]:
         """Return the answer once it is complete."""
-        found: dict[str, object] = {"end": self._end, "tail": self._tail, "messages": self._messages}
-        found |= {"paged": self._paged, "pressed": self._pressed}
+        answer: dict[str, object] = {"end": self._end, "tail": self._tail, "messages": self._messages}
+        answer |= {"paged": self._paged, "pressed": self._pressed}
         if self.request.flag("left_out"):
-            found["left_out"] = {name: self._left_out(name) for name, rows in self._messages.items() if rows}
+            answer["left_out"] = {name: self._left_out(name) for name, rows in self._messages.items() if rows}
         epoch = int(self._plans.table.broker.vhosts[self.cursor.vhost].epoch)
-        return {**found, "rows": self.rows, "bytes": self.bytes, "epoch": epoch}
+        return {**answer, "rows": self.rows, "bytes": self.bytes, "epoch": epoch}
 
     def _left_out(self, name: str) -> list[str]:
         """Return the columns that the first message of its range has beside the default ones."""

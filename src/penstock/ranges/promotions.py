@@ -225,9 +225,9 @@ class Promotion(RowBatch):
         """Return the row's part in the depth of its address, whose room it uses now."""
         share = share_of(row.route.gates, row.charge) if row.route.gates else None
         if share is not None:
-            kept = self._addresses.get(share.depth)
-            if kept is not None and kept.messages > 0:
-                kept.add(-1, -row.charge)
+            room = self._addresses.get(share.depth)
+            if room is not None and room.messages > 0:
+                room.add(-1, -row.charge)
                 share.depth.promise(-1, -row.charge, now)
         return share
 
@@ -236,9 +236,9 @@ class Promotion(RowBatch):
         broker = self.producer.broker
         for stage in self.stages:
             stage.count_out(now)
-        for depth, kept in self._addresses.items():
-            if kept.messages > 0:
-                depth.promise(-kept.messages, -kept.bytes, now)
+        for depth, room in self._addresses.items():
+            if room.messages > 0:
+                depth.promise(-room.messages, -room.bytes, now)
         self._addresses = {}
         for queue, arrival in self._arrivals.items():
             arrival.end(now)

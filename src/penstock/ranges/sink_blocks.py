@@ -202,8 +202,8 @@ class SinkBlocks:
 
     def _publisher(self, connection: Connection, octets: i64) -> BlockPublisher:
         """Return the publisher of a connection, created at first use. Raises ResourceError (506)."""
-        found = self._publishers.get(connection.number)
-        of_connection: i64 = 0 if found is None else found.octets
+        publisher = self._publishers.get(connection.number)
+        of_connection: i64 = 0 if publisher is None else publisher.octets
         if of_connection and of_connection + octets > CONNECTION_OCTETS_MAX:
             raise ResourceError(
                 f"blocks of this connection that are not published yet hold {int(of_connection):,} octets of at most "
@@ -214,10 +214,10 @@ class SinkBlocks:
                 f"blocks that are not published yet hold {int(self._octets):,} octets of at most {NODE_OCTETS_MAX:,}; "
                 "send the block again later"
             )
-        if found is None:
-            found = BlockPublisher(self, connection)
-            self._publishers[connection.number] = found
-        return found
+        if publisher is None:
+            publisher = BlockPublisher(self, connection)
+            self._publishers[connection.number] = publisher
+        return publisher
 
     def end(self, connection: Connection) -> None:
         """End the publisher of a connection that ends."""

@@ -235,13 +235,13 @@ class StagedBatch(TimerHandler):
         """Return the number of staged rows, those of all attempts."""
         return sum([len(stage.rows) for stages in self._stages.values() for stage in stages])
 
-    def drop(self, now: float, kept: list[Stage] | None = None) -> None:
+    def drop(self, now: float, retained: list[Stage] | None = None) -> None:
         """Drop all stages, but for those that are being published."""
         stages = self._stages
         self._stages = {}
         self._timers.drop(self)
         for attempts in stages.values():
-            self._drop([stage for stage in attempts if kept is None or stage not in kept], now)
+            self._drop([stage for stage in attempts if retained is None or stage not in retained], now)
 
     def _drop(self, stages: list[Stage], now: float) -> None:
         """Drop stages; their rows are freed in later turns."""

@@ -102,17 +102,17 @@ class TimeSearch(PageReader):
 
     @override
     def on_copies(self, messages: list[StoredMessage], following: i64) -> None:
-        found: list[Message] = []
-        found.extend(messages)
-        if not found:
+        loaded: list[Message] = []
+        loaded.extend(messages)
+        if not loaded:
             self._high = self._middle - 1
-        elif _timestamp_of(found[len(found) - 1], self._wall_offset) < self._since_us:
-            last = found[len(found) - 1].sequence
+        elif _timestamp_of(loaded[len(loaded) - 1], self._wall_offset) < self._since_us:
+            last = loaded[len(loaded) - 1].sequence
             self._low = (last if last > self._middle else self._middle) + 1
         else:
-            offset = _offset_since(found, self._since_us, self._wall_offset)
-            self._end_at(found[offset])
-            first = found[0].sequence
+            offset = _offset_since(loaded, self._since_us, self._wall_offset)
+            self._end_at(loaded[offset])
+            first = loaded[0].sequence
             self._high = (first if first < self._middle else self._middle) - 1
             if offset > 0:
                 self._low = self._high + 1
@@ -120,14 +120,14 @@ class TimeSearch(PageReader):
 
     def _look_at_unwritten(self, pager: QueuePager) -> None:
         """Look at the messages that are being written, which are bounded by `pager.UNWRITTEN_BYTES`."""
-        found: list[Message] = []
+        messages: list[Message] = []
         for page in pager.unwritten:
             for message in page.group.messages:
                 if message is not None:
-                    found.append(message)
-        offset = _offset_since(found, self._since_us, self._wall_offset)
-        if offset < len(found):
-            self._end_at(found[offset])
+                    messages.append(message)
+        offset = _offset_since(messages, self._since_us, self._wall_offset)
+        if offset < len(messages):
+            self._end_at(messages[offset])
 
     def _end_at(self, message: Message) -> None:
         """Record the earliest message that was found so far."""
