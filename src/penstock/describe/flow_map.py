@@ -229,12 +229,12 @@ class FlowMap:
 
     def _senders_of(self, queues: list[Queue]) -> dict[Queue, dict[str, int]]:
         """Return the publishers that were sampled last, queue by queue."""
-        found: dict[Queue, dict[str, int]] = {}
+        senders: dict[Queue, dict[str, int]] = {}
         for queue in queues:
             look = queue.counters.last_look
             fresh: dict[str, int] = {} if look is None or look.arrivals is None else look.arrivals.senders
-            found[queue] = dict(fresh) if fresh else self._senders.get(queue, {})
-        return found
+            senders[queue] = dict(fresh) if fresh else self._senders.get(queue, {})
+        return senders
 
     def _producer_steps(self, totals: Totals, senders: dict[Queue, dict[str, int]]) -> Steps[list[WaitingPublisher]]:
         """Count connections and producers, and return the producers that are blocked longest.
@@ -382,12 +382,12 @@ class Shapes:
         self._edges.append({"producer": producer, "queue": queue, "rate": None if rate is None else round(rate, 1)})
 
     def _add_producer(self, name: str) -> dict[str, object]:
-        found = self._producers.get(name)
-        if found is None:
-            found = {"name": name, "client": self._client(name), "blocked": []}
-            found.update({"held": 0, "withheld": 0, "ticket": None})
-            self._producers[name] = found
-        return found
+        row = self._producers.get(name)
+        if row is None:
+            row = {"name": name, "client": self._client(name), "blocked": []}
+            row.update({"held": 0, "withheld": 0, "ticket": None})
+            self._producers[name] = row
+        return row
 
     def _client(self, name: str) -> str:
         """Return the name that a client gave its connection; `name` begins with the connection's: con:2(...)."""
@@ -400,8 +400,8 @@ class Shapes:
 
     def _describe(self, producer: WaitingPublisher) -> None:
         """Say what blocks a producer, and for how long."""
-        shape = self._add_producer(producer.name)
-        if shape["blocked"]:
+        row = self._add_producer(producer.name)
+        if row["blocked"]:
             return
         blocks: list[dict[str, object]] = []
         for gate in list(producer.gates.values()):
@@ -411,7 +411,7 @@ class Shapes:
             blocks.append({"gate": _gate_id(gate), "blocked_s": round(blocked_s, 1)})
         ticket = int(producer.ticket) if producer.gate is not None else None
         waits = {"held": _held(producer), "withheld": withheld_by(producer), "ticket": ticket}
-        shape.update({"blocked": blocks, **waits})
+        row.update({"blocked": blocks, **waits})
 
     def _add_gate(self, gate: Gate) -> None:
         if id(gate) in self._gates:

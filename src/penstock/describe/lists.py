@@ -157,11 +157,11 @@ def groups(node: DescribedNode, kind: str, vhost: VirtualHost | None) -> Groups:
 
 def _consumers(queues: list[Queue]) -> list[object]:
     """Return the consumers and browsers of some queues."""
-    found: list[object] = []
+    consumers: list[object] = []
     for queue in queues:
-        found += queue.consumers
-        found += browsers_of(queue)
-    return found
+        consumers += queue.consumers
+        consumers += browsers_of(queue)
+    return consumers
 
 
 def binding_groups(vhost: VirtualHost, with_default: bool) -> Groups:
@@ -178,13 +178,13 @@ def binding_groups(vhost: VirtualHost, with_default: bool) -> Groups:
 
 def bindings_to(vhost: VirtualHost, queue: Queue | None, target: Exchange | None) -> list[Item]:
     """Return the bindings that lead to a queue, including that to the default exchange, or to an exchange."""
-    found: list[Item] = []
+    items: list[Item] = []
     if queue is not None:
-        found.append(Item(queue.name, vhost, queue))
+        items.append(Item(queue.name, vhost, queue))
         leading = vhost.bindings.to(TO_QUEUE, queue.name)
     else:
         leading = [] if target is None else vhost.bindings.to(TO_EXCHANGE, target.name)
-    return found + [Item(binding.source.name, vhost, binding) for binding in leading]
+    return items + [Item(binding.source.name, vhost, binding) for binding in leading]
 
 
 class Rows:
@@ -316,18 +316,18 @@ class PagedLists:
     ) -> Steps[tuple[list[Item], int | None]]:
         """Return the page of a list after so many items, and where the next one begins, or None."""
         number = 0 if asker is None else asker.number
-        found = self._begun.pop((number, what, after), None)
-        if found is None:
-            found = PagedList(groups)
-            while found.shown < after and not found.ended:
-                yield from found.page_steps(min(after - found.shown, PAGE_MOST), self._work)
-        items = yield from found.page_steps(most, self._work)
-        if found.ended:
+        begun = self._begun.pop((number, what, after), None)
+        if begun is None:
+            begun = PagedList(groups)
+            while begun.shown < after and not begun.ended:
+                yield from begun.page_steps(min(after - begun.shown, PAGE_MOST), self._work)
+        items = yield from begun.page_steps(most, self._work)
+        if begun.ended:
             return items, None
-        self._begun[(number, what, found.shown)] = found
+        self._begun[(number, what, begun.shown)] = begun
         if len(self._begun) > BEGUN_MOST:
             del self._begun[next(iter(self._begun))]
-        return items, found.shown
+        return items, begun.shown
 
 
 # The first queues in an order
@@ -394,7 +394,7 @@ def first_steps(
     Queues that are created meanwhile may be missed.
     """
     work = node.broker.work
-    found = First(count)
+    first = First(count)
     number = 0
     homes: dict[str, VirtualHost] = {}
     at = reading(node)
@@ -402,14 +402,14 @@ def first_steps(
         if vhost is not None and each is not vhost:
             continue
         homes[each.name] = each
-        found.total += len(each.queues)
+        first.total += len(each.queues)
         for part in each.roll.parts(EXAMINED_AT_ONCE):
             for queue in part:
                 number += 1
                 if not queue.deleted and (not wanted or wanted in queue.name.lower()):
-                    found.filtered += 1
-                    found.offer(order.rank(queue, at, number), order.backwards)
+                    first.filtered += 1
+                    first.offer(order.rank(queue, at, number), order.backwards)
             if work.spend(EXAMINED_AT_ONCE):
                 yield
-    found.items = [Item(queue.name, homes[queue.vhost], queue) for queue in found.conclude(order.backwards)]
-    return found
+    first.items = [Item(queue.name, homes[queue.vhost], queue) for queue in first.conclude(order.backwards)]
+    return first

@@ -236,19 +236,19 @@ class Scrape:
 
     def _collected(self, kind: str, parts: Parts[T], most: int) -> Generator[str, None, Labelled[T]]:
         """Collect the first objects with their labels; the others are counted."""
-        found: Labelled[T] = []
+        samples: Labelled[T] = []
         left_out, seen = 0, 0
         for head, part in parts:
-            shown = part[: most - len(found)]
+            shown = part[: most - len(samples)]
             left_out += len(part) - len(shown)
             for subject in shown:
-                found.append((f"{head},{_label(kind, subject)}", subject))
+                samples.append((f"{head},{_label(kind, subject)}", subject))
             seen += 1 + len(shown)
             if seen >= CLIENTS_A_SLICE:
                 seen = 0
                 yield self._out.take()
         self._omitted[kind] = left_out
-        return found
+        return samples
 
     def _end(self) -> str:
         if self._omitted:

@@ -391,17 +391,17 @@ SHARED_GATES: Final[Table[SharedGate]] = Table(
 def shared_gates(node: DescribedNode) -> list[tuple[str, Gate]]:
     """Return the gates of memory, disk, virtual hosts and addresses, and the operator's, with their virtual hosts."""
     gates = node.broker.gates
-    found: list[tuple[str, Gate]] = []
+    named: list[tuple[str, Gate]] = []
     if gates.memory is not None:
-        found.append(("", gates.memory.gate))
+        named.append(("", gates.memory.gate))
     if node.broker.journal is not None:
         for gate in gates.disk.gates():
             vhost = None if gate.owner is None else gate.owner.vhost_name()
-            found.append((vhost or "", gate))
-    found += [(name, limit.gate) for name, limit in gates.vhosts.items()]
-    found += [(key.partition("\n")[0], depth.gate) for key, depth in gates.depths.items()]
-    found += [(each.vhost, each.gate) for each in gates.operator_gates.values()]
-    return found
+            named.append((vhost or "", gate))
+    named += [(name, limit.gate) for name, limit in gates.vhosts.items()]
+    named += [(key.partition("\n")[0], depth.gate) for key, depth in gates.depths.items()]
+    named += [(each.vhost, each.gate) for each in gates.operator_gates.values()]
+    return named
 
 
 def count_closed(node: DescribedNode, shared: list[tuple[str, Gate]], totals: Totals) -> None:
