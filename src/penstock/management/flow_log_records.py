@@ -225,11 +225,11 @@ class Recorder:
         """
         first = self.taken - len(self.recent)
         start = min(max(after, first), self.taken)
-        found = list(islice(self.recent, start - first, start - first + WATCH_PAGE))
-        end = start + len(found)
+        records = list(islice(self.recent, start - first, start - first + WATCH_PAGE))
+        end = start + len(records)
         if start > after:
-            found.insert(0, self._of_lost(start - after, f"more than {RECENT} records were not asked for in time"))
-        return found, end
+            records.insert(0, self._of_lost(start - after, f"more than {RECENT} records were not asked for in time"))
+        return records, end
 
     def _at(self, event: str, now: float) -> Record:
         return record_at(event, now, self.wall_offset)

@@ -138,24 +138,24 @@ class Spells:
         place = (id(spell.gate), 0 if producer is None else id(producer))
         if place not in self._sums and len(self._sums) >= SUMS_KEPT:
             place, producer = (id(spell.gate), 0), None
-        found = self._sums.get(place)
-        if found is None:
-            found = SpellSum(spell, producer)
-            self._sums[place] = found
-        found.add(spell, now)
+        spell_sum = self._sums.get(place)
+        if spell_sum is None:
+            spell_sum = SpellSum(spell, producer)
+            self._sums[place] = spell_sum
+        spell_sum.add(spell, now)
         return False
 
     def lasting(self, now: float) -> list[Spell]:
         """Take the spells whose beginning is to be logged because they last, oldest first."""
-        found: list[Spell] = []
+        spells: list[Spell] = []
         untold = self._unreported
         while untold and self._reported < TOLD_A_SECOND:
             key = next(iter(untold))
             if untold[key].since + LASTING_S > now:
                 break
-            found.append(untold.pop(key))
+            spells.append(untold.pop(key))
             self._reported += 1
-        return found
+        return spells
 
     def tick(self) -> list[SpellSum]:
         """Begin a second; return the sums of the last one."""
@@ -333,13 +333,13 @@ class GateLines:
 
     def blocked(self, producer: WaitingPublisher, gate: Gate, now: float) -> LogLine | None:
         """Return the line of a producer that the first gate blocks; None if it is logged later, or summed."""
-        told = self._blocks.begin((id(producer), 0), Spell(gate, now, producer))
-        return blocked(producer, gate) if told else None
+        logged = self._blocks.begin((id(producer), 0), Spell(gate, now, producer))
+        return blocked(producer, gate) if logged else None
 
     def unblocked(self, producer: WaitingPublisher, gate: Gate, now: float) -> LogLine | None:
         """Return the line of a producer that no gate blocks any more; None if its block is summed."""
-        told = self._blocks.end((id(producer), 0), now)
-        return unblocked(producer, gate) if told else None
+        logged = self._blocks.end((id(producer), 0), now)
+        return unblocked(producer, gate) if logged else None
 
     def lasting(self, now: float) -> list[LogLine]:
         """Take the lines of closings and blocks that last and were not logged."""

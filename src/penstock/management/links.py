@@ -44,21 +44,21 @@ def find_link(node: Node, name: str) -> FoundLink:
 
     Raises NotFound (404), and PreconditionFailed (406) for a name that several links have.
     """
-    found: list[FoundLink] = []
+    links: list[FoundLink] = []
     for connection in node.connections.values():
         for session in connection.engine.sessions():
             for producer in links_of(session):
                 if producer.name in (name, f"{session.name}/{name}"):
-                    found.append(FoundLink(session, producer, None))
+                    links.append(FoundLink(session, producer, None))
             for consumer in session.consumers.values():
                 if isinstance(consumer.credit, LinkCredit) and name in (consumer.tag, f"{session.name}/{consumer.tag}"):
-                    found.append(FoundLink(session, None, consumer))
-    if not found:
+                    links.append(FoundLink(session, None, consumer))
+    if not links:
         raise NotFound(f"no link '{name}'; `penstock channels list --json` has the links of all sessions")
-    if len(found) > 1 and len({link.name() for link in found}) > 1:
-        names = ", ".join(link.name() for link in found[:LINKS_NAMED])
-        raise PreconditionFailed(f"{len(found):,} links have the name '{name}'; the first are {names}")
-    return found[0]
+    if len(links) > 1 and len({link.name() for link in links}) > 1:
+        names = ", ".join(link.name() for link in links[:LINKS_NAMED])
+        raise PreconditionFailed(f"{len(links):,} links have the name '{name}'; the first are {names}")
+    return links[0]
 
 
 def credit_sentence(producer: Producer, credit: SenderCredit, now: float) -> str:

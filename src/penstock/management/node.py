@@ -85,8 +85,8 @@ class Node(DescribedNode):
 
     def is_administrator(self, user: str) -> bool:
         """Tell whether a user has the tag administrator."""
-        found = self.broker.access.find(user)
-        return found is not None and found.is_administrator()
+        account = self.broker.access.find(user)
+        return account is not None and account.is_administrator()
 
     @property
     @override

@@ -218,10 +218,10 @@ def waiting_at(gates: list[Gate]) -> dict[str, int]:
 
 def waits_for(queue: Queue, now: float) -> list[dict[str, object]]:
     """Return the rows of the cursors, and of the first consumers, that a queue waits for."""
-    found: list[dict[str, object]] = []
+    rows: list[dict[str, object]] = []
     for cursor in queue.cursors[:CONSUMERS_SHOWN]:
         position = cursor.positions[queue.name]
-        found.append(
+        rows.append(
             {
                 "cursor": cursor.name,
                 "settled": int(position.settled),
@@ -230,8 +230,8 @@ def waits_for(queue: Queue, now: float) -> list[dict[str, object]]:
                 "asked_s_ago": asked_s_ago(cursor, now),
             }
         )
-    found += [consumer_row(consumer, now) for consumer in consumers_of(queue, CONSUMERS_SHOWN)]
-    return found
+    rows += [consumer_row(consumer, now) for consumer in consumers_of(queue, CONSUMERS_SHOWN)]
+    return rows
 
 
 # Sentences
@@ -402,17 +402,17 @@ def _of_sum(gate: Gate, broker: Broker) -> list[str]:
 def _circles(gate: Gate, broker: Broker) -> list[str]:
     """Describe queries that wait at a gate for room which only their own settlement frees."""
     limit = gate.owner
-    found: list[str] = []
+    circles: list[str] = []
     for waiter in gate.blocked.values():
         room = waiter.pinned_room() if isinstance(waiter, Producer) else None
         if room is not None and isinstance(limit, CountedDepth) and room.pins(limit) and isinstance(waiter, Producer):
             cursors = ", ".join([cursor.name for cursor in room.cursors])
-            found.append(
+            circles.append(
                 f"{waiter.name} waits for itself: it publishes the results of cursor {cursors}, whose messages leave "
                 f"{text_of(gate).name(gate)} only after that, and it has taken the half of the capacity that it may "
                 "take beyond it; raise the capacity, or let the query read less at once (maxOffsetsPerTrigger)"
             )
-    return first_lines(found, "that wait for themselves")
+    return first_lines(circles, "that wait for themselves")
 
 
 def _of_readers(gate: Gate, broker: Broker) -> list[str]:
@@ -501,14 +501,14 @@ EXPLAINED: Final[dict[str, Explained]] = {
 
 def waits_of(gate: Gate, broker: Broker) -> list[str]:
     """Describe what must happen for a gate's depth to fall; empty for an empty queue and for gates without a depth."""
-    found = EXPLAINED.get(key_of(gate))
-    return [] if found is None or gate.owner is None else found.relief(gate, broker)
+    explained = EXPLAINED.get(key_of(gate))
+    return [] if explained is None or gate.owner is None else explained.relief(gate, broker)
 
 
 def advice(gate: Gate) -> str:
     """Return advice for the operator about a closed gate; empty if waiting is all."""
-    found = EXPLAINED.get(key_of(gate))
-    return "" if found is None else found.advice(gate)
+    explained = EXPLAINED.get(key_of(gate))
+    return "" if explained is None else explained.advice(gate)
 
 
 def _readers(queue: Queue, now: float) -> str:
@@ -526,10 +526,10 @@ def _leased(queue: Queue) -> str:
     """Describe what leases keep of a queue that its cursors have settled; empty if that is nothing."""
     leases = [cursor for cursor in queue.cursors if cursor.is_lease]
     cursors = [cursor for cursor in queue.cursors if not cursor.is_lease]
-    kept = shared_of(queue).line.count_through(settled_by(cursors, queue.name))[0] if leases and cursors else 0
-    if not kept:
+    leased = shared_of(queue).line.count_through(settled_by(cursors, queue.name))[0] if leases and cursors else 0
+    if not leased:
         return ""
-    return f"; {leases[0].name}, of a batch read, keeps {int(kept):,} messages that are settled, and ends by itself"
+    return f"; {leases[0].name}, of a batch read, keeps {int(leased):,} messages that are settled, and ends by itself"
 
 
 def _consumers(queue: Queue, now: float) -> str:
