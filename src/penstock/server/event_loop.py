@@ -450,5 +450,5 @@ def stepped(offset: float, before: float, wall: float, after: float) -> float:
     `wall` was read between `before` and `after`. Each reading of two clocks differs by some microseconds, and the
     arrival time of a message must be the same in all answers.
     """
-    found = wall - before
-    return found if abs(found - offset) >= STEP_S and after - before < STEP_S / 2 else offset
+    measured = wall - before
+    return measured if abs(measured - offset) >= STEP_S and after - before < STEP_S / 2 else offset

@@ -389,9 +389,9 @@ class Server:
 
     def _tell_settings(self) -> None:
         """Give the start-up settings to those who ask for them (`penstock config`)."""
-        told = self.driver.start_settings
-        told.rows = start_rows(self.settings) + table_rows(self.settings)
-        told.file = "" if self.settings.file is None else str(self.settings.file)
+        settings = self.driver.start_settings
+        settings.rows = start_rows(self.settings) + table_rows(self.settings)
+        settings.file = "" if self.settings.file is None else str(self.settings.file)
 
     def check(self) -> None:
         """Check the settings of a broker that is not started, as far as the constructor has not. Raises ConfigError.

@@ -302,8 +302,8 @@ def loop_clock() -> EntryClock:
 
 def wall_clock(loop: asyncio.AbstractEventLoop) -> Callable[[], float]:
     """Return the wall clock of a loop: its own `wall_time` if its time is virtual, otherwise the system's."""
-    found: Callable[[], float] = getattr(loop, "wall_time", time.time)
-    return found
+    clock: Callable[[], float] = getattr(loop, "wall_time", time.time)
+    return clock
 
 
 def _busy() -> float:

@@ -161,7 +161,7 @@ def result_of(event_loop: EventLoop, steps: Steps[Told], changes: bool = False) 
 def _known_by(steps: Steps[Told], known: asyncio.Future[Told]) -> Steps[None]:
     """Run steps and set their result or error on a future; the waiter may be gone by then."""
     try:
-        found = yield from steps
+        result = yield from steps
     except Exception as error:
         if not known.done():
             known.set_exception(error)
@@ -169,4 +169,4 @@ def _known_by(steps: Steps[Told], known: asyncio.Future[Told]) -> Steps[None]:
             raise
     else:
         if not known.done():
-            known.set_result(found)
+            known.set_result(result)

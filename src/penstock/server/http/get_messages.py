@@ -183,7 +183,7 @@ class Taking:
             properties: object = plain(message_format.properties(message.content).as_dict()) or []
         except UnreadableContent:
             properties = []  # Its headers are malformed inside: no earlier code has read them.
-        found: Row = {
+        row: Row = {
             "payload_bytes": size,
             "redelivered": message.redelivered,
             "exchange": message.envelope.exchange,
@@ -191,7 +191,7 @@ class Taking:
             "message_count": left,
             "properties": properties,
         }
-        head = json_octets(found)[:-1]
+        head = json_octets(row)[:-1]
         encoding, payload = "string", None if self._base64 else await self._as_text(shown)
         if payload is None:
             encoding, payload = "base64", await self._as_base64(shown)

@@ -234,5 +234,5 @@ class BrowserGuard:
 
 def _without_port(host: str) -> str:
     """Return the name in a Host header: `name:15672` is name, `[::1]:15672` is [::1]; empty for another text."""
-    found = _HOST.fullmatch(host)
-    return "" if found is None else found[1]
+    match = _HOST.fullmatch(host)
+    return "" if match is None else match[1]

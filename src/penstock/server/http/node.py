@@ -45,7 +45,7 @@ async def overview(request: ApiRequest) -> Response:
     monitors = request.rules.has_tag(MONITORING)
     rules = None if monitors else request.rules
     totals = await request.in_steps(totals_steps(driver, rules, request.user, sample_ranges(request)))
-    found: Row = {
+    row: Row = {
         "management_version": API_VERSION,
         "rabbitmq_version": API_VERSION,
         "product_name": "Penstock",
@@ -67,7 +67,7 @@ async def overview(request: ApiRequest) -> Response:
         ],
         "contexts": _contexts(request) if monitors else [],
     }
-    return one(request, found)
+    return one(request, row)
 
 
 def _churn(driver: BrokerDriver, totals: Row) -> Row:
@@ -203,10 +203,10 @@ def _tiers(request: ApiRequest) -> list[int]:
     wanted = request.query.get("seconds")
     if wanted is None:
         return list(range(len(TIERS)))
-    found = [tier for tier, seconds in enumerate(history.STEPS_S) if wanted == str(seconds)]
-    if not found:
+    tiers = [tier for tier, seconds in enumerate(history.STEPS_S) if wanted == str(seconds)]
+    if not tiers:
         raise bad_request(f"seconds must be one of {', '.join(map(str, history.STEPS_S))}, not {wanted}")
-    return found
+    return tiers
 
 
 EXPORTED_AT_ONCE: Final = 100
@@ -278,6 +278,6 @@ async def import_(request: ApiRequest) -> Response:
     dry_run = request.flag("dry_run")
     body = await request.body(BYTES_MOST)
     steps = import_steps(request.driver, body, None if only is None else only.name, options, dry_run)
-    found = await request.in_steps(steps, True)
+    answer = await request.in_steps(steps, True)
     tells = dry_run or not IMPORT_OPTIONS.isdisjoint(request.query) or any(":" in each for each in skip)
-    return json_response(found) if tells else no_content()
+    return json_response(answer) if tells else no_content()

@@ -83,8 +83,8 @@ async def aliveness(request: ApiRequest) -> Response:
 async def alarms(request: ApiRequest) -> Response:
     """Report whether the node's memory gate, or a disk gate, is closed: RabbitMQ's alarms."""
     closed = [("memory", request.driver.memory_alarm()), ("disk", request.driver.disk_alarm())]
-    found = [{"node": request.driver.name, "resource": resource} for resource, alarm in closed if alarm]
-    return status("There are alarms in effect", alarms=found) if found else status()
+    rows = [{"node": request.driver.name, "resource": resource} for resource, alarm in closed if alarm]
+    return status("There are alarms in effect", alarms=rows) if rows else status()
 
 
 async def port_listener(request: ApiRequest) -> Response:

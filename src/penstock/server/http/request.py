@@ -193,10 +193,10 @@ class ApiRequest:
 
     def live_vhost(self) -> VirtualHost:
         """Return the virtual host named in the path. Raises HttpError (404), also for one that is being deleted."""
-        found = self.driver.broker.vhosts.get(self.part("vhost"))
-        if found is None or found.deleting:
+        vhost = self.driver.broker.vhosts.get(self.part("vhost"))
+        if vhost is None or vhost.deleting:
             raise not_found()
-        return found
+        return vhost
 
     def access(self, vhost: VirtualHost) -> ConnectionAccess:
         """Return the rights of the user in a virtual host. Raises AccessRefused (401) for one that it may not enter."""
@@ -216,8 +216,8 @@ class ApiRequest:
 
     def exchange_name(self, name: str = "name") -> str:
         """Return the name of the exchange in the path."""
-        found = self.part(name)
-        return "" if found == DEFAULT_EXCHANGE else found
+        given = self.part(name)
+        return "" if given == DEFAULT_EXCHANGE else given
 
     def exchange(self, name: str = "name") -> Exchange:
         """Return the exchange named in the path. Raises HttpError (404)."""
