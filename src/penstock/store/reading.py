@@ -29,13 +29,13 @@ class Sum(NamedTuple):
 def read_sum(connection: sqlite3.Connection, table: Table) -> Sum | None:
     """Return the sums of a table; None if even these cannot be read."""
     try:
-        found = connection.execute("SELECT count, sum, last FROM sums WHERE name = ?", (table.name,)).fetchone()
+        row = connection.execute("SELECT count, sum, last FROM sums WHERE name = ?", (table.name,)).fetchone()
     except sqlite3.DatabaseError as error:
         damage_in(error)
         return None
-    if found is None or not all(type(value) is int for value in found):
+    if row is None or not all(type(value) is int for value in row):
         return None
-    return Sum(*found)
+    return Sum(*row)
 
 
 def compare(table: Table, known: Sum | None, count: int, total: int, is_damaged: bool) -> Iterator[Damage]:
@@ -103,11 +103,11 @@ class Reading:
     def _first(self, low: int, high: int) -> tuple[Any, ...] | None:
         """Fetch the first record by itself: on an error in one record Python drops the one before."""
         try:
-            found: tuple[Any, ...] | None = self._connection.execute(self._all, (low, high, 1)).fetchone()
+            row: tuple[Any, ...] | None = self._connection.execute(self._all, (low, high, 1)).fetchone()
         except sqlite3.DatabaseError as error:
             damage_in(error)
             return None
-        return found if found is not None and found[0] >= low else None
+        return row if row is not None and row[0] >= low else None
 
     def _judged(self, columns: tuple[Any, ...]) -> Iterator[Any]:
         seal = columns[self._table.columns.index("seal")]
@@ -130,8 +130,8 @@ class Reading:
 
     def _behind(self, low: int, high: int, why: str) -> int:
         """Return the key to continue with; the record after `low`, or the region around it, cannot be read."""
-        found, columns = self._probe(low, high)
-        if found and columns is not None and columns[0] >= low:  # Only its data is damaged.
+        exists, columns = self._probe(low, high)
+        if exists and columns is not None and columns[0] >= low:  # Only its data is damaged.
             self._reach(columns[self._table.columns.index("seal")])
             self._meet(damage_of(self._table, columns, why))
             return int(columns[0]) + 1

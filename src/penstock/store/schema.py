@@ -238,5 +238,5 @@ def _statements(connection: sqlite3.Connection) -> set[tuple[bytes, ...]]:
 
 
 def _opened_by(connection: sqlite3.Connection) -> str:
-    found = connection.execute("SELECT value FROM about WHERE name = 'penstock'").fetchone()
-    return found[0].decode(errors="replace") if found else "of an unknown version"
+    row = connection.execute("SELECT value FROM about WHERE name = 'penstock'").fetchone()
+    return row[0].decode(errors="replace") if row else "of an unknown version"

@@ -113,10 +113,10 @@ class Lease:
             self._backend, self._key[0], self._key[1] & 0xFFFFFFFF,
         )  # fmt: skip
         got = self.lock(session, patience_s)
-        found = session.ask(
+        row = session.ask(
             "UPDATE lease SET backend = %s WHERE epoch = %s AND %s RETURNING 1", session.pid, self.epoch, got
         )
-        if found:
+        if row:
             self._held(session)
             return
         holder = self.holder(session)
@@ -141,8 +141,8 @@ class Lease:
         ((there,),) = session.ask("SELECT to_regclass('lease') IS NOT NULL")
         if not there:
             return None
-        found = session.ask("SELECT epoch, host, process, since, backend FROM lease WHERE epoch > %s", NEVER)
-        return Holder(*found[0]) if found else None
+        row = session.ask("SELECT epoch, host, process, since, backend FROM lease WHERE epoch > %s", NEVER)
+        return Holder(*row[0]) if row else None
 
     def busy(self, holder: Holder | None) -> StoreBusy:
         """Return the exception to raise while another broker has the lock."""
