@@ -213,18 +213,18 @@ class GateStats:
         """Return the sums over all producers, closed ones included: they never fall while the gate exists."""
         if self.gone is None and not self.blocks:
             return NO_BLOCKS
-        found = BlockSums()
+        sums = BlockSums()
         if self.gone is not None:
-            found.add_sums(self.gone)
+            sums.add_sums(self.gone)
         for block in self.blocks.values():
-            found.add(block, now)
-        return found
+            sums.add(block, now)
+        return sums
 
     def blocked(self) -> dict[int, BlockStats]:
         """Return the entries of blocked producers by identity, earliest blocked first."""
-        found = [(block.since, key, block) for key, block in self.blocks.items() if block.since is not None]
-        found.sort(key=_since)
-        return {key: block for _, key, block in found}
+        blocked = [(block.since, key, block) for key, block in self.blocks.items() if block.since is not None]
+        blocked.sort(key=_since)
+        return {key: block for _, key, block in blocked}
 
     def summary(self, now: float) -> dict[str, object]:
         """Return the gate's statistics as plain data, without the producers."""
@@ -348,11 +348,11 @@ class FlowTotals:
 
     def of(self, kind: str) -> KindTotals:
         """Return the totals of a kind; creates them at first use."""
-        found = self.kinds.get(kind)
-        if found is None:
-            found = KindTotals()
-            self.kinds[kind] = found
-        return found
+        totals = self.kinds.get(kind)
+        if totals is None:
+            totals = KindTotals()
+            self.kinds[kind] = totals
+        return totals
 
     def count_transition(self, kind: str, closed: bool, now: float) -> None:
         """Count a gate that closed, or opened."""

@@ -93,12 +93,12 @@ class RoomHolders:
 
     def room_of(self, party: Party) -> PartyRoom:
         """Return the room of a connection. It is created at the first call, and has a share then."""
-        found = self.parties.get(party.name)
-        if found is None:
-            found = PartyRoom(party.user)
-            self.parties[party.name] = found
+        room = self.parties.get(party.name)
+        if room is None:
+            room = PartyRoom(party.user)
+            self.parties[party.name] = room
             self.users[party.user] = self.users.get(party.user, 0) + 1
-        return found
+        return room
 
     def shares(self, party: Party) -> i64:
         """Return into how many shares the room is divided for a connection; 1 if no other one wants any."""
