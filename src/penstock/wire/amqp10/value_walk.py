@@ -356,14 +356,14 @@ def entries_of(data: bytes, pos: i64, end: i64) -> list[tuple[bytes, bytes]]:
     stop = content_stop(data, pos + 1, end, width)
     count = content_count(data, pos + 1, width)
     pos = content_start(pos + 1, width)
-    found: list[tuple[bytes, bytes]] = []
+    entries: list[tuple[bytes, bytes]] = []
     while count > 0:
         middle = value_end(data, pos, stop)
         after = value_end(data, middle, stop)
-        found.append((data[pos:middle], data[middle:after]))
+        entries.append((data[pos:middle], data[middle:after]))
         pos = after
         count -= 2
-    return found
+    return entries
 
 
 def map_octets(entries: list[tuple[bytes, bytes]]) -> bytes:
