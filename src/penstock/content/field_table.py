@@ -83,11 +83,11 @@ def deaths_in(value: object) -> list[Entry]:
 
     Invalid entries stem from a client and are dropped.
     """
-    found: list[Entry] = []
+    entries: list[Entry] = []
     for entry in value if isinstance(value, list) else []:
         if isinstance(entry, dict) and isinstance(entry.get("queue"), str) and isinstance(entry.get("reason"), str):
-            found.append({name: entry[name] for name in WRITTEN if name in entry and _as_written(name, entry[name])})
-    return _grouped(found)
+            entries.append({name: entry[name] for name in WRITTEN if name in entry and _as_written(name, entry[name])})
+    return _grouped(entries)
 
 
 def _grouped(entries: list[Entry]) -> list[Entry]:

@@ -172,8 +172,8 @@ def read_context(parent: object, state: object) -> TraceContext | None:
         return None
     if trace_id == "0" * 32 or parent_id == "0" * 16:
         return None
-    found = _text(state)
-    return TraceContext(trace_id, parent_id, int(flags, 16), found if len(found) <= STATE_MOST else "")
+    state_text = _text(state)
+    return TraceContext(trace_id, parent_id, int(flags, 16), state_text if len(state_text) <= STATE_MOST else "")
 
 
 def _text(value: object) -> str:
