@@ -248,16 +248,16 @@ def scram_text(keys: ScramKeys) -> str:
 
 def read_scram_keys(text: str) -> ScramKeys:
     """Read keys. Raises PreconditionFailed, which never quotes them."""
-    found = _TEXT.fullmatch(text)
-    if found is None or not ITERATIONS <= int(found[1]) <= ITERATIONS_MOST:
+    match = _TEXT.fullmatch(text)
+    if match is None or not ITERATIONS <= int(match[1]) <= ITERATIONS_MOST:
         raise PreconditionFailed(
             f"scram_secret must be {MECHANISM}$ITERATIONS:SALT$STORED:SERVER, with {ITERATIONS} to {ITERATIONS_MOST} "
             "iterations"
         )
     try:
-        salt, stored, server = (base64.b64decode(found[number], validate=True) for number in (2, 3, 4))
+        salt, stored, server = (base64.b64decode(match[number], validate=True) for number in (2, 3, 4))
     except binascii.Error:
         raise PreconditionFailed("scram_secret is not base64") from None
     if not 8 <= len(salt) <= 64 or len(stored) != 32 or len(server) != 32:
         raise PreconditionFailed("scram_secret needs 8 to 64 octets of salt, and keys of 32")
-    return salt, stored, server, int(found[1])
+    return salt, stored, server, int(match[1])

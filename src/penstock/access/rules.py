@@ -151,7 +151,7 @@ class ConnectionAccess:
             self._topics.clear()
 
 
-def _keep(kept: dict[tuple[str, str, str], None], asked: tuple[str, str, str]) -> None:
-    if len(kept) >= CACHED_MOST:
-        del kept[next(iter(kept))]
-    kept[asked] = None
+def _keep(permitted: dict[tuple[str, str, str], None], asked: tuple[str, str, str]) -> None:
+    if len(permitted) >= CACHED_MOST:
+        del permitted[next(iter(permitted))]
+    permitted[asked] = None

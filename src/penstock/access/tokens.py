@@ -268,8 +268,8 @@ class TokenCheck(CredentialCheck):
             raise TokenError("token is signed by another than the key that it names") from None
         except (jwt.PyJWTError, ValueError, TypeError, RecursionError) as error:
             raise TokenError(f"token cannot be read ({type(error).__name__})") from None
-        found: dict[str, Any] = claims
-        return found
+        fields: dict[str, Any] = claims
+        return fields
 
     def _accept(self, claims: dict[str, Any]) -> None:
         """Check the claims. Raises TokenError."""
