@@ -70,7 +70,7 @@ from penstock.flow.turns import Turns
 from penstock.flow.work import Steps
 
 CONSUME_WORK: Final = 15
-"""Units of work of a new consumer, besides those of any method."""
+"""Units of work of a new consumer, in addition to those of any method."""
 ADOPT_WORK: Final = 10
 """Units of work to apply changed settings to a queue, or a changed deadline to a producer."""
 TURN_WORK: Final = 4
@@ -80,7 +80,7 @@ TIMER_WORK: Final = 4
 RELEASED_AT_ONCE: Final = 500
 """Producers that are released at once when a gate opens; there may be ten thousand."""
 RELEASES_BEFORE_A_NEWCOMER: Final = 500
-"""Turns given at once when a producer publishes while others may go on: fair, but in bounded steps."""
+"""Most turns given at once when a producer publishes while others have turns, so that a step is bounded."""
 CONSUMERS_OF_A_QUEUE: Final = 50_000
 SCANS_OF_A_QUEUE: Final = 1_000
 """Most consumers with selectors, and browsers, of a queue: each may have to look at each message."""

@@ -20,7 +20,7 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64, mypyc_attr
 
 PIECE_OCTETS: Final = 262144
-"""Octets of a piece, besides the last one of a body."""
+"""Octets of a piece, except the last one of a body."""
 UNWRITTEN_OF_A_CONNECTION: Final = 1048576
 """Octets of complete pieces of a connection that may wait for the store: four pieces."""
 UNWRITTEN_OF_THE_NODE: Final = 67108864

@@ -1,9 +1,9 @@
 """Message formats: how a protocol encodes the content of its messages, and the format of large ones.
 
 A message keeps the content that its publisher sent, in memory and in the store. Its first octet tells the format: 2
-begins a content header frame of AMQP 0-9-1. Whoever looks into a content asks its format. A protocol that delivers a
-message of another format converts it, directly or through neutral properties and the body; the message itself stays as
-it is, and so does its charge.
+begins a content header frame of AMQP 0-9-1. To read a content, use its format. A protocol that delivers a message of
+another format converts it, directly or through neutral properties and the body; the message itself stays as it is, and
+so does its charge.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class RowEncoder:
         """Charge of the row that was encoded last."""
 
     def encode(self, row: i64) -> bytes:
-        """Return the content of a row. Raises PreconditionFailed (406) for what cannot be a message."""
+        """Return the content of a row. Raises PreconditionFailed (406) for a row that cannot be a message."""
         raise NotImplementedError
 
 

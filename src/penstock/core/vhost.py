@@ -77,7 +77,7 @@ LOCKED: Final = (
 """RabbitMQ's wording, which its users search for."""
 
 DECLARE_WORK: Final = 20
-"""Units of work of a declaration, besides those of any method."""
+"""Units of work of a declaration, in addition to those of any method."""
 ROUTE_WORK: Final = 5
 """Units of work of a new route: a routing key that a client has not just used."""
 QUEUES_MAX: Final = 200_000

@@ -1,4 +1,4 @@
-"""A consumer: the subscription of a session to a queue, and batches of its deliveries."""
+"""Consumers: subscriptions of sessions to queues, the lists in which they wait, and batches of deliveries."""
 
 from __future__ import annotations
 

@@ -368,7 +368,7 @@ class BrowserScan(Scan, PageReader):
 
 
 LOOK_WORK: Final = 1
-"""Units of work to look at a message, besides those of a selector."""
+"""Units of work to look at a message, in addition to those of a selector."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -384,7 +384,7 @@ class MessageFilter:
         self.excluded: set[int] = set()
         """Sequences of messages that it does not want any more; see undeliverable.py."""
         self.work: i64 = LOOK_WORK if selector is None else LOOK_WORK + selector.work
-        """Units of work for each message, besides `searched`."""
+        """Units of work for each message, in addition to `searched`."""
         self.searched: i64 = 0
         """Units of work to search the texts of the last message for patterns."""
 

@@ -111,7 +111,7 @@ class QuotaGate(DiskGate):
 
 
 class FreeSpaceGate(DiskGate):
-    """Minimum of free space on the file system, besides the store's own needs."""
+    """Minimum of free space on the file system, in addition to the store's own needs."""
 
     def __init__(self, disk: Disk) -> None:
         super().__init__(disk, FREE_SPACE)

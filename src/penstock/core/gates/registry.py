@@ -1,4 +1,4 @@
-"""Registry of all gates besides the queues' own, and their assignment to roads.
+"""Registry of all gates except the queues' own, and their assignment to roads.
 
 A queue has the shared limits of its virtual host and of the node, and the operator gates for both. An address (an
 exchange) has its depth, its rate and its operator gate. A connection has its own and its user's rates and operator
@@ -45,7 +45,7 @@ USERS_COUNTED: Final = 1_000
 
 
 class Gates(NodeMemory):
-    """All gates of one broker besides the queues' own."""
+    """All gates of one broker except the queues' own."""
 
     def __init__(self, broker: PublishContext, table: SettingsTable, topologies: Mapping[str, Topology]) -> None:
         self.broker = broker
@@ -56,7 +56,7 @@ class Gates(NodeMemory):
         """The disk gates; without a store they stay open."""
         self.memory = None
         self.other_memory = OtherMemory()
-        """Amounts in `memory` besides messages in queues."""
+        """Amounts in `memory` other than messages in queues."""
         self.metadata = Metadata(self)
         self.vhosts: dict[str, SharedLimit] = {}
         """Limits of the queues of a virtual host, for those with a limit."""

@@ -1,7 +1,7 @@
 """Depths of topics, and the count of messages already in queues when an address or a topic gets a bound.
 
 Each routing key has a depth of its own, as each address that a wildcard matches has in Artemis. It is made when a route
-is resolved, and counts in place of that of its exchange. So nothing is done for a message besides. A client may invent
+is resolved, and counts in place of that of its exchange. So a message costs no further work. A client may invent
 routing keys: at `TOPICS_MAX` those are dropped that are empty, and further keys of an exchange share one depth.
 """
 

@@ -435,7 +435,7 @@ class JournaledPieces:
         return not (self.large.ledger.ended or self._unreferenced or self.deleting)
 
     def has_work(self) -> bool:
-        """Return whether the next transaction writes or deletes pieces, besides those that a group brings."""
+        """Return whether the next transaction writes or deletes pieces other than those of its group."""
         return len(self.large.writes) > 0 or len(self._unreferenced) > 0 or len(self.large.ledger.ended) > 0
 
     def delete(self, bodies: list[int]) -> None:

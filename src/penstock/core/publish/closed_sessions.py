@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 LINGERING_BYTES: Final = 64 * 1024 * 1024
 LINGERING_SESSIONS: Final = 4096
-"""Limits of the publishes held for closed sessions: bytes (charges), and sessions (about 10 KiB each besides)."""
+"""Limits of the publishes held for closed sessions: bytes (charges), and sessions (each takes about 10 KiB more)."""
 
 ENDED: Final = "ended"
 """The broker closed the channel or the connection: its publisher is notified, or can know."""
@@ -60,7 +60,7 @@ class Lingering(HoldBudget):
         """Their producers, by identity."""
 
     def adopt(self, producer: Producer) -> bool:
-        """Keep a producer's held publishes, in order, as far as there is room; returns whether there was any."""
+        """Keep a producer's held publishes, in order, within the limits. Returns whether any was kept."""
         keep: i64 = 0
         if len(self.producers) < self.sessions:
             for held in producer.outbox:

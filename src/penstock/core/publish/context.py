@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class PublishContext(ConsumeContext):
-    """The calls that concern a publisher, besides those for queues and consumers. The broker implements it."""
+    """The calls for publishers, in addition to those for queues and consumers. The broker implements it."""
 
     access: AccessTable
     """Users, permissions and limits."""

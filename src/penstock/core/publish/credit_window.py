@@ -1,4 +1,4 @@
-"""Window of a link: how much credit its sender may have, and what is expected of each message of it.
+"""Window of a link: the most credit of its sender, and the expected size of its messages.
 
 Each message of credit is charged with the largest of the last 64 messages, or with an assumption before the first one.
 The window has two bounds, messages and bytes; the smaller one counts. One message may always be granted, however large.

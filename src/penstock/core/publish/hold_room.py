@@ -189,7 +189,7 @@ class HoldShare:
         return taken
 
     def set_own_aside(self, kept: i64) -> i64:
-        """Set those aside that have their room here but for so many, as far as that goes; returns how many."""
+        """Set aside the messages with room here beyond `remaining`, if the budget allows; returns their number."""
         taken = self.set_aside(self.messages - kept, self.charge) if self.messages > kept else 0
         self._change(-taken)
         return taken

@@ -1,4 +1,4 @@
-"""Idle credit: room that is taken back from senders that do not use it, and only when others lack it.
+"""Idle credit: revocation of room from senders that do not use it, only when others lack room.
 
 Whoever finds an open gate and reserved room in the way recalls it (`ReservedRoom.recall`). A link that has not sent for
 its idle time loses the room of its credit at once. One that has sent is looked at again after that time, and keeps room
@@ -40,7 +40,7 @@ class IdleCredit(TimerHandler):
         """Messages that had come when it was last looked at."""
 
     def recall(self, beyond_share: bool, now: float) -> None:
-        """Take its room back at once if it is idle, else look at it soon: somebody lacks room.
+        """Revoke its room at once if it is idle, else examine it soon, because another sender lacks room.
 
         `beyond_share`: its connection has more than its share, so the room of a link that has sent nothing is idle.
         """

@@ -1,4 +1,4 @@
-"""Lanes of producers: how far the publishes of each are decided, so that a reconnecting client sends none twice.
+"""Lanes of producers: the decided publishes of each, so that a reconnecting client repeats none of them.
 
 Theory of operation. A *lane* is one publisher of a client: a channel with confirms, or a link. It outlives its session.
 A session begins with the ids of producer and lane, and an *epoch*, a number that rises with each session of the lane.
@@ -268,7 +268,7 @@ class ProducerLanes:
             self._rest(lane)
 
     def drop(self, lane: Lane) -> None:
-        """Drop a lane and its mark. A session that it has goes on without."""
+        """Drop a lane and its mark. Its open session continues without a lane."""
         user = self._users[lane.user]
         user.wake(lane)
         user.count -= 1

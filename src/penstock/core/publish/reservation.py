@@ -187,7 +187,7 @@ class Reservation(RoomHolder):
         return charge <= self.charge or self._covers(1, charge) or self._lend(charge, now)
 
     def _passes_sums(self, charge: i64, now: float) -> bool:
-        """Return whether the amounts above its queues let a message pass: open, with room, and nobody waits there."""
+        """Return whether the limits above its queues let a message pass: open, with room, and without waiters."""
         pools = self._pools()
         for pool in pools:
             gate, copies = pool.gate, pools.count(pool)
@@ -201,7 +201,7 @@ class Reservation(RoomHolder):
         )
 
     def _lend(self, charge: i64, now: float) -> bool:
-        """Release the room of the messages after one of this charge, as far as it needs that; else change nothing.
+        """Release room of the other messages for one of this charge, if that suffices; else change nothing.
 
         Returns whether it has room now. Each of the others keeps the same part of theirs, at least one byte that
         counts.
@@ -250,7 +250,7 @@ class Reservation(RoomHolder):
         self.revoked -= rest if rest < self.revoked else self.revoked
 
     def expect_more(self, waiter: Waiter, now: float) -> None:
-        """Have the gates go on waiting for a link of which messages came; see `Turns.expect_more`."""
+        """Extend the wait of the gates for a link after messages of it came; see `Turns.expect_more`."""
         if now <= waiter.back_by:
             for queue in self.queues:
                 queue.turns.expect_more(waiter, queue.gate, now)

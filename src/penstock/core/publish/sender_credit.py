@@ -81,7 +81,7 @@ class SenderCredit(Waiter):
         self.hold = HoldShare(hold_room_of(producer.broker, producer.hold_budget, name))
         self.hold.room.links[id(self)] = self
         self.used_at: float = producer.broker.now
-        """Time of the last grant or message, as far as settled: monotonic seconds."""
+        """Time of the last grant or settled message: monotonic seconds."""
         self.is_listed: bool = False
         """True if it is to be reviewed in the next turn."""
         self.is_changed: bool = False
@@ -236,7 +236,7 @@ class SenderCredit(Waiter):
     def has_demand(self) -> bool:
         """Return whether it is to be granted more: its sender goes on, half of its window is used, nothing is held.
 
-        Where the credit that it has lacks room, that is used first.
+        Credit that lacks room is used first.
         """
         if self.state is CreditState.CLOSED or not self.producer.is_ordinary() or (self._is_short and self.credit > 0):
             return False

@@ -1,4 +1,4 @@
-"""Counts of a session as a tally, and what remains of them when the session or its connection ends.
+"""Counts of a session as a tally, and their addition to totals when the session or its connection ends.
 
 Theory of operation. The hot path counts nothing for a session that follows from something else. Deliveries to be
 acknowledged are counted by the batch, as they become unsettled, and acknowledged are those that are neither unsettled

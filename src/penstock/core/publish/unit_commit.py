@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class RowBatch:
-    """Rows that a commit publishes besides its own publishes, and that enter their queues after it has passed.
+    """Rows that a commit publishes in addition to its own publishes. They enter their queues after it has passed.
 
     Those are the results of a query that are published as a whole (ranges/promotions.py).
     """
@@ -327,7 +327,7 @@ class UnitCommit(Held):
             producer.confirm(self.pending, [], None, [])
 
     def refuse_batch(self, error: BrokerError) -> None:
-        """Refuse a batch that has waited in the line, if somebody still waits for the answer."""
+        """Refuse a batch that has waited in the line, if its requester still waits for the answer."""
         if self.unit.coordinator.producer.state is not ProducerState.CLOSED:
             self.refuse(error)
 

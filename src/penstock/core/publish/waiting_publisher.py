@@ -214,7 +214,7 @@ class WaitingPublisher(Waiter):
             self._review_gates(None, now)
 
     def _review_gates(self, place: Gate | None, now: float) -> None:
-        """Update which gates block it besides the one where it waits in line (`place`)."""
+        """Update the set of gates that block it, other than the one where it waits in line (`place`)."""
         for gate in list(self.gates.values()):
             if not gate.open:
                 gate.expect(self)

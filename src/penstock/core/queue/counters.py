@@ -47,7 +47,7 @@ SAMPLES_A_GAP: Final = 64
 GAP_MOST: Final = 1 << 20
 """Widest gap, in messages."""
 SENDERS_MOST: Final = 64
-"""Publishers of one queue that are remembered between two rounds; samples of further ones count as nobody's."""
+"""Publishers of one queue that are remembered between two rounds; samples of further ones count for no publisher."""
 SIZES: Final = 41
 """Number of size classes, one for each power of two. Larger messages count in the last class."""
 

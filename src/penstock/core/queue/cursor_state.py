@@ -1,4 +1,4 @@
-"""State of cursors: positions up to which applications have settled a queue, and what is beyond them.
+"""State of cursors: positions up to which applications have settled a queue, and the messages beyond them.
 
 A cursor is a named read position on queues, for a reader that must be able to read again; `ranges/cursors.py` says what
 it does. Here is what a queue, the store and lists know of it. A message leaves the queue only when every cursor of the

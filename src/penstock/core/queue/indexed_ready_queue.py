@@ -173,7 +173,7 @@ class IndexedReadyQueue(ReadyQueue):
         return low - 1, _offset_after(chunks[low - 1].messages, sequence)
 
     def step(self) -> Message | None:
-        """Return the next message, and go on; None at the end. New messages are put into the index as needed."""
+        """Return the next message and advance; None at the end. New messages are put into the index as needed."""
         if not self._has_next():
             return None
         message = self.chunks[self._chunk].messages[self._offset]

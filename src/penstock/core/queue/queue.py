@@ -111,7 +111,7 @@ class Queue(GateOwner):
         self._other_gates: list[Gate] = []
         """All possible gates but its own."""
         self.reserved = QueueRoom(self)
-        """Room for granted credit (see Reservation), besides the depth."""
+        """Room for granted credit (see Reservation), in addition to the depth."""
         self.membership = Membership(self)
         self.storage: QueueStorage | None = None
         """The stored queue; None if it is not durable."""
@@ -127,7 +127,7 @@ class Queue(GateOwner):
         self.dead_letters: DeadLetterSink | None = None
         """Publisher of its dead letters; None if they are dropped."""
         self.length: Length | None = None
-        """Length limit of ready messages, besides the capacity; None if there is none."""
+        """Length limit of ready messages, in addition to the capacity; None if there is none."""
         self._update_fast_path(0.0)
 
     # Enqueueing
@@ -577,7 +577,7 @@ class Queue(GateOwner):
             membership.bound()
 
     def set_gates(self, gates: list[Gate], pools: list[SharedLimit], now: float) -> None:
-        """Set the gates, besides its own, on the road into the queue; `pools` own some of them."""
+        """Set the gates on the road into the queue other than its own; `pools` own some of them."""
         self.membership.move(pools, now)
         self.operator_gated = len(gates) > len(pools)
         self._other_gates = gates

@@ -30,7 +30,7 @@ class PromisedRoom:
 
 
 class QueueRoom(ReservedRoom):
-    """The reserved room of one queue, besides its depth."""
+    """The reserved room of one queue, which is not part of its depth."""
 
     def __init__(self, queue: Queue) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class QueueRoom(ReservedRoom):
         """
         self.most_messages: i64 = 0
         self.most_bytes: i64 = 0
-        """Depth up to which a message on credit takes its own room by the fast path, whoever waits."""
+        """Depth up to which a message on credit takes its own room by the fast path, even if others wait."""
 
     def arrival(self) -> Arrival | None:
         """Return the batch that is entering the queue, a slice a turn; None at other times."""
@@ -187,8 +187,7 @@ BEYOND: Final = 2
 
 
 class PinnedRoom:
-    """The cursors of one query, and the excess of its publishes over the capacity of limits in which these pin
-    messages.
+    """The cursors of one query, and the excess of its publishes over limits in which these cursors pin messages.
 
     The amounts are those of all limits together, so a query that meets several is judged more strictly.
     """

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from penstock.core.queue.queue import Queue
 
 CANCEL: Final = "cancel"
-"""Action on a slow consumer, besides telling of it."""
+"""Action on a slow consumer, in addition to the log line."""
 
 
 class Settings:
@@ -85,7 +85,8 @@ class Settings:
         self.thresholds = thresholds
         self.overflow = overflow
         self.length = Level()
-        """Limit of ready messages, besides the capacity: messages, and octets of their bodies (see length_limit.py)."""
+        """Limit of ready messages, in addition to the capacity: messages, and octets of their bodies (see
+        length_limit.py)."""
         self.page_limit = Level()
         """Limit of paged messages, if the policy is `page`."""
         self.given: dict[str, SettingValue] = {}

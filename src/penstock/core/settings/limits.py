@@ -231,7 +231,7 @@ def _stop_by_percent(values: dict[str, SettingValue], capacity: int, resume: int
 
 
 def has_one_mark(values: dict[str, SettingValue], unit: str) -> bool:
-    """Return whether the gate closes at the capacity, as Artemis' address does: no percentage was given besides."""
+    """Return whether the gate closes at the capacity, as Artemis' address does, because no percentage was given."""
     value = values.get("capacity-" + unit)
     given = "stop-percent" in values or "resume-percent" in values
     return value is not None and value.alias.startswith("max-size-") and not given
@@ -327,7 +327,8 @@ class Limits:
         self.rate_messages: float | None = None
         """Messages a second."""
         self.refill_messages: float = NEVER
-        """Tokens a second for them: the rate, or without a burst less, by what `smooth` gives to the burst."""
+        """Tokens a second for them: the rate; without a burst it is less by the amount that `smooth` adds to the
+        burst."""
         self.rate_bytes: float | None = None
         """Bytes (charges) a second."""
         self.burst_messages: float = NEVER

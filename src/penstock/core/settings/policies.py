@@ -174,7 +174,7 @@ OVERFLOWS: Final = ("drop-head", "reject-publish", "reject-publish-dlx")
 LIMITS_OF_RABBITMQ: Final = SMALLEST - {"capacity-messages", "capacity-bytes"}
 """Limits that RabbitMQ knows; there they are whole numbers."""
 OF_OPERATORS: Final = (*sorted(SMALLEST), OVERFLOW)
-"""Settings that an operator policy may have, besides those without effect."""
+"""Settings that an operator policy may have, in addition to those without effect."""
 DEAD_LETTERS: Final = ("dead-letter-exchange", "dead-letter-routing-key")
 """Its other keys that are settings here."""
 
@@ -223,7 +223,7 @@ class Policy:
         return f"{OPERATOR if self.operator else POLICY} '{self.name}' of vhost '{self.vhost}'"
 
     def fields(self) -> dict[str, object]:
-        """Return its attributes besides name and virtual host, in RabbitMQ's form."""
+        """Return its attributes except name and virtual host, in RabbitMQ's form."""
         return {
             "pattern": self.pattern.text,
             "apply-to": self.apply_to,
