@@ -83,7 +83,7 @@ class Unroutable(IntEnum):
 
     RELEASED = 0
     ACCEPTED = 1
-    """It is accepted and counted: nobody has subscribed to the topic."""
+    """It is accepted and counted, because the topic has no subscription."""
     REJECTED = 2
     """amqp:not-found."""
 

@@ -52,7 +52,7 @@ class LargeDelivery(OutputSource):
         link.credit.paused = True
 
     def begin(self) -> None:
-        """Begin to write, or go on after the window of the session was used up."""
+        """Begin to write, or continue after the window of the session was used up."""
         connection = self._link.session.connection
         self._waits = False
         connection.output.open_source(self)

@@ -419,7 +419,7 @@ class UnsentOutcomes:
     def resume(
         self, outcomes: dict[bytes, bytes], unsettled: dict[object, object], max_frame_size: i64
     ) -> tuple[dict[object, object], bool]:
-        """Take over the outcomes of a suspended link, as far as the sender still has the deliveries.
+        """Take over the outcomes of a suspended link for the deliveries that the sender still has.
 
         Returns the unsettled map for our attach, and whether it is incomplete: all of it has to fit into a frame.
         """

@@ -113,7 +113,7 @@ class DeliveryWriter:
         return not self._pending
 
     def write(self, link: OutgoingLink, batch: Batch) -> None:
-        """Write a batch, as far as the window permits.
+        """Write a batch, within the session window.
 
         The loop is for messages without annotations and with at most the usual header, delivered for the first time.
         Such a delivery differs from the last one in sizes and numbers only.
@@ -233,7 +233,7 @@ class DeliveryWriter:
         self._count_sent(1)
 
     def go_on(self) -> None:
-        """Write what waits, as far as the window permits."""
+        """Write waiting deliveries, within the session window."""
         session = self._session
         windows = session.windows
         pending = self._pending

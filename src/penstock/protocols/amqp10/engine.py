@@ -47,7 +47,7 @@ NAME: Final = "AMQP 1.0"
 CONTROL_WORK: Final = 16
 """Units of work of a performative other than transfer, flow and disposition."""
 COSTS: Final[dict[int, int]] = {ATTACH: 60, DETACH: 45, BEGIN: 60, END: 45}
-"""Units of those that cost more: they make or end a session or a link. A consumer or a node costs its own besides."""
+"""Units of those that cost more: they make or end a session or a link. A consumer or a node adds its own cost."""
 OCTETS_A_UNIT: Final = 128
 """Octets of input per unit of work."""
 

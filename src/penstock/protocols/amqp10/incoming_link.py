@@ -350,7 +350,10 @@ class IncomingLink(Link):
             self._publish_beyond_credit(route, content, charge)
 
     def _publish_beyond_credit(self, route: Route, content: bytes, charge: i64) -> None:
-        """Hold a message that came without credit, as far as the connection may hold. Raises TransferLimitExceeded."""
+        """Hold a message that came without credit, within the hold budget of the connection.
+
+        Raises TransferLimitExceeded.
+        """
         if not self.credit.publish_beyond(route, content, charge):
             budget = self.producer.hold_budget
             raise TransferLimitExceeded(

@@ -1,4 +1,4 @@
-"""Link: what both directions have in common, from attach to detach (section 2.6)."""
+"""Link: the common part of both directions, from attach to detach (section 2.6)."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Link:
         self.peer_handle: i64 = attach.number("handle")
         """Handle of the link in frames from the peer."""
         self.handle: i64 = session.links.free_handle(self.peer_handle)
-        """Handle of the link in what we send."""
+        """Handle of the link in frames to the peer."""
         self.link_name: str = attach.text("name")
         self.state: i64 = LINK_ATTACHED
         """The `LinkState`, as a number: each transfer reads it."""

@@ -220,7 +220,7 @@ class AmqpSession(Session):
     # Performatives
 
     def on_performative(self, performative: Composite) -> None:
-        """Act on attach or detach. Raises BrokerError for what closes the connection."""
+        """Act on attach or detach. Raises BrokerError for errors that close the connection."""
         try:
             if performative.code == ATTACH:
                 self._on_attach(performative)
@@ -272,7 +272,7 @@ class AmqpSession(Session):
             raise InvalidField(f"delivery {delivery_id} has no delivery-tag")
 
     def on_transfer(self, transfer: Transfer, data: bytes, end: i64) -> None:
-        """Act on a transfer that ends at `end`. Raises BrokerError for what closes the connection."""
+        """Act on a transfer that ends at `end`. Raises BrokerError for errors that close the connection."""
         try:
             windows = self.windows
             windows.count_transfer()
@@ -307,7 +307,7 @@ class AmqpSession(Session):
                 self.last_delivery_id = delivery_id
 
     def on_flow(self, flow: Flow) -> None:
-        """Act on a flow. Raises BrokerError for what closes the connection."""
+        """Act on a flow. Raises BrokerError for errors that close the connection."""
         link: Link | None = None
         try:
             self.engine.work.done += FLOW_WORK
@@ -432,7 +432,7 @@ class AmqpSession(Session):
         self.connection.request_flush()
 
     def on_disposition(self, disposition: Disposition) -> None:
-        """Settle deliveries. Raises BrokerError for what closes the connection."""
+        """Settle deliveries. Raises BrokerError for errors that close the connection."""
         try:
             if not disposition.receiver:
                 self._on_sender_settled(disposition)

@@ -1,4 +1,4 @@
-"""Suspended links: what is unsettled on a link that was detached without being closed, until it is resumed.
+"""Suspended links: unsettled deliveries of links that were detached without being closed, until they are resumed.
 
 Theory of operation. A link has a key: virtual host, user, container, direction and name. Another attach with the key of
 an attached link steals that link (section 2.6.1). A link whose terminus outlives its detach is suspended by it, or by
@@ -370,7 +370,7 @@ class Resumption:
         return states, False
 
     def send(self) -> None:
-        """Send what waits, as far as credit and window permit."""
+        """Send waiting deliveries, within credit and window."""
         link = self._link
         session = link.session
         consumer = link.consumer

@@ -75,7 +75,7 @@ KINDS_KEPT: Final = 100
 APART_S: Final = 60.0
 """Least seconds between two records of one sum."""
 NAME_MAX: Final = 255
-"""Most letters of the name of a user: a stranger may send a longer one, which is the name of nobody."""
+"""Most letters of the name of a user: a stranger may send a longer one, which no user has."""
 TEXT_MAX: Final = 4_096
 """Most letters of a field."""
 SECRET: Final = "***"
@@ -99,7 +99,7 @@ class Actor:
     def __init__(self, user: str, address: str, protocol: str, vhost: str = "", connection: str = "") -> None:
         self.user = user[:NAME_MAX]
         self.address = address
-        """Host and port, or the origin of what no client has asked for: `file`."""
+        """Host and port, or the origin of a change that no client requested: `file`."""
         self.protocol = protocol
         self.vhost = vhost
         self.connection = connection

@@ -1,4 +1,4 @@
-"""Authorization of what clients ask for, as RabbitMQ 4 does it (its guides "Access control" and "Topic authorisation").
+"""Authorization of clients' operations, as in RabbitMQ 4 (its guides "Access control" and "Topic authorisation").
 
 Each function checks one operation, for all protocols and for HTTP. All raise AccessRefused (403), unless documented
 otherwise. The table of penstock/operations has the tags.

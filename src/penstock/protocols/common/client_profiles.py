@@ -66,7 +66,7 @@ class Profile:
         would wait for itself.
         """
         self.exact_flow = exact_flow
-        """True if no confirm is withheld from it, and it is never asked to go on at a closed gate."""
+        """True if its confirms are never withheld, and the broker never asks it to resume while a gate is closed."""
         self.settles = settles
         """True if it settles deliveries when it has heard their outcome, as rcv-settle-mode second asks of a sender.
 

@@ -1,4 +1,4 @@
-"""Connection of one client: what belongs to no protocol. Bytes in, bytes out; no socket and no clock.
+"""Connection of one client: the part that is independent of its protocol. Bytes in, bytes out; no socket and no clock.
 
 Theory of operation. The event loop passes input to `receive` and takes output with `take_output`. In between works the
 `ProtocolEngine` of the connection (engine.py). The states are those of connection_state.py. The end of a connection is
@@ -65,7 +65,7 @@ class ConnectionTimes:
 
 
 DELETED_KEPT: Final = 64
-"""Deleted queues that are still referred to, besides as many as there are others."""
+"""Number of deleted queues that may still be referred to, in addition to the number of the present ones."""
 
 
 class ExclusiveQueues:
@@ -352,7 +352,7 @@ class Connection(Worker):
         return self.state >= ConnectionState.REFUSED
 
     def open(self, vhost: VirtualHost) -> None:
-        """Open a virtual host: from now on the connection may have sessions.
+        """Open a virtual host. The connection may have sessions then.
 
         Raises NotAllowed (530), as RabbitMQ, for one that its user may not enter, and at a bound of connections.
         """

@@ -1,4 +1,4 @@
-"""Output of a connection: the buffer that engines write to, its bounds, and what waits for room in it or for fsync.
+"""Output of a connection: the buffer that engines write to, its bounds, and data that waits for room or for fsync.
 
 It refers to no connection, except while one is open (`DurableOutput`): a connection that is gone is freed at once.
 

@@ -223,7 +223,7 @@ class Replies:
     def answer_in_slices(
         self, request: ControlRequest, steps: Steps[dict[str, object] | None]
     ) -> dict[str, object] | None:
-        """Carry out a reading operation as far as this turn's share of work goes, and the rest in later turns.
+        """Carry out a reading operation within this turn's share of work, and the rest in later turns.
 
         Returns the answer, or None if it comes later.
         """

@@ -52,7 +52,7 @@ class Verification:
         self.number: int = 0
         """Number in the line of those that wait."""
         self.cancelled: bool = False
-        """True if nobody waits for the result any more."""
+        """True if the result is not needed any more."""
 
     def run(self) -> None:
         """Do the slow part. It runs in a thread, and must not raise."""

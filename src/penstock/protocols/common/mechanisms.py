@@ -29,7 +29,7 @@ ANONYMOUS: Final = "ANONYMOUS"
 
 
 PLACEHOLDER: Final = b"\0*\0*"
-"""Response to EXTERNAL of amqp091-go, which names nobody."""
+"""Response to EXTERNAL of amqp091-go, which has no user name."""
 
 
 def external_refusal(response: bytes, user: str) -> str:

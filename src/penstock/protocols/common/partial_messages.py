@@ -36,7 +36,7 @@ from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.services import Services
 
 PIECE_BYTES: Final = 48
-"""Memory per stored frame besides its payload."""
+"""Memory per stored frame in addition to its payload."""
 SHARE_OF_MEMORY: Final = 4
 """Part of the node's memory that all partial messages may use, as a divisor."""
 NODE_BYTES: Final = 1024 * 1024 * 1024

@@ -197,5 +197,5 @@ class Peer:
         self.tls_subject = session.user
 
     def is_protected(self) -> bool:
-        """Tell whether nobody else can read the connection: it has TLS, or does not leave this machine."""
+        """Return whether the connection is private: it has TLS, or does not leave this machine."""
         return self.loopback or self.tls is not None

@@ -51,7 +51,7 @@ class ReadPausing:
         return self.budget.bytes >= self._bytes()
 
     def begin_pause(self, now: float) -> None:
-        """Record that the connection is paused; a pause that has begun goes on."""
+        """Record that the connection is paused. No-op if it is paused already."""
         if self._paused_at == NEVER:
             self._paused_at = now
 

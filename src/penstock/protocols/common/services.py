@@ -1,4 +1,4 @@
-"""Services: what connections may ask of the broker that they belong to. The driver provides them."""
+"""Services: the interface of the broker that connections use. The driver implements it."""
 
 from __future__ import annotations
 
