@@ -57,7 +57,7 @@ _PLAIN: Final = ("sequence", "timestamp", "exchange", "routing_key", "redelivere
 _INT64_MAX: Final = (1 << 63) - 1
 
 BLOCK_TENTHS: Final = 40_000
-"""Work of a block in tenths of a unit, besides its values: 4 ms."""
+"""Work of a block in tenths of a unit, in addition to its values: 4 ms."""
 ROW_TENTHS: Final = 2
 DECODED_TENTHS: Final = 110
 """Work of a row, and more for properties that are decoded as a whole."""

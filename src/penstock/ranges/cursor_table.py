@@ -117,7 +117,7 @@ class CursorTable:
         return True
 
     def settle(self, cursor: Cursor, ends: dict[str, int]) -> dict[str, object]:
-        """Settle queues up to these ends; those before an invalid end are settled all the same."""
+        """Settle queues up to these ends. Queues before an invalid end stay settled."""
         settled: dict[str, object] = {}
         try:
             for queue, end in ends.items():
@@ -151,7 +151,7 @@ class CursorTable:
             waiting.answer()
 
     def drop(self, cursor: Cursor) -> None:
-        """Delete a cursor, whoever holds it; its queues become ordinary queues again."""
+        """Delete a cursor, even if a reader holds it; its queues become ordinary queues again."""
         queues = [position.queue for position in cursor.positions.values()]
         cursor.delete(self.broker.now)
         self.offer(queues)
@@ -297,5 +297,5 @@ class LagWatch(TimerHandler):
 
 
 def _is_alone(queue: Queue) -> bool:
-    """Return whether a queue has nobody but one cursor."""
+    """Return whether a queue has one cursor and no other reader."""
     return len(queue.cursors) == 1 and not queue.deleted and not queue.consumers and not may_come_back(queue)

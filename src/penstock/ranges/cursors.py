@@ -195,7 +195,7 @@ class Cursor(CursorState):
         return end, count, size
 
     def begin_plan(self, queue: str, start: i64) -> Position:
-        """Return the position for a plan after `start`; raises as `plan`, which goes as far as the memory."""
+        """Return the position for a plan after `start`; raises as `plan`, which ends with the messages in memory."""
         position = self.position(queue)
         if start < position.settled:
             raise PreconditionFailed(

@@ -37,7 +37,8 @@ from penstock.flow.work import Chore
 UNROUTABLE: Final = "unroutable"
 INVALID: Final = "invalid"
 ROWS_MISSING: Final = "rows-missing"
-"""Causes besides those of flow/gate.py: a row reaches no queue, cannot be a message, or comes before its turn."""
+"""Causes in addition to those of flow/gate.py: a row reaches no queue, cannot be a message, or comes before its
+turn."""
 MISSING: Final = -1
 """Answer of a mark for a block that begins after rows that were not taken."""
 NOT_RETRIABLE: Final = (UNROUTABLE, INVALID, NEVER_FITS, DELETED)
@@ -72,7 +73,7 @@ class BlockMark:
     def first_to_take(self, row: i64) -> i64:
         """Return the first row, from `row` on, that is not in its queues already; `MISSING` if rows before are not.
 
-        Raises BrokerError if the block may not go on.
+        Raises BrokerError if the block may not continue.
         """
         return row
 

@@ -48,7 +48,7 @@ _PREFIX: Final = 8
 ROUTES_KEPT: Final = 4096
 """Most routes that one block keeps; at the bound they are forgotten."""
 OCTETS_A_UNIT: Final = 2048
-"""Octets of a row that cost a unit of work besides that of each row."""
+"""Octets of a row that cost one unit of work more than each row does."""
 HEADERS_WORK: Final = 10
 """Units of work to encode the headers of a row."""
 _DIRECT_REPLY: Final = REPLY_TO.encode()

@@ -147,7 +147,7 @@ class Leases:
         self._broker.timers.add(lease, lease.until)
 
     def _pin(self, cursor: Cursor, queue: Queue, reader: CursorState | None) -> dict[str, object]:
-        """Pin a queue as far as it can be; return its offsets, and the reason if it is not pinned."""
+        """Pin a queue if possible; return its offsets, and the reason if it is not pinned."""
         earliest = earliest_offset(queue)
         reason = ""
         if not queue.cursors:

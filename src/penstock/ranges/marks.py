@@ -1,4 +1,4 @@
-"""Marks of queries that publish: how far each partition of a batch has been taken, so that nothing is taken twice.
+"""Marks of queries that publish: the rows enqueued of each partition of a batch, so that none is enqueued twice.
 
 Theory of operation. A query (a stream of Spark, or a job that gives an id) publishes in batches. A batch has
 partitions, and a task sends the rows of one partition in order, numbered from 0. When a task or the whole batch is run
@@ -35,7 +35,7 @@ from penstock.ranges.stages import Stage, StagedBatch
 MARKS_MAX: Final = 10_000
 """Most marks and progress records of all queries. Each is 1 KiB at most in the store."""
 IDLE_S: Final = 604_800.0
-"""Seconds after which progress is dropped that nobody asks for: a week."""
+"""Seconds after the last request after which progress is dropped: a week."""
 SPARE_S: Final = 3_600.0
 """Seconds after which idle progress makes room for others at the limit."""
 SCANNED_A_UNIT: Final = 10
@@ -314,7 +314,7 @@ class SinkMarks(TimerHandler):
                 self._record(mark)
 
     def check_mode(self, progress: BatchProgress, transactional: bool) -> None:
-        """Check that a batch goes on as it began. Raises PreconditionFailed (406)."""
+        """Check that a batch continues with the parameters of its beginning. Raises PreconditionFailed (406)."""
         began = ""
         if transactional and max([mark.rows for mark in progress.marks.values()], default=0) > 0:
             began = "dedup"

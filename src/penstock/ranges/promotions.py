@@ -53,7 +53,7 @@ class CommitCheck:
     """A check of a commit that waits, whenever its turn comes; this one permits it."""
 
     def refusal(self) -> BrokerError | None:
-        """Return why the commit may not go on; None if it may."""
+        """Return the reason why the commit may not continue; None if it may."""
         return None
 
 

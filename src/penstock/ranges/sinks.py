@@ -370,7 +370,7 @@ class SinkBatches:
             self.broker.journal.require_flush()
 
     def _queues(self, request: ControlRequest, ids: BatchIds) -> list[Queue]:
-        """Return the queues of a target, as far as they are known before the rows are."""
+        """Return the queues of a target that are known without its rows."""
         if ids.key is None:
             return []
         route = request.vhost.route(ids.exchange, ids.key, False)

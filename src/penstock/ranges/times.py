@@ -55,7 +55,7 @@ class TimeSearch(PageReader):
         self._is_begun: bool = False
 
     def reach(self) -> bool:
-        """Put messages into the index, a chunk of them, as far as there are new ones; True once all are in it."""
+        """Put a chunk of new messages into the index; True once all are in it."""
         line = self._line()
         return line.reach(line.newest())
 
@@ -201,7 +201,7 @@ class TimeLookup:
         """True once it waits for the disk."""
 
     def steps(self) -> Steps[dict[str, object] | None]:
-        """Search as far as the memory; returns None if the answer comes when the disk was read."""
+        """Search the messages in memory. Returns None if the disk must be read; the answer comes later."""
         work = self._control.broker.work
         for search in self._left:
             while not search.reach():
