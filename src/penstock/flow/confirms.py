@@ -73,7 +73,7 @@ class ConfirmRange:
 
 
 class LaneNumbers:
-    """Numbers of the publishes of a lane, which go on when another session continues it."""
+    """Numbers of the publishes of a lane. The next session of the lane continues them."""
 
     __slots__ = ("offset", "refused")
 

@@ -45,7 +45,7 @@ class Credit:
         return self.window - self.out if self.window > self.out else 0
 
     def admits(self, messages: i64, bytes: i64, charge: i64) -> bool:
-        """Return whether the byte window admits one more message besides these; a single message always fits."""
+        """Return whether the byte window admits one more message in addition to these; a single message always fits."""
         if self.window_bytes < 0 or self.out + messages == 0:
             return True
         return self.out_bytes + bytes + charge <= self.window_bytes

@@ -96,7 +96,7 @@ class Waiter:
 
 
 NOBODY: Final[list[tuple[i64, i64, Waiter]]] = []
-"""The empty line of a gate: one list for all, which nobody changes."""
+"""The empty line of a gate: one shared list, which must not be changed."""
 
 
 @trait
@@ -234,7 +234,8 @@ class Gate:
         self.waiters: list[tuple[i64, i64, Waiter]] = []
         """Those that wait with a publish: a heap by ticket and serial."""
         self.requests: list[tuple[i64, i64, Waiter]] = NOBODY
-        """Those that wait for credit: a heap by ticket and serial. A closed gate grants none, so they stop nobody then.
+        """Those that wait for credit: a heap by ticket and serial. A closed gate grants none, so they block no others
+        then.
         """
         self.exact_requests: i64 = 0
         """Those of them whose credit ends at the stop threshold."""

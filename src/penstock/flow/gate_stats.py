@@ -153,7 +153,7 @@ class BlockSums:
 
 
 NO_BLOCKS: Final = BlockSums()
-"""Sums of a gate that has never blocked anybody: one for all, which nobody changes."""
+"""Sums of a gate that has never blocked a producer: one shared object, which must not be changed."""
 
 
 class GateStats:

@@ -1,4 +1,4 @@
-"""Room that is reserved in one queue for granted credit: its sum, and the holders that it is taken back from.
+"""Room that is reserved in one queue for granted credit: its sum, and its holders, from which idle room is revoked.
 
 Theory of operation. A reservation is a promise to one sender, and must be no wall for others. So the room is shared:
 first among the users that want some, then among the connections of each (`Party`). A first grant takes no connection

@@ -1,4 +1,4 @@
-"""Series: what counters and levels were in the last minutes, and in the last hour and day where that is wanted.
+"""Series: samples of counters and levels of the last minutes, and on request of the last hour and day.
 
 Theory of operation. A sampler visits each object every `SLOT_S` seconds and passes its counts on. A series stores their
 increases, so that a counter needs four octets a slot, and sums them up in longer slots. A column that never changed has
