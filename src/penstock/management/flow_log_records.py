@@ -1,4 +1,4 @@
-"""Flow-log records as plain data, made from the same effects as the log lines.
+"""Recorder of the flow log: makes records as dictionaries, from the same effects as the log lines.
 
 Theory of operation. Gate transitions and blocks have one record each, while they are few or last (brief_spells.py).
 Others are summed, as are events that may occur with every message (refusals, losses, expired confirms): one record a

@@ -1,4 +1,4 @@
-"""Links of protocols with credit: how they are found by name, and why a sender has no credit, in a sentence.
+"""Links of protocols with credit: the search by name, and a sentence with the reason why a sender has no credit.
 
 An incoming link is a producer whose sender has credit (`SenderCredit`); what blocks it, that code decides. An outgoing
 link is a consumer with the credit of its receiver.

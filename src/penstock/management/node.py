@@ -1,4 +1,4 @@
-"""Node: the running broker as control operations, lists and views see it. The driver provides it."""
+"""Node: the interface by which control operations read and change the running broker. The driver implements it."""
 
 from __future__ import annotations
 

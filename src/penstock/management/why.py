@@ -1,4 +1,4 @@
-"""Explanations of `penstock why`: why producers and consumers wait, as sentences and as plain data.
+"""Explanations of `penstock why`: why producers and consumers wait, as sentences and as rows.
 
 The subject is a queue, a connection, a channel, a link or a user. For producers the answer has the blocking gates, the
 times, and the conditions that the gates wait for. For consumers it has the reasons why they get no messages. The
