@@ -1,4 +1,4 @@
-"""Definitions of nouns: how an entry of a file is compared with what there is, made and undone."""
+"""Definitions of nouns: comparison of an entry of a file with the broker's object, its creation, and its undoing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runtime parameters and global parameters, which are kept without effect."""
+"""Runtime parameters and global parameters, which are stored and have no effect on the broker."""
 
 from __future__ import annotations
 

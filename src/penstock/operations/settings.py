@@ -1,4 +1,4 @@
-"""Settings operations: set, unset, list and show settings at run time, preview a change, and show the configuration."""
+"""Settings operations: set, unset, list and show settings, preview a change, and show the configuration."""
 
 from __future__ import annotations
 
