@@ -1,4 +1,4 @@
-"""Log queue: lines that wait for the event loop, and exceptions that nothing expects, one traceback for each place."""
+"""Log queue: lines that wait for the event loop, and unexpected exceptions with one traceback for each place."""
 
 from __future__ import annotations
 
