@@ -1,4 +1,4 @@
-"""Figures of the node that only the server has, for the metrics: the process, the store, the certificates."""
+"""Figures of the node for the metrics, which only the server knows: the process, the store, the certificates."""
 
 from __future__ import annotations
 

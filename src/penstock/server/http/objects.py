@@ -1,4 +1,4 @@
-"""Handlers of objects that HTTP lists and shows with columns, pages and samples, and of closing connections."""
+"""Handlers that list and show objects with columns, pages and samples, and close connections."""
 
 from __future__ import annotations
 
