@@ -371,7 +371,7 @@ def setting_named(scope: str, name: str) -> str:
     elsewhere = [other for other in SCOPES if name in SCOPES[other] or ours in SCOPES[other]]
     if elsewhere:
         raise PreconditionFailed(f"{name} is not a setting of scope {scope}, but of scope {', '.join(elsewhere)}")
-    names = [*known, *scoped, *[alias for alias, word in ALIASES.items() if word in known]]
+    names = [*known, *scoped, *[alias for alias, setting in ALIASES.items() if setting in known]]
     raise PreconditionFailed(f"unknown setting {shown(name)} for scope {scope}; {hint(name, names, known)}")
 
 

@@ -188,9 +188,9 @@ class HoldShare:
         room.aside_bytes += taken * charge
         return taken
 
-    def set_own_aside(self, kept: i64) -> i64:
+    def set_own_aside(self, remaining: i64) -> i64:
         """Set aside the messages with room here beyond `remaining`, if the budget allows; returns their number."""
-        taken = self.set_aside(self.messages - kept, self.charge) if self.messages > kept else 0
+        taken = self.set_aside(self.messages - remaining, self.charge) if self.messages > remaining else 0
         self._change(-taken)
         return taken
 

@@ -89,12 +89,12 @@ class IdleCredit(TimerHandler):
         counts = self.credit.counts
         return counts.granted - counts.drained - self.credit.credit
 
-    def _take_back(self, kept: i64, now: float) -> None:
+    def _take_back(self, remaining: i64, now: float) -> None:
         """Free the room of its unused credit but for so many messages, and have the sender drain."""
         credit = self.credit
         reservation, hold = credit.reservation, credit.hold
-        moved = hold.set_own_aside(kept)
-        left = reservation.messages - kept
+        moved = hold.set_own_aside(remaining)
+        left = reservation.messages - remaining
         if left > 0:
             aside = hold.set_aside(left, reservation.charge)
             reservation.settle(aside, now)
@@ -108,4 +108,4 @@ class IdleCredit(TimerHandler):
             credit.counts.idle += 1
         if self.asks and not is_draining(credit.state):
             credit.notify()
-        credit.state = without_room(credit.state, kept == 0, self.asks)
+        credit.state = without_room(credit.state, remaining == 0, self.asks)

@@ -208,11 +208,11 @@ class Reservation(RoomHolder):
         """
         if self.messages == 0:
             return False
-        kept = (self.messages * self.charge + self._free_bytes(charge) - charge) // self.messages
-        if kept <= self._most_uncounted():
+        charge_left = (self.messages * self.charge + self._free_bytes(charge) - charge) // self.messages
+        if charge_left <= self._most_uncounted():
             return False
-        self._count(0, (kept - self.charge) * self.messages, now)
-        self.charge = kept
+        self._count(0, (charge_left - self.charge) * self.messages, now)
+        self.charge = charge_left
         return True
 
     def take_place(self, queue: Queue, charge: i64) -> i64:
