@@ -383,8 +383,8 @@ class Broker(Dispatcher):
         self._effects.append(Unblocked(producer, gate, self.now))
 
     @override
-    def emit_stopped(self, producer: WaitingPublisher, gate: Gate, patience_s: float) -> None:
-        self._effects.append(Stopped(producer, gate, patience_s, self.now))
+    def emit_stopped(self, producer: WaitingPublisher, gate: Gate, hold_deadline_s: float) -> None:
+        self._effects.append(Stopped(producer, gate, hold_deadline_s, self.now))
 
     @override
     def emit_publish_refused(self, producer: WaitingPublisher, gate: Gate, cause: str, charge: i64, why: str) -> None:

@@ -148,19 +148,19 @@ class FlowMap:
         self._senders = senders
         self._at = began
         self._sample(queues)
-        shapes = Shapes(self.node, self._readers, seconds)
+        rows = MapRows(self.node, self._readers, seconds)
         for queue in queues:
             if not queue.deleted:
                 seen = self._seen[queue]
-                shapes.add_queue(queue, seen.in_rate, seen.out_rate, senders[queue])
+                rows.add_queue(queue, seen.in_rate, seen.out_rate, senders[queue])
                 self._renew_samples(queue, seen.in_rate)
             if broker.work.spend(SHAPE_WORK):
                 yield
         for producer in blocked:
-            shapes.add_blocked(producer)
-        self._readers = shapes.readers_seen
+            rows.add_blocked(producer)
+        self._readers = rows.readers_seen
         more = int(totals.depths.queues) - len(queues)
-        return {"seconds": round(seconds, 3), "totals": totals.as_dict(), "more_queues": more, **shapes.as_dict()}
+        return {"seconds": round(seconds, 3), "totals": totals.as_dict(), "more_queues": more, **rows.as_dict()}
 
     def stop(self) -> None:
         """Stop the samples: nobody watches any more."""
@@ -301,7 +301,7 @@ def blocked_since(producer: WaitingPublisher) -> float:
 # What is shown
 
 
-class Shapes:
+class MapRows:
     """One flow map in the making. Ids are those of the process, and good for one map."""
 
     def __init__(self, node: DescribedNode, readers_before: dict[str, int], seconds: float) -> None:

@@ -261,9 +261,9 @@ def unblocked(producer: WaitingPublisher, gate: Gate) -> LogLine:
     return _channel(producer.name, "CHN-1006", "Flow Control Removed", gate_fields(gate))
 
 
-def stopped(producer: WaitingPublisher, gate: Gate, patience_s: float) -> LogLine:
+def stopped(producer: WaitingPublisher, gate: Gate, hold_deadline_s: float) -> LogLine:
     """Return the line of a producer that has waited for its whole hold deadline at a gate (PST-1014)."""
-    text = f"Publisher Stopped ({text_of(gate).label(gate)}) : it has waited its hold deadline of {patience_s:g} s"
+    text = f"Publisher Stopped ({text_of(gate).label(gate)}) : it has waited its hold deadline of {hold_deadline_s:g} s"
     return _channel(producer.name, "PST-1014", text, gate_fields(gate))
 
 

@@ -51,12 +51,12 @@ def redact(answer: dict[str, object], node: Node, access: ConnectionAccess) -> d
     return redacted
 
 
-def _user_of(view: dict[str, object], node: Node) -> str | None:
-    """Return the user of a connection, channel, link or user in a view of it; None for nothing."""
-    if "user" in view:
-        return str(view["user"])
+def _user_of(row: dict[str, object], node: Node) -> str | None:
+    """Return the user of a connection, channel, link or user in its row; None if there is none."""
+    if "user" in row:
+        return str(row["user"])
     for name in ("link", "channel", "name", "producer"):
-        match = _NUMBERED.match(str(view.get(name, "")))
+        match = _NUMBERED.match(str(row.get(name, "")))
         if match is not None:
             connection = node.connections.get(int(match[1]))
             return None if connection is None else connection.user
@@ -80,10 +80,10 @@ def _cut(text: str, node: Node, user: str) -> str:
         connection = node.connections.get(int(number)) if len(number) < why.NUMBER_LETTERS else None
         if connection is not None and connection.user != user:
             text = text.replace(connection.name(), f"con:{number}")
-    kept = [""]
+    pieces = [""]
     end = 0
     for match in _NAMED.finditer(text):
-        kept.append(text[end : match.start()])
-        kept.append(match[0] if match[2] == user else match[1])
+        pieces.append(text[end : match.start()])
+        pieces.append(match[0] if match[2] == user else match[1])
         end = match.end()
-    return "".join(kept) + text[end:]
+    return "".join(pieces) + text[end:]

@@ -123,13 +123,13 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
     """Return the row of a queue: its blocked producers, their gates, and the cursors and consumers it waits for."""
     now = broker.now
     blocks = queue.gate.stats.blocked()
-    view = queue_row(queue, now)
-    view["gate"] = {**gate_state(queue.gate, now), **queue.gate.stats.as_dict(now)}
+    row = queue_row(queue, now)
+    row["gate"] = {**gate_state(queue.gate, now), **queue.gate.stats.as_dict(now)}
     gates = gates_of(queue)
-    view["gates"] = [gate_row(gate, now) for gate in gates[1:]]
-    view["blocked"] = [block.as_dict(now, queue.gate.stats.since) for block in list(blocks.values())[:PRODUCERS_LISTED]]
-    view["waiting"] = waiting_at(gates)
-    view["waits_for"] = waits_for(queue, now)
+    row["gates"] = [gate_row(gate, now) for gate in gates[1:]]
+    row["blocked"] = [block.as_dict(now, queue.gate.stats.since) for block in list(blocks.values())[:PRODUCERS_LISTED]]
+    row["waiting"] = waiting_at(gates)
+    row["waits_for"] = waits_for(queue, now)
     sentences: list[str] = []
     for gate in gates:
         sentences += _of_gate(gate, now)
@@ -145,32 +145,32 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
         sentences.append(f"queue {queue.name} has {queue.length.clause()}; above it {acts}")
     for gate in shut or [queue.gate]:
         sentences += waits_of(gate, broker)
-    view["sentences"] = sentences + _refused_of_gone(queue.gate)
-    return view
+    row["sentences"] = sentences + _refused_of_gone(queue.gate)
+    return row
 
 
 def of_connection(connection: Connection, node: Node) -> dict[str, object]:
-    """Return the view of a connection: the gates of its producers, and the obstacles of its consumers."""
+    """Return the row of a connection: the gates of its producers, and the obstacles of its consumers."""
     broker = node.broker
-    view = connection_in_full(connection, broker.now)
+    row = connection_in_full(connection, broker.now)
     refusals = node.refused.of(connection.number)
-    view["refusals"] = [refusal.as_dict(broker.now) for refusal in refusals]
-    view["sentences"] = _of_connections([connection], node) + _refusals(refusals, broker.now)
-    return view
+    row["refusals"] = [refusal.as_dict(broker.now) for refusal in refusals]
+    row["sentences"] = _of_connections([connection], node) + _refusals(refusals, broker.now)
+    return row
 
 
 def of_channel(channel: Session, node: Node) -> dict[str, object]:
-    """Return the view of a channel, as `of_connection`."""
+    """Return the row of a channel, as `of_connection`."""
     broker = node.broker
-    view = session_row(channel, broker.now)
+    row = session_row(channel, broker.now)
     refusals = [each for each in node.refused.of(channel.connection_number) if each.producer == channel.name]
-    view["refusals"] = [refusal.as_dict(broker.now) for refusal in refusals]
-    view["sentences"] = _of_channels([channel], [], broker) + _refusals(refusals, broker.now)
-    return view
+    row["refusals"] = [refusal.as_dict(broker.now) for refusal in refusals]
+    row["sentences"] = _of_channels([channel], [], broker) + _refusals(refusals, broker.now)
+    return row
 
 
 def of_link(link: FoundLink, broker: Broker) -> dict[str, object]:
-    """Return the view of a link: why its sender has no credit, or why its receiver gets no messages."""
+    """Return the row of a link: why its sender has no credit, or why its receiver gets no messages."""
     now = broker.now
     consumer, producer = link.consumer, link.producer
     if consumer is not None:
@@ -266,7 +266,7 @@ def blocked_by(producer: WaitingPublisher, gate: Gate, block: BlockStats, now: f
 def _stakes(producer: WaitingPublisher, gate: Gate, block: BlockStats, now: float) -> str:
     """Describe the waiting publishes of a producer at a gate, and the outcome of those past their deadline."""
     parts: list[str] = []
-    if block.is_stopped(gate.stats.since, block.patience_s, now):
+    if block.is_stopped(gate.stats.since, block.hold_deadline_s, now):
         parts.append("stopped: it has waited a whole hold deadline, and what it publishes now is held and refused")
     if producer.gate is gate:
         held, size = held_by(producer)

@@ -247,7 +247,7 @@ class HeldBlock(Held):
         broker.apply_gate_transitions()
         for gate in closed:
             producer.mark_withheld(gate)
-            producer.entry(gate).patience_s = admission.hold_deadline_s(queues)
+            producer.entry(gate).hold_deadline_s = admission.hold_deadline_s(queues)
             producer.count_withheld(gate, charge)
             if gate not in self._closed:
                 self._closed.append(gate)

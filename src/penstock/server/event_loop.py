@@ -263,8 +263,8 @@ class EventLoop:
             journal.wait_for_change(awaiting, before)
             self.schedule()
             try:
-                patience_s = self.driver.broker.defaults.hold_deadline_s or None
-                while not (await asyncio.wait({known}, timeout=patience_s))[0]:
+                hold_deadline_s = self.driver.broker.defaults.hold_deadline_s or None
+                while not (await asyncio.wait({known}, timeout=hold_deadline_s))[0]:
                     if not journal.removals.is_awaited_by(awaiting):
                         raise TimeoutError
             finally:

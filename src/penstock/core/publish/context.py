@@ -68,7 +68,7 @@ class PublishContext(ConsumeContext):
         """Emit that a gate no longer blocks a producer."""
         raise NotImplementedError
 
-    def emit_stopped(self, producer: WaitingPublisher, gate: Gate, patience_s: float) -> None:
+    def emit_stopped(self, producer: WaitingPublisher, gate: Gate, hold_deadline_s: float) -> None:
         """Emit that a producer has waited a whole hold deadline (seconds) at a closed gate."""
         raise NotImplementedError
 

@@ -195,7 +195,7 @@ class Producer(WaitingPublisher, DurabilityListener):
     @override
     def waits_at(self, gate: Gate, now: float) -> None:
         super().waits_at(gate, now)
-        self.entry(gate).patience_s = admission.hold_deadline_s(self.outbox[0].queues)
+        self.entry(gate).hold_deadline_s = admission.hold_deadline_s(self.outbox[0].queues)
 
     @override
     def wait_in_line(self, held: Held, obstacle: Gate | None) -> None:
@@ -226,7 +226,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         self.broker.apply_gate_transitions()  # The gate's closing is emitted before the blocks that result from it.
         for gate in closed:
             self.mark_withheld(gate)
-            self.entry(gate).patience_s = admission.hold_deadline_s(route.queues)
+            self.entry(gate).hold_deadline_s = admission.hold_deadline_s(route.queues)
         refusal = None if refused is None else self.refuse_at(refused, route, content, charge, confirmed)
         if not queues:
             self.broker.count_unroutable(self, route, content)

@@ -402,15 +402,15 @@ def _thresholds(subject: str, values: dict[str, SettingValue], defaults: Default
 
 def _memory(subject: str, values: dict[str, SettingValue], defaults: Defaults, machine_bytes: int) -> Thresholds | None:
     """Resolve the memory thresholds, which are like a queue's, in bytes, with other names."""
-    plain: dict[str, SettingValue] = {name: value for name, value in values.items() if name.endswith("-percent")}
+    thresholds: dict[str, SettingValue] = {name: value for name, value in values.items() if name.endswith("-percent")}
     for mark in ("capacity", "stop", "resume"):
         value = values.get(f"memory-{mark}")
         if value is not None:
-            plain[f"{mark}-bytes"] = _in_bytes(subject, value, machine_bytes)
+            thresholds[f"{mark}-bytes"] = _in_bytes(subject, value, machine_bytes)
     capacity = values.get("memory-capacity")
     if capacity is not None and capacity.none:  # Set explicitly to none, unlike the default.
         return Thresholds(Level(), Level(), Level())
-    return _thresholds(subject, plain, defaults)
+    return _thresholds(subject, thresholds, defaults)
 
 
 def _disk(subject: str, values: dict[str, SettingValue]) -> DiskLimits:

@@ -439,11 +439,11 @@ class ChannelFlow(TimerHandler):
         self._set_stopped(True)
         channel.send(spec.CHANNEL_FLOW, {"active": False})
         self.forbidden_from = now + channel.connection.limits.flow_enforcement_s
-        patience_s = channel.broker.defaults.hold_deadline_s
+        hold_deadline_s = channel.broker.defaults.hold_deadline_s
         if gate.owner is not None:
-            patience_s = gate.owner.hold_deadline_s(patience_s)
-        if patience_s > 0 and not channel.engine.profile.exact_flow:
-            channel.broker.timers.add(self, now + patience_s)
+            hold_deadline_s = gate.owner.hold_deadline_s(hold_deadline_s)
+        if hold_deadline_s > 0 and not channel.engine.profile.exact_flow:
+            channel.broker.timers.add(self, now + hold_deadline_s)
 
     def go_on(self) -> None:
         """Send active=true if the client was asked to stop, also when it has since selected confirms."""

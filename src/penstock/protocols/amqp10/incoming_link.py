@@ -278,10 +278,7 @@ class IncomingLink(Link):
                 self._on_message(content, 0, len(content), delivery_id, settled, body)
 
     def _check_continuation(self, transfer: Transfer, data: bytes) -> None:
-        """Check that the fields of a further frame match those of the delivery's first frame (section 2.7.5).
-
-        Raises InvalidField.
-        """
+        """Check that a further frame matches the first one of its delivery (section 2.7.5). Raises InvalidField."""
         if transfer.tag_stop > 0 and data[transfer.tag_start : transfer.tag_stop] != self._tag:
             raise InvalidField(f"a frame of delivery {self._arriving_id} with another delivery-tag than its first")
         code = transfer.message_format
@@ -350,10 +347,7 @@ class IncomingLink(Link):
             self._publish_beyond_credit(route, content, charge)
 
     def _publish_beyond_credit(self, route: Route, content: bytes, charge: i64) -> None:
-        """Hold a message that came without credit, within the hold budget of the connection.
-
-        Raises TransferLimitExceeded.
-        """
+        """Hold a message that came without credit, within the hold budget. Raises TransferLimitExceeded."""
         if not self.credit.publish_beyond(route, content, charge):
             budget = self.producer.hold_budget
             raise TransferLimitExceeded(

@@ -50,9 +50,9 @@ class DurableReplies(TimerHandler, DurabilityListener):
             return
         if self.waiting == 0:
             self._since = broker.now
-            patience_s = broker.defaults.hold_deadline_s
-            if patience_s > 0:
-                broker.timers.add(self, broker.now + patience_s)
+            hold_deadline_s = broker.defaults.hold_deadline_s
+            if hold_deadline_s > 0:
+                broker.timers.add(self, broker.now + hold_deadline_s)
         self.waiting += 1
         journal.wait_for_change(self, before)
 

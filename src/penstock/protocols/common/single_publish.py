@@ -108,7 +108,7 @@ class SinglePublish(ProducerListener):
         self.done: bool = False
         self._sinks = [publishes.broker.gates.counts_of_user(user)]
         """Tallies of its user and its virtual host."""
-        self.patience_s: float = NEVER
+        self.timeout_s: float = NEVER
         """Seconds that its sender waits for an answer: the hold deadline, and as long again for the disk."""
 
     def send(self, vhost: VirtualHost, exchange: str, key: str, properties: Properties, body: bytes) -> None:
@@ -145,7 +145,7 @@ class SinglePublish(ProducerListener):
             properties.headers = {name: value for name, value in headers.items() if name != BCC}
             content = message_format.encode(properties, body)
         self.target = admission.describe_target(route)
-        self.patience_s = 2 * admission.hold_deadline_s(route.queues)
+        self.timeout_s = 2 * admission.hold_deadline_s(route.queues)
         self.producer.publish(route, content, charge)
 
     def give_up(self) -> None:
