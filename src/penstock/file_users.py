@@ -65,12 +65,12 @@ def read_users(
 
 
 def has_clear_passwords(users: Mapping[str, Any]) -> bool:
-    """Tell whether `[users]` itself has a password in clear: not a hash, nor where one is."""
+    """Return whether `[users]` itself has a password in clear: not a hash, nor where one is."""
     return any(isinstance(given, str) or "password" in given for given in users.values())
 
 
 def is_open_to_others(path: Path) -> bool:
-    """Tell whether a file can be read by others than its owner and its group; one that is gone cannot."""
+    """Return whether a file can be read by others than its owner and its group; one that is gone cannot."""
     try:
         return os.name == "posix" and bool(path.stat().st_mode & stat.S_IROTH)
     except OSError:

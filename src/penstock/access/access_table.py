@@ -97,12 +97,12 @@ class AccessTable:
         return [user.name for user in self.users() if user.is_administrator()]
 
     def may_enter(self, name: str, vhost: str) -> bool:
-        """Tell whether a user may open a virtual host: it has a permission there, even an empty one (as RabbitMQ)."""
+        """Return whether a user may open a virtual host: it has a permission there, even an empty one (as RabbitMQ)."""
         user = self.find(name)
         return user is not None and user.permission(vhost) is not None
 
     def permits(self, name: str, kind: str, vhost: str, resource: str) -> bool:
-        """Tell whether a user may configure, write or read a queue or an exchange."""
+        """Return whether a user may configure, write or read a queue or an exchange."""
         user = self.find(name)
         permission = None if user is None else user.permission(vhost)
         return permission is not None and self.expressions.matches(permission.expression(kind), resource)

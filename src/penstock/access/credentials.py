@@ -72,7 +72,7 @@ class CredentialCheck:
     """Address of the client without its port."""
 
     def is_slow(self) -> bool:
-        """Tell whether `verify` is needed, and takes longer than a turn may."""
+        """Return whether `verify` is needed, and takes longer than a turn may."""
         raise NotImplementedError
 
     def verify(self) -> None:

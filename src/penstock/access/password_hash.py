@@ -56,7 +56,7 @@ class PasswordHash:
         self.p = p
 
     def verify(self, password: str) -> bool:
-        """Tell whether this is the hash of a password. Slow for scrypt: never to be called on the event loop."""
+        """Return whether this is the hash of a password. Slow for scrypt: never to be called on the event loop."""
         given = password.encode(errors="surrogatepass")
         if len(given) > PASSWORD_OCTETS:
             return False
@@ -83,11 +83,11 @@ class PasswordHash:
         return hashlib.blake2b(self.text().encode(), digest_size=16).hexdigest()
 
     def is_slow(self) -> bool:
-        """Tell whether `verify` takes longer than a turn of the event loop may."""
+        """Return whether `verify` takes longer than a turn of the event loop may."""
         return self.algorithm == SCRYPT
 
     def needs_rehash(self) -> bool:
-        """Tell whether a password that was verified should be hashed anew: RabbitMQ's hashes, and cheaper scrypt."""
+        """Return whether a password that was verified should be hashed anew: RabbitMQ's hashes, and cheaper scrypt."""
         if self.algorithm == PLAIN:
             return False
         return self.algorithm != SCRYPT or self.log_n < SCRYPT_LOG_N
@@ -215,7 +215,7 @@ _is_loaded: bool = False
 
 
 def scram_is_loaded() -> bool:
-    """Tell whether a login by SCRAM can begin at once."""
+    """Return whether a login by SCRAM can begin at once."""
     return _is_loaded
 
 

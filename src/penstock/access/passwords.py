@@ -64,7 +64,7 @@ class Passwords:
         return PasswordCheck(self, user, password, loopback)
 
     def is_known(self, user: str, expected: PasswordHash, password: str) -> bool:
-        """Tell whether a password is right as far as that is known without a slow hash."""
+        """Return whether a password is right as far as that is known without a slow hash."""
         if expected.algorithm == PLAIN:
             return expected.verify(password)
         return self._verified.get(user, [password]) == expected
@@ -74,7 +74,7 @@ class Passwords:
         self._verified.put(user, [password], matched)
 
     def have_hashes(self) -> bool:
-        """Tell whether any user has a hash: then an unknown one costs as much."""
+        """Return whether any user has a hash: then an unknown one costs as much."""
         table = self.table
         if self._hashed:
             user = table.find(self._hashed)

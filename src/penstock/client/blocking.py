@@ -527,5 +527,5 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
 
 
 def _is_tls_pause(error: OSError) -> bool:
-    """Tell whether TLS only waits for the other side (ssl.SSLWantReadError, SSLWantWriteError)."""
+    """Return whether TLS only waits for the other side (ssl.SSLWantReadError, SSLWantWriteError)."""
     return type(error).__name__ in ("SSLWantReadError", "SSLWantWriteError")

@@ -105,7 +105,7 @@ def _grouped(entries: list[Entry]) -> list[Entry]:
 
 
 def _as_written(name: str, value: object) -> bool:
-    """Tell whether a field of an entry has the type that a broker writes."""
+    """Return whether a field of an entry has the type that a broker writes."""
     if name == "count":
         return isinstance(value, int) and not isinstance(value, bool) and 0 < value < COUNTED_MAX
     if name == "time":

@@ -194,7 +194,7 @@ CONTROL_REPLIES: Final = "amq.penstock.replies"
 
 
 def answers_control(name: str) -> bool:
-    """Tell whether a name is that of a queue for answers to control requests.
+    """Return whether a name is that of a queue for answers to control requests.
 
     Policies and queue limits do not apply to control reply queues. Otherwise a bad policy could block the reply to the
     request that removes it.

@@ -51,12 +51,12 @@ class DescribedNode:
             self.broker.access.user(name)
 
     def memory_alarm(self) -> bool:
-        """Tell whether the gate of the node's memory is closed."""
+        """Return whether the gate of the node's memory is closed."""
         memory = self.broker.gates.memory
         return memory is not None and not memory.gate.open
 
     def disk_alarm(self) -> bool:
-        """Tell whether a closed disk gate stops every producer of persistent messages."""
+        """Return whether a closed disk gate stops every producer of persistent messages."""
         disk = self.broker.gates.disk
         if disk.is_failing():
             return True

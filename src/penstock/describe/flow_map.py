@@ -133,7 +133,7 @@ class FlowMap:
         """Time of the last map (monotonic seconds); 0 before the first."""
 
     def sees(self, vhost: str) -> bool:
-        """Tell whether the queues of a virtual host are shown, as lists show them."""
+        """Return whether the queues of a virtual host are shown, as lists show them."""
         return self.rules is None or self.rules.enters(vhost) or self.rules.has_tag(ADMINISTRATOR)
 
     def steps(self) -> Steps[dict[str, object]]:
@@ -302,7 +302,7 @@ def blocked_since(producer: WaitingPublisher) -> float:
 
 
 class MapRows:
-    """One flow map in the making. Ids are those of the process, and good for one map."""
+    """Builder of one flow map. Its ids are those of objects in the process, and valid for this map only."""
 
     def __init__(self, node: DescribedNode, readers_before: dict[str, int], seconds: float) -> None:
         """`readers_before` are the readers of the map before, `seconds` ago (0 for none)."""

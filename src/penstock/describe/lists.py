@@ -262,7 +262,7 @@ def work_of(item: Item) -> int:
 
 
 def is_gone(item: Item) -> bool:
-    """Tell whether a queue, or the queue of a consumer, was deleted since it was collected."""
+    """Return whether a queue, or the queue of a consumer, was deleted since it was collected."""
     subject = item.subject
     queue = subject.queue if isinstance(subject, Consumer) else subject
     return isinstance(queue, Queue) and queue.deleted

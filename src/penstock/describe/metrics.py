@@ -94,7 +94,7 @@ class Selection(NamedTuple):
         return [vhost for vhost in node.broker.vhosts.values() if self.covers(vhost.name)]
 
     def covers(self, vhost: str) -> bool:
-        """Tell whether a virtual host is wanted."""
+        """Return whether a virtual host is wanted."""
         return self.vhosts is None or vhost in self.vhosts
 
     def shown(self, family: Family) -> Family:

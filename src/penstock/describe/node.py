@@ -49,7 +49,8 @@ class NodeFigures:
         self.transaction_bytes: int = 0
         self.turns: Histogram | None = None
         self.long_entries: list[tuple[str, int, float]] = []
-        """Kinds of entries, with the number of those that took longer than their units say, and by how many seconds."""
+        """Kinds of entries, with the number of those that took longer than their units say, and the excess in
+        seconds."""
         self.certificates: list[tuple[str, str, float]] = []
         """File and name of each certificate, and the time of its end: seconds since the epoch."""
         self.connections_opened: int = 0

@@ -55,7 +55,7 @@ class LogQueue:
             self.add(line)
 
     def is_empty(self) -> bool:
-        """Tell whether no line waits."""
+        """Return whether no line waits."""
         return not self._lines
 
     def take(self, most: int = LINES_KEPT) -> list[LogLine]:

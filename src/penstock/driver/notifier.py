@@ -110,7 +110,7 @@ class Notifier:
             self.driver.log_queue.add_limited(line, SUMS_LOGGED)
 
     def has_unblocked(self) -> bool:
-        """Tell whether connections are to be taken that no gate blocks any more."""
+        """Return whether connections are to be taken that no gate blocks any more."""
         return len(self._unblocked) > 0
 
     def take_unblocked(self) -> list[Connection]:

@@ -46,12 +46,12 @@ class Blocked:
             self.since = since
 
     def lasts(self) -> bool:
-        """Tell whether the first of them is still blocked after the examination of the others."""
+        """Return whether its first producer is still blocked after the examination of the others."""
         return self.first is not None and id(self.gate) in self.first.gates
 
 
 def is_named(request: ControlRequest) -> bool:
-    """Tell whether a request for `why` names a queue, connection, channel or user."""
+    """Return whether a request for `why` names a queue, connection, channel or user."""
     return any(request.fields.get(subject) is not None for subject in why.SUBJECTS)
 
 

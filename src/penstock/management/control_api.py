@@ -311,7 +311,7 @@ def answer_list(node: Node, request: ControlRequest) -> Steps[Row]:
 
 
 def _of_asker(item: Item, request: ControlRequest) -> bool:
-    """Tell whether the item is the requesting connection, its reply queue or its channel."""
+    """Return whether the item is the requesting connection, its reply queue or its channel."""
     asker, subject = request.connection, item.subject
     if isinstance(subject, Session):
         return asker is not None and subject.connection_number == asker.number

@@ -203,7 +203,7 @@ class Recorder:
     # Calls of the event loop
 
     def has_records(self) -> bool:
-        """Tell whether there are records to take."""
+        """Return whether there are records to take."""
         return len(self._records) > 0 or self._lost > 0
 
     def take(self) -> list[Record]:

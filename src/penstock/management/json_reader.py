@@ -41,7 +41,7 @@ _DECODER: Final = json.JSONDecoder()
 
 
 def is_text(value: object) -> bool:
-    """Tell whether all strings of a JSON value can be encoded: escapes may hold a lone surrogate."""
+    """Return whether all strings of a JSON value can be encoded: escapes may hold a lone surrogate."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:

@@ -84,7 +84,7 @@ class Node(DescribedNode):
     """Recorder of the flow log; None without one."""
 
     def is_administrator(self, user: str) -> bool:
-        """Tell whether a user has the tag administrator."""
+        """Return whether a user has the tag administrator."""
         account = self.broker.access.find(user)
         return account is not None and account.is_administrator()
 

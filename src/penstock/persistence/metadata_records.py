@@ -97,7 +97,7 @@ class Fields:
             raise StoreError(f"its '{name}' is nested too deeply") from None
 
     def has(self, name: str) -> bool:
-        """Tell whether there is such a field."""
+        """Return whether there is such a field."""
         return name in self._fields
 
     def names(self, name: str) -> list[str]:

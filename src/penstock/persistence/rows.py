@@ -223,7 +223,7 @@ class RowDecoder:
         return self._sequence
 
     def _is_simple(self) -> bool:
-        """Tell whether the next messages have only content of their own, as nearly all have."""
+        """Return whether the next messages have only content of their own, as nearly all have."""
         address = self._address
         if self._queue is None or self.source.shares or address.ttl_s != NEVER:
             return False

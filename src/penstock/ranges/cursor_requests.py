@@ -286,7 +286,7 @@ def _sentence(move: Move, dry_run: bool) -> str:
 
 
 def _is_readable(request: ControlRequest, cursor: CursorState) -> bool:
-    """Tell whether the requester may read all queues of a cursor of its virtual host."""
+    """Return whether the requester may read all queues of a cursor of its virtual host."""
     return cursor.vhost == request.vhost.name and all(request.access.may(READ, name) for name in cursor.positions)
 
 

@@ -456,7 +456,7 @@ class SinkMarks(TimerHandler):
             self._broker.journal.forget(_record_of(progress, partition))
 
     def _record(self, mark: SinkMark) -> None:
-        """Have the journal write a mark with its open group."""
+        """Record a mark in the open group of the journal."""
         journal = self._broker.journal
         if journal is None:
             return

@@ -97,7 +97,7 @@ class LoginThreads(Authenticator):
         return len(self._line)
 
     def is_working(self) -> bool:
-        """Tell whether a thread has a verification."""
+        """Return whether a thread has a verification."""
         return self._running > 0
 
     @override
@@ -414,7 +414,7 @@ class FetchedKeys(TokenKeys):
         return self._keys.get(key_id)
 
     def _begin_fetch(self) -> None:
-        """Have a thread fetch the keys, unless one does or did a moment ago."""
+        """Start a fetch of the keys in a thread, unless one is running or ended a moment ago."""
         now = self._clock()
         if self._fetching or (self._tried_at is not None and now - self._tried_at < APART_S):
             return

@@ -181,7 +181,7 @@ def _id_of(record: logging.LogRecord) -> str:
 
 
 def is_journal(descriptor: int, environment: Mapping[str, str]) -> bool:
-    """Tell whether a descriptor is connected with journald: JOURNAL_STREAM has its device and inode (systemd.exec)."""
+    """Return whether a descriptor leads to journald: JOURNAL_STREAM has its device and inode (systemd.exec)."""
     given = environment.get("JOURNAL_STREAM", "")
     try:
         status = os.fstat(descriptor)

@@ -457,7 +457,7 @@ class Server:
         return driver
 
     def _serve_users(self, driver: BrokerDriver, settings: BackEndSettings) -> None:
-        """Have an HTTP back end asked for users that the broker does not know."""
+        """Configure the HTTP back end that is asked for users that the broker does not know."""
         from penstock.server.login_threads import HttpBackEnd  # It loads slowly, and few need it.
 
         self._back_end = HttpBackEnd(settings)

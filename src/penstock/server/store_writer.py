@@ -393,7 +393,7 @@ class StoreWriter:
         self._event_loop.schedule()
 
     def is_stuck(self) -> bool:
-        """Tell whether, after `stop`, the thread still waits for its disk, and owns the store."""
+        """Return whether, after `stop`, the thread still waits for its disk, and owns the store."""
         return self._thread.is_alive()
 
     def _fail_permanently(self, failure: StoreError) -> None:

@@ -52,7 +52,7 @@ class ReadState(IntEnum):
     """A little is read in a pause, so that heartbeats and closes arrive."""
 
     def reads(self) -> bool:
-        """Tell whether the socket is read."""
+        """Return whether the socket is read."""
         return self is ReadState.READING or self is ReadState.PULSE
 
 
@@ -287,7 +287,7 @@ class Transport(SecuredProtocol):
             self._socket.abort()
 
     def _left_unread(self, error: Exception | None) -> bool:
-        """Tell whether the socket may have been reset because the peer's process ended with a notice unread."""
+        """Return whether the socket may have been reset because the peer's process ended with a notice unread."""
         connection = self.connection
         return isinstance(error, ConnectionResetError) and connection is not None and connection.losses.may_be_unread
 

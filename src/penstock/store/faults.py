@@ -39,7 +39,7 @@ def code_of(error: sqlite3.Error) -> int:
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Tell whether the file or its disk is at fault, and not the caller."""
+    """Return whether the file or its disk is at fault, and not the caller."""
     return code_of(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR)
 
 

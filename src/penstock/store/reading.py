@@ -153,7 +153,7 @@ class Reading:
         return readable
 
     def _probe(self, low: int, high: int) -> tuple[bool, tuple[Any, ...] | None]:
-        """Tell whether a key can be reached, and return the first record from there on, without its data."""
+        """Return whether a key can be reached, and return the first record from there on, without its data."""
         try:
             return True, self._connection.execute(self._one, (low, high)).fetchone()
         except sqlite3.DatabaseError as error:

@@ -100,7 +100,7 @@ class Log:
         return None
 
     def follows(self, number: int) -> bool:
-        """Tell whether a frame is valid and continues the one before, or the log's header."""
+        """Return whether a frame is valid and continues the one before, or the log's header."""
         frame = self.frame(number)
         if number == 1:
             salts, checksum = self._header_salts(), self._header_checksum()

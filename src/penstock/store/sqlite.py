@@ -342,7 +342,7 @@ class SqliteStore(Store):
                 self._reserve.make()
 
     def _is_ours(self) -> bool:
-        """Tell whether no other process has opened the file. Raises StoreError."""
+        """Return whether no other process has opened the file. Raises StoreError."""
         with translated(self.path, "read"):
             return read_count(self._connected())[1] == self._opening
 

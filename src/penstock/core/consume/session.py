@@ -197,7 +197,7 @@ class Session:
     def hand_out_copies(self, consumer: Consumer, messages: list[Message | None], charge: i64, now: float) -> Batch:
         """Count copies of messages as deliveries of a browser; returns their batch.
 
-        They are settled from the beginning: their numbers are no longer known, and the queue knows nothing of them.
+        They are settled from the beginning: their numbers are no longer known, and the queue does not track them.
         """
         unsettled = self.unsettled
         batch = Batch(consumer, unsettled.next_number, messages, charge, now)

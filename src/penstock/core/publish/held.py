@@ -83,7 +83,7 @@ class Held:
         return False
 
     def reopen(self) -> None:
-        """Have a commit that was refused at its deadline wait for another attempt; other entries do nothing."""
+        """Keep a commit that was refused at its deadline for another attempt. No-op for other entries."""
 
     def deadline_message(self, own: list[Gate], now: float) -> str:
         """Return the text of its refusal at the deadline, with the gate that stopped it."""

@@ -161,7 +161,7 @@ class HoldShare:
         return granted
 
     def take(self, messages: i64, charge: i64) -> i64:
-        """Reserve room for up to so many messages that had it elsewhere; returns for how many there is room."""
+        """Reserve room for up to `messages` messages that had it elsewhere; returns the number that has room."""
         self.recharge(charge)
         free = self.room.free_to_move() // self.charge
         taken = messages if messages < free else free

@@ -129,7 +129,7 @@ class Lane(SealedState):
         return [number for number in self.numbers.refused if number > seen]
 
     def join(self, group: JournalGroup) -> None:
-        """Have a group write the mark that belongs to its messages."""
+        """Add the mark that belongs to the messages of a group to that group."""
         if self.group is not group:
             self.group = group
             group.states.append(self)

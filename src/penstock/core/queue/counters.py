@@ -31,7 +31,7 @@ class UnreportedLosses:
         self.dead_letters_lost: i64 = 0
 
     def add(self, queue: Queue) -> None:
-        """Have a queue reported; its counters had nothing to report until now."""
+        """Schedule the report of a queue, whose counters had nothing to report before."""
         self._queues.append(queue)
 
     def take(self, most: int) -> list[Queue]:
@@ -385,7 +385,7 @@ class QueueCounters:
         self.losses.expired += 1
 
     def _schedule_report(self, queue: Queue) -> None:
-        """Have the loss that is about to be counted reported, with those that follow until the report."""
+        """Schedule the report of the next counted loss, with those that follow until the report."""
         if not self.has_unreported():
             self.losses.add(queue)
 

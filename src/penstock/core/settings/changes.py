@@ -36,7 +36,7 @@ RESOLVE_WORK: Final = 40
 
 
 MATCHED_A_STEP: Final = 8
-"""Changed policies from which on every queue of the virtual host is resolved, instead of matched with each of them."""
+"""Number of changed policies beyond which all queues of the virtual host are resolved, instead of those that match."""
 
 EntryBefore = tuple[str, str, dict[str, SettingValue]]
 """Scope, pattern and all its settings after the change."""

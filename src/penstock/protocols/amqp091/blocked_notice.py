@@ -120,7 +120,7 @@ class BlockedNotice(TimerHandler):
         self.engine.broker.timers.drop(self)
 
     def is_alone(self) -> bool:
-        """Tell whether the output holds nothing but a notice."""
+        """Return whether the output holds nothing but a notice."""
         return self._octets > 0 and self._octets == len(self.engine.out)
 
     def on_taken(self) -> None:

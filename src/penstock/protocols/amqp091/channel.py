@@ -153,7 +153,7 @@ class Channel(Session):
         broker.sessions[self] = None
 
     def is_open(self) -> bool:
-        """Tell whether frames may be sent on the channel: neither it nor its connection is being closed."""
+        """Return whether frames may be sent on the channel: neither it nor its connection is being closed."""
         return self.state == CHANNEL_OPEN and self.connection.teardown is TeardownState.NONE
 
     def access(self) -> ConnectionAccess:

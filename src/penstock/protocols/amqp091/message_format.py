@@ -463,7 +463,7 @@ _MARK: Final = b"CC"
 
 
 def may_have_cc(data: bytes, start: i64, end: i64) -> bool:
-    """Tell whether these octets of a property list may hold a header CC or BCC (a name follows its length).
+    """Return whether these octets of a property list may hold a header CC or BCC (a name follows its length).
 
     Messages with headers but without CC and BCC pay only for this test. False positives are possible, false negatives
     are not.

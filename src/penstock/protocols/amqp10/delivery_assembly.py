@@ -240,7 +240,7 @@ class DeliveryAssembly:
         self._add_to_body(data[start:])
 
     def _is_control(self, head: bytes) -> bool:
-        """Tell whether a message is a request to the control exchange, or will be refused anyway."""
+        """Return whether a message is a request to the control exchange, or will be refused anyway."""
         sections = Sections()
         try:
             sections.walk(head, 0, len(head))

@@ -176,7 +176,7 @@ class SentIds:
         self.next_id = (self.next_id + count) & 0xFFFFFFFF
 
     def is_future(self, delivery_id: i64) -> bool:
-        """Tell whether a delivery-id was not sent yet."""
+        """Return whether a delivery-id was not sent yet."""
         return serial_distance(delivery_id, self.next_id) <= 0
 
     def number_of(self, delivery_id: i64) -> i64:

@@ -31,7 +31,7 @@ DESCRIPTION_LETTERS: Final = 255
 
 
 def hears(attach: Composite, outcome: str) -> bool:
-    """Tell whether the source of a sender lists an outcome (section 3.5.3); an empty list stands for all."""
+    """Return whether the source of a sender lists an outcome (section 3.5.3); an empty list stands for all."""
     source = attach.inner("source")
     outcomes = [] if source is None else source.texts("outcomes")
     return not outcomes or outcome in outcomes

@@ -66,7 +66,7 @@ class PendingDelivery:
         """The body of a large message, which follows the payload."""
 
     def is_large(self) -> bool:
-        """Tell whether a body follows the payload."""
+        """Return whether a body follows the payload."""
         return self.reader is not None and self.reader.left > 0
 
 
@@ -101,7 +101,10 @@ class DeliveryWriter:
         return count
 
     def may_report_drained(self, link: OutgoingLink) -> bool:
-        """Tell whether a drained link may say so now; else it hears again when all that waits is written."""
+        """Return whether a drained link may report that now.
+
+        Otherwise it is called back when all waiting deliveries are written.
+        """
         if not self._pending and link not in self._large:
             return True
         if link not in self._drained:
@@ -109,7 +112,7 @@ class DeliveryWriter:
         return False
 
     def is_empty(self) -> bool:
-        """Tell whether no delivery waits for the window."""
+        """Return whether no delivery waits for the window."""
         return not self._pending
 
     def write(self, link: OutgoingLink, batch: Batch) -> None:

@@ -90,13 +90,13 @@ class DynamicNode:
         return exchange_address(self.exchange.name)
 
     def is_gone(self) -> bool:
-        """Tell whether it was deleted."""
+        """Return whether it was deleted."""
         if self.queue is not None:
             return self.queue.deleted
         return self.exchange is None or self.exchange.deleted
 
     def is_due(self) -> bool:
-        """Tell whether it is to be deleted, after the link that created it has ended."""
+        """Return whether it is to be deleted, after the link that created it has ended."""
         if self.policy == spec.DELETE_ON_CLOSE:
             return True
         linked = self.senders > 0
@@ -272,7 +272,7 @@ class Subscription(LinkNode):
 
 
 def is_lasting(terminus: Composite) -> bool:
-    """Tell whether a terminus outlives its connection."""
+    """Return whether a terminus outlives its connection."""
     return terminus.text("expiry_policy") == EXPIRES_NEVER or terminus.number("durable", 0) > 0
 
 

@@ -288,7 +288,7 @@ class Amqp10Engine(ProtocolEngine):
         self.connection.request_flush()
 
     def request_flow(self, session: AmqpSession) -> None:
-        """Have the flows of a session written when the output is taken, at the end of the turn."""
+        """Schedule the flows of a session, which are written when the output is taken at the end of the turn."""
         self._flowing[int(session.number)] = session
         self.connection.request_flush()
 
@@ -404,7 +404,7 @@ class Amqp10Engine(ProtocolEngine):
         }
 
     def is_torn_down(self) -> bool:
-        """Tell whether the sessions send nothing more."""
+        """Return whether the sessions send nothing more."""
         return self.connection.teardown is not TeardownState.NONE
 
 

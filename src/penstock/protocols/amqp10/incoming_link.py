@@ -135,7 +135,7 @@ class IncomingLink(Link):
             self.request_flow()
 
     def is_news(self, gate: Gate) -> bool:
-        """Tell whether its sender is to learn at once that a gate blocks it; rates, which flip, wait for a second."""
+        """Return whether its sender is to learn at once that a gate blocks it; rates, which flip, wait for a second."""
         return gate is not self._reported and not gate.frequent
 
     @override

@@ -145,7 +145,7 @@ class Link:
             node.on_link_ended(closed)
 
     def request_flow(self) -> None:
-        """Have a flow of the link written at the end of the turn."""
+        """Schedule a flow of the link for the end of the turn."""
         if not self.flow_due:
             self.flow_due = True
             self.session.request_flow(self)

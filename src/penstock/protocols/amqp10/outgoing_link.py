@@ -170,7 +170,7 @@ class OutgoingLink(Link):
         return properties
 
     def sends_settled(self) -> bool:
-        """Tell whether its deliveries are settled when they are sent."""
+        """Return whether its deliveries are settled when they are sent."""
         return self.consumer.no_ack or (self.limit is not None and self.limit.settles)
 
     @override

@@ -131,7 +131,7 @@ class SessionLinks:
         return link if link is not None and link.consumer is consumer else None
 
     def has_receivers(self) -> bool:
-        """Tell whether any link is attached whose receiver the peer is."""
+        """Return whether any link is attached whose receiver the peer is."""
         return len(self._receivers) > 0
 
     def forget_receiver(self, link: OutgoingLink) -> None:
@@ -209,7 +209,7 @@ class AmqpSession(Session):
         self.state = SESSION_STATES.step(self.state, state)
 
     def is_open(self) -> bool:
-        """Tell whether frames may be sent on the session."""
+        """Return whether frames may be sent on the session."""
         return self.state == SESSION_MAPPED and not self.engine.is_torn_down()
 
     def send(self, performative: Composite) -> None:
@@ -338,7 +338,7 @@ class AmqpSession(Session):
     # Flows at the end of the turn
 
     def request_flow(self, link: Link | None) -> None:
-        """Have a flow written at the end of the turn: of a link, or of the session alone (None)."""
+        """Schedule a flow for the end of the turn: of a link, or of the session alone (None)."""
         if link is None:
             self._session_flow_due = True
         else:
@@ -398,7 +398,7 @@ class AmqpSession(Session):
     # Consuming
 
     def _window_open(self) -> bool:
-        """Tell whether the peer takes transfer frames."""
+        """Return whether the peer takes transfer frames."""
         return self.windows.remote_incoming_window > 0 and self.writer.is_empty()
 
     @override

@@ -83,11 +83,11 @@ class Expiry:
                 self.policy, self.timeout_s = POLICY_DETACH, 0.0
 
     def suspends(self) -> bool:
-        """Tell whether links are suspended. A session's end without a timeout, the default, ends them at once."""
+        """Return whether links are suspended. A session's end without a timeout, the default, ends them at once."""
         return self.timeout_s > 0 or self.policy == POLICY_NEVER or self.policy == POLICY_CONNECTION
 
     def lasts_for_session(self) -> bool:
-        """Tell whether the terminus of a detached link lasts until its session ends, as by default."""
+        """Return whether the terminus of a detached link lasts until its session ends, as by default."""
         return self.policy == POLICY_SESSION
 
 

@@ -115,7 +115,7 @@ class Transaction(TimerHandler):
         self.fail(TransactionRolledBack(f"the transaction was rolled back, because a message was refused: {error}"))
 
     def add_provisional(self, session: AmqpSession, delivery_id: i64, settled: bool) -> None:
-        """Have the provisional outcome `accepted` of a delivery written at the end of the turn."""
+        """Schedule the provisional outcome `accepted` of a delivery for the end of the turn."""
         ranges = self._provisional
         if ranges:
             last = ranges[len(ranges) - 1]
@@ -179,7 +179,7 @@ class Transaction(TimerHandler):
             session.transactions += 1
 
     def involves(self, session: AmqpSession) -> bool:
-        """Tell whether a session takes part."""
+        """Return whether a session takes part."""
         return id(session) in self._participants
 
     @override
@@ -355,7 +355,7 @@ class Transactions:
                 transaction.end_session(session)
 
     def schedule(self, transaction: Transaction) -> None:
-        """Have the provisional outcomes of a transaction written when the output is taken."""
+        """Schedule the provisional outcomes of a transaction, which are written when the output is taken."""
         self._unwritten.append(transaction)
 
     def write_provisional(self) -> None:

@@ -46,7 +46,7 @@ class AuditAllowance:
         """By user, the one that wrote longest ago first."""
 
     def is_spent(self, user: str, now: float) -> bool:
-        """Tell whether a user has no allowance left for an ordinary record."""
+        """Return whether a user has no allowance left for an ordinary record."""
         bucket = self._of.get(user)
         return bucket is not None and bucket.whole(now) < OCTETS_A_SECOND
 
@@ -71,7 +71,7 @@ RECORDS_KEPT: Final = 10_000
 SUMS_KEPT: Final = 1_000
 """Most sums at a time; what belongs to none is counted as lost."""
 KINDS_KEPT: Final = 100
-"""Most sums of one group at a time; what would begin another is in one sum for all of them."""
+"""Most sums of one group at a time. Further events are in one common sum."""
 APART_S: Final = 60.0
 """Least seconds between two records of one sum."""
 NAME_MAX: Final = 255

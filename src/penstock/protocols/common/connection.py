@@ -291,7 +291,7 @@ class Connection(Worker):
     # Sessions and pausing
 
     def publishes_only(self) -> bool:
-        """Tell whether it has no consumers, no unacknowledged deliveries, no transaction and no sender credit."""
+        """Return whether it has no consumers, no unacknowledged deliveries, no transaction and no sender credit."""
         if self.engine.has_sender_credit():
             return False
         for session in self.engine.sessions():
@@ -300,11 +300,11 @@ class Connection(Worker):
         return True
 
     def may_pause(self) -> bool:
-        """Tell whether reading may be paused: the connection only publishes, and its hold budget is used up."""
+        """Return whether reading may be paused: the connection only publishes, and its hold budget is used up."""
         return self.pausing.is_used_up() and self.publishes_only()
 
     def may_pulse(self, now: float) -> bool:
-        """Tell whether a connection whose reading is paused may be read in a small pulse."""
+        """Return whether a connection whose reading is paused may be read in a small pulse."""
         return self.pausing.may_pulse(now) or not self.may_pause()
 
     def review_hold_bound(self) -> None:
@@ -340,15 +340,15 @@ class Connection(Worker):
         self.state = CONNECTION_STATES.move(self.state, state)
 
     def is_closing(self) -> bool:
-        """Tell whether the connection is being closed, or is closed."""
+        """Return whether the connection is being closed, or is closed."""
         return self.state >= ConnectionState.CLOSE_SENT
 
     def is_closed(self) -> bool:
-        """Tell whether nothing more is sent or read."""
+        """Return whether nothing more is sent or read."""
         return self.state >= ConnectionState.CLOSED
 
     def ignores_input(self) -> bool:
-        """Tell whether input is ignored, except what belongs to the close."""
+        """Return whether input is ignored, except what belongs to the close."""
         return self.state >= ConnectionState.REFUSED
 
     def open(self, vhost: VirtualHost) -> None:
@@ -491,7 +491,7 @@ class Connection(Worker):
         self.services.log_limited(LogLine(line, fields, name == CLOSED and self._is_operators()))
 
     def _is_operators(self) -> bool:
-        """Tell whether it is one of a `penstock` command, whose open and close are only logged at the level debug."""
+        """Return whether it is one of a `penstock` command, whose open and close are only logged at the level debug."""
         return self.peer.properties.get("product") == COMMAND and self.access.rules.has_tag(MANAGEMENT)
 
     def _identity(self) -> dict[str, object]:

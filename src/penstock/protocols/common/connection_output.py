@@ -113,7 +113,7 @@ class DurableDeliveries(DurabilityListener):
         self.connection.request_flush()
 
     def must_wait(self) -> bool:
-        """Tell whether any deliveries wait."""
+        """Return whether any deliveries wait."""
         return self.waiting > 0 and not self.connection.broker.gates.disk.is_failing()
 
 
@@ -126,7 +126,7 @@ class DurableOutput:
         self.deliveries = DurableDeliveries(connection)
 
     def waits(self) -> bool:
-        """Tell whether the output must wait."""
+        """Return whether the output must wait."""
         return self.replies.waiting > 0 or self.deliveries.must_wait()
 
     def await_change(self, declared: i64) -> None:
@@ -249,7 +249,7 @@ class ConnectionOutput(WaitList):
         return len(self.buffer) > OUTPUT_LEFT_UNREAD
 
     def waits_for_disk(self) -> bool:
-        """Tell whether the output waits for fsync."""
+        """Return whether the output waits for fsync."""
         return self.durable is not None and self.durable.waits()
 
     def await_deliveries(self) -> None:

@@ -131,11 +131,11 @@ class ProtocolEngine:
         return {}
 
     def has_sender_credit(self) -> bool:
-        """Tell whether senders of the protocol obey credit: then the connection is read at all times."""
+        """Return whether senders of the protocol obey credit: then the connection is read at all times."""
         return False
 
     def needs_small_receive_buffer(self) -> bool:
-        """Tell whether the client's socket fails when it is not read for a second."""
+        """Return whether the client's socket fails when it is not read for a second."""
         return False
 
 
@@ -169,7 +169,7 @@ class Protocol:
     """Name for people, such as AMQP 0-9-1."""
 
     def accepts(self, start: bytes) -> bool:
-        """Tell whether a connection of this protocol may begin with these octets: at most the first eight."""
+        """Return whether a connection of this protocol may begin with these octets: at most the first eight."""
         raise NotImplementedError
 
     def engine(self, connection: Connection) -> ProtocolEngine:

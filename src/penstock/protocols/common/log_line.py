@@ -55,7 +55,7 @@ class LimitedLines:
         self._kinds: dict[str, Suppressed] = {}
 
     def admit(self, kind: str, line: LogLine, now: float, most: int = 1) -> bool:
-        """Tell whether a line may be logged now, `most` in a second. If not, count it; `take` returns it later."""
+        """Return whether a line may be logged now, `most` in a second. If not, count it; `take` returns it later."""
         allowance = self._kinds.get(kind)
         if allowance is None:
             self._kinds[kind] = Suppressed(now)

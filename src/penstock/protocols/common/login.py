@@ -249,7 +249,7 @@ class ConnectionLogin:
             self._deferred += octets
 
     def reads_ahead(self) -> bool:
-        """Tell whether the socket is read although input waits: the client may hang up while it is verified."""
+        """Return whether the socket is read although input waits: the client may hang up while it is verified."""
         return self.attempt is not None and self._deferred < VERIFYING_OCTETS_MAX
 
     def expire(self, connection: Connection, at: float) -> None:

@@ -182,11 +182,11 @@ class Backoff:
         return self._waits_all
 
     def waits_are_many(self) -> bool:
-        """Tell whether answers to clients that are gone need not be counted any more."""
+        """Return whether answers to clients that are gone need not be counted any more."""
         return self._waits_all >= WAITING_ALL
 
     def known_name(self, user: str) -> str:
-        """Return the name that a user counts by: its own, or that of all unknown ones, or of a share of them."""
+        """Return the key under which a user is counted: its name, or the key of all or a share of the unknown users."""
         if self._table.find(user) is not None:
             return user
         if self.shares == 1:

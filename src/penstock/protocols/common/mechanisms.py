@@ -43,7 +43,7 @@ def external_refusal(response: bytes, user: str) -> str:
 
 
 def is_permitted(limits: ConnectionLimits, mechanism: str, protected: bool) -> bool:
-    """Tell whether the settings permit a mechanism; `protected` is true with TLS, and on this machine."""
+    """Return whether the settings permit a mechanism; `protected` is true with TLS, and on this machine."""
     if mechanism not in limits.sasl_mechanisms:
         return False
     return protected or mechanism in limits.insecure_mechanisms

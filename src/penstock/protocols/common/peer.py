@@ -153,7 +153,7 @@ def network_of(host: str, loopback: bool) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether an address belongs to this machine."""
+    """Return whether an address belongs to this machine."""
     return host.startswith("127.") or host in ("::1", "::ffff:127.0.0.1")
 
 

@@ -47,7 +47,7 @@ class ReadPausing:
         """Time at which the present pause began, in monotonic seconds; NEVER without one."""
 
     def is_used_up(self) -> bool:
-        """Tell whether the hold budget is used up: a connection that only publishes is paused then."""
+        """Return whether the hold budget is used up: a connection that only publishes is paused then."""
         return self.budget.bytes >= self._bytes()
 
     def begin_pause(self, now: float) -> None:
@@ -83,7 +83,7 @@ class ReadPausing:
             unlink_gate(room.gate, self._broker.turns)
 
     def may_pulse(self, now: float) -> bool:
-        """Tell whether a paused connection may still be read in small pulses."""
+        """Return whether a paused connection may still be read in small pulses."""
         return now - self._paused_at < self._limits.pulsing_s(self._broker.defaults.hold_deadline_s)
 
     def set_bound(self, publishes_only: bool, in_transaction: bool) -> None:

@@ -53,7 +53,7 @@ class Services:
         raise NotImplementedError
 
     def may_be_anonymous(self, loopback: bool) -> bool:
-        """Tell whether clients may log in as guest without a password: everybody knows it."""
+        """Return whether clients may log in as guest without a password: everybody knows it."""
         raise NotImplementedError
 
     def access_refusal(self, user: str, loopback: bool) -> str:
@@ -83,7 +83,7 @@ class Services:
         raise NotImplementedError
 
     def log_request_refused(self, connection: Connection, subject: str, error: BrokerError) -> None:
-        """Log a refused request of a connection: the first with this error code, and later how many followed."""
+        """Log a refused request of a connection: the first with this error code, and later the number of others."""
         raise NotImplementedError
 
     def log_without_effect(self, argument: str) -> None:

@@ -73,7 +73,7 @@ class SinglePublishes:
         self._done.append(publish)
 
     def has_done(self) -> bool:
-        """Tell whether publishes are to be taken whose outcome is known."""
+        """Return whether publishes are to be taken whose outcome is known."""
         return len(self._done) > 0
 
     def take_done(self) -> list[SinglePublish]:

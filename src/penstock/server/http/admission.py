@@ -36,7 +36,7 @@ class Socket(Protocol):
     """Host of the peer, without the port."""
 
     def is_busy(self) -> bool:
-        """Tell whether a request is being answered."""
+        """Return whether a request is being answered."""
 
     def hang_up(self) -> None:
         """Close it at once; `leave` follows."""
@@ -79,7 +79,7 @@ class Admission:
         return True
 
     def is_stranger(self, socket: Socket) -> bool:
-        """Tell whether a socket is not logged in."""
+        """Return whether a socket is not logged in."""
         return socket in self._strangers
 
     def leave(self, socket: Socket) -> None:

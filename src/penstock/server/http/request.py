@@ -347,7 +347,7 @@ async def until_gone(receive: Receive) -> None:
 
 
 def is_forwarded(http_request: Request) -> bool:
-    """Tell whether a proxy forwarded the request: then it does not count as local."""
+    """Return whether a proxy forwarded the request: then it does not count as local."""
     return any(name in http_request.headers for name in FORWARDED)
 
 

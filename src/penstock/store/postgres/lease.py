@@ -129,7 +129,7 @@ class Lease:
         return b"UPDATE lease SET process = 0 WHERE epoch = %d" % self.epoch
 
     def is_ours(self, session: Session) -> bool:
-        """Tell whether no other broker has begun an epoch."""
+        """Return whether no other broker has begun an epoch."""
         return session.ask("SELECT epoch FROM lease") == [(self.epoch,)]
 
     def _held(self, session: Session) -> None:

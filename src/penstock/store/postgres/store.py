@@ -227,7 +227,7 @@ class PostgresStore(Store):
         return work()
 
     def _has_ended(self, error: Failure) -> bool:
-        """Tell whether the error ended the session; it is dropped then."""
+        """Return whether the error ended the session; it is dropped then."""
         session = self._session
         if session is not None and session.is_alive() and state_of(error) not in ENDED:
             return False

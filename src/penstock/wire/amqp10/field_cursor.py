@@ -267,7 +267,7 @@ class FieldCursor:
                 self._state = state
 
     def is_finished(self) -> bool:
-        """Tell whether all fields were read, were well formed, and fill their list."""
+        """Return whether all fields were read, were well formed, and fill their list."""
         return not self.malformed and self.left == 0 and self.pos == self.end
 
 

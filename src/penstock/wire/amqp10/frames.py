@@ -22,7 +22,7 @@ INCOMPLETE: Final = 0
 
 
 def is_header(start: bytes) -> bool:
-    """Tell whether a connection that begins with these octets, at most eight, may be AMQP 1.0."""
+    """Return whether a connection that begins with these octets, at most eight, may be AMQP 1.0."""
     return AMQP_HEADER.startswith(start) or SASL_HEADER.startswith(start) or TLS_HEADER.startswith(start)
 
 

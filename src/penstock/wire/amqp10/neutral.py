@@ -466,7 +466,7 @@ def data_section(body: bytes) -> bytes:
 
 
 def is_body(octets: bytes) -> bool:
-    """Tell whether octets are the body sections of a message and nothing else."""
+    """Return whether octets are the body sections of a message and nothing else."""
     sections = Sections()
     try:
         sections.walk(octets, 0, len(octets))

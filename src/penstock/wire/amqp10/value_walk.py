@@ -214,7 +214,7 @@ def _variable_end(data: bytes, pos: i64, end: i64, code: i64) -> i64:
 
 
 def is_ascii(data: bytes, start: i64, stop: i64) -> bool:
-    """Tell whether octets are ASCII. Texts of messages are short: they are looked at in place, eight at a time."""
+    """Return whether octets are ASCII. Texts of messages are short: they are looked at in place, eight at a time."""
     size = stop - start
     if size > _SHORT or stop < 8:
         return data[start:stop].isascii()
@@ -228,7 +228,7 @@ def is_ascii(data: bytes, start: i64, stop: i64) -> bool:
 
 
 def is_utf8(octets: bytes) -> bool:
-    """Tell whether octets are UTF-8."""
+    """Return whether octets are UTF-8."""
     if octets.isascii():
         return True
     try:
