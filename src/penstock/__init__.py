@@ -118,7 +118,7 @@ _HOMES = {
 
 @cache
 def compiled() -> bool:
-    """Tell whether the pure packages run compiled by mypyc, every module of them.
+    """Return whether the pure packages run compiled by mypyc, every module of them.
 
     Python prefers an extension module to the source of the same name beside it, so the files are all that counts.
     """

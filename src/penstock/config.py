@@ -195,7 +195,7 @@ class _Source:
 
     def read(self, scope: str, pattern: str, keys: tuple[str, ...], table: dict[str, Any]) -> dict[str, SettingValue]:
         """Read the settings of a pattern one by one, so that each error has its line."""
-        words: dict[str, SettingValue] = {}
+        values: dict[str, SettingValue] = {}
         so_far: dict[str, object] = {}
         at = keys
         try:
@@ -208,12 +208,12 @@ class _Source:
                         f'[{scope}."{".".join(at[1:])}"]'
                     )
                 so_far[name] = value
-                for ours, word in read_settings(scope, pattern, so_far).items():
-                    if word.alias == name:
-                        words[ours] = word.at(self.position(at))
+                for ours, setting_value in read_settings(scope, pattern, so_far).items():
+                    if setting_value.alias == name:
+                        values[ours] = setting_value.at(self.position(at))
         except (BrokerError, ConfigError) as error:
             raise self.error(at, str(error)) from None
-        return words
+        return values
 
 
 def _parted(source: _Source, given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -240,19 +240,19 @@ def _parted(source: _Source, given: dict[str, Any]) -> tuple[dict[str, Any], dic
 
 def _lines(text: str) -> dict[tuple[str, ...], int]:
     """Return the line of each table and key on a line of its own; the parser reports none."""
-    found: dict[tuple[str, ...], int] = {}
+    lines: dict[tuple[str, ...], int] = {}
     table: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):
         key = KEY.match(line)
         if key is not None:
-            found.setdefault((*table, key[1].strip("\"'")), number)
+            lines.setdefault((*table, key[1].strip("\"'")), number)
         elif HEADER.fullmatch(line):
             try:
                 table = _path(tomllib.loads(line))
             except tomllib.TOMLDecodeError:
                 continue  # Part of a longer value.
-            found.setdefault(table, number)
-    return found
+            lines.setdefault(table, number)
+    return lines
 
 
 def _path(parsed: dict[str, Any]) -> tuple[str, ...]:
@@ -291,16 +291,16 @@ def start_rows(settings: Settings) -> list[dict[str, object]]:
 
 def table_rows(settings: Settings) -> list[dict[str, object]]:
     """Return the tables of the settings file that are no settings by pattern; their secrets are masked."""
-    found: dict[str, object] = {}
+    fields: dict[str, object] = {}
     if settings.users is not None:
-        found["users"] = {user.name: MASK for user in settings.users}
+        fields["users"] = {user.name: MASK for user in settings.users}
     if settings.tokens is not None:
-        found["oauth"] = "configured"
+        fields["oauth"] = "configured"
     if settings.back_end is not None:
-        found["auth-http"] = "configured"
+        fields["auth-http"] = "configured"
     if settings.tls is not None:
-        found["tls"] = {"certificate": str(settings.tls.files.certificate), "names": sorted(settings.tls.names)}
+        fields["tls"] = {"certificate": str(settings.tls.files.certificate), "names": sorted(settings.tls.names)}
     return [
         {"setting": f"[{name}]", "value": value, "default": None, "from": str(settings.file)}
-        for name, value in found.items()
+        for name, value in fields.items()
     ]

@@ -70,13 +70,13 @@ class TokenSettings:
 
     def policy(self, keys: TokenKeys) -> TokenPolicy:
         """Return the policy with keys from the source."""
-        found = TokenPolicy(self.given[RESOURCE_SERVER], keys)
-        found.scope_prefix = self.given.get("scope_prefix", found.scope_prefix)
-        found.issuer = self.given.get("issuer", "")
-        found.leeway_s = self.leeway_s
-        found.name_claims = self.lists["preferred_username_claims"] + found.name_claims
-        found.scope_claims = found.scope_claims + self.lists["additional_scopes_key"]
-        return found
+        policy = TokenPolicy(self.given[RESOURCE_SERVER], keys)
+        policy.scope_prefix = self.given.get("scope_prefix", policy.scope_prefix)
+        policy.issuer = self.given.get("issuer", "")
+        policy.leeway_s = self.leeway_s
+        policy.name_claims = self.lists["preferred_username_claims"] + policy.name_claims
+        policy.scope_claims = policy.scope_claims + self.lists["additional_scopes_key"]
+        return policy
 
 
 @dataclass(repr=False)
@@ -229,24 +229,26 @@ def read_back_end(given: dict[str, Any], folder: Path, refuse: Refuse) -> BackEn
                 "remove the line (docs/users.md, HTTP back end)",
             )
     table.check_keys(BACK_END_KEYS)
-    found = BackEndSettings()
+    settings = BackEndSettings()
     insecure = given.get("insecure", False)
     if not isinstance(insecure, bool):
         raise table.error("insecure", f"insecure in [auth-http] must be true or false, not {insecure!r}")
-    found.user_path = table.url(USER_PATH, insecure=insecure)
-    found.vhost_path = table.url(VHOST_PATH, insecure=insecure)
-    if not found.user_path:
+    settings.user_path = table.url(USER_PATH, insecure=insecure)
+    settings.vhost_path = table.url(VHOST_PATH, insecure=insecure)
+    if not settings.user_path:
         raise table.error(USER_PATH, f"[auth-http] needs {USER_PATH}")
-    found.http_method = given.get("http_method", METHODS[0])
-    if found.http_method not in METHODS:
-        raise table.error("http_method", f"http_method in [auth-http] must be post or get, not {found.http_method!r}")
-    found.timeout_s = table.number("timeout_s", found.timeout_s, 0.1, 60)
-    found.cache_s = table.number("cache_s", found.cache_s, 0, 3_600)
-    found.threads = int(table.number("threads", found.threads, 1, 64, whole=True))
+    settings.http_method = given.get("http_method", METHODS[0])
+    if settings.http_method not in METHODS:
+        raise table.error(
+            "http_method", f"http_method in [auth-http] must be post or get, not {settings.http_method!r}"
+        )
+    settings.timeout_s = table.number("timeout_s", settings.timeout_s, 0.1, 60)
+    settings.cache_s = table.number("cache_s", settings.cache_s, 0, 3_600)
+    settings.threads = int(table.number("threads", settings.threads, 1, 64, whole=True))
     if "permissions" in given:
-        found.permission = _permission(table)
-    found.ca = table.file("ca", "names")
-    return found
+        settings.permission = _permission(table)
+    settings.ca = table.file("ca", "names")
+    return settings
 
 
 def _permission(table: _Table) -> Permission:
@@ -303,12 +305,12 @@ def _by_name(table: _Table, refuse: Refuse) -> dict[str, CertificateFiles]:
         raise table.error("", '[tls.names] must have a table for each name: [tls.names."shop.example.org"]')
     if len(given) > NAMES_MAX:
         raise table.error("", f"[tls.names] has {len(given):,} names; the most is {NAMES_MAX:,}")
-    found: dict[str, CertificateFiles] = {}
+    files: dict[str, CertificateFiles] = {}
     for name, pair in given.items():
         named = _Table((*table.at, name), pair, table.folder, refuse)
         named.check_keys(PAIR_KEYS)
-        found[name.lower()] = _pair(named)
-    return found
+        files[name.lower()] = _pair(named)
+    return files
 
 
 def _pair(table: _Table) -> CertificateFiles:

@@ -39,7 +39,7 @@ def read_users(
 
     Without a list of tags the first user and guest are administrators. Raises ConfigError.
     """
-    found: list[User] = []
+    result: list[User] = []
     for name, given in users.items():
         table = {"password": given} if isinstance(given, str) else given
         unknown = next(iter(table.keys() - USER_KEYS), None) if isinstance(table, dict) else None
@@ -56,21 +56,21 @@ def read_users(
             )
         try:
             check_user_name(name)
-            user = User(name, _password(table, folder, environment), _tags(name, table, first=not found), FILE)
+            user = User(name, _password(table, folder, environment), _tags(name, table, first=not result), FILE)
             _permit(user, table)
         except (BrokerError, ConfigError) as refused:
             raise refuse(("users", name), f"user '{name}' in [users]: {refused}") from None
-        found.append(user)
-    return found
+        result.append(user)
+    return result
 
 
 def has_clear_passwords(users: Mapping[str, Any]) -> bool:
-    """Tell whether `[users]` itself has a password in clear: not a hash, nor where one is."""
+    """Return whether `[users]` itself has a password in clear: not a hash, nor where one is."""
     return any(isinstance(given, str) or "password" in given for given in users.values())
 
 
 def is_open_to_others(path: Path) -> bool:
-    """Tell whether a file can be read by others than its owner and its group; one that is gone cannot."""
+    """Return whether a file can be read by others than its owner and its group; one that is gone cannot."""
     try:
         return os.name == "posix" and bool(path.stat().st_mode & stat.S_IROTH)
     except OSError:
@@ -134,10 +134,10 @@ def _permit(user: User, table: dict[str, Any]) -> None:
 
 
 def _table(table: dict[str, Any], key: str) -> dict[str, Any]:
-    found = table.get(key, {})
-    if not isinstance(found, dict):
+    inner = table.get(key, {})
+    if not isinstance(inner, dict):
         raise ConfigError(f"{key} must be a table")
-    return found
+    return inner
 
 
 def _texts(given: object, names: tuple[str, ...], what: str) -> list[str]:

@@ -146,15 +146,15 @@ def files_between(directory: str | Path, begin: float | None, end: float | None)
     Only their first records are read. Clocks are set, so files of an hour before and after count too.
     """
     every = files(directory)
-    found = []
+    paths = []
     for path, after in zip_longest(every, every[1:]):
         first = None if end is None else _first_wall(path)
         last = None if begin is None or after is None else _first_wall(after)
         is_later = first is not None and end is not None and first > end + CLOCK_SET_S
         is_earlier = last is not None and begin is not None and last < begin - CLOCK_SET_S
         if not is_later and not is_earlier:
-            found.append(path)
-    return found
+            paths.append(path)
+    return paths
 
 
 def _first_wall(path: Path) -> float | None:
@@ -213,9 +213,9 @@ def seconds_of(text: str) -> float:
     if re.fullmatch(r"\d+(\.\d+)?", text):
         return float(text)
     try:
-        found = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(
             f"'{text}' is no time: give seconds since 1970, or ISO 8601 such as 2026-11-22T17:00:00Z"
         ) from None
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()

@@ -267,8 +267,8 @@ _BY_NAME: Final = {each.name: each for each in CATALOGUE}
 
 def level_of(name: str) -> int:
     """Return the level of an id; INFO of none, and of an unknown one."""
-    found = _BY_NAME.get(name)
-    return INFO if found is None else found.level
+    level = _BY_NAME.get(name)
+    return INFO if level is None else level.level
 
 
 def level_named(name: str) -> int:

@@ -22,7 +22,7 @@ COMPRESSED: Final = ".gz"
 
 
 def _nobody(path: Path) -> None:
-    """Be told of a file, and do nothing."""
+    """No-op callback for finished files."""
 
 
 class RecordFiles:
@@ -51,12 +51,12 @@ class RecordFiles:
 
         A file that is there in both forms is being compressed: only the other one counts.
         """
-        found: dict[int, Path] = {}
+        paths: dict[int, Path] = {}
         for path in sorted(Path(directory).iterdir(), reverse=True):  # The compressed form comes before the other one.
             number = self.number_of(path)
             if number is not None:
-                found[number] = path
-        return [found[number] for number in sorted(found)]
+                paths[number] = path
+        return [paths[number] for number in sorted(paths)]
 
     def read(self, directory: str | Path, *more: str | Path) -> Iterator[dict[str, Any]]:
         """Read all records, oldest first; those of several directories one directory after the other.
@@ -103,11 +103,11 @@ class RecordFiles:
                     rest += tail
                     continue
                 whole, rest, at = rest + head + newline, tail, 0
-                found = _lines_with(whole, values)
-                for begin, end in sorted(found | _outer_lines(whole)):
+                places = _lines_with(whole, values)
+                for begin, end in sorted(places | _outer_lines(whole)):
                     number += whole.count(b"\n", at, begin)
                     at = begin
-                    with contextlib.nullcontext() if (begin, end) in found else contextlib.suppress(ValueError):
+                    with contextlib.nullcontext() if (begin, end) in places else contextlib.suppress(ValueError):
                         yield self._record(path, number, whole[begin:end])
                 number += whole.count(b"\n", at)
 
@@ -150,15 +150,15 @@ def _outer_lines(lines: bytes) -> set[tuple[int, int]]:
 
 def _lines_with(lines: bytes, values: Iterable[bytes]) -> set[tuple[int, int]]:
     """Return begin and end of the whole lines that have one of the values."""
-    found = set()
+    places = set()
     for value in values:
         at = lines.find(value)
         while at >= 0:
             end = lines.find(b"\n", at)
             end = len(lines) if end < 0 else end
-            found.add((lines.rfind(b"\n", 0, at) + 1, end))
+            places.add((lines.rfind(b"\n", 0, at) + 1, end))
             at = lines.find(value, end)
-    return found
+    return places
 
 
 def _open(path: Path) -> gzip.GzipFile | BufferedReader:

@@ -40,8 +40,8 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """Return the known name that is nearest to a misspelt one; "" if none has that similarity (difflib), 0 to 1."""
     import difflib  # A command that ends well has no need of it.
 
-    found = difflib.get_close_matches(name, [*known], n=1, cutoff=cutoff)
-    return found[0] if found else ""
+    matches = difflib.get_close_matches(name, [*known], n=1, cutoff=cutoff)
+    return matches[0] if matches else ""
 
 
 def hint(name: str, known: Iterable[str], listed: Iterable[str] | None = None) -> str:

@@ -75,10 +75,10 @@ class AccessTable:
 
     def user(self, name: str) -> User:
         """Return a user. Raises NotFound."""
-        found = self.find(name)
-        if found is None:
+        user = self.find(name)
+        if user is None:
             raise NotFound(f"no user '{name}'")
-        return found
+        return user
 
     def names(self) -> list[str]:
         """Return the names of all users: those of the settings file first."""
@@ -97,12 +97,12 @@ class AccessTable:
         return [user.name for user in self.users() if user.is_administrator()]
 
     def may_enter(self, name: str, vhost: str) -> bool:
-        """Tell whether a user may open a virtual host: it has a permission there, even an empty one (as RabbitMQ)."""
+        """Return whether a user may open a virtual host: it has a permission there, even an empty one (as RabbitMQ)."""
         user = self.find(name)
         return user is not None and user.permission(vhost) is not None
 
     def permits(self, name: str, kind: str, vhost: str, resource: str) -> bool:
-        """Tell whether a user may configure, write or read a queue or an exchange."""
+        """Return whether a user may configure, write or read a queue or an exchange."""
         user = self.find(name)
         permission = None if user is None else user.permission(vhost)
         return permission is not None and self.expressions.matches(permission.expression(kind), resource)
@@ -352,10 +352,10 @@ class AccessTable:
 
         Guest stays when there is another user, so it is stored as well.
         """
-        found = self._stored.get(GUEST)
-        if found is not None and found.source == DEFAULT:
-            found.source = STORE
-            self.recorder.change(found)
+        guest = self._stored.get(GUEST)
+        if guest is not None and guest.source == DEFAULT:
+            guest.source = STORE
+            self.recorder.change(guest)
         self.epoch.count += 1
         if record is not None:
             self.recorder.change(record)
@@ -410,9 +410,9 @@ class AccessTable:
 
     def _set_default(self) -> None:
         """Add guest while there is no other user; take it away when there is one and guest was never changed."""
-        found = self._stored.get(GUEST)
-        if found is not None and found.source == DEFAULT:
-            self._octets -= found.octets()
+        stored = self._stored.get(GUEST)
+        if stored is not None and stored.source == DEFAULT:
+            self._octets -= stored.octets()
             del self._stored[GUEST]
         if not self._file and not self._stored:
             added = guest()

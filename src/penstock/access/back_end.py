@@ -100,7 +100,7 @@ class ServedUsers:
         self._memory: LoginMemory[ServedRules] = LoginMemory(secret, cache_s, now)
 
     def knows(self, user: str) -> bool:
-        """Tell whether the back end is asked for a user: the table does not know it."""
+        """Return whether the back end is asked for a user: the table does not know it."""
         return user != "" and self.table.find(user) is None
 
     def check(self, user: str, password: str) -> CredentialCheck:

@@ -40,10 +40,10 @@ class LoginMemory(Generic[T]):
 
     def get(self, user: str, credentials: list[str]) -> T | None:
         """Return what was learnt by a login with the same credentials; None if there was none."""
-        found = self._logins.get(user)
-        if found is None or found.until < self._now():
+        login = self._logins.get(user)
+        if login is None or login.until < self._now():
             return None
-        return found.learnt if hmac.compare_digest(found.digest, self._digest(user, credentials)) else None
+        return login.learnt if hmac.compare_digest(login.digest, self._digest(user, credentials)) else None
 
     def put(self, user: str, credentials: list[str], learnt: T) -> None:
         """Remember a login that succeeded."""
@@ -72,7 +72,7 @@ class CredentialCheck:
     """Address of the client without its port."""
 
     def is_slow(self) -> bool:
-        """Tell whether `verify` is needed, and takes longer than a turn may."""
+        """Return whether `verify` is needed, and takes longer than a turn may."""
         raise NotImplementedError
 
     def verify(self) -> None:

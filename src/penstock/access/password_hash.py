@@ -56,7 +56,7 @@ class PasswordHash:
         self.p = p
 
     def verify(self, password: str) -> bool:
-        """Tell whether this is the hash of a password. Slow for scrypt: never to be called on the event loop."""
+        """Return whether this is the hash of a password. Slow for scrypt: never to be called on the event loop."""
         given = password.encode(errors="surrogatepass")
         if len(given) > PASSWORD_OCTETS:
             return False
@@ -83,11 +83,11 @@ class PasswordHash:
         return hashlib.blake2b(self.text().encode(), digest_size=16).hexdigest()
 
     def is_slow(self) -> bool:
-        """Tell whether `verify` takes longer than a turn of the event loop may."""
+        """Return whether `verify` takes longer than a turn of the event loop may."""
         return self.algorithm == SCRYPT
 
     def needs_rehash(self) -> bool:
-        """Tell whether a password that was verified should be hashed anew: RabbitMQ's hashes, and cheaper scrypt."""
+        """Return whether a password that was verified should be hashed anew: RabbitMQ's hashes, and cheaper scrypt."""
         if self.algorithm == PLAIN:
             return False
         return self.algorithm != SCRYPT or self.log_n < SCRYPT_LOG_N
@@ -215,7 +215,7 @@ _is_loaded: bool = False
 
 
 def scram_is_loaded() -> bool:
-    """Tell whether a login by SCRAM can begin at once."""
+    """Return whether a login by SCRAM can begin at once."""
     return _is_loaded
 
 
@@ -248,16 +248,16 @@ def scram_text(keys: ScramKeys) -> str:
 
 def read_scram_keys(text: str) -> ScramKeys:
     """Read keys. Raises PreconditionFailed, which never quotes them."""
-    found = _TEXT.fullmatch(text)
-    if found is None or not ITERATIONS <= int(found[1]) <= ITERATIONS_MOST:
+    match = _TEXT.fullmatch(text)
+    if match is None or not ITERATIONS <= int(match[1]) <= ITERATIONS_MOST:
         raise PreconditionFailed(
             f"scram_secret must be {MECHANISM}$ITERATIONS:SALT$STORED:SERVER, with {ITERATIONS} to {ITERATIONS_MOST} "
             "iterations"
         )
     try:
-        salt, stored, server = (base64.b64decode(found[number], validate=True) for number in (2, 3, 4))
+        salt, stored, server = (base64.b64decode(match[number], validate=True) for number in (2, 3, 4))
     except binascii.Error:
         raise PreconditionFailed("scram_secret is not base64") from None
     if not 8 <= len(salt) <= 64 or len(stored) != 32 or len(server) != 32:
         raise PreconditionFailed("scram_secret needs 8 to 64 octets of salt, and keys of 32")
-    return salt, stored, server, int(found[1])
+    return salt, stored, server, int(match[1])

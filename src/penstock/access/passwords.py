@@ -64,7 +64,7 @@ class Passwords:
         return PasswordCheck(self, user, password, loopback)
 
     def is_known(self, user: str, expected: PasswordHash, password: str) -> bool:
-        """Tell whether a password is right as far as that is known without a slow hash."""
+        """Return whether a password is right as far as that is known without a slow hash."""
         if expected.algorithm == PLAIN:
             return expected.verify(password)
         return self._verified.get(user, [password]) == expected
@@ -74,7 +74,7 @@ class Passwords:
         self._verified.put(user, [password], matched)
 
     def have_hashes(self) -> bool:
-        """Tell whether any user has a hash: then an unknown one costs as much."""
+        """Return whether any user has a hash: then an unknown one costs as much."""
         table = self.table
         if self._hashed:
             user = table.find(self._hashed)
@@ -104,8 +104,8 @@ class PasswordCheck(CredentialCheck):
         self._passwords = passwords
         self._password = password
         self._loopback = loopback
-        found = passwords.table.find(user)
-        self._expected: PasswordHash | None = None if found is None else found.password_hash
+        account = passwords.table.find(user)
+        self._expected: PasswordHash | None = None if account is None else account.password_hash
         self._right: bool = self._expected is not None and passwords.is_known(user, self._expected, password)
         self._remembered: bool = self._right
         self._slow: bool = not self._right and passwords.have_hashes()
@@ -113,10 +113,10 @@ class PasswordCheck(CredentialCheck):
         self._new_scram: ScramKeys | None = None
         self._hash_salt: bytes = b""
         self._scram_salt: bytes = b""
-        if self._slow and self._expected is not None and found is not None:
-            if self._expected.needs_rehash() and found.source != FILE:
+        if self._slow and self._expected is not None and account is not None:
+            if self._expected.needs_rehash() and account.source != FILE:
                 self._hash_salt = passwords.make_salt(SCRYPT_SALT)
-            if found.scram is None:
+            if account.scram is None:
                 self._scram_salt = passwords.make_salt(SALT)
 
     @override
@@ -140,22 +140,22 @@ class PasswordCheck(CredentialCheck):
 
     @override
     def refusal(self) -> str:
-        found = self._passwords.table.find(self.user)
+        account = self._passwords.table.find(self.user)
         expected = self._expected
-        if found is None:
+        if account is None:
             return _not_known(self.user)
-        if expected is None or found.password_hash is None:
+        if expected is None or account.password_hash is None:
             return f"user '{self.user}' has no password"
-        if found.password_hash != expected and found.former != expected.fingerprint():
+        if account.password_hash != expected and account.former != expected.fingerprint():
             return f"user '{self.user}' got another password while the old one was verified"
         if not self._right:
             return f"user '{self.user}' gave a wrong password"
         refusal = access_refusal(self._passwords.table, self.user, self._loopback)
         if not refusal:
-            if found.password_hash != expected:  # Another login has hashed the same password anew meanwhile.
+            if account.password_hash != expected:  # Another login has hashed the same password anew meanwhile.
                 self._new_hash = None
                 self._new_scram = None
-            self._keep(found.password_hash)
+            self._keep(account.password_hash)
         return refusal
 
     def _keep(self, expected: PasswordHash) -> None:
@@ -198,17 +198,17 @@ class ScramKeyCache:
 
         A password that SASLprep does not permit, such as one with a control character, matches nothing either.
         """
-        found = self._table.find(user)
-        if found is None or found.password_hash is None:
+        account = self._table.find(user)
+        if account is None or account.password_hash is None:
             return self._without_password(user)
-        if found.scram is None:
-            if found.password_hash.algorithm != PLAIN:
+        if account.scram is None:
+            if account.password_hash.algorithm != PLAIN:
                 return self._without_password(user)
             self._work.done += DERIVE_WORK
-            password = found.password_hash.digest.decode()
+            password = account.password_hash.digest.decode()
             derived = derive_scram_keys(password, self._octets("salt", user)[:SALT])
-            found.scram = self._without_password(user) if derived is None else derived
-        return found.scram
+            account.scram = self._without_password(user) if derived is None else derived
+        return account.scram
 
     def _without_password(self, user: str) -> ScramKeys:
         return self._octets("salt", user)[:SALT], self._octets("stored", user), self._octets("server", user), ITERATIONS
@@ -220,11 +220,11 @@ class ScramKeyCache:
 
     def _stored_secret(self) -> bytes:
         """Return the secret of the table; SCRAM makes it when it is first used."""
-        found = self._table.scram_secret
-        if not found.octets:
-            found.octets = hashlib.blake2b(b"scram", digest_size=32, key=self._secret).digest()
-            self._table.recorder.change(found)
-        return found.octets
+        secret = self._table.scram_secret
+        if not secret.octets:
+            secret.octets = hashlib.blake2b(b"scram", digest_size=32, key=self._secret).digest()
+            self._table.recorder.change(secret)
+        return secret.octets
 
 
 def access_refusal(table: AccessTable, user: str, loopback: bool) -> str:

@@ -122,7 +122,7 @@ class Expressions:
         self._compiled: dict[str, Any] = {}
 
     def matches(self, expression: str, name: str) -> bool:
-        """Tell whether an expression is found in a name. It was checked before: see `check_expression`."""
+        """Return whether an expression is found in a name. It was checked before: see `check_expression`."""
         if expression == _EVERYTHING:
             return True
         if not expression:
@@ -199,7 +199,7 @@ TAGS: Final = (ADMINISTRATOR, MONITORING, POLICYMAKER, MANAGEMENT)
 
 
 def grants(tags: Iterable[str], needed: str) -> bool:
-    """Tell whether one of these tags permits what `needed` permits; "" is needed by nothing and always granted.
+    """Return whether one of these tags permits what `needed` permits; "" is needed by nothing and always granted.
 
     Administrator includes all others, monitoring and policymaker include management.
     """

@@ -30,15 +30,15 @@ class Rules:
         self.epoch: Final = epoch
 
     def enters(self, vhost: str) -> bool:
-        """Tell whether it may open a virtual host."""
+        """Return whether it may open a virtual host."""
         raise NotImplementedError
 
     def permits(self, kind: str, vhost: str, name: str) -> bool:
-        """Tell whether it may CONFIGURE, WRITE or READ the queue or exchange `name`."""
+        """Return whether it may CONFIGURE, WRITE or READ the queue or exchange `name`."""
         raise NotImplementedError
 
     def permits_topic(self, kind: str, vhost: str, exchange: str, routing_key: str) -> bool:
-        """Tell whether it may WRITE or READ a routing key of a topic exchange."""
+        """Return whether it may WRITE or READ a routing key of a topic exchange."""
         raise NotImplementedError
 
     def tags(self) -> list[str]:
@@ -46,7 +46,7 @@ class Rules:
         raise NotImplementedError
 
     def has_tag(self, needed: str) -> bool:
-        """Tell whether its tags grant another one; "" is always granted."""
+        """Return whether its tags grant another one; "" is always granted."""
         return grants(self.tags(), needed)
 
 
@@ -127,7 +127,7 @@ class ConnectionAccess:
         _keep(self._permitted, asked)
 
     def may(self, kind: str, name: str) -> bool:
-        """Tell whether a queue or exchange may be accessed, for lists of what a client may see."""
+        """Return whether a queue or exchange may be accessed, for lists of what a client may see."""
         return self.rules.permits(kind, self.vhost, name)
 
     def check_topic(self, kind: str, exchange: str, routing_key: str) -> None:
@@ -151,7 +151,7 @@ class ConnectionAccess:
             self._topics.clear()
 
 
-def _keep(kept: dict[tuple[str, str, str], None], asked: tuple[str, str, str]) -> None:
-    if len(kept) >= CACHED_MOST:
-        del kept[next(iter(kept))]
-    kept[asked] = None
+def _keep(permitted: dict[tuple[str, str, str], None], asked: tuple[str, str, str]) -> None:
+    if len(permitted) >= CACHED_MOST:
+        del permitted[next(iter(permitted))]
+    permitted[asked] = None

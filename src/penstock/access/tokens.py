@@ -58,7 +58,7 @@ class Pattern:
         self._valid: bool = len(self._parts) == len(parts)
 
     def matches(self, name: str) -> bool:
-        """Tell whether a name matches, as a whole."""
+        """Return whether a name matches, as a whole."""
         parts = self._parts
         if not self._valid or not name.startswith(parts[0]):
             return False
@@ -84,7 +84,7 @@ class Scope:
         """Pattern of routing keys; None: it grants none."""
 
     def grants(self, kind: str, vhost: str, name: str) -> bool:
-        """Tell whether it grants a kind of access to a queue or exchange."""
+        """Return whether it grants a kind of access to a queue or exchange."""
         return self.kind == kind and self.vhost.matches(vhost) and self.name.matches(name)
 
 
@@ -200,7 +200,7 @@ class TokenPolicy:
 
 
 def looks_like_token(password: str) -> bool:
-    """Tell whether a password may be a token: three parts in base64url, the first of which begins an object."""
+    """Return whether a password may be a token: three parts in base64url, the first of which begins an object."""
     return password.startswith("ey") and password.count(".") == 2
 
 
@@ -268,8 +268,8 @@ class TokenCheck(CredentialCheck):
             raise TokenError("token is signed by another than the key that it names") from None
         except (jwt.PyJWTError, ValueError, TypeError, RecursionError) as error:
             raise TokenError(f"token cannot be read ({type(error).__name__})") from None
-        found: dict[str, Any] = claims
-        return found
+        fields: dict[str, Any] = claims
+        return fields
 
     def _accept(self, claims: dict[str, Any]) -> None:
         """Check the claims. Raises TokenError."""

@@ -63,7 +63,7 @@ class User:
         return EVERYTHING if own is None and self.everywhere else own
 
     def is_administrator(self) -> bool:
-        """Tell whether it has the tag administrator."""
+        """Return whether it has the tag administrator."""
         return ADMINISTRATOR in self.tags
 
     def octets(self) -> int:

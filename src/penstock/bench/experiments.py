@@ -109,7 +109,7 @@ def _counts(parties: list[Publisher]) -> tuple[int, int, int]:
 
 
 async def pace(place: Place, windows: list[int], capacity: int, seconds: float) -> Found:
-    """Tell whether a consumer of 2,000/s is kept busy, and who of these publishers gets how much."""
+    """Return whether a consumer of 2,000/s is kept busy, and who of these publishers gets how much."""
     async with staged(place, capacity) as stage:
         parties = await stage.publishers(windows)
         for party in parties:

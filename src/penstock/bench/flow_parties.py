@@ -40,7 +40,7 @@ class Place:
 
     @property
     def is_penstock(self) -> bool:
-        """Tell whether its queues have a capacity and a gate."""
+        """Return whether its queues have a capacity and a gate."""
         return self.target.is_penstock
 
     @property

@@ -132,7 +132,7 @@ def worst(cells: list[Cell]) -> Cell:
 
 
 def met(cells: list[Cell]) -> bool:
-    """Tell whether the goal is met in every cell."""
+    """Return whether the goal is met in every cell."""
     experiment = by_key(cells[0].experiment)
     return all(experiment.met(cell.found) for cell in cells)
 

@@ -38,7 +38,7 @@ def strangers(url: str) -> list[str]:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host is this machine by its name or address; names are not looked up."""
+    """Return whether a host is this machine by its name or address; names are not looked up."""
     if host == "localhost":
         return True
     try:
@@ -64,7 +64,7 @@ class Target:
 
     @property
     def is_penstock(self) -> bool:
-        """Tell whether it is a Penstock, whose queues have a capacity and whose `why` can be asked."""
+        """Return whether it is a Penstock, whose queues have a capacity and whose `why` can be asked."""
         return self.product == PRODUCT
 
     def describe(self) -> dict[str, object]:

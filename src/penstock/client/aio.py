@@ -98,8 +98,8 @@ class Publisher(PublisherShell, AsyncShell):
                 if progress is not None and result.taken % SLICE == 0:
                     progress(result)
         else:
-            found = iter(messages)
-            while piece := list(islice(found, SLICE)):
+            iterator = iter(messages)
+            while piece := list(islice(iterator, SLICE)):
                 at = core.publish_some(piece, 0, result)
                 if at < len(piece):
                     await run(core.sending_slice(piece[at:], result, timeout))
@@ -133,10 +133,10 @@ class Receiver(ReceiverShell, AsyncShell):
         return self
 
     async def __anext__(self) -> Delivery:
-        found = self._core().take_now() or await self.receive()
-        if found is None:
+        item = self._core().take_now() or await self.receive()
+        if item is None:
             raise StopAsyncIteration
-        return found
+        return item
 
     async def handle(
         self,
@@ -167,9 +167,9 @@ class Receiver(ReceiverShell, AsyncShell):
         """Work on one message after the other."""
         async for message in self:
             try:
-                found = function(message)
-                if isinstance(found, Awaitable):
-                    await found
+                awaitable = function(message)
+                if isinstance(awaitable, Awaitable):
+                    await awaitable
                 message.accept()
             except Exception as error:
                 settle_failed(message, error, on_error)
@@ -184,10 +184,10 @@ class Events(EventsShell, AsyncShell):
         return self
 
     async def __anext__(self) -> Event:
-        found = await self.get()
-        if found is None:
+        item = await self.get()
+        if item is None:
             raise StopAsyncIteration
-        return found
+        return item
 
 
 class Transaction(TransactionShell[Publisher, Receiver], AsyncShell):

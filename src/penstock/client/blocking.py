@@ -94,12 +94,12 @@ class Publisher(PublisherShell, BlockingShell):
     def try_publish(self, message: bytes | Message) -> Receipt | Blocked:
         """Send if there is room, else return what blocks the message; never waits."""
         core, connection = self._core, self._connection
-        found = core.try_publish(message)
-        if isinstance(found, Blocked):
+        outcome = core.try_publish(message)
+        if isinstance(outcome, Blocked):
             connection.look()  # Room may have come since the last call.
-            found = core.try_publish(message)
+            outcome = core.try_publish(message)
         connection.pushed()
-        return found
+        return outcome
 
     @contextmanager
     def batch(self) -> Iterator[Self]:
@@ -123,8 +123,8 @@ class Publisher(PublisherShell, BlockingShell):
         result = SendResult() if result is None else result
         core, connection = self._core, self._connection
         core.check()
-        found = iter(messages)
-        while piece := list(islice(found, SLICE)):
+        iterator = iter(messages)
+        while piece := list(islice(iterator, SLICE)):
             at = core.publish_some(piece, 0, result)
             if at < len(piece):
                 connection.run(core.sending_slice(piece[at:], result, timeout))
@@ -150,31 +150,31 @@ class Receiver(ReceiverShell, BlockingShell):
         Raises `ReceiverClosed` when the broker has ended the receiver, for instance because its queue was deleted. A
         message that had come when the call is interrupted stays for the next one.
         """
-        found = self._core().take_now()
-        if found is not None:
-            return found
+        delivery = self._core().take_now()
+        if delivery is not None:
+            return delivery
         return self._connection.run(self._core().receiving(timeout))
 
     def receive_nowait(self) -> Delivery | None:
         """Return a message that has come; None without one. Raises as `receive`."""
         core = self._core()
-        found = core.take_now()
-        if found is None:
+        delivery = core.take_now()
+        if delivery is None:
             self._connection.poll(0)
-            found = core.take_now()
-        return found
+            delivery = core.take_now()
+        return delivery
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> Delivery:
         core = self._attached
-        found = None if core is None else core.take_now()
-        if found is None:
-            found = self._connection.run(self._core().receiving())
-            if found is None:
+        item = None if core is None else core.take_now()
+        if item is None:
+            item = self._connection.run(self._core().receiving())
+            if item is None:
                 raise StopIteration
-        return found
+        return item
 
     def handle(self, function: Callable[[Delivery], object], *, on_error: str = "release") -> None:
         """Call a function with each message, one after the other.
@@ -201,10 +201,10 @@ class Events(EventsShell, BlockingShell):
         return self
 
     def __next__(self) -> Event:
-        found = self.get()
-        if found is None:
+        item = self.get()
+        if item is None:
             raise StopIteration
-        return found
+        return item
 
 
 class Transaction(TransactionShell[Publisher, Receiver], BlockingShell):
@@ -527,5 +527,5 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
 
 
 def _is_tls_pause(error: OSError) -> bool:
-    """Tell whether TLS only waits for the other side (ssl.SSLWantReadError, SSLWantWriteError)."""
+    """Return whether TLS only waits for the other side (ssl.SSLWantReadError, SSLWantWriteError)."""
     return type(error).__name__ in ("SSLWantReadError", "SSLWantWriteError")

@@ -121,9 +121,9 @@ class ConnectionShell(Linked[PublisherT, ReceiverT], Generic[PublisherT, Receive
 
     def events(self) -> EventsT:
         """Return the events from now on, for iteration; the latest 1,000 wait to be taken."""
-        found = self._events(self)
-        self.on_event(found.list.add)
-        return found
+        events = self._events(self)
+        self.on_event(events.list.add)
+        return events
 
     @property
     def late_answers(self) -> int:
@@ -370,8 +370,8 @@ class TransactionShell(Linked[PublisherT, ReceiverT]):
 
     @override
     def connection(self) -> ConnectionShell[Any, Any, Any, Any]:
-        found: ConnectionShell[Any, Any, Any, Any] = self._connection
-        return found
+        connection: ConnectionShell[Any, Any, Any, Any] = self._connection
+        return connection
 
     @override
     def core(self) -> TransactionCore:

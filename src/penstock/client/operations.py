@@ -311,17 +311,17 @@ def export_definitions(engine: Engine, *, everywhere: bool = True, for_rabbitmq:
     `for_rabbitmq` leaves out keys of policies that RabbitMQ refuses.
     """
     fields: Answer = {"everywhere": everywhere}
-    found = yield from _asking(engine, "definitions.export", fields)
+    answer = yield from _asking(engine, "definitions.export", fields)
     if for_rabbitmq:
         fields["for_rabbitmq"] = True
-    for section in found.pop("sections"):
-        found[section] = []
+    for section in answer.pop("sections"):
+        answer[section] = []
         after: int | None = 0
         while after is not None:
             page = yield from _asking(engine, "definitions.export", {**fields, "section": section, "after": after})
-            found[section] += page["items"]
+            answer[section] += page["items"]
             after = page["next"]
-    return found
+    return answer
 
 
 def import_definitions(
@@ -419,9 +419,9 @@ def attach_cursor(
     connection reads through the cursor, unless `takeover`.
     """
     fields = {"cursor": cursor, "queues": list(queues), "starting": starting, "takeover": takeover}
-    found = yield from _asking(engine, "cursor.attach", fields)
+    answer = yield from _asking(engine, "cursor.attach", fields)
     return Attached(
-        found["token"], found["initial"], found["settled"], found["tail"], bool(found.get("created", False))
+        answer["token"], answer["initial"], answer["settled"], answer["tail"], bool(answer.get("created", False))
     )
 
 
@@ -444,8 +444,8 @@ def plan_batch(
     """
     holder = {"cursor": cursor, "token": token, "settle": settle, "start": start}
     fields = {**holder, "rows": rows, "bytes": bytes, "wait_ms": round(wait * 1000), "upto": upto}
-    found = yield from _asking(engine, "cursor.plan", fields, wait)
-    return Plan(found["end"], found["tail"], found["rows"], found["bytes"])
+    answer = yield from _asking(engine, "cursor.plan", fields, wait)
+    return Plan(answer["end"], answer["tail"], answer["rows"], answer["bytes"])
 
 
 def read_range(

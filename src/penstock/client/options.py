@@ -164,13 +164,13 @@ def plain(name: str) -> str:
 
 def _names() -> dict[str, tuple[Option, int]]:
     """Return each option by all of its plain names, with the milliseconds of its unit: 1 or 1000."""
-    found = {}
+    names = {}
     for option in OPTIONS:
         for name in (option.name, *option.aliases):
-            found[plain(name)] = (option, 1000)
+            names[plain(name)] = (option, 1000)
         for name in option.in_milliseconds:
-            found[plain(name)] = (option, 1)
-    return found
+            names[plain(name)] = (option, 1)
+    return names
 
 
 _BY_NAME: Final = _names()
@@ -179,17 +179,17 @@ _FLAGS: Final = {**dict.fromkeys(("true", "yes", "on", "1"), True), **dict.fromk
 
 def option_of(name: str, scopes: tuple[str, ...]) -> tuple[Option, int]:
     """Return the option of a name. Raises `ValueError`, with the nearest name, if those scopes have none."""
-    found = _BY_NAME.get(plain(name))
+    named = _BY_NAME.get(plain(name))
     known = [each for option in OPTIONS if option.scope in scopes for each in (option.name, *option.aliases)]
-    if found is None:
+    if named is None:
         from penstock.texts import nearest
 
         near = nearest(name, known, 0.5)
         hint = f"did you mean {near}?" if near else f"known are {', '.join(known)}"
         raise ValueError(f"unknown option {name}; {hint}")
-    if found[0].scope not in scopes:
-        raise ValueError(f"{name} is an option of a {found[0].scope}, not of a {scopes[0]}")
-    return found
+    if named[0].scope not in scopes:
+        raise ValueError(f"{name} is an option of a {named[0].scope}, not of a {scopes[0]}")
+    return named
 
 
 def read_value(name: str, option: Option, value: object, unit: int = 1000) -> Any:
@@ -238,10 +238,10 @@ def _with_unit(kind: str, text: str) -> float | None:
     from penstock.texts import BYTES, TIMES, amount  # They take 20 ms.
 
     units: Mapping[str, int] = TIMES if kind == "seconds" else BYTES if kind == "bytes" else {}
-    found = amount(text, units)
-    if found is None:
+    number = amount(text, units)
+    if number is None:
         return None
-    return float(found) / 1000 if kind == "seconds" else float(found)
+    return float(number) / 1000 if kind == "seconds" else float(number)
 
 
 def _rule(option: Option) -> str:
@@ -388,25 +388,25 @@ class Options:
         last = self._publisher_terms
         if not given and last is not None and (last.exchange, last.key) == (exchange, queue or key):
             return last  # Thousands of publishers of one queue share them.
-        found = self._own(PUBLISHER, given)
-        if found["name"] and found["window"] > WINDOW_MAX:
+        options = self._own(PUBLISHER, given)
+        if options["name"] and options["window"] > WINDOW_MAX:
             raise ValueError(
-                f"window={found['window']} is not valid for a named publisher: it must be at most {WINDOW_MAX}"
+                f"window={options['window']} is not valid for a named publisher: it must be at most {WINDOW_MAX}"
             )
         terms = PublisherTerms(
             exchange=exchange,
             key=queue or key,
-            window=found["window"],
-            window_bytes=found["producerWindowSize"],
-            max_rate=found["producerMaxRate"],
-            wait_failure=found["flow_control_wait_failure"],
-            is_wait_chosen=found["flow_control_wait_failure"] != _BY_NAME["flowcontrolwaitfailure"][0].default,
-            notify_period=found["flow_control_wait_notify_period"],
-            durable=found["durable"],
-            mandatory=found["mandatory"],
-            sends_uncertain=found["replay"] == "again",
-            name=found["name"],
-            epoch=round(time.time() * 1000) if found["name"] else 0,
+            window=options["window"],
+            window_bytes=options["producerWindowSize"],
+            max_rate=options["producerMaxRate"],
+            wait_failure=options["flow_control_wait_failure"],
+            is_wait_chosen=options["flow_control_wait_failure"] != _BY_NAME["flowcontrolwaitfailure"][0].default,
+            notify_period=options["flow_control_wait_notify_period"],
+            durable=options["durable"],
+            mandatory=options["mandatory"],
+            sends_uncertain=options["replay"] == "again",
+            name=options["name"],
+            epoch=round(time.time() * 1000) if options["name"] else 0,
         )
         if not given:
             self._publisher_terms = terms
@@ -414,27 +414,27 @@ class Options:
 
     def receiver_terms(self, queue: str, given: Mapping[str, object]) -> ReceiverTerms:
         """Return the terms of a receiver, with options of its own. Raises `ValueError`."""
-        found = self._own(RECEIVER, given)
+        options = self._own(RECEIVER, given)
         return ReceiverTerms(
             queue=queue,
-            window_bytes=found["consumerWindowSize"],
-            prefetch=found["prefetch"],
-            max_rate=found["consumerMaxRate"],
-            exclusive=found["exclusive"],
-            name=found["name"],
-            selector=found["selector"],
-            browses=found["mode"] == "browse",
+            window_bytes=options["consumerWindowSize"],
+            prefetch=options["prefetch"],
+            max_rate=options["consumerMaxRate"],
+            exclusive=options["exclusive"],
+            name=options["name"],
+            selector=options["selector"],
+            browses=options["mode"] == "browse",
         )
 
     def _own(self, scope: str, given: Mapping[str, object]) -> dict[str, Any]:
-        found = {**self.values, "name": ""}
+        options = {**self.values, "name": ""}
         for name, value in given.items():
             if name == "name":
-                found["name"] = str(value)
+                options["name"] = str(value)
                 continue
             option, unit = option_of(name, (scope,))
-            found[option.name] = read_value(name, option, value, unit)
-        return found
+            options[option.name] = read_value(name, option, value, unit)
+        return options
 
 
 def unquoted(text: str) -> str:

@@ -193,5 +193,5 @@ def _signed(method: Any, steps: Any, result: str) -> Callable[..., Any]:
     shown.__kwdefaults__ = steps.__kwdefaults__
     given = {name: text for name, text in steps.__annotations__.items() if name in shown.__code__.co_varnames}
     shown.__annotations__ = {**given, "return": result.format(steps.__annotations__["return"].partition("[")[2][:-1])}
-    found: Callable[..., Any] = update_wrapper(method, shown, ("__doc__", "__annotations__"), ())
-    return found
+    wrapper: Callable[..., Any] = update_wrapper(method, shown, ("__doc__", "__annotations__"), ())
+    return wrapper

@@ -67,7 +67,7 @@ def traced(
 def _span(
     operation: str, destination: str, kind: SpanKind, body: bytes, tracer: Tracer | None, context: Any = None
 ) -> Any:
-    found = tracer or trace.get_tracer("penstock", VERSION)
+    span_tracer = tracer or trace.get_tracer("penstock", VERSION)
     attributes: dict[str, Any] = {
         "messaging.system": "penstock",
         "messaging.operation.name": operation,
@@ -75,4 +75,4 @@ def _span(
         "messaging.destination.name": destination,
         "messaging.message.body.size": len(body),
     }
-    return found.start_as_current_span(f"{operation} {destination}", context, kind, attributes)
+    return span_tracer.start_as_current_span(f"{operation} {destination}", context, kind, attributes)

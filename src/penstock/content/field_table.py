@@ -83,11 +83,11 @@ def deaths_in(value: object) -> list[Entry]:
 
     Invalid entries stem from a client and are dropped.
     """
-    found: list[Entry] = []
+    entries: list[Entry] = []
     for entry in value if isinstance(value, list) else []:
         if isinstance(entry, dict) and isinstance(entry.get("queue"), str) and isinstance(entry.get("reason"), str):
-            found.append({name: entry[name] for name in WRITTEN if name in entry and _as_written(name, entry[name])})
-    return _grouped(found)
+            entries.append({name: entry[name] for name in WRITTEN if name in entry and _as_written(name, entry[name])})
+    return _grouped(entries)
 
 
 def _grouped(entries: list[Entry]) -> list[Entry]:
@@ -105,7 +105,7 @@ def _grouped(entries: list[Entry]) -> list[Entry]:
 
 
 def _as_written(name: str, value: object) -> bool:
-    """Tell whether a field of an entry has the type that a broker writes."""
+    """Return whether a field of an entry has the type that a broker writes."""
     if name == "count":
         return isinstance(value, int) and not isinstance(value, bool) and 0 < value < COUNTED_MAX
     if name == "time":

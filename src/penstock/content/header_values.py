@@ -69,14 +69,14 @@ def headers_to_json(headers: dict[str, object]) -> str:
 def headers_from_json(text: str) -> dict[str, object]:
     """Return the headers in a JSON object. Raises ValueError, in the second half of a sentence, for what is none."""
     try:
-        found = json.loads(text, parse_constant=_refuse_constant)
+        headers = json.loads(text, parse_constant=_refuse_constant)
     except RecursionError:
         raise ValueError(f"nests more than {NESTING_MAX} deep") from None
     except ValueError as error:
         raise ValueError(f"is not JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(headers, dict):
         raise ValueError("is not a JSON object")
-    return {name: _plain(value, 1) for name, value in found.items()}
+    return {name: _plain(value, 1) for name, value in headers.items()}
 
 
 def _dumps(value: object) -> str:

@@ -72,17 +72,17 @@ class OctetsColumn(Column):
 
     def short(self, row: i64) -> bytes | None:
         """Return a text that a short string holds. Raises PreconditionFailed (406) as `octets`, and if it is longer."""
-        found = self.octets(row)
-        if found is not None and len(found) > NAME_MAX:
+        octets = self.octets(row)
+        if octets is not None and len(octets) > NAME_MAX:
             raise PreconditionFailed(
-                f"column {self.name}: row {int(row)} has {len(found)} octets; the most is {NAME_MAX}"
+                f"column {self.name}: row {int(row)} has {len(octets)} octets; the most is {NAME_MAX}"
             )
-        return found
+        return octets
 
     def text(self, row: i64) -> str | None:
         """Return a short text. Raises PreconditionFailed (406) as `short`, and for what is not UTF-8."""
-        found = self.short(row)
-        return None if found is None else text_of(found, self.name, row)
+        octets = self.short(row)
+        return None if octets is None else text_of(octets, self.name, row)
 
 
 class NumberColumn(Column):
@@ -100,22 +100,23 @@ class NumberColumn(Column):
 
     def number(self, row: i64) -> int | None:
         """Return the value of a row, None for null. Raises PreconditionFailed (406) outside of `least` to `most`."""
-        found: i64 = 0
+        result: i64 = 0
         if self.same:
             if self.value is None:
                 return None
-            found = self.value
+            result = self.value
         elif not self.has(row):
             return None
         elif self.width == INT32:
-            found = i64(read_i32_le(self.block, self.data + 4 * row))
+            result = i64(read_i32_le(self.block, self.data + 4 * row))
         else:
-            found = read_i64_le(self.block, self.data + 8 * row)
-        if found < self.least or found > self.most:
+            result = read_i64_le(self.block, self.data + 8 * row)
+        if result < self.least or result > self.most:
             raise PreconditionFailed(
-                f"column {self.name}: row {int(row)} has {int(found)}; it must be {int(self.least)} to {int(self.most)}"
+                f"column {self.name}: row {int(row)} has {int(result)}; "
+                f"it must be {int(self.least)} to {int(self.most)}"
             )
-        return int(found)
+        return int(result)
 
 
 class HeadersColumn(Column):
@@ -142,13 +143,13 @@ class HeadersColumn(Column):
             raise PreconditionFailed(
                 f"column {self.name}: row {int(row)} has the entries {int(first)} to {int(end)} of {int(self.items)}"
             )
-        found: dict[str, object] = {}
+        table: dict[str, object] = {}
         for item in range(first, end):
             key = self.keys.text(item)
             if key is None:
                 raise PreconditionFailed(f"column {self.name}: row {int(row)} has a header without a name")
-            found[key] = text_or_octets(self.values.octets(item))
-        return found
+            table[key] = text_or_octets(self.values.octets(item))
+        return table
 
 
 def text_of(octets: bytes, name: str, row: i64) -> str:
@@ -187,10 +188,10 @@ class MessageColumns:
 
     def body(self, row: i64) -> bytes:
         """Return the body of a row. Raises PreconditionFailed (406) for null."""
-        found = self.value.octets(row)
-        if found is None:
+        octets = self.value.octets(row)
+        if octets is None:
             raise PreconditionFailed(f"column {self.value.name}: row {int(row)} is null; a message has a body")
-        return found
+        return octets
 
     def has_headers(self) -> bool:
         """Return whether rows may have headers."""
@@ -201,17 +202,17 @@ class MessageColumns:
         text = None if self.headers_json is None else self.headers_json.octets(row)
         if text is None:
             return None if self.headers_column is None else self.headers_column.headers(row)
-        found = self._parsed.get(text)
-        if found is None:
+        table = self._parsed.get(text)
+        if table is None:
             try:
-                found = headers_from_json(text_of(text, "headers_json", row))
+                table = headers_from_json(text_of(text, "headers_json", row))
             except ValueError as error:
                 raise PreconditionFailed(f"column headers_json: row {int(row)} {error}") from None
             if len(self._parsed) >= HEADERS_KEPT:
                 self._parsed.clear()
             if len(text) <= HEADERS_KEPT_OCTETS:
-                self._parsed[text] = found
-        return found
+                self._parsed[text] = table
+        return table
 
     def properties(self, row: i64) -> Properties:
         """Return the properties of a row. Raises PreconditionFailed (406)."""
@@ -236,5 +237,5 @@ class MessageColumns:
         return None if column is None else column.text(row)
 
     def _seconds(self, row: i64) -> int | None:
-        found = None if self.timestamp is None else self.timestamp.number(row)
-        return found + UNSIGNED if found is not None and found < 0 else found
+        seconds = None if self.timestamp is None else self.timestamp.number(row)
+        return seconds + UNSIGNED if seconds is not None and seconds < 0 else seconds

@@ -172,8 +172,8 @@ def read_context(parent: object, state: object) -> TraceContext | None:
         return None
     if trace_id == "0" * 32 or parent_id == "0" * 16:
         return None
-    found = _text(state)
-    return TraceContext(trace_id, parent_id, int(flags, 16), found if len(found) <= STATE_MOST else "")
+    state_text = _text(state)
+    return TraceContext(trace_id, parent_id, int(flags, 16), state_text if len(state_text) <= STATE_MOST else "")
 
 
 def _text(value: object) -> str:
@@ -194,9 +194,10 @@ CONTROL_REPLIES: Final = "amq.penstock.replies"
 
 
 def answers_control(name: str) -> bool:
-    """Tell whether a name is that of a queue for answers to control requests.
+    """Return whether a name is that of a queue for answers to control requests.
 
-    No policy and no limit of queues applies to them: who would change it could not hear the answer.
+    Policies and queue limits do not apply to control reply queues. Otherwise a bad policy could block the reply to the
+    request that removes it.
     """
     return name.startswith(CONTROL_REPLIES)
 

@@ -6,7 +6,7 @@
     broker.next_batch()          take deliveries, one batch at a time
     broker.effects()             take the effects, in order
     broker.take_confirming()     take the producers with confirms to send
-    broker.credits.take_changed()  take the senders with credit to be told of
+    broker.credits.take_changed()  take the senders whose new credit is to be announced
     broker.next_deadline()       return the latest time of the next call
 
 Nothing here waits, calls back, reads a clock or draws a random number; one thread owns it.
@@ -70,7 +70,7 @@ from penstock.flow.turns import Turns
 from penstock.flow.work import Steps
 
 CONSUME_WORK: Final = 15
-"""Units of work of a new consumer, besides those of any method."""
+"""Units of work of a new consumer, in addition to those of any method."""
 ADOPT_WORK: Final = 10
 """Units of work to apply changed settings to a queue, or a changed deadline to a producer."""
 TURN_WORK: Final = 4
@@ -80,7 +80,7 @@ TIMER_WORK: Final = 4
 RELEASED_AT_ONCE: Final = 500
 """Producers that are released at once when a gate opens; there may be ten thousand."""
 RELEASES_BEFORE_A_NEWCOMER: Final = 500
-"""Turns given at once when a producer publishes while others may go on: fair, but in bounded steps."""
+"""Most turns given at once when a producer publishes while others have turns, so that a step is bounded."""
 CONSUMERS_OF_A_QUEUE: Final = 50_000
 SCANS_OF_A_QUEUE: Final = 1_000
 """Most consumers with selectors, and browsers, of a queue: each may have to look at each message."""
@@ -383,8 +383,8 @@ class Broker(Dispatcher):
         self._effects.append(Unblocked(producer, gate, self.now))
 
     @override
-    def emit_stopped(self, producer: WaitingPublisher, gate: Gate, patience_s: float) -> None:
-        self._effects.append(Stopped(producer, gate, patience_s, self.now))
+    def emit_stopped(self, producer: WaitingPublisher, gate: Gate, hold_deadline_s: float) -> None:
+        self._effects.append(Stopped(producer, gate, hold_deadline_s, self.now))
 
     @override
     def emit_publish_refused(self, producer: WaitingPublisher, gate: Gate, cause: str, charge: i64, why: str) -> None:

@@ -63,7 +63,7 @@ class Dispatcher(PublishContext):
     def next_batch(self) -> Batch | None:
         """Take the next batch of deliveries, from the queues in turn; None if no consumer may get one now.
 
-        Also None when the share of work is used up: `has_dirty` tells the two apart.
+        Also None when the share of work is used up; `has_dirty` is true then.
         """
         dirty = self._dirty
         work = self.work

@@ -72,10 +72,10 @@ class Unblocked(Effect):
 class Stopped(Effect):
     """A producer has waited a whole hold deadline at a gate: its next publishes are held outside (log PST-1014)."""
 
-    def __init__(self, producer: WaitingPublisher, gate: Gate, patience_s: float, now: float) -> None:
+    def __init__(self, producer: WaitingPublisher, gate: Gate, hold_deadline_s: float, now: float) -> None:
         self.producer = producer
         self.gate = gate
-        self.patience_s = patience_s
+        self.hold_deadline_s = hold_deadline_s
         self.now = now
 
 

@@ -20,7 +20,7 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64, mypyc_attr
 
 PIECE_OCTETS: Final = 262144
-"""Octets of a piece, besides the last one of a body."""
+"""Octets of a piece, except the last one of a body."""
 UNWRITTEN_OF_A_CONNECTION: Final = 1048576
 """Octets of complete pieces of a connection that may wait for the store: four pieces."""
 UNWRITTEN_OF_THE_NODE: Final = 67108864
@@ -208,7 +208,7 @@ class PieceRead:
 
 
 class LargeBodies:
-    """The large bodies of one broker, and what the store has to write, read and delete for them."""
+    """The large bodies of one broker, and the writes, reads and deletions that they need in the store."""
 
     def __init__(self) -> None:
         self.stores: bool = False
@@ -481,16 +481,16 @@ class LargeReader:
         in_turn = index == self._index + 1
         self._ahead = b""
         self._piece = b""
-        found = self.body.pieces.get(int(index))
-        if found is None and ahead and in_turn:
-            found = ahead
-        if found is None:
+        piece = self.body.pieces.get(int(index))
+        if piece is None and ahead and in_turn:
+            piece = ahead
+        if piece is None:
             self._index = index - 1
             self._waits = True
             self._ask(index)
             return False
         self._index = index
-        self._piece = found
+        self._piece = piece
         if index < self._last and int(index + 1) not in self.body.pieces:
             self._ask(index + 1)
         return True

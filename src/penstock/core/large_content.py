@@ -156,7 +156,7 @@ class BodyLoad(PieceListener):
             listener.on_loaded()
 
     def _go_on(self) -> bool:
-        """Take what is at hand. Return whether that is all."""
+        """Take the pieces that are in memory. Return whether the content is complete."""
         while self._next < len(self._wanted):
             body = self._wanted[self._next]
             reader = self._reader

@@ -47,17 +47,17 @@ class EncodedAddress:
 
     def entry(self, octet: i64) -> EncodedAddress:
         """Return the entry of the protocol whose contents begin with an octet."""
-        found: EncodedAddress = self
-        while found.octet != octet:
-            if found.octet == NO_PROTOCOL:
-                found.octet = octet
-                return found
-            following = found.next
+        address: EncodedAddress = self
+        while address.octet != octet:
+            if address.octet == NO_PROTOCOL:
+                address.octet = octet
+                return address
+            following = address.next
             if following is None:
                 following = EncodedAddress()
-                found.next = following
-            found = following
-        return found
+                address.next = following
+            address = following
+        return address
 
 
 class Envelope:
@@ -84,15 +84,15 @@ class Envelope:
 
     def variant(self, priority: i64, ttl_s: float, persistent: bool) -> Envelope:
         """Return the same address with other attributes."""
-        found = Envelope(self.exchange, self.routing_key, priority, ttl_s, persistent)
-        found.encoded = self.encoded
-        return found
+        envelope = Envelope(self.exchange, self.routing_key, priority, ttl_s, persistent)
+        envelope.encoded = self.encoded
+        return envelope
 
     def from_origin(self, origin: i64) -> OriginEnvelope:
         """Return the same address for the messages of one connection, by its number (see no-local)."""
-        found = OriginEnvelope(self.exchange, self.routing_key, origin, self.priority, self.ttl_s, self.persistent)
-        found.encoded = self.encoded
-        return found
+        envelope = OriginEnvelope(self.exchange, self.routing_key, origin, self.priority, self.ttl_s, self.persistent)
+        envelope.encoded = self.encoded
+        return envelope
 
     def charge(self) -> i64:
         """Return its part of a message's charge: 0, since it is shared."""
@@ -158,7 +158,8 @@ class Message:
         self.arrived = arrived
         """When the broker accepted it: seconds of the caller's monotonic clock."""
         self.past: i16 = NEVER_DELIVERED
-        """Its earlier deliveries: the number of failed ones, or NEVER_DELIVERED, or NEVER_FAILED. Stored as it is."""
+        """Its earlier deliveries: the number of failed ones, or NEVER_DELIVERED, or NEVER_FAILED. Stored without
+        conversion."""
         self.share: AddressShare | None = None
         """Its part in the depth of its address; None if it counts in none."""
 

@@ -1,9 +1,9 @@
 """Message formats: how a protocol encodes the content of its messages, and the format of large ones.
 
 A message keeps the content that its publisher sent, in memory and in the store. Its first octet tells the format: 2
-begins a content header frame of AMQP 0-9-1. Whoever looks into a content asks its format. A protocol that delivers a
-message of another format converts it, directly or through neutral properties and the body; the message itself stays as
-it is, and so does its charge.
+begins a content header frame of AMQP 0-9-1. To read a content, use its format. A protocol that delivers a message of
+another format converts it, directly or through neutral properties and the body; the message itself stays as it is, and
+so does its charge.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class RowEncoder:
         """Charge of the row that was encoded last."""
 
     def encode(self, row: i64) -> bytes:
-        """Return the content of a row. Raises PreconditionFailed (406) for what cannot be a message."""
+        """Return the content of a row. Raises PreconditionFailed (406) for a row that cannot be a message."""
         raise NotImplementedError
 
 
@@ -151,7 +151,7 @@ class MessageFormat:
         return len(self.body(content))
 
     def charge(self, content: bytes) -> i64:
-        """Return the octets of a message's properties and body, as far as it is charged for them."""
+        """Return the octets of a message's properties and body that count in its charge."""
         return len(content)
 
     def with_headers(self, content: bytes, added: dict[str, object]) -> bytes | None:
@@ -279,10 +279,10 @@ class MessageFormats:
 
     def by_octet(self, octet: i64) -> MessageFormat:
         """Return the format of contents that begin with an octet. Raises UnreadableContent if there is none."""
-        found = self._by_octet[octet]
-        if found is self._opaque:
+        message_format = self._by_octet[octet]
+        if message_format is self._opaque:
             raise UnreadableContent(f"content of an unknown format: its first octet is {octet}")
-        return found
+        return message_format
 
     def of(self, content: bytes) -> MessageFormat:
         """Return the format of a content. Raises UnreadableContent if it is empty, or of no known format."""
@@ -356,18 +356,18 @@ def _converted_head(content: bytes, head: bytes, source: MessageFormat, target: 
     if heads is None:
         heads = {}
         target.heads[octet] = heads
-    found = heads.get(head)
-    if found is None:
+    converted = heads.get(head)
+    if converted is None:
         try:
-            found = target.encode_head(source.properties(content))
+            converted = target.encode_head(source.properties(content))
         except (UnreadableContent, PreconditionFailed):
             return None
-        if found is None:
+        if converted is None:
             return None
         if len(heads) >= HEADS_MAX:
             heads.clear()
-        heads[head] = found
-    return found
+        heads[head] = converted
+    return converted
 
 
 def _encoded(target: MessageFormat, properties: Properties, body: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Range plane: cursors, and batches of queries that publish, as the core and the store know them."""
+"""Range plane: the core's and the store's interface of cursors, and of batches of queries that publish."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Teardown(Chore):
 
 
 class Teardowns:
-    """The teardowns in progress: each begins at once, as far as a turn allows; the rest is a chore."""
+    """The teardowns in progress. Each begins at once, within the work of a turn; the rest is a chore."""
 
     def __init__(self, broker: ConsumeContext) -> None:
         self.broker = broker

@@ -1,4 +1,4 @@
-"""References of what has ended, cut so that reference counts free it without the garbage collector.
+"""Removal of references in ended objects, so that reference counts free them without the garbage collector.
 
 A queue and its parts refer to each other, and so do a producer and its client, or a session and its parts. The broker
 collects those that have ended (`Turns.ended`). The driver cuts their references at the end of a turn, behind their

@@ -77,7 +77,7 @@ LOCKED: Final = (
 """RabbitMQ's wording, which its users search for."""
 
 DECLARE_WORK: Final = 20
-"""Units of work of a declaration, besides those of any method."""
+"""Units of work of a declaration, in addition to those of any method."""
 ROUTE_WORK: Final = 5
 """Units of work of a new route: a routing key that a client has not just used."""
 QUEUES_MAX: Final = 200_000
@@ -386,7 +386,7 @@ class VirtualHost(Topology):
         arguments: dict[str, object],
         from_store: bool = False,
     ) -> Binding:
-        """Bind a queue, or an exchange, to an exchange; an existing binding stays as it is.
+        """Bind a queue, or an exchange, to an exchange; an existing binding is not changed.
 
         `from_store`: the binding is restored, and its arguments count without a limit. Raises as `source` and
         `check_destination` do, PreconditionFailed (406) for invalid arguments, ResourceError (506) at a limit.
@@ -513,12 +513,12 @@ class VirtualHost(Topology):
         queue = self.default_route(route.envelope.routing_key)
         if route.copies is None:
             return [] if queue is None else [queue]
-        found: dict[Queue, None] = {} if queue is None else {queue: None}
+        queues: dict[Queue, None] = {} if queue is None else {queue: None}
         for name in route.copies:
             queue = self.default_route(name)
             if queue is not None:
-                found[queue] = None
-        return list(found)
+                queues[queue] = None
+        return list(queues)
 
     def route(self, exchange: str, routing_key: str, mandatory: bool) -> Route:
         """Create a route; it is resolved at first use. Raises PreconditionFailed (406) for names that are too long."""

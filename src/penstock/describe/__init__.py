@@ -1,1 +1,1 @@
-"""Descriptions: what is said of each noun, a field a function. Lists, JSON, metrics and maps are derived from it."""
+"""Descriptions: the fields of each noun, each a function. Lists, JSON, metrics and maps are derived from them."""

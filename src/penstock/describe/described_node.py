@@ -1,6 +1,6 @@
-"""Described node: what lists, metrics and maps read of the running broker, and what cursors tell it.
+"""Described node: the interface by which lists, metrics and maps read the running broker and its cursors.
 
-The driver provides it.
+The driver implements it.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ class DescribedNode:
             self.broker.access.user(name)
 
     def memory_alarm(self) -> bool:
-        """Tell whether the gate of the node's memory is closed."""
+        """Return whether the gate of the node's memory is closed."""
         memory = self.broker.gates.memory
         return memory is not None and not memory.gate.open
 
     def disk_alarm(self) -> bool:
-        """Tell whether a closed disk gate stops every producer of persistent messages."""
+        """Return whether a closed disk gate stops every producer of persistent messages."""
         disk = self.broker.gates.disk
         if disk.is_failing():
             return True

@@ -1,7 +1,7 @@
 """Text formats of metrics: Prometheus' (0.0.4) and OpenMetrics 1.0, which differ in heads and in the end only.
 
-A library makes an object for each sample, which for ten thousand queues would take seconds. Tests read what is written
-here with the library's parsers.
+A library makes an object for each sample, which for ten thousand queues would take seconds. Tests read the output with
+the library's parsers.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Family:
 
 
 class Exposition:
-    """Writer of one answer; its owner takes what is written from time to time."""
+    """Writer of one answer; its owner takes the written text from time to time."""
 
     def __init__(self, openmetrics: bool) -> None:
         self._openmetrics = openmetrics
@@ -86,7 +86,7 @@ class Exposition:
             self._lines.append("# EOF\n")
 
     def take(self) -> str:
-        """Take what is written so far."""
+        """Take the text written so far."""
         text = "".join(self._lines)
         self._lines = []
         return text

@@ -133,7 +133,7 @@ class FlowMap:
         """Time of the last map (monotonic seconds); 0 before the first."""
 
     def sees(self, vhost: str) -> bool:
-        """Tell whether the queues of a virtual host are shown, as lists show them."""
+        """Return whether the queues of a virtual host are shown, as lists show them."""
         return self.rules is None or self.rules.enters(vhost) or self.rules.has_tag(ADMINISTRATOR)
 
     def steps(self) -> Steps[dict[str, object]]:
@@ -148,19 +148,19 @@ class FlowMap:
         self._senders = senders
         self._at = began
         self._sample(queues)
-        shapes = Shapes(self.node, self._readers, seconds)
+        rows = MapRows(self.node, self._readers, seconds)
         for queue in queues:
             if not queue.deleted:
                 seen = self._seen[queue]
-                shapes.add_queue(queue, seen.in_rate, seen.out_rate, senders[queue])
+                rows.add_queue(queue, seen.in_rate, seen.out_rate, senders[queue])
                 self._renew_samples(queue, seen.in_rate)
             if broker.work.spend(SHAPE_WORK):
                 yield
         for producer in blocked:
-            shapes.add_blocked(producer)
-        self._readers = shapes.readers_seen
+            rows.add_blocked(producer)
+        self._readers = rows.readers_seen
         more = int(totals.depths.queues) - len(queues)
-        return {"seconds": round(seconds, 3), "totals": totals.as_dict(), "more_queues": more, **shapes.as_dict()}
+        return {"seconds": round(seconds, 3), "totals": totals.as_dict(), "more_queues": more, **rows.as_dict()}
 
     def stop(self) -> None:
         """Stop the samples: nobody watches any more."""
@@ -229,12 +229,12 @@ class FlowMap:
 
     def _senders_of(self, queues: list[Queue]) -> dict[Queue, dict[str, int]]:
         """Return the publishers that were sampled last, queue by queue."""
-        found: dict[Queue, dict[str, int]] = {}
+        senders: dict[Queue, dict[str, int]] = {}
         for queue in queues:
             look = queue.counters.last_look
             fresh: dict[str, int] = {} if look is None or look.arrivals is None else look.arrivals.senders
-            found[queue] = dict(fresh) if fresh else self._senders.get(queue, {})
-        return found
+            senders[queue] = dict(fresh) if fresh else self._senders.get(queue, {})
+        return senders
 
     def _producer_steps(self, totals: Totals, senders: dict[Queue, dict[str, int]]) -> Steps[list[WaitingPublisher]]:
         """Count connections and producers, and return the producers that are blocked longest.
@@ -301,8 +301,8 @@ def blocked_since(producer: WaitingPublisher) -> float:
 # What is shown
 
 
-class Shapes:
-    """One flow map in the making. Ids are those of the process, and good for one map."""
+class MapRows:
+    """Builder of one flow map. Its ids are those of objects in the process, and valid for this map only."""
 
     def __init__(self, node: DescribedNode, readers_before: dict[str, int], seconds: float) -> None:
         """`readers_before` are the readers of the map before, `seconds` ago (0 for none)."""
@@ -382,12 +382,12 @@ class Shapes:
         self._edges.append({"producer": producer, "queue": queue, "rate": None if rate is None else round(rate, 1)})
 
     def _add_producer(self, name: str) -> dict[str, object]:
-        found = self._producers.get(name)
-        if found is None:
-            found = {"name": name, "client": self._client(name), "blocked": []}
-            found.update({"held": 0, "withheld": 0, "ticket": None})
-            self._producers[name] = found
-        return found
+        row = self._producers.get(name)
+        if row is None:
+            row = {"name": name, "client": self._client(name), "blocked": []}
+            row.update({"held": 0, "withheld": 0, "ticket": None})
+            self._producers[name] = row
+        return row
 
     def _client(self, name: str) -> str:
         """Return the name that a client gave its connection; `name` begins with the connection's: con:2(...)."""
@@ -400,8 +400,8 @@ class Shapes:
 
     def _describe(self, producer: WaitingPublisher) -> None:
         """Say what blocks a producer, and for how long."""
-        shape = self._add_producer(producer.name)
-        if shape["blocked"]:
+        row = self._add_producer(producer.name)
+        if row["blocked"]:
             return
         blocks: list[dict[str, object]] = []
         for gate in list(producer.gates.values()):
@@ -411,7 +411,7 @@ class Shapes:
             blocks.append({"gate": _gate_id(gate), "blocked_s": round(blocked_s, 1)})
         ticket = int(producer.ticket) if producer.gate is not None else None
         waits = {"held": _held(producer), "withheld": withheld_by(producer), "ticket": ticket}
-        shape.update({"blocked": blocks, **waits})
+        row.update({"blocked": blocks, **waits})
 
     def _add_gate(self, gate: Gate) -> None:
         if id(gate) in self._gates:
@@ -488,7 +488,7 @@ def _gate_id(gate: Gate) -> str:
 
 
 def _waiter(waiter: Waiter) -> dict[str, object]:
-    """Return one that waits in line: its name, its ticket, and what it waits with."""
+    """Return the row of a waiting publisher: its name, its ticket, and the amount that it waits with."""
     ticket = int(waiter.ticket)
     if isinstance(waiter, SenderCredit):
         return {"name": waiter.producer.name, "ticket": ticket, "for": "credit", "held": 0}

@@ -82,10 +82,10 @@ class DepthText(GateText):
         judged = crossing.gate.measure()
         if judged is None:  # Texts of the gate of a queue.
             return f"{self.prefix}-1004", "Underfull : its bound was lifted"
-        number, word, limit = "1004", "Underfull : Size : {} bytes, Resume Capacity", judged.thresholds.resume
+        number, text, limit = "1004", "Underfull : Size : {} bytes, Resume Capacity", judged.thresholds.resume
         if crossing.closed:
-            number, word, limit = "1003", "Overfull : Size : {} bytes, Capacity", judged.thresholds.stop
-        begin = f"{word.format(amount(crossing.bytes))} : {amount(limit.bytes)}, Messages : {amount(crossing.messages)}"
+            number, text, limit = "1003", "Overfull : Size : {} bytes, Capacity", judged.thresholds.stop
+        begin = f"{text.format(amount(crossing.bytes))} : {amount(limit.bytes)}, Messages : {amount(crossing.messages)}"
         return f"{self.prefix}-{number}", f"{begin}, Message Capacity : {amount(limit.messages)}"
 
     @override

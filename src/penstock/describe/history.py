@@ -67,18 +67,18 @@ def _tier(series: Series, node: DescribedNode, tier: int, keys: tuple[str, ...],
     """Return the entries of a tier, the oldest first; rates are by the second, `closed` is a fraction of time."""
     times = series.times
     seconds = _seconds(series, tier)
-    found: Row = {
+    row: Row = {
         "seconds": STEPS_S[tier],
         "end": round((times.now + node.broker.wall_offset) * 1000),
         "publish": _rates(series, [0], tier, seconds),
         "deliver_get": _rates(series, [keys.index(key) for key in DELIVERIES], tier, seconds),
     }
     for key in RATES[2:]:
-        found[key] = _rates(series, [keys.index(key)], tier, seconds)
-    found["closed"] = _closed(series, closed, tier, seconds)
+        row[key] = _rates(series, [keys.index(key)], tier, seconds)
+    row["closed"] = _closed(series, closed, tier, seconds)
     for at, key in enumerate(QUEUE_LEVELS):
-        found[key] = series.values(closed + 1 + at, tier)
-    return found
+        row[key] = series.values(closed + 1 + at, tier)
+    return row
 
 
 def _closed(series: Series, column: int, tier: int, seconds: list[float]) -> list[float]:
@@ -92,9 +92,9 @@ def _seconds(series: Series, tier: int) -> list[float]:
     slots, entries = TIERS[tier]
     newest = int(series.times.slot) // slots
     count = min(newest + 1, entries)
-    found = [slots * SLOT_S] * count
-    found[-1] = (int(series.times.slot) % slots + 1) * SLOT_S
-    return found
+    seconds = [slots * SLOT_S] * count
+    seconds[-1] = (int(series.times.slot) % slots + 1) * SLOT_S
+    return seconds
 
 
 def _rates(series: Series, columns: list[int], tier: int, seconds: list[float]) -> list[float]:

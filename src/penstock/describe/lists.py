@@ -116,7 +116,7 @@ class Highest(Generic[T]):
 
 
 def seen_vhosts(node: DescribedNode, rules: Rules) -> list[VirtualHost]:
-    """Return the virtual hosts of which a user sees what is in them: all for an administrator."""
+    """Return the virtual hosts whose objects a user may see: all for an administrator."""
     everywhere = rules.has_tag(ADMINISTRATOR)
     return [vhost for vhost in node.broker.vhosts.values() if everywhere or rules.enters(vhost.name)]
 
@@ -125,7 +125,7 @@ def seen_vhosts(node: DescribedNode, rules: Rules) -> list[VirtualHost]:
 
 
 def collected_steps(node: DescribedNode, kind: str, vhost: VirtualHost | None) -> Steps[list[Item]]:
-    """Return all items of a kind, each looked at once; what is created meanwhile may be missing."""
+    """Return all items of a kind, each examined once. Items created meanwhile may be missing."""
     return (yield from PagedList(groups(node, kind, vhost)).page_steps(UNLIMITED, node.broker.work))
 
 
@@ -157,11 +157,11 @@ def groups(node: DescribedNode, kind: str, vhost: VirtualHost | None) -> Groups:
 
 def _consumers(queues: list[Queue]) -> list[object]:
     """Return the consumers and browsers of some queues."""
-    found: list[object] = []
+    consumers: list[object] = []
     for queue in queues:
-        found += queue.consumers
-        found += browsers_of(queue)
-    return found
+        consumers += queue.consumers
+        consumers += browsers_of(queue)
+    return consumers
 
 
 def binding_groups(vhost: VirtualHost, with_default: bool) -> Groups:
@@ -178,13 +178,13 @@ def binding_groups(vhost: VirtualHost, with_default: bool) -> Groups:
 
 def bindings_to(vhost: VirtualHost, queue: Queue | None, target: Exchange | None) -> list[Item]:
     """Return the bindings that lead to a queue, including that to the default exchange, or to an exchange."""
-    found: list[Item] = []
+    items: list[Item] = []
     if queue is not None:
-        found.append(Item(queue.name, vhost, queue))
+        items.append(Item(queue.name, vhost, queue))
         leading = vhost.bindings.to(TO_QUEUE, queue.name)
     else:
         leading = [] if target is None else vhost.bindings.to(TO_EXCHANGE, target.name)
-    return found + [Item(binding.source.name, vhost, binding) for binding in leading]
+    return items + [Item(binding.source.name, vhost, binding) for binding in leading]
 
 
 class Rows:
@@ -233,10 +233,10 @@ class Rows:
 
 
 def is_seen(node: DescribedNode, item: Item, rules: Rules, user: str) -> bool:
-    """Tell whether an item of a list is shown to a user, as RabbitMQ filters its lists by tag.
+    """Return whether an item of a list is shown to a user, as RabbitMQ filters its lists by tag.
 
     Connections, channels and consumers of others, and virtual hosts that the user may not enter, are shown to those
-    with the tag monitoring; what is in such virtual hosts to administrators.
+    with the tag monitoring; objects in such virtual hosts to administrators.
     """
     vhost, subject = item.vhost, item.subject
     if isinstance(subject, Connection):
@@ -262,7 +262,7 @@ def work_of(item: Item) -> int:
 
 
 def is_gone(item: Item) -> bool:
-    """Tell whether a queue, or the queue of a consumer, was deleted since it was collected."""
+    """Return whether a queue, or the queue of a consumer, was deleted since it was collected."""
     subject = item.subject
     queue = subject.queue if isinstance(subject, Consumer) else subject
     return isinstance(queue, Queue) and queue.deleted
@@ -309,25 +309,25 @@ class PagedLists:
     def __init__(self, work: WorkMeter) -> None:
         self._work = work
         self._begun: dict[tuple[int, str, int], PagedList] = {}
-        """By number of the connection, what is listed, and number of the items shown."""
+        """Begun lists by number of the connection, kind of items, and number of the items shown."""
 
     def page_steps(
         self, asker: Connection | None, after: int, what: str, groups: Groups, most: int
     ) -> Steps[tuple[list[Item], int | None]]:
         """Return the page of a list after so many items, and where the next one begins, or None."""
         number = 0 if asker is None else asker.number
-        found = self._begun.pop((number, what, after), None)
-        if found is None:
-            found = PagedList(groups)
-            while found.shown < after and not found.ended:
-                yield from found.page_steps(min(after - found.shown, PAGE_MOST), self._work)
-        items = yield from found.page_steps(most, self._work)
-        if found.ended:
+        begun = self._begun.pop((number, what, after), None)
+        if begun is None:
+            begun = PagedList(groups)
+            while begun.shown < after and not begun.ended:
+                yield from begun.page_steps(min(after - begun.shown, PAGE_MOST), self._work)
+        items = yield from begun.page_steps(most, self._work)
+        if begun.ended:
             return items, None
-        self._begun[(number, what, found.shown)] = found
+        self._begun[(number, what, begun.shown)] = begun
         if len(self._begun) > BEGUN_MOST:
             del self._begun[next(iter(self._begun))]
-        return items, found.shown
+        return items, begun.shown
 
 
 # The first queues in an order
@@ -394,7 +394,7 @@ def first_steps(
     Queues that are created meanwhile may be missed.
     """
     work = node.broker.work
-    found = First(count)
+    first = First(count)
     number = 0
     homes: dict[str, VirtualHost] = {}
     at = reading(node)
@@ -402,14 +402,14 @@ def first_steps(
         if vhost is not None and each is not vhost:
             continue
         homes[each.name] = each
-        found.total += len(each.queues)
+        first.total += len(each.queues)
         for part in each.roll.parts(EXAMINED_AT_ONCE):
             for queue in part:
                 number += 1
                 if not queue.deleted and (not wanted or wanted in queue.name.lower()):
-                    found.filtered += 1
-                    found.offer(order.rank(queue, at, number), order.backwards)
+                    first.filtered += 1
+                    first.offer(order.rank(queue, at, number), order.backwards)
             if work.spend(EXAMINED_AT_ONCE):
                 yield
-    found.items = [Item(queue.name, homes[queue.vhost], queue) for queue in found.conclude(order.backwards)]
-    return found
+    first.items = [Item(queue.name, homes[queue.vhost], queue) for queue in first.conclude(order.backwards)]
+    return first

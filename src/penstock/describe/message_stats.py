@@ -122,13 +122,13 @@ def exchange_counts(counters: ExchangeCounters) -> list[int]:
 
 def connection_tally(origin: ConnectionGates, sessions: list[Session]) -> Tally:
     """Return the counts of a connection, with those of its sessions and publishers that have ended."""
-    found = Tally()
-    found.add(origin.counts)
+    tally = Tally()
+    tally.add(origin.counts)
     for producer in origin.producers:
-        add_counts(producer, found)
+        add_counts(producer, tally)
     for session in sessions:
-        found.add(consumed(session))
-    return found
+        tally.add(consumed(session))
+    return tally
 
 
 # In RabbitMQ's form
@@ -155,11 +155,11 @@ def deliver_rate(queue: Queue) -> float:
 def queue_rates(queue: Queue) -> Row:
     """Return the rates of a queue by the second, for people; those of its losses have no names in RabbitMQ."""
     series = queue.counters.series
-    found: Row = {"publish": round(publish_rate(queue), 3), "deliver_get": round(deliver_rate(queue), 3)}
+    row: Row = {"publish": round(publish_rate(queue), 3), "deliver_get": round(deliver_rate(queue), 3)}
     for at, key in enumerate((*QUEUE_KEYS, *LOSS_KEYS)):
         if at >= ACKNOWLEDGED:
-            found[key] = 0.0 if series is None else round(series.rate(at), 3)
-    return found
+            row[key] = 0.0 if series is None else round(series.rate(at), 3)
+    return row
 
 
 def length_details(series: Series, first: int, ranges: SampleRanges | None) -> Row:
@@ -184,11 +184,11 @@ def exchange_stats(counters: ExchangeCounters, ranges: SampleRanges | None) -> R
 def exchange_losses(counters: ExchangeCounters) -> Row:
     """Return what reached no queue from an exchange, with rates: RabbitMQ counts it by channel only."""
     counts, series = exchange_counts(counters), counters.series
-    found: Row = {}
+    row: Row = {}
     for at, key in enumerate(UNROUTABLE_KEYS, len(EXCHANGE_KEYS)):
-        found[key] = counts[at]
-        found[f"{key}_details"] = _details(series, [at], [], None, 0.0)
-    return found
+        row[key] = counts[at]
+        row[f"{key}_details"] = _details(series, [at], [], None, 0.0)
+    return row
 
 
 def session_stats(session: Session, ranges: SampleRanges | None) -> Row | None:
@@ -205,15 +205,15 @@ def tally_stats(tally: Tally, series: Series | None, ranges: SampleRanges | None
 def _stats(keys: tuple[str, ...], counts: list[int], series: Series | None, ranges: SampleRanges | None) -> Row:
     wanted = None if ranges is None else ranges.rates
     offset = 0.0 if ranges is None else ranges.wall_offset
-    found: Row = {}
+    row: Row = {}
     for at, key in enumerate(keys):
-        found[key] = counts[at]
-        found[f"{key}_details"] = _details(series, [at], [], wanted, offset)
+        row[key] = counts[at]
+        row[f"{key}_details"] = _details(series, [at], [], wanted, offset)
     if DELIVERIES[0] in keys:
         columns = [keys.index(key) for key in DELIVERIES]
-        found["deliver_get"] = sum([counts[at] for at in columns])
-        found["deliver_get_details"] = _details(series, columns, [], wanted, offset)
-    return found
+        row["deliver_get"] = sum([counts[at] for at in columns])
+        row["deliver_get_details"] = _details(series, columns, [], wanted, offset)
+    return row
 
 
 def _details(
@@ -223,16 +223,16 @@ def _details(
     if series is None:
         return {"rate": 0.0}
     rate = sum([series.rate(at) for at in columns], 0.0) - sum([series.rate(at) for at in without], 0.0)
-    found: Row = {"rate": round(rate, 3)}
+    row: Row = {"rate": round(rate, 3)}
     if wanted is None:
-        return found
+        return row
     samples = _samples(series, columns, without, wanted, wall_offset)
-    found["samples"] = samples
+    row["samples"] = samples
     values = [each["sample"] for each in samples]
     seconds = (samples[0]["timestamp"] - samples[-1]["timestamp"]) / 1000
-    found["avg_rate"] = round((values[0] - values[-1]) / seconds, 3) if seconds > 0 else 0.0
-    found["avg"] = round(sum(values) / len(values), 3)
-    return found
+    row["avg_rate"] = round((values[0] - values[-1]) / seconds, 3) if seconds > 0 else 0.0
+    row["avg"] = round(sum(values) / len(values), 3)
+    return row
 
 
 def _samples(
@@ -251,14 +251,14 @@ def _samples(
     step = max(round(wanted.increment_s / (slots * SLOT_S)), 1, -(-len(ends) // SAMPLES_MOST))
     times = series.times
     newest = int(times.slot) // slots
-    found: list[dict[str, int]] = []
+    samples: list[dict[str, int]] = []
     age = 0
     while age < len(ends) and age * slots * SLOT_S <= wanted.age_s:
         # An entry ends with its last slot; slots are numbered from 1, so entry k has the slots before (k + 1) * slots.
         end = times.end_of((newest - age + 1) * slots - 1)
-        found.append({"sample": ends[len(ends) - 1 - age], "timestamp": round((end + wall_offset) * 1000)})
+        samples.append({"sample": ends[len(ends) - 1 - age], "timestamp": round((end + wall_offset) * 1000)})
         age += step
-    return found
+    return samples
 
 
 def _ends(series: Series, at: int, tier: int) -> list[int]:

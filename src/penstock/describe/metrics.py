@@ -83,7 +83,10 @@ class Selection(NamedTuple):
         return [family for family in families if self.groups is None or family.group in self.groups]
 
     def has_clients(self) -> bool:
-        """Tell whether a family of connections or channels is wanted: then those that are left out of both are told."""
+        """Return whether a family of connections or channels is wanted.
+
+        The answer then counts those that are left out.
+        """
         return bool(self.of(CONNECTION.families) or self.of(CHANNEL_FAMILIES))
 
     def vhosts_of(self, node: DescribedNode) -> list[VirtualHost]:
@@ -91,7 +94,7 @@ class Selection(NamedTuple):
         return [vhost for vhost in node.broker.vhosts.values() if self.covers(vhost.name)]
 
     def covers(self, vhost: str) -> bool:
-        """Tell whether a virtual host is wanted."""
+        """Return whether a virtual host is wanted."""
         return self.vhosts is None or vhost in self.vhosts
 
     def shown(self, family: Family) -> Family:
@@ -233,19 +236,19 @@ class Scrape:
 
     def _collected(self, kind: str, parts: Parts[T], most: int) -> Generator[str, None, Labelled[T]]:
         """Collect the first objects with their labels; the others are counted."""
-        found: Labelled[T] = []
+        samples: Labelled[T] = []
         left_out, seen = 0, 0
         for head, part in parts:
-            shown = part[: most - len(found)]
+            shown = part[: most - len(samples)]
             left_out += len(part) - len(shown)
             for subject in shown:
-                found.append((f"{head},{_label(kind, subject)}", subject))
+                samples.append((f"{head},{_label(kind, subject)}", subject))
             seen += 1 + len(shown)
             if seen >= CLIENTS_A_SLICE:
                 seen = 0
                 yield self._out.take()
         self._omitted[kind] = left_out
-        return found
+        return samples
 
     def _end(self) -> str:
         if self._omitted:

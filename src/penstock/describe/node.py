@@ -37,7 +37,7 @@ class NodeFigures:
         self.open_files: int | None = None
         self.files_max: int | None = None
         self.resident_bytes: int | None = None
-        """None where the system does not tell."""
+        """None if the system does not report it."""
         self.sockets: int = 0
         self.python: str = ""
         """Version of Python."""
@@ -49,7 +49,8 @@ class NodeFigures:
         self.transaction_bytes: int = 0
         self.turns: Histogram | None = None
         self.long_entries: list[tuple[str, int, float]] = []
-        """Kinds of entries, with the number of those that took longer than their units say, and by how many seconds."""
+        """Kinds of entries, with the number of those that took longer than their units say, and the excess in
+        seconds."""
         self.certificates: list[tuple[str, str, float]] = []
         """File and name of each certificate, and the time of its end: seconds since the epoch."""
         self.connections_opened: int = 0
@@ -128,7 +129,8 @@ COUNTS: Final = (
     ("ack", CONSUMING, "messages_acked", "messages_acknowledged", "messages acknowledged by consumers"),
     ("get_empty", CONSUMING, "get_empty", "messages_get_empty", "times basic.get fetched no message"),
 )  # fmt: skip
-"""Each count of a tally: its key, group, ends of the names of a channel's family and of the node's, and what it is."""
+"""Each count of a tally: its key, group, suffixes of the names of a channel's family and of the node's, and help
+text."""
 
 
 def _tally(node: DescribedNode) -> Tally:
@@ -308,7 +310,7 @@ CERTIFICATE: Final = Family(
 
 
 def write_figures(out: Exposition, figures: NodeFigures) -> None:
-    """Write what the server has several of."""
+    """Write the figures with several samples each: long entries, certificates and those of the process."""
     write(out, LONG_ENTRIES, [(label("kind", kind), count) for kind, count, _ in figures.long_entries])
     write(out, LONG_ENTRIES_S, [(label("kind", kind), seconds) for kind, _, seconds in figures.long_entries])
     ends = [(f"{label('file', file)},{label('name', name)}", end) for file, name, end in figures.certificates]
@@ -390,17 +392,17 @@ SHARED_GATES: Final[Table[SharedGate]] = Table(
 def shared_gates(node: DescribedNode) -> list[tuple[str, Gate]]:
     """Return the gates of memory, disk, virtual hosts and addresses, and the operator's, with their virtual hosts."""
     gates = node.broker.gates
-    found: list[tuple[str, Gate]] = []
+    named: list[tuple[str, Gate]] = []
     if gates.memory is not None:
-        found.append(("", gates.memory.gate))
+        named.append(("", gates.memory.gate))
     if node.broker.journal is not None:
         for gate in gates.disk.gates():
             vhost = None if gate.owner is None else gate.owner.vhost_name()
-            found.append((vhost or "", gate))
-    found += [(name, limit.gate) for name, limit in gates.vhosts.items()]
-    found += [(key.partition("\n")[0], depth.gate) for key, depth in gates.depths.items()]
-    found += [(each.vhost, each.gate) for each in gates.operator_gates.values()]
-    return found
+            named.append((vhost or "", gate))
+    named += [(name, limit.gate) for name, limit in gates.vhosts.items()]
+    named += [(key.partition("\n")[0], depth.gate) for key, depth in gates.depths.items()]
+    named += [(each.vhost, each.gate) for each in gates.operator_gates.values()]
+    return named
 
 
 def count_closed(node: DescribedNode, shared: list[tuple[str, Gate]], totals: Totals) -> None:

@@ -1,4 +1,4 @@
-"""Queues and their cursors: everything that is said of one. Penstock's own fields are in `penstock`."""
+"""Descriptions of queues and their cursors: the table of all fields. Penstock's own fields are in `penstock`."""
 
 from __future__ import annotations
 
@@ -64,18 +64,18 @@ def fill(queue: Queue, whole: float) -> float | None:
     Of `whole`, such as 100 for a percentage. Messages on disk do not count: the capacity is of its memory.
     """
     capacity = queue.thresholds.capacity
-    found = -1.0
+    ratio = -1.0
     if capacity.messages != UNLIMITED and capacity.messages > 0:
-        found = whole * float(queue.messages) / float(capacity.messages)
+        ratio = whole * float(queue.messages) / float(capacity.messages)
     if capacity.bytes != UNLIMITED and capacity.bytes > 0:
-        found = max(found, whole * float(counted_bytes(queue)) / float(capacity.bytes))
-    return None if found < 0 else found
+        ratio = max(ratio, whole * float(counted_bytes(queue)) / float(capacity.bytes))
+    return None if ratio < 0 else ratio
 
 
 def fill_percent(queue: Queue) -> float | None:
     """Return how full a queue is, in percent; None without a capacity."""
-    found = fill(queue, 100.0)
-    return None if found is None else round(found, 1)
+    percent = fill(queue, 100.0)
+    return None if percent is None else round(percent, 1)
 
 
 def _length(queue: Queue, at: Reading) -> object:
@@ -244,10 +244,10 @@ def queue_row(queue: Queue, now: float) -> Row:
 
 def queue_in_full(queue: Queue, at: Reading) -> Row:
     """Return a queue with its consumers and browsers, as for a request about this one."""
-    found = QUEUE.row(queue, at)
+    row = QUEUE.row(queue, at)
     consumers = consumers_of(queue, CONSUMERS_DETAILED) + browsers_of(queue)
-    found["consumer_details"] = [CONSUMER.row(consumer, at) for consumer in consumers[:CONSUMERS_DETAILED]]
-    return found
+    row["consumer_details"] = [CONSUMER.row(consumer, at) for consumer in consumers[:CONSUMERS_DETAILED]]
+    return row
 
 
 CURSORS: Final = "penstock_cursor_metrics"
@@ -406,12 +406,12 @@ def in_use(cursor: CursorState, node: DescribedNode) -> str:
 
 def blocked_rows(cursor: CursorState, now: float) -> list[Row]:
     """Return the producers that wait because of a cursor, the first of each queue that it holds back."""
-    found: list[Row] = []
+    rows: list[Row] = []
     for position in cursor.positions.values():
         queue = position.queue
-        if queue.gate.blocked and len(found) < PRODUCERS_SHOWN and holds_back(position):
-            found += _first_blocked(queue, now, PRODUCERS_SHOWN - len(found))
-    return found
+        if queue.gate.blocked and len(rows) < PRODUCERS_SHOWN and holds_back(position):
+            rows += _first_blocked(queue, now, PRODUCERS_SHOWN - len(rows))
+    return rows
 
 
 def _first_blocked(queue: Queue, now: float, most: int) -> list[Row]:

@@ -1,4 +1,4 @@
-"""Connections, sessions, producers and consumers: everything that is said of one, whatever its protocol."""
+"""Descriptions of connections, sessions, producers and consumers, for all protocols: the tables of all fields."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ CONSUMERS_DETAILED: Final = 1000
 
 
 def adaptive_window(consumer: Consumer) -> Row | None:
-    """Return a consumer's adaptive window with what it follows from; None without one."""
+    """Return a consumer's adaptive window and the measures from which it is computed; None without one."""
     window = consumer.adaptive_window
     if window is None:
         return None
@@ -180,22 +180,22 @@ def adaptive_window(consumer: Consumer) -> Row | None:
 
 def obstacles(consumer: Consumer, now: float) -> list[str]:
     """Return why a consumer gets no messages: its own obstacles, or an empty queue."""
-    found = consumer.obstacles(now)
+    phrases = consumer.obstacles(now)
     queue = consumer.queue
     behind = waits_behind(consumer)
     if behind:
-        found.append(behind)
+        phrases.append(behind)
     if queue.depth_messages() == 0:
-        found.append("the queue is empty")
+        phrases.append("the queue is empty")
     elif queue.returning is not None:
-        found.append("messages are on their way back to the queue")
+        phrases.append("messages are on their way back to the queue")
     elif queue.reserved.arrival() is not None:
-        found.append("a batch is being published to the queue as a whole, and nothing is delivered before its end")
+        phrases.append("a batch is being published to the queue as a whole, and nothing is delivered before its end")
     elif queue.available() == 0 and queue.waiting() > 0:
-        found.append("the next messages of the queue are being read from the disk")
+        phrases.append("the next messages of the queue are being read from the disk")
     elif queue.available() == 0:
-        found.append("every message of the queue is with a consumer, unacknowledged")
-    return found
+        phrases.append("every message of the queue is with a consumer, unacknowledged")
+    return phrases
 
 
 def _is_single(consumer: Consumer) -> bool:
@@ -295,13 +295,13 @@ def held_by(producer: WaitingPublisher) -> tuple[int, int]:
 
 def withheld_by(producer: WaitingPublisher, gate: Gate | None = None) -> int:
     """Return the number of a producer's withheld confirms; with a gate, of those that this gate withholds first."""
-    found = 0
+    withheld = 0
     if not isinstance(producer, Producer):
-        return found  # Dead letters have no confirms.
+        return withheld  # Dead letters have no confirms.
     for pending in producer.confirms.pending:
         if pending.state == WITHHELD and (gate is None or pending.obstacle() is gate):
-            found += pending.publishes()
-    return found
+            withheld += pending.publishes()
+    return withheld
 
 
 # Producers
@@ -327,7 +327,8 @@ def _blocked_by(producer: Producer, at: Reading) -> object:
 
 
 def credit_row(credit: SenderCredit) -> Row:
-    """Return the credit of a sender: what it may send, where that has its room, and the messages since it began."""
+    """Return the credit of a sender: messages that it may send, the place of their room, and messages since it
+    began."""
     reserved, hold = credit.reservation, credit.hold
     return {
         "credit": int(credit.credit),
@@ -365,12 +366,12 @@ def _publishing(session: Session, at: Reading) -> object:
     producers, links = producers_of(session), links_of(session)
     if not producers:
         return dict(NOTHING_PUBLISHED)
-    found = PRODUCER.row(producers[0], at, PUBLISHED)
+    row = PRODUCER.row(producers[0], at, PUBLISHED)
     if links:
         shown = links[:PRODUCERS_SHOWN]
-        found["links"] = [{"name": each.name, **PRODUCER.row(each, at, PUBLISHED)} for each in shown]
-        found["more_links"] = len(links) - len(shown)
-    return found
+        row["links"] = [{"name": each.name, **PRODUCER.row(each, at, PUBLISHED)} for each in shown]
+        row["more_links"] = len(links) - len(shown)
+    return row
 
 
 # Sessions
@@ -438,10 +439,10 @@ SESSION: Final[Table[Session]] = Table(
 
 def session_in_full(session: Session, at: Reading) -> Row:
     """Return a session with its consumers."""
-    found = SESSION.row(session, at)
+    row = SESSION.row(session, at)
     consumers = islice(session.consumers.values(), CONSUMERS_DETAILED)
-    found["consumer_details"] = [CONSUMER.row(consumer, at) for consumer in consumers]
-    return found
+    row["consumer_details"] = [CONSUMER.row(consumer, at) for consumer in consumers]
+    return row
 
 
 def producer_row(producer: Producer, now: float) -> Row:

@@ -85,11 +85,11 @@ class Sum:
         self._next.add(tally)
 
     def take_back(self, tally: Tally) -> None:
-        """Take back what was added for a connection that has closed since."""
+        """Subtract the amounts added for a connection that has closed since."""
         self._next = self._next.less(tally)
 
     def conclude(self, closed: Tally) -> None:
-        """End the pass, with the counts of what is closed."""
+        """End the pass, and add the counts of closed connections."""
         self._next.add(closed)
         self.tally = self._next
         self._next = Tally()
@@ -154,9 +154,9 @@ class StatsSampler(Chore):
 
     def forget_vhost(self, name: str) -> None:
         """Leave the counts of a deleted virtual host to the node; one that is created again begins at 0."""
-        found = self.vhosts.pop(name, None)
-        if found is not None:
-            self._deleted.add(found.tally)
+        vhost = self.vhosts.pop(name, None)
+        if vhost is not None:
+            self._deleted.add(vhost.tally)
 
     def _begin(self, connections: dict[int, Connection]) -> None:
         self._passing = True
@@ -273,13 +273,13 @@ class StatsSampler(Chore):
         return units
 
     def _sums_of(self, connection: Connection) -> list[Sum]:
-        found: list[Sum] = []
+        sums: list[Sum] = []
         if connection.user in self.users or len(self.users) < USERS_COUNTED:
-            found.append(_sum_of(self.users, connection.user))
+            sums.append(_sum_of(self.users, connection.user))
         vhost = connection.vhost
         if vhost is not None and self.broker.vhosts.get(vhost.name) is vhost:  # Not while it ends with its vhost.
-            found.append(_sum_of(self.vhosts, vhost.name))
-        return found
+            sums.append(_sum_of(self.vhosts, vhost.name))
+        return sums
 
     def _conclude(self) -> i64:
         """End the visits: sum up, at once, so that no connection closes in between."""
@@ -321,8 +321,8 @@ class StatsSampler(Chore):
 
 
 def _sum_of(sums: dict[str, Sum], name: str) -> Sum:
-    found = sums.get(name)
-    if found is None:
-        found = Sum()
-        sums[name] = found
-    return found
+    present = sums.get(name)
+    if present is None:
+        present = Sum()
+        sums[name] = present
+    return present

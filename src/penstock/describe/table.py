@@ -1,4 +1,4 @@
-"""Tables: what is said of a noun. A field is a function, which is called only where somebody asks for it.
+"""Tables: the fields of a noun. A field is a function, which is called only if it is requested.
 
 A row is the JSON of one object. A field is at its path there: `penstock.depth` is in the object `penstock`. That of
 `policies.*` are several, which are in the row itself. One of metrics alone has no path. One whose path leads into
@@ -95,31 +95,31 @@ class Table(Generic[T]):
 
     def row(self, subject: T, at: Reading, fields: list[Field[T]] | None = None) -> Row:
         """Return the row of an object, or these fields of it."""
-        found: Row = {}
+        row: Row = {}
         for field in self._listed if fields is None else fields:
             value = field.value(subject, at)
             if value is ABSENT:
                 continue
             if field.leaf == SPREAD:
                 assert isinstance(value, dict)
-                found.update(value)
+                row.update(value)
             elif field.inside:
-                inner = found.setdefault(field.inside, {})
+                inner = row.setdefault(field.inside, {})
                 assert isinstance(inner, dict)
                 inner[field.leaf] = value
             else:
-                found[field.leaf] = value
-        return found
+                row[field.leaf] = value
+        return row
 
     def own(self, subject: T, at: Reading) -> Row:
         """Return the fields of Penstock's own."""
-        found = self.row(subject, at, self._own).get("penstock")
-        assert isinstance(found, dict)
-        return found
+        row = self.row(subject, at, self._own).get("penstock")
+        assert isinstance(row, dict)
+        return row
 
     def select(self, paths: Iterable[str]) -> list[Field[T]]:
         """Return the fields that these paths need: a field, all in an object, or one that the path leads into."""
-        found: dict[str, Field[T]] = {}
+        fields: dict[str, Field[T]] = {}
         for path in paths:
             needed = [each for each in self._listed if each.path == path or each.inside == path]
             if not needed:
@@ -128,13 +128,13 @@ class Table(Generic[T]):
             if not needed:
                 needed = [each for each in self._listed if each.leaf == SPREAD]
             for field in needed:
-                found[field.path] = field
-        return list(found.values())
+                fields[field.path] = field
+        return list(fields.values())
 
     def number(self, path: str) -> Field[T] | None:
         """Return the field of a number that is there at once; None if there is none."""
-        found = self._by_path.get(path)
-        return None if found is None or not found.unit else found
+        field = self._by_path.get(path)
+        return None if field is None or not field.unit else field
 
 
 def _parents(path: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Virtual hosts, exchanges, bindings, users and policies: everything that is said of one."""
+"""Descriptions of virtual hosts, exchanges, bindings, users and policies: the tables of all fields."""
 
 from __future__ import annotations
 
@@ -260,7 +260,7 @@ USER: Final[Table[User]] = Table(
     Field("penstock.password", lambda user, at: user.password_hash is not None),
     Field("penstock.source", lambda user, at: user.source),
 )
-"""A password that is not shown is there all the same, and `penstock.password` tells it."""
+"""Field `penstock.password` says whether a user has a password, even where its hash is not shown."""
 
 
 def user_row(user: User) -> Row:

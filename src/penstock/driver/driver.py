@@ -219,7 +219,7 @@ class BrokerDriver(Node):
         return drained or connection.in_line or len(output.sources) > 0 or len(self.broker.waiting) > 0
 
     def has_notices(self) -> bool:
-        """Tell whether anything is to be taken besides output: silent or unblocked connections, outcomes, records."""
+        """Return whether anything is to be taken besides output: silent or unblocked connections, outcomes, records."""
         return (
             len(self.silent) > 0
             or self.notifier.has_unblocked()
@@ -230,7 +230,7 @@ class BrokerDriver(Node):
         )
 
     def has_store_work(self) -> bool:
-        """Tell whether there is something to write to the store or to read from it, now or later."""
+        """Return whether there is something to write to the store or to read from it, now or later."""
         broker = self.broker
         journal = broker.journal
         if journal is None:

@@ -1,4 +1,4 @@
-"""Entry times: what the entries of the event loop take in seconds, compared with what they count in units of work.
+"""Entry times: seconds that entries of the event loop take, compared with the units of work that they count.
 
 Theory of operation. An entry is what the loop does at a stretch for one client or one purpose: a share of a client's
 input, a step of a job or of an HTTP request. Its units are what the broker believes that it costs. Work that nobody

@@ -1,4 +1,4 @@
-"""Log queue: lines that wait for the event loop, and exceptions that nothing expects, one traceback for each place."""
+"""Log queue: lines that wait for the event loop, and unexpected exceptions with one traceback for each place."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class LogQueue:
             self.add(line)
 
     def is_empty(self) -> bool:
-        """Tell whether no line waits."""
+        """Return whether no line waits."""
         return not self._lines
 
     def take(self, most: int = LINES_KEPT) -> list[LogLine]:

@@ -110,7 +110,7 @@ class Notifier:
             self.driver.log_queue.add_limited(line, SUMS_LOGGED)
 
     def has_unblocked(self) -> bool:
-        """Tell whether connections are to be taken that no gate blocks any more."""
+        """Return whether connections are to be taken that no gate blocks any more."""
         return len(self._unblocked) > 0
 
     def take_unblocked(self) -> list[Connection]:
@@ -139,7 +139,7 @@ class Notifier:
             self.driver.log(line)
 
     def _on_stopped(self, effect: Stopped) -> None:
-        self.driver.log(gate_lines.stopped(effect.producer, effect.gate, effect.patience_s))
+        self.driver.log(gate_lines.stopped(effect.producer, effect.gate, effect.hold_deadline_s))
 
     def _on_returned(self, effect: Returned) -> None:
         effect.producer.listener.on_returned(effect.route, effect.content, effect.refused)
@@ -190,11 +190,11 @@ class Notifier:
         """Return why a gate blocks publishes of a connection (connection.blocked)."""
         for producer in [] if connection.origin is None else connection.origin.producers:
             if id(gate) in producer.gates:
-                patience_s = producer.entry(gate).patience_s
-                until = "" if patience_s == NEVER else f"; what is held for {patience_s:g} s is refused"
+                hold_deadline_s = producer.entry(gate).hold_deadline_s
+                until = "" if hold_deadline_s == NEVER else f"; what is held for {hold_deadline_s:g} s is refused"
                 return f"{because(producer, gate, self.broker.now)}{until}"
-        patience_s = self.broker.defaults.hold_deadline_s
-        until = "" if patience_s == NEVER else f" {patience_s:g} s at most"
+        hold_deadline_s = self.broker.defaults.hold_deadline_s
+        until = "" if hold_deadline_s == NEVER else f" {hold_deadline_s:g} s at most"
         return f"{text_of(gate).reason(gate, self.broker.now)}; a large message waits{until}"
 
     def _on_cancelled(self, effect: Cancelled) -> None:

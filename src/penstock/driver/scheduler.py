@@ -62,7 +62,7 @@ class Scheduler:
         return len(self.line) > 0
 
     def has_room(self) -> bool:
-        """Tell whether input is still handled in this turn; otherwise little of it should be read."""
+        """Return whether input is still handled in this turn; otherwise little of it should be read."""
         return self.line.has_room()
 
     def go_on(self, connection: Connection) -> None:
@@ -176,9 +176,9 @@ class Scheduler:
         return done
 
     def has_jobs(self) -> bool:
-        """Tell whether any job is not done, besides those of onlookers."""
+        """Return whether any job is not done, besides those of onlookers."""
         return len(self._jobs) + len(self._asked) > 0
 
     def has_onlookers(self) -> bool:
-        """Tell whether any job of an onlooker is not done."""
+        """Return whether any job of an onlooker is not done."""
         return len(self._looking) > 0

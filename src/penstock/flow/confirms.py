@@ -73,7 +73,7 @@ class ConfirmRange:
 
 
 class LaneNumbers:
-    """Numbers of the publishes of a lane, which go on when another session continues it."""
+    """Numbers of the publishes of a lane. The next session of the lane continues them."""
 
     __slots__ = ("offset", "refused")
 
@@ -153,7 +153,7 @@ class Confirms:
             self.lane.refuse(pending.number)
 
     def number_decided(self, refused: bool) -> None:
-        """Number a publish whose outcome is told by other means, for a lane counts it; no range has its number."""
+        """Number a publish of a lane. The lane reports its outcome, so no range of confirms contains its number."""
         pending = self.hold(float("inf"))
         self._leave_out(pending)
         if refused and self.lane is not None:
@@ -222,7 +222,7 @@ class Confirms:
         return self.sent_upto - self.uncounted
 
     def forget_confirmed(self) -> None:
-        """Count what was taken until now no more."""
+        """Exclude the publishes accepted so far from the counts."""
         self.uncounted = self.sent_upto
 
     def take(self) -> list[ConfirmRange]:

@@ -45,7 +45,7 @@ class Credit:
         return self.window - self.out if self.window > self.out else 0
 
     def admits(self, messages: i64, bytes: i64, charge: i64) -> bool:
-        """Return whether the byte window admits one more message besides these; a single message always fits."""
+        """Return whether the byte window admits one more message in addition to these; a single message always fits."""
         if self.window_bytes < 0 or self.out + messages == 0:
             return True
         return self.out_bytes + bytes + charge <= self.window_bytes
@@ -83,7 +83,7 @@ class LinkCredit(Credit):
         """True while a delivery is under way that nothing of the link may follow yet."""
 
     def grant(self, delivery_count: i64, link_credit: i64) -> None:
-        """Replace the credit by what the receiver grants, counted from the delivery count that it has seen."""
+        """Set the credit to the receiver's grant, which counts from the delivery count that it has seen."""
         unseen = (self.delivery_count - delivery_count) % SERIAL
         if unseen >= SERIAL // 2:
             unseen -= SERIAL
@@ -127,7 +127,7 @@ ROUND: Final = 8
 CYCLE: Final = 16
 """Rounds with a full window between two measurements of the time in flight."""
 GAIN: Final = 1.25
-"""The window in terms of what is needed: the rest is slack, by which it grows."""
+"""Ratio of the window to the needed credit. The excess is slack, by which it grows."""
 FULL: Final = 0.75
 """Mean part of the window that is in flight from which a round counts as full."""
 STALL_S: Final = 1.0
@@ -160,7 +160,7 @@ class AdaptiveWindow:
         """The rate of the last full round alone: one round that was disturbed changes little."""
         self._phase: i64 = _MEASURING
         self._grown: bool = False
-        """True once the first growth is over."""
+        """True after the first phase of growth."""
         self._rounds: i64 = 0
         """Full rounds left in the cycle."""
         self._since: float = -1.0
@@ -173,7 +173,7 @@ class AdaptiveWindow:
         self._target: i64 = ROUND
         """Settlements in the round, and those that end it."""
         self._skipped: i64 = 0
-        """Settlements before the next round: of what was in flight when the window changed."""
+        """Settlements left before the next round: of the deliveries in flight when the window changed."""
         self._at_once: i64 = 0
         self._at: float = -1.0
         """Settlements at the same time, and when that was."""

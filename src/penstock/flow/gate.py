@@ -96,7 +96,7 @@ class Waiter:
 
 
 NOBODY: Final[list[tuple[i64, i64, Waiter]]] = []
-"""The empty line of a gate: one list for all, which nobody changes."""
+"""The empty line of a gate: one shared list, which must not be changed."""
 
 
 @trait
@@ -130,14 +130,16 @@ class GateOwner:
         """Record that messages were granted (each of this charge); only rates count these."""
 
     def limits_increase(self, messages: i64, bytes: i64) -> bool:
-        """Return whether the gate limits a commit that changes the amount by so much, net of what it frees.
+        """Return whether the gate limits a commit.
+
+        The arguments are the additions of the commit less the amounts that it frees.
 
         A commit that adds no more than it frees passes every depth; a gate without a depth limits all commits.
         """
         return True
 
     def has_room(self, messages: i64, bytes: i64, now: float) -> bool:
-        """Return whether there is room for so much more at once, whether the gate is open or closed."""
+        """Return whether there is room for this additional amount at once, whether the gate is open or closed."""
         return self.admits(bytes, 1, now)
 
     def may_defer_turn(self) -> bool:
@@ -162,7 +164,7 @@ class GateOwner:
         return self.measure()
 
     def could_ever_take(self, messages: i64, bytes: i64) -> bool:
-        """Return whether so much could be admitted without waiting if everything else were gone."""
+        """Return whether this amount could be admitted without waiting if it were the only one."""
         return True
 
     def describe_overflow(self) -> str:
@@ -232,7 +234,8 @@ class Gate:
         self.waiters: list[tuple[i64, i64, Waiter]] = []
         """Those that wait with a publish: a heap by ticket and serial."""
         self.requests: list[tuple[i64, i64, Waiter]] = NOBODY
-        """Those that wait for credit: a heap by ticket and serial. A closed gate grants none, so they stop nobody then.
+        """Those that wait for credit: a heap by ticket and serial. A closed gate grants none, so they block no others
+        then.
         """
         self.exact_requests: i64 = 0
         """Those of them whose credit ends at the stop threshold."""

@@ -25,7 +25,7 @@ class BlockStats:
 
     __slots__ = (
         "producer", "since", "times", "total_s", "withheld", "withheld_bytes", "held", "held_bytes", "refused",
-        "refused_bytes", "late", "created_at", "renewed", "patience_s", "stops", "stopped_in", "_counted",
+        "refused_bytes", "late", "created_at", "renewed", "hold_deadline_s", "stops", "stopped_in", "_counted",
     )  # fmt: skip
 
     def __init__(self, producer: str) -> None:
@@ -50,7 +50,7 @@ class BlockStats:
         """Time of the producer's creation."""
         self.renewed: float = -NEVER
         """Time of the last change of its hold deadline: the wait counts from then."""
-        self.patience_s: float = NEVER
+        self.hold_deadline_s: float = NEVER
         """Hold deadline of its last publish here, in seconds; infinity means no deadline."""
         self.stops: int = 0
         """Times it was stopped, in total; see `is_stopped`."""
@@ -65,7 +65,7 @@ class BlockStats:
         self._counted = self.withheld_bytes
         return passed
 
-    def is_stopped(self, closed_since: float | None, patience_s: float, now: float) -> bool:
+    def is_stopped(self, closed_since: float | None, hold_deadline_s: float, now: float) -> bool:
         """Return whether it has waited a whole hold deadline since the gate closed.
 
         `closed_since` is None while the gate is open. A producer that came after the gate closed waits from its
@@ -75,7 +75,7 @@ class BlockStats:
         if self.since is None or closed_since is None:
             return False
         begun = closed_since if self.created_at > closed_since else max(self.since, closed_since)
-        return max(begun, self.renewed) + patience_s <= now + CLOSE_ENOUGH_S
+        return max(begun, self.renewed) + hold_deadline_s <= now + CLOSE_ENOUGH_S
 
     def begin(self, now: float) -> bool:
         """Record that the producer is blocked; returns whether it was not before."""
@@ -113,7 +113,7 @@ class BlockStats:
             "refused": self.refused,
             "refused_bytes": self.refused_bytes,
             "confirmed_late": self.late,
-            "stopped": self.is_stopped(closed_since, self.patience_s, now),
+            "stopped": self.is_stopped(closed_since, self.hold_deadline_s, now),
             "times_stopped": self.stops,
         }
 
@@ -153,7 +153,7 @@ class BlockSums:
 
 
 NO_BLOCKS: Final = BlockSums()
-"""Sums of a gate that has never blocked anybody: one for all, which nobody changes."""
+"""Sums of a gate that has never blocked a producer: one shared object, which must not be changed."""
 
 
 class GateStats:
@@ -213,18 +213,18 @@ class GateStats:
         """Return the sums over all producers, closed ones included: they never fall while the gate exists."""
         if self.gone is None and not self.blocks:
             return NO_BLOCKS
-        found = BlockSums()
+        sums = BlockSums()
         if self.gone is not None:
-            found.add_sums(self.gone)
+            sums.add_sums(self.gone)
         for block in self.blocks.values():
-            found.add(block, now)
-        return found
+            sums.add(block, now)
+        return sums
 
     def blocked(self) -> dict[int, BlockStats]:
         """Return the entries of blocked producers by identity, earliest blocked first."""
-        found = [(block.since, key, block) for key, block in self.blocks.items() if block.since is not None]
-        found.sort(key=_since)
-        return {key: block for _, key, block in found}
+        blocked = [(block.since, key, block) for key, block in self.blocks.items() if block.since is not None]
+        blocked.sort(key=_since)
+        return {key: block for _, key, block in blocked}
 
     def summary(self, now: float) -> dict[str, object]:
         """Return the gate's statistics as plain data, without the producers."""
@@ -348,11 +348,11 @@ class FlowTotals:
 
     def of(self, kind: str) -> KindTotals:
         """Return the totals of a kind; creates them at first use."""
-        found = self.kinds.get(kind)
-        if found is None:
-            found = KindTotals()
-            self.kinds[kind] = found
-        return found
+        totals = self.kinds.get(kind)
+        if totals is None:
+            totals = KindTotals()
+            self.kinds[kind] = totals
+        return totals
 
     def count_transition(self, kind: str, closed: bool, now: float) -> None:
         """Count a gate that closed, or opened."""

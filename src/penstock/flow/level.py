@@ -134,7 +134,10 @@ class Measure:
         reserved_messages: i64 = 0,
         reserved_bytes: i64 = 0,
     ) -> None:
-        """Take a depth and what is reserved, bytes in charges. The attributes have them as the thresholds count."""
+        """Set the depth and the reserved amounts, bytes in charges.
+
+        The attributes have them in the unit of the thresholds.
+        """
         self.thresholds = thresholds
         self.messages: i64 = messages
         self.bytes: i64 = thresholds.capacity.counted(messages, bytes)

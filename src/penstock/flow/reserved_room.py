@@ -1,4 +1,4 @@
-"""Room that is reserved in one queue for granted credit: its sum, and the holders that it is taken back from.
+"""Room that is reserved in one queue for granted credit: its sum, and its holders, from which idle room is revoked.
 
 Theory of operation. A reservation is a promise to one sender, and must be no wall for others. So the room is shared:
 first among the users that want some, then among the connections of each (`Party`). A first grant takes no connection
@@ -20,7 +20,7 @@ from penstock.flow.level import UNLIMITED, Level
 from penstock.flow.timers import NEVER
 
 RECALL_S: Final = 0.1
-"""Seconds between two looks at holders that have nothing to give back: in that time it is seen what they use."""
+"""Seconds between two examinations of holders that have nothing to give back. Their use in that time is measured."""
 RECALLED_A_TURN: Final = 64
 """Most holders that one recall looks at."""
 WANTED_S: Final = 10.0
@@ -51,9 +51,9 @@ class RoomHolder:
         raise NotImplementedError
 
     def recall(self, beyond_share: bool, now: float) -> None:
-        """Give back now what lies idle, and look soon at the rest: somebody lacks room.
+        """Give back idle room now, and examine the rest soon, because a sender lacks room.
 
-        `beyond_share`: its connection has more than its share, so what was never used is idle.
+        `beyond_share`: its connection has more than its share, so that room which was never used counts as idle.
         """
         raise NotImplementedError
 
@@ -92,13 +92,13 @@ class RoomHolders:
         """Time at which all holders were looked at, and had nothing to give back (monotonic seconds)."""
 
     def room_of(self, party: Party) -> PartyRoom:
-        """Return the room of a connection, which has a share from now on."""
-        found = self.parties.get(party.name)
-        if found is None:
-            found = PartyRoom(party.user)
-            self.parties[party.name] = found
+        """Return the room of a connection. It is created at the first call, and has a share then."""
+        room = self.parties.get(party.name)
+        if room is None:
+            room = PartyRoom(party.user)
+            self.parties[party.name] = room
             self.users[party.user] = self.users.get(party.user, 0) + 1
-        return found
+        return room
 
     def shares(self, party: Party) -> i64:
         """Return into how many shares the room is divided for a connection; 1 if no other one wants any."""
@@ -165,7 +165,7 @@ class ReservedRoom:
                 holders.forget(party.name, room)
 
     def shared(self) -> Level:
-        """Return the room that connections share: what is neither filled nor promised to a commit."""
+        """Return the room that connections share: all that is neither filled nor promised to a commit."""
         raise NotImplementedError
 
     def share_left(self, party: Party | None, charge: i64) -> i64:

@@ -1,4 +1,4 @@
-"""Series: what counters and levels were in the last minutes, and in the last hour and day where that is wanted.
+"""Series: samples of counters and levels of the last minutes, and on request of the last hour and day.
 
 Theory of operation. A sampler visits each object every `SLOT_S` seconds and passes its counts on. A series stores their
 increases, so that a counter needs four octets a slot, and sums them up in longer slots. A column that never changed has
@@ -108,7 +108,7 @@ class Column:
             _increase(self.periods, slot // PERIOD, value)
 
     def _lengthen(self, before: i64, fill: int) -> None:
-        """Begin the longer tiers with what is in the first one."""
+        """Fill the longer tiers with the values of the first one."""
         self.minutes = array("I", bytes(4 * SLOTS))
         self.periods = array("I", bytes(4 * PERIODS))
         slot: i64 = self.first if self.first > before - SLOTS else before - SLOTS + 1
@@ -219,25 +219,25 @@ class Series:
         stored = column.tier(tier)
         if len(stored) == 0:
             return self._short(column, slots, count, rest)
-        found: list[int] = []
+        values: list[int] = []
         slot = int(now) - count + 1
         last = int(self.slot) // slots
         while slot <= now:
-            found.append(rest if slot > last else stored[slot % entries])
+            values.append(rest if slot > last else stored[slot % entries])
             slot += 1
-        return found
+        return values
 
     def _short(self, column: Column, slots: int, count: int, rest: int) -> list[int]:
         """Return the entries of a longer tier that are still in the first one."""
-        found = [0] * count
+        values = [0] * count
         base = int(self.times.slot) // slots - count + 1
         slot = max(int(column.first), int(self.times.slot) - SLOTS + 1, base * slots)
         while slot <= self.times.slot:
             at = slot // slots - base
             value = rest if slot > self.slot else column.fine[slot % SLOTS]
-            found[at] = max(found[at], value) if column.is_level else found[at] + value
+            values[at] = max(values[at], value) if column.is_level else values[at] + value
             slot += 1
-        return found
+        return values
 
 
 TALLY_KEYS: Final = (
@@ -326,16 +326,16 @@ class Tally:
 
     def less(self, other: Tally) -> Tally:
         """Return how much more these counts are than those of another one."""
-        found = Tally()
-        found.publish = self.publish - other.publish
-        found.confirm = self.confirm - other.confirm
-        found.return_unroutable = self.return_unroutable - other.return_unroutable
-        found.drop_unroutable = self.drop_unroutable - other.drop_unroutable
-        found.deliver = self.deliver - other.deliver
-        found.deliver_no_ack = self.deliver_no_ack - other.deliver_no_ack
-        found.get = self.get - other.get
-        found.get_no_ack = self.get_no_ack - other.get_no_ack
-        found.get_empty = self.get_empty - other.get_empty
-        found.ack = self.ack - other.ack
-        found.redeliver = self.redeliver - other.redeliver
-        return found
+        tally = Tally()
+        tally.publish = self.publish - other.publish
+        tally.confirm = self.confirm - other.confirm
+        tally.return_unroutable = self.return_unroutable - other.return_unroutable
+        tally.drop_unroutable = self.drop_unroutable - other.drop_unroutable
+        tally.deliver = self.deliver - other.deliver
+        tally.deliver_no_ack = self.deliver_no_ack - other.deliver_no_ack
+        tally.get = self.get - other.get
+        tally.get_no_ack = self.get_no_ack - other.get_no_ack
+        tally.get_empty = self.get_empty - other.get_empty
+        tally.ack = self.ack - other.ack
+        tally.redeliver = self.redeliver - other.redeliver
+        return tally

@@ -29,7 +29,7 @@ from penstock.flow.turns import Turns
 class CountedDepth(GateOwner):
     """Messages and bytes that are counted, their thresholds and their gate.
 
-    The thresholds are compared with the depth alone, the capacity with the depth and what is promised.
+    The thresholds are compared with the depth alone, the capacity with the depth plus the promised amounts.
     """
 
     def __init__(self, kind: str, name: str, thresholds: Thresholds, turns: Turns) -> None:
@@ -60,7 +60,7 @@ class CountedDepth(GateOwner):
         return self.covers(messages, bytes)
 
     def covers(self, messages: i64, bytes: i64) -> bool:
-        """Return whether so much more stays within the capacity, promises included."""
+        """Return whether this additional amount stays within the capacity, promises included."""
         return self.thresholds.capacity.covers(
             self.messages + self.promised_messages + messages, self.bytes + self.promised_bytes + bytes
         )

@@ -13,8 +13,8 @@ SLACK_S: Final = 0.01
 def smooth(per_s: float) -> tuple[float, float]:
     """Return rate and burst of a bucket from which at most `per_s` + 1 are taken in any second, the first at once.
 
-    In a second a bucket gives at most its burst and its rate. So the rate is lower by what the burst has beyond 1. The
-    burst is for late timers, and is not saved up.
+    In a second a bucket gives at most its burst plus its rate. So the rate is lower by the burst minus 1. The burst is
+    for late timers, and is not saved up.
     """
     slack = per_s * SLACK_S
     return per_s - slack, 1.0 + slack

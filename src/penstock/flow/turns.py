@@ -183,7 +183,7 @@ class Turns:
             self._expect(waiter, gate, now)
 
     def expect_more(self, waiter: Waiter, gate: Gate, now: float) -> None:
-        """Go on waiting for one that is waited for, because it has used credit that its last turn counted."""
+        """Extend the wait for a waiter, because it has used credit that its last turn counted."""
         if now <= waiter.back_by:
             self._expect(waiter, gate, now)
 

@@ -46,12 +46,12 @@ class Blocked:
             self.since = since
 
     def lasts(self) -> bool:
-        """Tell whether the first of them is still blocked after the examination of the others."""
+        """Return whether its first producer is still blocked after the examination of the others."""
         return self.first is not None and id(self.gate) in self.first.gates
 
 
 def is_named(request: ControlRequest) -> bool:
-    """Tell whether a request for `why` names a queue, connection, channel or user."""
+    """Return whether a request for `why` names a queue, connection, channel or user."""
     return any(request.fields.get(subject) is not None for subject in why.SUBJECTS)
 
 
@@ -61,12 +61,12 @@ def of_everything_steps(node: Node, vhost: str) -> Steps[dict[str, object]]:
     Advice names virtual hosts other than this one.
     """
     broker = node.broker
-    found = yield from _blocked_gates(broker)
-    listed = found[:GATES_TOLD]
+    blocked = yield from _blocked_gates(broker)
+    listed = blocked[:GATES_TOLD]
     broker.work.done += len(listed) * GATE_WORK
     sentences = [sentence for each in listed for sentence in _sentences(each, broker, vhost)]
-    if len(found) > len(listed):
-        sentences.append(f"and {len(found) - len(listed):,} more gates block producers")
+    if len(blocked) > len(listed):
+        sentences.append(f"and {len(blocked) - len(listed):,} more gates block producers")
     unread = yield from _unread(node)
     sentences += _of_unread(unread, broker)
     slowed = node.slowed().slowed()
@@ -74,7 +74,7 @@ def of_everything_steps(node: Node, vhost: str) -> Steps[dict[str, object]]:
     sentences += why.first_lines(lines, "connections are slowed by their own work", GATES_TOLD, len(slowed))
     return {
         "gates": [_plain(each, broker) for each in listed],
-        "more_gates": len(found) - len(listed),
+        "more_gates": len(blocked) - len(listed),
         "unread": [connection.name() for connection in unread[:GATES_TOLD]],
         "slowed": [wait.connection.name() for wait in slowed[:GATES_TOLD]],
         "sentences": sentences or ["nobody is blocked"],
@@ -83,11 +83,11 @@ def of_everything_steps(node: Node, vhost: str) -> Steps[dict[str, object]]:
 
 def _blocked_gates(broker: Broker) -> Steps[list[Blocked]]:
     """Return the gates that block producers now, by their longest block."""
-    found: dict[int, Blocked] = {}
+    rows: dict[int, Blocked] = {}
     work = broker.work
     for origin in list(broker.gates.connections):
         for producer in origin.producers:
-            _look_at(producer, found)
+            _look_at(producer, rows)
         if work.spend(1 + len(origin.producers) // SENDERS_A_UNIT):
             yield
     for vhost in list(broker.vhosts.values()):
@@ -95,22 +95,22 @@ def _blocked_gates(broker: Broker) -> Steps[list[Blocked]]:
             for queue in part:
                 letters = publisher_of(queue)
                 if letters is not None:
-                    _look_at(letters, found)
+                    _look_at(letters, rows)
             if work.spend(1):
                 yield
-    return sorted([each for each in found.values() if each.lasts()], key=lambda each: each.since)
+    return sorted([each for each in rows.values() if each.lasts()], key=lambda each: each.since)
 
 
 def _unread(node: Node) -> Steps[list[Connection]]:
     """Return the connections that are not read, because the store has not taken their large messages."""
-    found: list[Connection] = []
+    connections: list[Connection] = []
     for number, connection in enumerate(list(node.connections.values())):
         if connection.pausing.pieces.waiting:
-            found.append(connection)
+            connections.append(connection)
         if number % SENDERS_A_UNIT == 0:
             if node.broker.work.spend(1):
                 yield
-    return found
+    return connections
 
 
 def _of_unread(unread: list[Connection], broker: Broker) -> list[str]:
@@ -125,12 +125,12 @@ def _of_unread(unread: list[Connection], broker: Broker) -> list[str]:
     return listed
 
 
-def _look_at(sender: WaitingPublisher, found: dict[int, Blocked]) -> None:
+def _look_at(sender: WaitingPublisher, rows: dict[int, Blocked]) -> None:
     for gate in sender.gates.values():
-        blocked = found.get(id(gate))
+        blocked = rows.get(id(gate))
         if blocked is None:
             blocked = Blocked(gate)
-            found[id(gate)] = blocked
+            rows[id(gate)] = blocked
         blocked.add(sender)
 
 

@@ -121,13 +121,13 @@ class ControlApi(Replies):
 
     def _carry_out(self, row: Operation, request: ControlRequest, connection: Connection) -> None:
         self._note_before(row, request)
-        found = row.run(self.node, request)
-        if found is None or isinstance(found, (dict, list)):
-            self._audit(row, request, found)
-            if found is not None:
-                self.answer(request, found)
+        answer = row.run(self.node, request)
+        if answer is None or isinstance(answer, (dict, list)):
+            self._audit(row, request, answer)
+            if answer is not None:
+                self.answer(request, answer)
             return
-        steps = self._answer_in_steps(request, self._audited(row, request, found))
+        steps = self._answer_in_steps(request, self._audited(row, request, answer))
         if row.how == CHANGES:
             self.node.start(steps, connection)
         else:
@@ -295,10 +295,10 @@ def answer_list(node: Node, request: ControlRequest) -> Steps[Row]:
         raise PreconditionFailed(f"'kind' must be one of {', '.join(KINDS)}, not '{kind}'")
     count = max(min(request.amount("count", PAGE_MOST), PAGE_MOST), 1)
     everywhere = request.fields.get("everywhere") is True or kind == "vhosts"
-    found = groups(node, kind, None if everywhere else request.vhost)
+    grouped = groups(node, kind, None if everywhere else request.vhost)
     what = f"list {kind} {everywhere}"
     after = request.amount("after", 0)
-    page, following = yield from node.control.lists.page_steps(request.connection, after, what, found, count)
+    page, following = yield from node.control.lists.page_steps(request.connection, after, what, grouped, count)
     rows = Rows(node, as_bindings=kind == "bindings")
     items: list[Row] = []
     for item in page:
@@ -311,7 +311,7 @@ def answer_list(node: Node, request: ControlRequest) -> Steps[Row]:
 
 
 def _of_asker(item: Item, request: ControlRequest) -> bool:
-    """Tell whether the item is the requesting connection, its reply queue or its channel."""
+    """Return whether the item is the requesting connection, its reply queue or its channel."""
     asker, subject = request.connection, item.subject
     if isinstance(subject, Session):
         return asker is not None and subject.connection_number == asker.number
@@ -439,13 +439,13 @@ def answer_top(node: Node, request: ControlRequest) -> Steps[Row]:
     if isinstance(name, str):
         queue = request.vhost.queue(name, request.connection)
         sums.add(queue)
-        found = [queue]
+        queues = [queue]
     else:
         count = max(min(request.amount("count", COUNT_DEFAULT), COUNT_MOST), 1)
-        found = yield from _first(node, request, order, count, sums)
+        queues = yield from _first(node, request, order, count, sums)
     samples = request.amount("history", 0)
     items: list[Row] = []
-    for queue in found:
+    for queue in queues:
         if not queue.deleted:
             items.append(QUEUE.row(queue, reading(node)))
             if samples > 0 and len(items) <= HISTORIES_MOST:
@@ -522,9 +522,9 @@ def begin(request: ControlRequest) -> dict[str, object]:
 def _producer(request: ControlRequest, channel: int) -> Producer:
     """Return the producer of a channel with confirms. Raises NotFound (404), PreconditionFailed (406)."""
     session = None if request.connection is None else request.connection.engine.session(channel)
-    found = [] if session is None else producers_of(session)
-    if len(found) != 1:
+    producers = [] if session is None else producers_of(session)
+    if len(producers) != 1:
         raise NotFound(f"no channel {channel} on the connection of the request")
-    if not found[0].confirming:
+    if not producers[0].confirming:
         raise PreconditionFailed(f"channel {channel} has no confirms: select them first")
-    return found[0]
+    return producers[0]

@@ -57,14 +57,14 @@ def queue_settings(broker: Broker, queue: Queue) -> list[dict[str, object]]:
     settings = queue.settings
     sources = [settings.given]
     for policy in (settings.policies.operator, settings.policies.policy):
-        sources += [] if policy is None else [policy.words]
+        sources += [] if policy is None else [policy.values]
     sources.append(broker.table.resolve("queue", queue.name))
     for row in rows:
         found = [source[str(row["setting"])] for source in sources if row["setting"] in source]
         hides: list[dict[str, object]] = [
-            {"value": shown(word.raw), "from": source_of(word)}
-            for word in found
-            if word.origin != row["origin"] or (word.pattern, word.by) != (row.get("pattern", ""), row.get("by", ""))
+            {"value": shown(value.raw), "from": source_of(value)}
+            for value in found
+            if value.origin != row["origin"] or (value.pattern, value.by) != (row.get("pattern", ""), row.get("by", ""))
         ]
         if hides:
             row["hides"] = hides
@@ -92,86 +92,90 @@ def _features_of(queue: Queue) -> list[dict[str, object]]:
 
 def _settings_of(broker: Broker, queue: Queue) -> list[dict[str, object]]:
     settings = queue.settings
-    words = broker.table.resolve_queue(queue.vhost, queue.name, settings.given, settings.policies)
+    values = broker.table.resolve_queue(queue.vhost, queue.name, settings.given, settings.policies)
     rows: list[dict[str, object]] = []
-    words = limiting(queue.name, words, settings.overflow)
+    values = limiting(queue.name, values, settings.overflow)
     for unit in ("messages", "bytes"):
-        rows += _thresholds(words, unit, queue, broker.defaults)
+        rows += _thresholds(values, unit, queue, broker.defaults)
     for name, unit in (("max-length", "messages"), ("max-length-bytes", "bytes")):
-        if name in words:
-            row = _row(name, _level(settings.length, unit), words[name], "no limit")
+        if name in values:
+            row = _row(name, _level(settings.length, unit), values[name], "no limit")
             rows.append({**row, "from": f"{row['from']}; of what is ready"})
-    policy = words.get("overflow")
+    policy = values.get("overflow")
     implied = "its length goes by RabbitMQ's name" if queue.overflow.name == "drop-head" else "default"
     rows.append(_row("overflow", queue.overflow.name, policy, implied))
     if queue.overflow.pages:
         for name, unit in (("page-limit-messages", "messages"), ("page-limit-bytes", "bytes")):
-            rows.append(_row(name, _level(settings.page_limit, unit), words.get(name), "no limit"))
-        full = words.get("page-full-policy")
+            rows.append(_row(name, _level(settings.page_limit, unit), values.get(name), "no limit"))
+        full = values.get("page-full-policy")
         rows.append(_row("page-full-policy", "block" if full is None else full.text, full, "default"))
     for setting in WITH_FIELD:
         value, otherwise = setting.kind.shown(getattr(settings, setting.field)), "default"
         if setting.name == "delivery-limit":
             value = setting.kind.shown(int(queue.delivery_limit()))
             otherwise = f"default of {'quorum' if queue.features.quorum else 'classic'} queues"
-        rows.append(_row(setting.name, value, words.get(setting.name), otherwise))
+        rows.append(_row(setting.name, value, values.get(setting.name), otherwise))
     return rows
 
 
-def hidden_steps(broker: Broker, queues: list[Queue], words: dict[str, SettingValue]) -> Steps[list[str]]:
+def hidden_steps(broker: Broker, queues: list[Queue], values: dict[str, SettingValue]) -> Steps[list[str]]:
     """Return sentences on settings of these queues that have no effect, each with the source that is stronger.
 
-    One that only more specific patterns hide is told if they hide it everywhere.
+    A setting that only more specific patterns hide is reported if they hide it for all queues.
     """
-    found: dict[tuple[str, str], list[str]] = {}
+    hidden_values: dict[tuple[str, str], list[str]] = {}
     of_patterns: set[str] = set()
     queues = [queue for queue in queues if not answers_control(queue.name)]
     for queue in queues:
         if broker.work.spend(HIDDEN_WORK):
             yield
-        for setting, other in hidden(broker, queue, queue.settings, words):
-            found.setdefault((setting, source_of(other)), []).append(queue.name)
-            if other.origin == PATTERN and other.override == words[setting].override:
+        for setting, other in hidden(broker, queue, queue.settings, values):
+            hidden_values.setdefault((setting, source_of(other)), []).append(queue.name)
+            if other.origin == PATTERN and other.override == values[setting].override:
                 of_patterns.add(source_of(other))
     return [
-        hidden_sentence(words[setting], source, names)
-        for (setting, source), names in found.items()
+        hidden_sentence(values[setting], source, names)
+        for (setting, source), names in hidden_values.items()
         if source not in of_patterns or len(names) == len(queues)
     ]
 
 
 def hidden(
-    broker: Broker, queue: Queue, settings: Settings, words: dict[str, SettingValue]
+    broker: Broker, queue: Queue, settings: Settings, values: dict[str, SettingValue]
 ) -> list[tuple[str, SettingValue]]:
     """Return those of these settings that another value is in effect of at a queue, each with that value."""
-    found = broker.table.resolve_queue(queue.vhost, queue.name, settings.given, settings.policies)
-    found = limiting(queue.name, found, settings.overflow)
+    effective = broker.table.resolve_queue(queue.vhost, queue.name, settings.given, settings.policies)
+    effective = limiting(queue.name, effective, settings.overflow)
     rows: list[tuple[str, SettingValue]] = []
-    for setting, word in words.items():
-        other = found.get(setting, found.get(LENGTHS.get(setting, "")))
+    for setting, value in values.items():
+        other = effective.get(setting, effective.get(LENGTHS.get(setting, "")))
         mark, _, unit = setting.partition("-")
         if unit == "percent":
-            other = _instead(found, mark, settings.thresholds.stop) or other
-        if other is not None and other.value() != word.value() and (other.alias, other.raw) != (word.alias, word.raw):
+            other = _instead(effective, mark, settings.thresholds.stop) or other
+        if (
+            other is not None
+            and other.value() != value.value()
+            and (other.alias, other.raw) != (value.alias, value.raw)
+        ):
             rows.append((setting, other))
     return rows
 
 
-def _instead(words: dict[str, SettingValue], mark: str, limit: Level) -> SettingValue | None:
+def _instead(values: dict[str, SettingValue], mark: str, limit: Level) -> SettingValue | None:
     """Return the number that is in effect instead of a percentage; None if that is, in any unit with a `limit`."""
-    share, found = words.get(f"{mark}-percent"), None
+    share, value = values.get(f"{mark}-percent"), None
     for unit in ("messages", "bytes"):
         if _level(limit, unit) is not None:
-            found = words.get(f"{mark}-{unit}")
-            if found is None or (share is not None and share.rank < found.rank):
+            value = values.get(f"{mark}-{unit}")
+            if value is None or (share is not None and share.rank < value.rank):
                 return None
-    return found
+    return value
 
 
-def hidden_sentence(word: SettingValue, source: str, queues: list[str]) -> str:
+def hidden_sentence(value: SettingValue, source: str, queues: list[str]) -> str:
     """Return the sentence that a setting has no effect on queues, with the source that is stronger."""
-    advice = "" if word.override or word.origin == POLICY else "; `penstock set --override` is stronger than all"
-    return f"{word.alias}={shown(word.raw)} has no effect on queue {some(queues)}: {source} is stronger{advice}"
+    advice = "" if value.override or value.origin == POLICY else "; `penstock set --override` is stronger than all"
+    return f"{value.alias}={shown(value.raw)} has no effect on queue {some(queues)}: {source} is stronger{advice}"
 
 
 def some(names: list[str]) -> str:
@@ -179,10 +183,10 @@ def some(names: list[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
 
 
-def source_of(word: SettingValue) -> str:
+def source_of(value: SettingValue) -> str:
     """Return a value as given, with its source before."""
-    given = f"{word.alias}={shown(word.raw)}"
-    return f"argument {given}" if word.origin == ARGUMENT else f"{word.source()}: {given}"
+    given = f"{value.alias}={shown(value.raw)}"
+    return f"argument {given}" if value.origin == ARGUMENT else f"{value.source()}: {given}"
 
 
 def scope_settings(broker: Broker, scope: str, name: str) -> list[dict[str, object]]:
@@ -190,20 +194,20 @@ def scope_settings(broker: Broker, scope: str, name: str) -> list[dict[str, obje
 
     Raises PreconditionFailed (406) if two sources contradict each other.
     """
-    words = broker.table.resolve(scope, name)
+    values = broker.table.resolve(scope, name)
     limits = broker.table.limits(scope, name)
     rows: list[dict[str, object]] = []
     for setting in SCOPES[scope]:
-        word = words.get(setting)
-        value = None if word is None or word.none else word.raw
+        setting_value = values.get(setting)
+        value = None if setting_value is None or setting_value.none else setting_value.raw
         otherwise = FOLLOWS
         mark, _, unit = setting.partition("-")
         if limits.thresholds is not None and scope != BROKER and mark in MARKS and unit in ("messages", "bytes"):
             level: Level = getattr(limits.thresholds, mark)
             value = _level(level, unit)
-        if word is None and value is None:
+        if setting_value is None and value is None:
             value, otherwise = _default(broker, scope, setting, limits)
-        rows.append(_row(setting, value, word, otherwise))
+        rows.append(_row(setting, value, setting_value, otherwise))
     return rows
 
 
@@ -226,9 +230,9 @@ def _default(broker: Broker, scope: str, name: str, limits: Limits) -> tuple[obj
         return _burst(name, limits)
     if name.endswith(("-messages", "-bytes")) and name not in CREDITS:
         return None, NO_LIMIT
-    word = broker.table.resolve(BROKER, "").get(name)
-    if word is not None:
-        return None if word.none else word.raw, f"the broker's: {name}={shown(word.raw)}"
+    setting_value = broker.table.resolve(BROKER, "").get(name)
+    if setting_value is not None:
+        return None if setting_value.none else setting_value.raw, f"the broker's: {name}={shown(setting_value.raw)}"
     setting = BY_NAME[name]
     value = setting.kind.shown(getattr(broker.defaults, setting.field, setting.default))
     return (value or None) if name == "hold-deadline" else value, "default"
@@ -256,11 +260,13 @@ def _burst(name: str, limits: Limits) -> tuple[object, str]:
     return RATE.shown(limits.burst_bytes), "a second of the rate"
 
 
-def _thresholds(words: dict[str, SettingValue], unit: str, queue: Queue, defaults: Defaults) -> list[dict[str, object]]:
+def _thresholds(
+    values: dict[str, SettingValue], unit: str, queue: Queue, defaults: Defaults
+) -> list[dict[str, object]]:
     thresholds = queue.thresholds
     capacity_name = "capacity-" + unit
-    capacity = words.get(capacity_name)
-    given = number_or_none(words.get("capacity-messages"))
+    capacity = values.get(capacity_name)
+    given = number_or_none(values.get("capacity-messages"))
     if unit == "bytes" and given is not None and not is_explicit(capacity):
         capacity = None
     number = _level(thresholds.capacity, unit)
@@ -273,45 +279,45 @@ def _thresholds(words: dict[str, SettingValue], unit: str, queue: Queue, default
         ("resume", thresholds.resume, defaults.resume_percent),
     ):
         name = f"{mark}-{unit}"
-        word = absolute(words, mark, unit, number)
+        setting_value = absolute(values, mark, unit, number)
         value = _level(level, unit)
-        if word is not None or value is None:
-            rows.append(_row(name, value, word, "no limit"))
+        if setting_value is not None or value is None:
+            rows.append(_row(name, value, setting_value, "no limit"))
             continue
-        percent = words.get(mark + "-percent")
+        percent = values.get(mark + "-percent")
         if number is None or (percent is not None and percent.none):
             rows.append(_row(name, value, percent, "the stop"))
             continue
         otherwise = f"{share:g} % of the capacity, by default"
         if mark == "resume" and value == _level(thresholds.stop, unit):
             otherwise = "the stop"
-        elif mark == "stop" and has_one_mark(words, unit):
+        elif mark == "stop" and has_one_mark(values, unit):
             otherwise = "the capacity: by this name the gate closes there"
-        elif mark == "resume" and opens_below(words, unit, None) and value == cut(number, share) - 1:
+        elif mark == "resume" and opens_below(values, unit, None) and value == cut(number, share) - 1:
             otherwise = f"{share:g} % of the capacity, by default; by this name the gate opens below"
         elif percent is None and value < cut(number, share):
             otherwise = ROOM if mark == "stop" else "seven eighths of the stop, which is lower than by default"
-        elif mark == "stop" and value == _level(thresholds.resume, unit) and is_explicit(words.get(f"resume-{unit}")):
+        elif mark == "stop" and value == _level(thresholds.resume, unit) and is_explicit(values.get(f"resume-{unit}")):
             otherwise = "the resume, to which the default gives way"
         rows.append(_row(name, value, percent, otherwise))
     return rows
 
 
-def _row(setting: str, value: object, word: SettingValue | None, otherwise: str) -> dict[str, object]:
+def _row(setting: str, value: object, setting_value: SettingValue | None, otherwise: str) -> dict[str, object]:
     """Return one line: a setting's source or, without one, the rule for its default."""
-    if word is None:
+    if setting_value is None:
         return {"setting": setting, "value": value, "origin": DEFAULT, "from": otherwise}
     row: dict[str, object] = {
         "setting": setting,
         "value": value,
-        "origin": word.origin,
-        "from": source_of(word),
-        "name": word.alias,
-        "given": shown(word.raw),
+        "origin": setting_value.origin,
+        "from": source_of(setting_value),
+        "name": setting_value.alias,
+        "given": shown(setting_value.raw),
     }
-    if word.origin != ARGUMENT:
-        row["pattern"] = word.pattern
-        row["by"] = word.by
+    if setting_value.origin != ARGUMENT:
+        row["pattern"] = setting_value.pattern
+        row["by"] = setting_value.by
     return row
 
 

@@ -1,4 +1,4 @@
-"""Flow-log records as plain data, made from the same effects as the log lines.
+"""Recorder of the flow log: makes records as dictionaries, from the same effects as the log lines.
 
 Theory of operation. Gate transitions and blocks have one record each, while they are few or last (brief_spells.py).
 Others are summed, as are events that may occur with every message (refusals, losses, expired confirms): one record a
@@ -184,7 +184,7 @@ class Recorder:
     # Once a second
 
     def begin(self) -> None:
-        """Begin to sample, when the queues are as the store has them: what was recovered is no arrival."""
+        """Begin to sample, after recovery: recovered messages do not count as arrivals."""
         self._sampler.begin()
 
     def tick(self) -> None:
@@ -203,7 +203,7 @@ class Recorder:
     # Calls of the event loop
 
     def has_records(self) -> bool:
-        """Tell whether there are records to take."""
+        """Return whether there are records to take."""
         return len(self._records) > 0 or self._lost > 0
 
     def take(self) -> list[Record]:
@@ -225,11 +225,11 @@ class Recorder:
         """
         first = self.taken - len(self.recent)
         start = min(max(after, first), self.taken)
-        found = list(islice(self.recent, start - first, start - first + WATCH_PAGE))
-        end = start + len(found)
+        records = list(islice(self.recent, start - first, start - first + WATCH_PAGE))
+        end = start + len(records)
         if start > after:
-            found.insert(0, self._of_lost(start - after, f"more than {RECENT} records were not asked for in time"))
-        return found, end
+            records.insert(0, self._of_lost(start - after, f"more than {RECENT} records were not asked for in time"))
+        return records, end
 
     def _at(self, event: str, now: float) -> Record:
         return record_at(event, now, self.wall_offset)

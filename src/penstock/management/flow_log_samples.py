@@ -1,9 +1,9 @@
-"""Samples of the flow log: each second what came and went in each queue, every ten seconds who published and consumed.
+"""Samples of the flow log: each second the traffic of each queue, every ten seconds that of producers and consumers.
 
 Theory of operation. The core only counts. A look at a queue takes the differences since the look before, so a record
-says for how many seconds it speaks. A queue to which nothing has happened has no record. A round over all producers
-and consumers begins every `ROUND_S` seconds. It is done in slices, and ends with records of the busiest ones. So the
-number of records is bounded, and so is the work of a tick (`LOOKED_AT` of each).
+has the number of seconds that it covers. A queue to which nothing has happened has no record. A round over all
+producers and consumers begins every `ROUND_S` seconds. It is done in slices, and ends with records of the busiest ones.
+So the number of records is bounded, and so is the work of a tick (`LOOKED_AT` of each).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def record_of_gate(event: str, gate: Gate, now: float, wall_offset: float) -> Re
 
 
 class Busy:
-    """A producer, or a consumer, with what it moved in a round."""
+    """A producer, or a consumer, with the messages that it moved in a round."""
 
     def __init__(self, name: str, messages: i64, bytes: i64, queue: Queue | None, query: str, prefetch: i64) -> None:
         self.name = name
@@ -101,7 +101,7 @@ class Sampler:
         self._busy_consumers: list[Busy] = []
         self._others: int = 0
         self._rest = Busy("", 0, 0, None, "", 0)
-        """Producers that are not among the busiest of the round: their number, and what they moved."""
+        """Producers that are not among the busiest of the round: their number, and the messages that they moved."""
         self._targets: dict[str, dict[Queue, int]] = {}
         """Sampled messages of each producer by queue, in this round."""
         self._cursors: dict[str, int] = {}
@@ -109,7 +109,7 @@ class Sampler:
         self.begin()
 
     def begin(self) -> None:
-        """Take what is in the queues as it is: only what comes from now on counts as arrivals."""
+        """Set the baseline: messages already in the queues do not count as arrivals."""
         now = self.broker.now
         self._ticked_at = now
         self._round_began = now
@@ -210,9 +210,10 @@ class Sampler:
         self._records.append(record)
 
     def _record_blocked(self, gate: Gate, record: Record) -> None:
-        """Record what the producers have that a gate blocks, unless they are too many for this second.
+        """Record the outstanding publishes of blocked producers, unless these are too many for this second.
 
-        That is the most publishes without a confirm of one of them, those on credit aside, and what is held of all.
+        These are the most unconfirmed publishes of one of them, those on credit excluded, and the held publishes of
+        all.
         """
         if len(gate.blocked) > self._senders_left:
             return

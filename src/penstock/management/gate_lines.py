@@ -1,6 +1,6 @@
 """Log messages of gates in the form of Broker-J's operational log: one by one while they are few, else summed.
 
-See brief_spells.py for what is told one by one. Sums are one line a second for each gate.
+`Spells` decides which are logged one by one. Sums are one line a second for each gate.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from penstock.protocols.common.lost_publishes import Losses
 from penstock.protocols.common.read_pausing import KIND, Wait
 
 LASTING_S: Final = 0.1
-"""Seconds after which a spell is told in any case."""
+"""Seconds after which a spell is always logged."""
 CLOSINGS_AT_ONCE: Final = 10
 BLOCKS_AT_ONCE: Final = 2
-"""Most closings of a gate, and blocks of a producer, in two seconds that are told at once."""
+"""Most closings of a gate, and blocks of a producer, in two seconds that are logged at once."""
 TOLD_A_SECOND: Final = 200
-"""Most beginnings told in a second; further spells are told in the next ones if they last, else summed."""
+"""Most beginnings logged in a second. Further spells are logged in the next seconds if they last, else summed."""
 SUMS_KEPT: Final = 500
 """Most sums of one producer in a second; those of further producers are one for each gate."""
 SUBJECTS_KEPT: Final = 1_000
-"""Most subjects of a second whose spells are counted; those of further ones are told when they last."""
+"""Most subjects of a second whose spells are counted; those of further ones are logged if they last."""
 Key = tuple[int, int]
 """Subject of a spell, by identity: a gate or a producer, or a producer and a gate."""
 
@@ -55,7 +55,7 @@ class Spell:
 
 
 class SpellSum:
-    """Sum of spells of a second that were not told one by one: of one producer at a gate, or of a gate."""
+    """Sum of the spells of a second that were not logged one by one: of one producer at a gate, or of a gate."""
 
     __slots__ = ("first", "producer", "count", "total_s", "messages", "bytes")
 
@@ -85,9 +85,9 @@ class Spells:
 
     def __init__(self, at_once: int) -> None:
         self._at_once = at_once
-        """Most spells of one subject in two seconds that are told at once."""
+        """Most spells of one subject in two seconds that are logged at once."""
         self._unreported: dict[Key, Spell] = {}
-        """Spells that last and are not told, oldest first."""
+        """Spells that last and are not logged, oldest first."""
         self._begun: dict[Key, tuple[Spell, int]] = {}
         self._begun_before: dict[Key, tuple[Spell, int]] = {}
         """Spells that began in this second, and in the last one: the first of a subject, and their number.
@@ -95,21 +95,22 @@ class Spells:
         The spell keeps its subject alive, so that no new one has its identity.
         """
         self._reported: int = 0
-        """Beginnings told in this second."""
+        """Number of beginnings logged in this second."""
         self._sums: dict[Key, SpellSum] = {}
         """By gate and producer, with 0 for none."""
         self._done: list[SpellSum] = []
-        """Sums of closings before one that was told: whoever reads them in order knows the last opening."""
+        """Sums of closings before one that was logged, so that a reader of the lines in order knows the last
+        opening."""
 
     def cross(self, crossing: GateTransition) -> bool:
-        """Begin or end the spell of a gate that closed or opened; return whether that is to be told now."""
+        """Begin or end the spell of a gate that closed or opened; return whether that is to be logged now."""
         key = (id(crossing.gate), 0)
         if crossing.closed:
             return self.begin(key, Spell(crossing.gate, crossing.now, None, crossing))
         return self.end(key, crossing.now)
 
     def begin(self, key: Key, spell: Spell) -> bool:
-        """Begin a spell; return whether its beginning is to be told now."""
+        """Begin a spell; return whether its beginning is to be logged now."""
         if self._is_rare(key, spell) and self._reported < TOLD_A_SECOND:
             self._reported += 1
             return True
@@ -126,7 +127,7 @@ class Spells:
         return begun + 1 + before <= self._at_once
 
     def end(self, key: Key, now: float) -> bool:
-        """End a spell; return whether that is to be told: else it is summed."""
+        """End a spell; return whether that is to be logged. Otherwise it is summed."""
         spell = self._unreported.pop(key, None)
         if spell is None:
             done = self._sums.pop(key, None)
@@ -137,24 +138,24 @@ class Spells:
         place = (id(spell.gate), 0 if producer is None else id(producer))
         if place not in self._sums and len(self._sums) >= SUMS_KEPT:
             place, producer = (id(spell.gate), 0), None
-        found = self._sums.get(place)
-        if found is None:
-            found = SpellSum(spell, producer)
-            self._sums[place] = found
-        found.add(spell, now)
+        spell_sum = self._sums.get(place)
+        if spell_sum is None:
+            spell_sum = SpellSum(spell, producer)
+            self._sums[place] = spell_sum
+        spell_sum.add(spell, now)
         return False
 
     def lasting(self, now: float) -> list[Spell]:
-        """Take the spells whose beginning is to be told because they last, oldest first."""
-        found: list[Spell] = []
+        """Take the spells whose beginning is to be logged because they last, oldest first."""
+        spells: list[Spell] = []
         untold = self._unreported
         while untold and self._reported < TOLD_A_SECOND:
             key = next(iter(untold))
             if untold[key].since + LASTING_S > now:
                 break
-            found.append(untold.pop(key))
+            spells.append(untold.pop(key))
             self._reported += 1
-        return found
+        return spells
 
     def tick(self) -> list[SpellSum]:
         """Begin a second; return the sums of the last one."""
@@ -190,7 +191,7 @@ def crossed(crossing: GateTransition) -> LogLine:
 
 
 def closed_briefly(closings: SpellSum) -> LogLine:
-    """Return the line of closings of a gate that were too many to be told one by one."""
+    """Return the line of closings of a gate that were too many to be logged one by one."""
     times = f"{closings.count:,} times, {closings.total_s:.3f} s in all"
     highest = f"Highest : {amount(closings.bytes)} bytes, {amount(closings.messages)} messages"
     fields: dict[str, object] = {"count": closings.count, "brief_s": closings.total_s}
@@ -199,7 +200,7 @@ def closed_briefly(closings: SpellSum) -> LogLine:
 
 
 def blocked_briefly(blocks: list[SpellSum]) -> LogLine:
-    """Return the line of blocks at one gate that were too many, and too short, to be told one by one."""
+    """Return the line of blocks at one gate that were too many, and too short, to be logged one by one."""
     count, total_s = sum([each.count for each in blocks]), sum([each.total_s for each in blocks])
     producer = blocks[0].producer if len(blocks) == 1 else None
     whose = "of several channels" if producer is None else f"of {producer.name}"
@@ -260,9 +261,9 @@ def unblocked(producer: WaitingPublisher, gate: Gate) -> LogLine:
     return _channel(producer.name, "CHN-1006", "Flow Control Removed", gate_fields(gate))
 
 
-def stopped(producer: WaitingPublisher, gate: Gate, patience_s: float) -> LogLine:
+def stopped(producer: WaitingPublisher, gate: Gate, hold_deadline_s: float) -> LogLine:
     """Return the line of a producer that has waited for its whole hold deadline at a gate (PST-1014)."""
-    text = f"Publisher Stopped ({text_of(gate).label(gate)}) : it has waited its hold deadline of {patience_s:g} s"
+    text = f"Publisher Stopped ({text_of(gate).label(gate)}) : it has waited its hold deadline of {hold_deadline_s:g} s"
     return _channel(producer.name, "PST-1014", text, gate_fields(gate))
 
 
@@ -327,21 +328,21 @@ class GateLines:
         self._blocks = Spells(BLOCKS_AT_ONCE)
 
     def crossed(self, crossing: GateTransition) -> LogLine | None:
-        """Return the line of a transition; None if it is told later, or summed."""
+        """Return the line of a transition; None if it is logged later, or summed."""
         return crossed(crossing) if self._closings.cross(crossing) else None
 
     def blocked(self, producer: WaitingPublisher, gate: Gate, now: float) -> LogLine | None:
-        """Return the line of a producer that the first gate blocks; None if it is told later, or summed."""
-        told = self._blocks.begin((id(producer), 0), Spell(gate, now, producer))
-        return blocked(producer, gate) if told else None
+        """Return the line of a producer that the first gate blocks; None if it is logged later, or summed."""
+        logged = self._blocks.begin((id(producer), 0), Spell(gate, now, producer))
+        return blocked(producer, gate) if logged else None
 
     def unblocked(self, producer: WaitingPublisher, gate: Gate, now: float) -> LogLine | None:
         """Return the line of a producer that no gate blocks any more; None if its block is summed."""
-        told = self._blocks.end((id(producer), 0), now)
-        return unblocked(producer, gate) if told else None
+        logged = self._blocks.end((id(producer), 0), now)
+        return unblocked(producer, gate) if logged else None
 
     def lasting(self, now: float) -> list[LogLine]:
-        """Take the lines of closings and blocks that were not told and last."""
+        """Take the lines of closings and blocks that last and were not logged."""
         lines = [crossed(each.closing) for each in self._closings.lasting(now) if each.closing is not None]
         for each in self._blocks.lasting(now):
             if each.producer is not None:

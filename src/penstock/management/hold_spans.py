@@ -134,7 +134,7 @@ class HoldTracer:
                 self._end_producer(event.producer, event.now)
 
     def confirmed(self, producers: list[Producer]) -> None:
-        """End the spans of confirms that these producers have been told of."""
+        """End the spans of confirms that were sent to these producers."""
         for producer in producers:
             spans = self._withheld.get(id(producer))
             if spans is None:
@@ -248,7 +248,7 @@ class HoldTracer:
 
 
 def _destination(route: Route) -> str:
-    """Return exchange and routing key as one name, as OpenTelemetry has it for RabbitMQ: without what is empty."""
+    """Return exchange and routing key as one name, as OpenTelemetry does for RabbitMQ: empty parts are left out."""
     address = route.envelope
     return ":".join([part for part in (address.exchange, address.routing_key) if part])
 

@@ -41,7 +41,7 @@ _DECODER: Final = json.JSONDecoder()
 
 
 def is_text(value: object) -> bool:
-    """Tell whether all strings of a JSON value can be encoded: escapes may hold a lone surrogate."""
+    """Return whether all strings of a JSON value can be encoded: escapes may hold a lone surrogate."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -218,14 +218,14 @@ class JsonReader:
         """Parse a short value."""
         cut = self._at + SHORT_OCTETS < len(self.data)
         text = self._window(SHORT_OCTETS)
-        found = self._decoded(text, cut)
-        if found is None and cut:
+        decoded = self._decoded(text, cut)
+        if decoded is None and cut:
             cut = self._at + VALUE_OCTETS < len(self.data)
             text = self._window(VALUE_OCTETS)
-            found = self._decoded(text, cut)
-        if found is None:
+            decoded = self._decoded(text, cut)
+        if decoded is None:
             raise self.error(f"a value is longer than {VALUE_OCTETS:,} octets", self._at, False)
-        value, end = found
+        value, end = decoded
         if "\\u" in text[:end] and not is_text(value):
             self.has_halves = True
         self._at += end if text.isascii() else len(text[:end].encode())
@@ -280,13 +280,13 @@ _BLANK_TEXT: Final = re.compile(r"[ \t\r\n]*")
 def line_of(text: str, path: list[str | int]) -> int:
     """Return the line, from 1, of a key or item in a well-formed JSON text; of its parent if it is missing."""
     at = _skip(text, 0)
-    found = at
+    position = at
     for step in path:
         place = _find(text, at, step)
         if place is None:
             break
-        found, at = place
-    return text.count("\n", 0, found) + 1
+        position, at = place
+    return text.count("\n", 0, position) + 1
 
 
 def _find(text: str, at: int, step: str | int) -> tuple[int, int] | None:

@@ -1,4 +1,4 @@
-"""Links of protocols with credit: how they are found by name, and why a sender has no credit, in a sentence.
+"""Links of protocols with credit: the search by name, and a sentence with the reason why a sender has no credit.
 
 An incoming link is a producer whose sender has credit (`SenderCredit`); what blocks it, that code decides. An outgoing
 link is a consumer with the credit of its receiver.
@@ -44,25 +44,25 @@ def find_link(node: Node, name: str) -> FoundLink:
 
     Raises NotFound (404), and PreconditionFailed (406) for a name that several links have.
     """
-    found: list[FoundLink] = []
+    links: list[FoundLink] = []
     for connection in node.connections.values():
         for session in connection.engine.sessions():
             for producer in links_of(session):
                 if producer.name in (name, f"{session.name}/{name}"):
-                    found.append(FoundLink(session, producer, None))
+                    links.append(FoundLink(session, producer, None))
             for consumer in session.consumers.values():
                 if isinstance(consumer.credit, LinkCredit) and name in (consumer.tag, f"{session.name}/{consumer.tag}"):
-                    found.append(FoundLink(session, None, consumer))
-    if not found:
+                    links.append(FoundLink(session, None, consumer))
+    if not links:
         raise NotFound(f"no link '{name}'; `penstock channels list --json` has the links of all sessions")
-    if len(found) > 1 and len({link.name() for link in found}) > 1:
-        names = ", ".join(link.name() for link in found[:LINKS_NAMED])
-        raise PreconditionFailed(f"{len(found):,} links have the name '{name}'; the first are {names}")
-    return found[0]
+    if len(links) > 1 and len({link.name() for link in links}) > 1:
+        names = ", ".join(link.name() for link in links[:LINKS_NAMED])
+        raise PreconditionFailed(f"{len(links):,} links have the name '{name}'; the first are {names}")
+    return links[0]
 
 
 def credit_sentence(producer: Producer, credit: SenderCredit, now: float) -> str:
-    """Describe why the sender of an incoming link has no credit, or what it has."""
+    """Describe the credit of the sender of an incoming link, or the reason why it has none."""
     gate = credit.blocked_by()
     if gate is not None:
         since = credit.blocked_since()

@@ -1,4 +1,4 @@
-"""Node: the running broker as control operations, lists and views see it. The driver provides it."""
+"""Node: the interface by which control operations read and change the running broker. The driver implements it."""
 
 from __future__ import annotations
 
@@ -84,9 +84,9 @@ class Node(DescribedNode):
     """Recorder of the flow log; None without one."""
 
     def is_administrator(self, user: str) -> bool:
-        """Tell whether a user has the tag administrator."""
-        found = self.broker.access.find(user)
-        return found is not None and found.is_administrator()
+        """Return whether a user has the tag administrator."""
+        account = self.broker.access.find(user)
+        return account is not None and account.is_administrator()
 
     @property
     @override

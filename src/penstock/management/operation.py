@@ -1,7 +1,7 @@
-"""Operation: one row that says what may be asked of the broker, by whom, and what is done.
+"""Operation: a row with the name, rights, fields and function of one request to the broker.
 
 The planes are derived from rows: the control exchange takes those with a name, HTTP those with paths. The audit log has
-what `before` returns. Tags, permissions, fields and the tables in docs/ come of them as well.
+the result of `before`. Tags, permissions, fields and the tables in docs/ are derived from rows as well.
 """
 
 from __future__ import annotations

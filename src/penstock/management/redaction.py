@@ -34,29 +34,29 @@ def answer_why(request: ControlRequest, node: Node) -> dict[str, object]:
     if subject == "queue":
         return redact(why.answer(request, node), node, access)
     try:
-        found = why.answer(request, node)
+        answer = why.answer(request, node)
     except NotFound:
-        found = {}
-    if _user_of(found, node) != access.user:
+        answer = {}
+    if _user_of(answer, node) != access.user:
         raise NotFound(f"no {subject} '{name}' of user '{access.user}'; others need the tag {MONITORING}")
-    return redact(found, node, access)
+    return redact(answer, node, access)
 
 
 def redact(answer: dict[str, object], node: Node, access: ConnectionAccess) -> dict[str, object]:
     """Return an answer as a user may see it: connections of other users have their number alone."""
     if access.rules.has_tag(MONITORING):
         return answer
-    found = _without_names(answer, node, access.user)
-    assert isinstance(found, dict)
-    return found
+    redacted = _without_names(answer, node, access.user)
+    assert isinstance(redacted, dict)
+    return redacted
 
 
-def _user_of(view: dict[str, object], node: Node) -> str | None:
-    """Return the user of a connection, channel, link or user in a view of it; None for nothing."""
-    if "user" in view:
-        return str(view["user"])
+def _user_of(row: dict[str, object], node: Node) -> str | None:
+    """Return the user of a connection, channel, link or user in its row; None if there is none."""
+    if "user" in row:
+        return str(row["user"])
     for name in ("link", "channel", "name", "producer"):
-        match = _NUMBERED.match(str(view.get(name, "")))
+        match = _NUMBERED.match(str(row.get(name, "")))
         if match is not None:
             connection = node.connections.get(int(match[1]))
             return None if connection is None else connection.user
@@ -65,9 +65,9 @@ def _user_of(view: dict[str, object], node: Node) -> str | None:
 
 def _without_names(value: object, node: Node, user: str) -> object:
     if isinstance(value, str):
-        found = _cut(value, node, user) if "(" in value else value
-        found = _LARGEST.sub(rf"\1 are told to those with the tag {MONITORING}", found)
-        return _OF_CURSORS.sub(r"\1 cursors, whose messages leave ", found)
+        text = _cut(value, node, user) if "(" in value else value
+        text = _LARGEST.sub(rf"\1 are told to those with the tag {MONITORING}", text)
+        return _OF_CURSORS.sub(r"\1 cursors, whose messages leave ", text)
     if isinstance(value, list):
         return [_without_names(each, node, user) for each in value]
     if isinstance(value, dict):
@@ -80,10 +80,10 @@ def _cut(text: str, node: Node, user: str) -> str:
         connection = node.connections.get(int(number)) if len(number) < why.NUMBER_LETTERS else None
         if connection is not None and connection.user != user:
             text = text.replace(connection.name(), f"con:{number}")
-    kept = [""]
+    pieces = [""]
     end = 0
     for match in _NAMED.finditer(text):
-        kept.append(text[end : match.start()])
-        kept.append(match[0] if match[2] == user else match[1])
+        pieces.append(text[end : match.start()])
+        pieces.append(match[0] if match[2] == user else match[1])
         end = match.end()
-    return "".join(kept) + text[end:]
+    return "".join(pieces) + text[end:]

@@ -155,13 +155,13 @@ class RefusedRequests:
         `subject` is the channel, session or link in the log.
         """
         known = self._known.setdefault(connection, {})
-        found = known.get(error.reply)
-        if found is None:
+        repeated = known.get(error.reply)
+        if repeated is None:
             known[error.reply] = Repeated(now)
             return _line(subject, error.reply, str(error), 0)
-        found.subject = subject
-        found.text = str(error)
-        found.count += 1
+        repeated.subject = subject
+        repeated.text = str(error)
+        repeated.count += 1
         self._counting[connection] = None
         return None
 
@@ -170,27 +170,27 @@ class RefusedRequests:
         lines: list[LogLine] = []
         for connection in list(self._counting):
             waiting = False
-            for reply, found in self._known[connection].items():
-                if found.count and now - found.logged_at >= AGAIN_S:
-                    lines.append(_counted(reply, found))
-                    found.logged_at = now
-                waiting = waiting or found.count > 0
+            for reply, repeated in self._known[connection].items():
+                if repeated.count and now - repeated.logged_at >= AGAIN_S:
+                    lines.append(_counted(reply, repeated))
+                    repeated.logged_at = now
+                waiting = waiting or repeated.count > 0
             if not waiting:
                 del self._counting[connection]
         return lines
 
     def forget(self, connection: int) -> list[LogLine]:
-        """Remove a connection that is closed; return the lines of what was counted of it."""
+        """Remove a closed connection; return the lines of its counted refusals."""
         self._counting.pop(connection, None)
         known = self._known.pop(connection, None)
         if known is None:
             return []
-        return [_counted(reply, found) for reply, found in known.items() if found.count]
+        return [_counted(reply, repeated) for reply, repeated in known.items() if repeated.count]
 
 
-def _counted(reply: str, found: Repeated) -> LogLine:
-    line = _line(found.subject, reply, found.text, found.count)
-    found.count = 0
+def _counted(reply: str, repeated: Repeated) -> LogLine:
+    line = _line(repeated.subject, reply, repeated.text, repeated.count)
+    repeated.count = 0
     return line
 
 

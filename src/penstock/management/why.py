@@ -1,4 +1,4 @@
-"""Explanations of `penstock why`: why producers and consumers wait, as sentences and as plain data.
+"""Explanations of `penstock why`: why producers and consumers wait, as sentences and as rows.
 
 The subject is a queue, a connection, a channel, a link or a user. For producers the answer has the blocking gates, the
 times, and the conditions that the gates wait for. For consumers it has the reasons why they get no messages. The
@@ -70,7 +70,7 @@ def subject_of(request: ControlRequest) -> str:
 def answer(request: ControlRequest, node: Node) -> dict[str, object]:
     """Return the answer to a request for one of `SUBJECTS`.
 
-    Raises PreconditionFailed (406) for none or several, NotFound (404) for what is not there.
+    Raises PreconditionFailed (406) for none or several, NotFound (404) for an unknown object.
     """
     subject = subject_of(request)
     name = request.text(subject)
@@ -120,16 +120,16 @@ def _channel(node: Node, name: str) -> Session:
 
 
 def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
-    """Return the view of a queue: its blocked producers, the blocking gates, and what the queue waits for."""
+    """Return the row of a queue: its blocked producers, their gates, and the cursors and consumers it waits for."""
     now = broker.now
     blocks = queue.gate.stats.blocked()
-    view = queue_row(queue, now)
-    view["gate"] = {**gate_state(queue.gate, now), **queue.gate.stats.as_dict(now)}
+    row = queue_row(queue, now)
+    row["gate"] = {**gate_state(queue.gate, now), **queue.gate.stats.as_dict(now)}
     gates = gates_of(queue)
-    view["gates"] = [gate_row(gate, now) for gate in gates[1:]]
-    view["blocked"] = [block.as_dict(now, queue.gate.stats.since) for block in list(blocks.values())[:PRODUCERS_LISTED]]
-    view["waiting"] = waiting_at(gates)
-    view["waits_for"] = waits_for(queue, now)
+    row["gates"] = [gate_row(gate, now) for gate in gates[1:]]
+    row["blocked"] = [block.as_dict(now, queue.gate.stats.since) for block in list(blocks.values())[:PRODUCERS_LISTED]]
+    row["waiting"] = waiting_at(gates)
+    row["waits_for"] = waits_for(queue, now)
     sentences: list[str] = []
     for gate in gates:
         sentences += _of_gate(gate, now)
@@ -145,32 +145,32 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
         sentences.append(f"queue {queue.name} has {queue.length.clause()}; above it {acts}")
     for gate in shut or [queue.gate]:
         sentences += waits_of(gate, broker)
-    view["sentences"] = sentences + _refused_of_gone(queue.gate)
-    return view
+    row["sentences"] = sentences + _refused_of_gone(queue.gate)
+    return row
 
 
 def of_connection(connection: Connection, node: Node) -> dict[str, object]:
-    """Return the view of a connection: the gates of its producers, and the obstacles of its consumers."""
+    """Return the row of a connection: the gates of its producers, and the obstacles of its consumers."""
     broker = node.broker
-    view = connection_in_full(connection, broker.now)
+    row = connection_in_full(connection, broker.now)
     refusals = node.refused.of(connection.number)
-    view["refusals"] = [refusal.as_dict(broker.now) for refusal in refusals]
-    view["sentences"] = _of_connections([connection], node) + _refusals(refusals, broker.now)
-    return view
+    row["refusals"] = [refusal.as_dict(broker.now) for refusal in refusals]
+    row["sentences"] = _of_connections([connection], node) + _refusals(refusals, broker.now)
+    return row
 
 
 def of_channel(channel: Session, node: Node) -> dict[str, object]:
-    """Return the view of a channel, as `of_connection`."""
+    """Return the row of a channel, as `of_connection`."""
     broker = node.broker
-    view = session_row(channel, broker.now)
+    row = session_row(channel, broker.now)
     refusals = [each for each in node.refused.of(channel.connection_number) if each.producer == channel.name]
-    view["refusals"] = [refusal.as_dict(broker.now) for refusal in refusals]
-    view["sentences"] = _of_channels([channel], [], broker) + _refusals(refusals, broker.now)
-    return view
+    row["refusals"] = [refusal.as_dict(broker.now) for refusal in refusals]
+    row["sentences"] = _of_channels([channel], [], broker) + _refusals(refusals, broker.now)
+    return row
 
 
 def of_link(link: FoundLink, broker: Broker) -> dict[str, object]:
-    """Return the view of a link: why its sender has no credit, or why its receiver gets no messages."""
+    """Return the row of a link: why its sender has no credit, or why its receiver gets no messages."""
     now = broker.now
     consumer, producer = link.consumer, link.producer
     if consumer is not None:
@@ -217,11 +217,11 @@ def waiting_at(gates: list[Gate]) -> dict[str, int]:
 
 
 def waits_for(queue: Queue, now: float) -> list[dict[str, object]]:
-    """Return what a queue waits for, as plain data: its cursors, and the first of its consumers."""
-    found: list[dict[str, object]] = []
+    """Return the rows of the cursors, and of the first consumers, that a queue waits for."""
+    rows: list[dict[str, object]] = []
     for cursor in queue.cursors[:CONSUMERS_SHOWN]:
         position = cursor.positions[queue.name]
-        found.append(
+        rows.append(
             {
                 "cursor": cursor.name,
                 "settled": int(position.settled),
@@ -230,8 +230,8 @@ def waits_for(queue: Queue, now: float) -> list[dict[str, object]]:
                 "asked_s_ago": asked_s_ago(cursor, now),
             }
         )
-    found += [consumer_row(consumer, now) for consumer in consumers_of(queue, CONSUMERS_SHOWN)]
-    return found
+    rows += [consumer_row(consumer, now) for consumer in consumers_of(queue, CONSUMERS_SHOWN)]
+    return rows
 
 
 # Sentences
@@ -266,7 +266,7 @@ def blocked_by(producer: WaitingPublisher, gate: Gate, block: BlockStats, now: f
 def _stakes(producer: WaitingPublisher, gate: Gate, block: BlockStats, now: float) -> str:
     """Describe the waiting publishes of a producer at a gate, and the outcome of those past their deadline."""
     parts: list[str] = []
-    if block.is_stopped(gate.stats.since, block.patience_s, now):
+    if block.is_stopped(gate.stats.since, block.hold_deadline_s, now):
         parts.append("stopped: it has waited a whole hold deadline, and what it publishes now is held and refused")
     if producer.gate is gate:
         held, size = held_by(producer)
@@ -402,17 +402,17 @@ def _of_sum(gate: Gate, broker: Broker) -> list[str]:
 def _circles(gate: Gate, broker: Broker) -> list[str]:
     """Describe queries that wait at a gate for room which only their own settlement frees."""
     limit = gate.owner
-    found: list[str] = []
+    circles: list[str] = []
     for waiter in gate.blocked.values():
         room = waiter.pinned_room() if isinstance(waiter, Producer) else None
         if room is not None and isinstance(limit, CountedDepth) and room.pins(limit) and isinstance(waiter, Producer):
             cursors = ", ".join([cursor.name for cursor in room.cursors])
-            found.append(
+            circles.append(
                 f"{waiter.name} waits for itself: it publishes the results of cursor {cursors}, whose messages leave "
                 f"{text_of(gate).name(gate)} only after that, and it has taken the half of the capacity that it may "
                 "take beyond it; raise the capacity, or let the query read less at once (maxOffsetsPerTrigger)"
             )
-    return first_lines(found, "that wait for themselves")
+    return first_lines(circles, "that wait for themselves")
 
 
 def _of_readers(gate: Gate, broker: Broker) -> list[str]:
@@ -501,14 +501,14 @@ EXPLAINED: Final[dict[str, Explained]] = {
 
 def waits_of(gate: Gate, broker: Broker) -> list[str]:
     """Describe what must happen for a gate's depth to fall; empty for an empty queue and for gates without a depth."""
-    found = EXPLAINED.get(key_of(gate))
-    return [] if found is None or gate.owner is None else found.relief(gate, broker)
+    explained = EXPLAINED.get(key_of(gate))
+    return [] if explained is None or gate.owner is None else explained.relief(gate, broker)
 
 
 def advice(gate: Gate) -> str:
     """Return advice for the operator about a closed gate; empty if waiting is all."""
-    found = EXPLAINED.get(key_of(gate))
-    return "" if found is None else found.advice(gate)
+    explained = EXPLAINED.get(key_of(gate))
+    return "" if explained is None else explained.advice(gate)
 
 
 def _readers(queue: Queue, now: float) -> str:
@@ -526,10 +526,10 @@ def _leased(queue: Queue) -> str:
     """Describe what leases keep of a queue that its cursors have settled; empty if that is nothing."""
     leases = [cursor for cursor in queue.cursors if cursor.is_lease]
     cursors = [cursor for cursor in queue.cursors if not cursor.is_lease]
-    kept = shared_of(queue).line.count_through(settled_by(cursors, queue.name))[0] if leases and cursors else 0
-    if not kept:
+    leased = shared_of(queue).line.count_through(settled_by(cursors, queue.name))[0] if leases and cursors else 0
+    if not leased:
         return ""
-    return f"; {leases[0].name}, of a batch read, keeps {int(kept):,} messages that are settled, and ends by itself"
+    return f"; {leases[0].name}, of a batch read, keeps {int(leased):,} messages that are settled, and ends by itself"
 
 
 def _consumers(queue: Queue, now: float) -> str:

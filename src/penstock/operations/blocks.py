@@ -42,20 +42,20 @@ def close_connection(node: Node, request: ControlRequest) -> Row:
     name = request.text("connection")
     access = request.access
     try:
-        found = why.connection_named(node, name)
+        connection = why.connection_named(node, name)
     except NotFound:
         if access.rules.has_tag(MONITORING):
             raise
         raise NotFound(f"no connection '{name}' of user '{access.user}'") from None
-    if found.user != access.user:
+    if connection.user != access.user:
         if not access.rules.has_tag(MONITORING):
             raise NotFound(f"no connection '{name}' of user '{access.user}'")
-        check_tag(access, ADMINISTRATOR, f"closing connection '{name}' of user '{found.user}'")
-    if found is request.connection:
+        check_tag(access, ADMINISTRATOR, f"closing connection '{name}' of user '{connection.user}'")
+    if connection is request.connection:
         raise PreconditionFailed(f"connection '{name}' is the one that asks: close it yourself")
     reason = request.fields.get("reason")
-    found.close(ConnectionForced(reason if isinstance(reason, str) and reason else CLOSED))
-    return {"closed": found.name()}
+    connection.close(ConnectionForced(reason if isinstance(reason, str) and reason else CLOSED))
+    return {"closed": connection.name()}
 
 
 def _what(node: Node, request: ControlRequest, there: bool) -> tuple[str, str, str]:

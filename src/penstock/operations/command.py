@@ -1,4 +1,4 @@
-"""Command: one row that says how an operation is asked for at the command line, and what is printed of its answer.
+"""Command: a row with the command-line form of an operation, and the printed parts of its answer.
 
 These rows import nothing of the broker: with it a command would start in three times the time.
 """
@@ -115,15 +115,15 @@ class Listing(NamedTuple):
 
 def named(words: tuple[str, ...], example: str = "", noun: str = "") -> dict[str, str]:
     """Parse NAME=VALUE words; errors show the example and the noun. Raises ConfigError."""
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not equals or not name:
             raise ConfigError(f"'{word}' is not NAME=VALUE{example}")
-        if name in found:
+        if name in fields:
             raise ConfigError(f"{noun}'{name}' is given twice: give it once")
-        found[name] = value
-    return found
+        fields[name] = value
+    return fields
 
 
 def pairs(words: tuple[str, ...]) -> dict[str, object]:
@@ -140,24 +140,24 @@ def definition(words: tuple[str, ...]) -> dict[str, object]:
     if not words[0].lstrip().startswith("{"):
         return pairs(words)
     try:
-        found = json.loads(words[0])
+        fields = json.loads(words[0])
     except ValueError as error:
         raise ConfigError(f"the definition is not JSON: {error}") from None
-    if len(words) > 1 or not isinstance(found, dict):
+    if len(words) > 1 or not isinstance(fields, dict):
         raise ConfigError("the definition must be one JSON object, or KEY=VALUE words")
-    return found
+    return fields
 
 
 def limit_numbers(words: tuple[str, ...]) -> dict[str, int]:
     """Parse LIMIT=NUMBER words. Raises ConfigError."""
-    found: dict[str, int] = {}
+    limits: dict[str, int] = {}
     for word in words:
         name, _, value = word.partition("=")
         try:
-            found[name] = int(value)
+            limits[name] = int(value)
         except ValueError:
             raise ConfigError(f"'{word}' is not LIMIT=NUMBER, such as max-connections=10") from None
-    return found
+    return limits
 
 
 def places(words: tuple[str, ...]) -> str | dict[str, int]:
@@ -166,12 +166,12 @@ def places(words: tuple[str, ...]) -> str | dict[str, int]:
         return "earliest"
     if len(words) == 1 and words[0] in ("earliest", "latest"):
         return words[0]
-    found: dict[str, int] = {}
+    places: dict[str, int] = {}
     for word in words:
         queue, equals, number = word.rpartition("=")
         if not equals or not queue or not number.isdecimal() or len(number) > 18:
             raise ConfigError(f"'{word}' is no place: write earliest, latest or QUEUE=SEQUENCE, such as orders=1200")
-        if queue in found:
+        if queue in places:
             raise ConfigError(f"queue '{queue}' is given twice: give it once")
-        found[queue] = int(number)
-    return found
+        places[queue] = int(number)
+    return places

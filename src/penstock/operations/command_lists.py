@@ -1,4 +1,7 @@
-"""The table of commands that print a list: what they ask for, with their columns; `penstock.cli` makes them."""
+"""The table of commands that print a list: the operations that they request, and their columns.
+
+`penstock.cli` builds them.
+"""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ VHOST: Final = Field("vhost", "In this virtual host.", default="/")
 
 
 def _gone(kind: str, field: str, key: str = "existed") -> Absent:
-    """Return what is printed where an object is not there."""
+    """Return the text that is printed for a missing object."""
     return Absent(f"{kind} {{{field}}} does not exist", lambda given: {kind: given[field], key: False})
 
 
@@ -277,12 +277,12 @@ def _settings_of(noun: str, row: Noun) -> tuple[Command, ...]:
 def _gate_of(noun: str, row: Noun) -> tuple[Command, ...]:
     """Return the commands that close and open the operator's gate of an object."""
     scope = row.scope
-    said = "of" if scope in ("user", "connection") else "to"
+    preposition = "of" if scope in ("user", "connection") else "to"
     fields = (Field(scope, metavar="NAME", names=row.names),)
     return (
         Command(
             f"{noun} block", "block",
-            f"Hold all publishes {said} {scope} NAME until `penstock {noun} unblock`.\n\n"
+            f"Hold all publishes {preposition} {scope} NAME until `penstock {noun} unblock`.\n\n"
             "Consumers continue. A publish is refused at its hold deadline, as with any other gate. For example: "
             f"penstock {noun} block {row.example} --reason 'database upgrade'",
             (*fields, Field("reason", "Send this reason to blocked clients.", default="")),

@@ -79,16 +79,16 @@ def items_of_user(user: User, section: str, vhosts: list[str]) -> list[object]:
     """Return the items of one user in a section."""
     if section == "users":
         return [user]
-    found: list[object] = []
+    items: list[object] = []
     if section == "permissions":
         for vhost in vhosts if user.everywhere else user.permissions:
             permission = user.permission(vhost)
             if permission is not None:
-                found.append(PermissionRecord(user.name, vhost, permission))
-        return found
+                items.append(PermissionRecord(user.name, vhost, permission))
+        return items
     for vhost, topics in user.topic_permissions.items():
-        found += [TopicPermissionRecord(user.name, vhost, name, each) for name, each in topics.items()]
-    return found
+        items += [TopicPermissionRecord(user.name, vhost, name, each) for name, each in topics.items()]
+    return items
 
 
 def _of_all(node: Node, section: str) -> list[object]:
@@ -104,22 +104,22 @@ def exported(items: list[Item], named: bool, for_rabbitmq: bool = False) -> list
 
     `named` adds their virtual host. `for_rabbitmq` leaves out what RabbitMQ refuses.
     """
-    found: list[Row] = []
+    rows: list[Row] = []
     for item in items:
         subject: object = item.subject
         if for_rabbitmq and isinstance(subject, Policy):
             subject = subject.for_rabbitmq()
         if item.vhost is None or subject is None or not _is_exported(subject):
             continue
-        shape = plainly(subject, named)
+        row = plainly(subject, named)
         if for_rabbitmq and isinstance(subject, Queue) and subject.arguments.get(X_OVERFLOW) not in OVERFLOWS:
-            shape["arguments"] = plain({key: value for key, value in subject.arguments.items() if key != X_OVERFLOW})
-        found.append(shape)
-    return found
+            row["arguments"] = plain({key: value for key, value in subject.arguments.items() if key != X_OVERFLOW})
+        rows.append(row)
+    return rows
 
 
 def _is_exported(subject: object) -> bool:
-    """Tell whether an item is exported: not what is exclusive, predeclared, or was deleted meanwhile."""
+    """Return whether an item is exported: not if it is exclusive, predeclared, or was deleted meanwhile."""
     if isinstance(subject, Queue):
         return subject.owner is None and not subject.deleted
     if isinstance(subject, Exchange):
@@ -128,7 +128,7 @@ def _is_exported(subject: object) -> bool:
 
 
 def _lasts(binding: Binding) -> bool:
-    """Tell whether a binding leads from and to what is there, and not only for its connection."""
+    """Return whether the source and the destination of a binding exist and are not exclusive."""
     if binding.source.deleted:
         return False
     return binding.queue is None or (binding.queue.owner is None and not binding.queue.deleted)
@@ -137,10 +137,10 @@ def _lasts(binding: Binding) -> bool:
 def plainly(subject: object, named: bool) -> Row:
     """Return one item of an export; `named` leaves its virtual host in."""
     (row,) = [row for kind, row in ROWS if isinstance(subject, kind)]
-    found = row(subject)
+    fields = row(subject)
     if not named:
-        found.pop("vhost", None)
-    return found
+        fields.pop("vhost", None)
+    return fields
 
 
 def _policy_row(policy: Policy) -> Row:
@@ -160,14 +160,14 @@ def _limits_row(limits: VhostLimits) -> Row:
 
 
 def _settings_row(entry: Said) -> Row:
-    found: Row = {"scope": entry.scope, "pattern": entry.pattern, "settings": definition(entry.commands(False))}
+    row: Row = {"scope": entry.scope, "pattern": entry.pattern, "settings": definition(entry.commands(False))}
     overrides = definition(entry.commands(True))
-    return {**found, "override": overrides} if overrides else found
+    return {**row, "override": overrides} if overrides else row
 
 
-def definition(words: dict[str, SettingValue]) -> Row:
+def definition(values: dict[str, SettingValue]) -> Row:
     """Return settings under the names by which they were given."""
-    return {word.alias: plain(word.raw) for word in words.values()}
+    return {value.alias: plain(value.raw) for value in values.values()}
 
 
 COMMON: Final = ("vhost", "name", "durable", "auto_delete", "arguments")
@@ -207,9 +207,13 @@ def answer_export(node: Node, request: ControlRequest) -> Steps[dict[str, object
     if section not in SECTIONS:
         raise PreconditionFailed(f"'section' must be one of {', '.join(SECTIONS)}, not '{section}'")
     for_rabbitmq = request.flag("for_rabbitmq")
-    found = groups(node, section, only)
+    grouped = groups(node, section, only)
     page, following = yield from node.control.lists.page_steps(
-        request.connection, request.amount("after", 0), f"definitions.export {section} {only is None}", found, PAGE_MOST
+        request.connection,
+        request.amount("after", 0),
+        f"definitions.export {section} {only is None}",
+        grouped,
+        PAGE_MOST,
     )
     items: list[Row] = []
     for start in range(0, len(page), EXPORTED_AT_ONCE):

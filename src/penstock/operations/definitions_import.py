@@ -1,9 +1,9 @@
-"""Definitions import: all or nothing, in steps of some entries; or only what it would do.
+"""Definitions import: all or nothing, in steps of some entries; or a dry run.
 
 Each entry is declared as a client would, and is visible at once. Policies and settings are changed together. An error
-undoes the entries before it in reverse order. Entries that others have begun to use stay, and the error names them.
-Where it is asked for, refused entries are skipped, with what cannot be made without them; the answer lists them.
-Imports and changes of settings run one after the other (`Scheduler.start`).
+undoes the entries before it in reverse order. Entries that others have begun to use stay, and the error names them. On
+request, refused entries are skipped, with those that need them; the answer lists them. Imports and changes of settings
+run one after the other (`Scheduler.start`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ FIELDS: Final = ("definitions", "everywhere", "dry_run", "skip", "skip_refused",
 LEFT_TOLD: Final = 5
 """Most remaining items that an error names."""
 NOTES_TOLD: Final = 100
-"""Most sentences about what has no effect in an answer."""
+"""Most warnings about ineffective settings in an answer."""
 SHAPE_WORK: Final = 10
 """Units of work to write down an outcome."""
 LOOK_WORK: Final = 5
@@ -60,7 +60,7 @@ LOST: Final = {
     "dead-letter-exchange": "dead letters are lost",
     "alternate-exchange": "what reaches no queue is lost",
 }
-"""Keys that name an exchange which an entry can be made without, and what is lost then."""
+"""Keys that name an exchange without which an entry can still be made, and the function that is lost then."""
 
 
 class Unwanted(PreconditionFailed):
@@ -87,7 +87,7 @@ def rows(streams_as_queues: bool) -> list[Definitions]:
 
 
 class ImportOptions(NamedTuple):
-    """Options of an import: what it leaves out, and what it makes of streams."""
+    """Options of an import: the entries that it leaves out, and the replacement of streams."""
 
     skip: Sequence[str] = ()
     """Kinds, and KIND:NAME for single entries."""
@@ -104,9 +104,9 @@ def import_steps(
 ) -> Steps[Row]:
     """Import a file in steps; `vhost` is the default virtual host of entries, None if they must name theirs.
 
-    Return the numbers of new and of changed items, and what was skipped; with `dry_run` what would differ, and nothing
-    is changed. Raises PreconditionFailed (406) with line and key, after undoing everything; ResourceError (506) as well
-    for a limit of the broker, which no entry is skipped for.
+    Return the numbers of new and of changed items, and the skipped ones. With `dry_run` return the differences, and
+    change nothing. Raises PreconditionFailed (406) with line and key, after undoing everything; ResourceError (506) as
+    well for a limit of the broker, which no entry is skipped for.
     """
     work = Import(node, data, vhost, options, dry_run)
     if dry_run:
@@ -179,16 +179,19 @@ class Import:
         self._log_result()
 
     def _invalid_steps(self) -> Steps[list[Row]]:
-        """Skip the entries that are not valid, and return what is told of them."""
-        found: list[Row] = []
+        """Skip invalid entries, and return their rows for the answer."""
+        rows: list[Row] = []
         for invalid in self.defined.invalid:
-            found.append(self._skip_invalid(invalid))
+            rows.append(self._skip_invalid(invalid))
             self.node.broker.work.done += ENTRY_WORK
             yield
-        return found
+        return rows
 
     def _finish(self, kind: DefinitionKind, planned: Planned | None) -> Steps[None]:
-        """Make what a kind gathered, or plan it; where all refused entries are told, by halves to find those."""
+        """Make the gathered entries of a kind, or plan them.
+
+        If refused entries are to be listed, bisect to find them.
+        """
         parts = [kind.gathered] if kind.gathered else []
         while parts:
             part = parts.pop()
@@ -218,12 +221,12 @@ class Import:
 
     def _refuse(self, kind: DefinitionKind, entry: Entry, error: BrokerError) -> None:
         """Skip a refused entry. Raises the error with line and key if it is not to be skipped."""
-        found = self._skipped_as(kind, entry, error)
-        if found is None:
+        difference = self._skipped_as(kind, entry, error)
+        if difference is None:
             raise self._error(entry, error) from None
 
     def _skipped_as(self, kind: DefinitionKind, entry: Entry, error: BrokerError) -> Difference | None:
-        """Note that an entry is skipped, because of the error or of what it needs; None if it is not to be skipped."""
+        """Note that an entry is skipped, for the error or an entry that it needs; None if it is not to be skipped."""
         reason = str(error)
         if isinstance(error, NotFound):
             reason = next((f"{need} is skipped" for need in needs(entry) if need in self._missing), reason)
@@ -231,21 +234,21 @@ class Import:
             return None
         if not (self._skip_refused or reason != str(error) or isinstance(error, Unwanted)):
             return None
-        found = kind.difference(entry, SKIPPED)
-        found.reason = reason
-        self._missing.add(found.subject)
-        self._skipped.append(_shape(kind.name, found, self.defined.line(entry)))
-        return found
+        difference = kind.difference(entry, SKIPPED)
+        difference.reason = reason
+        self._missing.add(difference.subject)
+        self._skipped.append(_shape(kind.name, difference, self.defined.line(entry)))
+        return difference
 
     def _skip_invalid(self, invalid: InvalidEntry) -> Row:
-        found = Difference(place_of(invalid.path), SKIPPED if self._skip_refused else REFUSED)
-        found.reason = str(invalid)
-        shape = _shape(str(invalid.path[0]), found, self.defined.line_of(invalid.path))
-        self._skipped.append(shape)
-        return shape
+        difference = Difference(place_of(invalid.path), SKIPPED if self._skip_refused else REFUSED)
+        difference.reason = str(invalid)
+        row = _shape(str(invalid.path[0]), difference, self.defined.line_of(invalid.path))
+        self._skipped.append(row)
+        return row
 
     def compare(self) -> Steps[Row]:
-        """Return what the import would do, entry by entry; unchanged ones are counted only."""
+        """Return the effect of the import, entry by entry. Unchanged entries are only counted."""
         work = self.node.broker.work
         yield from self._parse()
         table = yield from copied_steps(self.node.broker)
@@ -259,14 +262,14 @@ class Import:
                 work.done += ENTRY_WORK
                 yield
             yield from self._finish(kind, planned)
-            for entry, found in compared:
-                if found.change == UNCHANGED:
+            for entry, difference in compared:
+                if difference.change == UNCHANGED:
                     unchanged[kind.name] = unchanged.get(kind.name, 0) + 1
                 else:
                     work.done += SHAPE_WORK
                     yield
                     differences.append(
-                        _shape(kind.name, self._outcomes.get(found.subject, found), self.defined.line(entry))
+                        _shape(kind.name, self._outcomes.get(difference.subject, difference), self.defined.line(entry))
                     )
         yield from self._note_dangling()
         return {
@@ -285,15 +288,15 @@ class Import:
 
     def _refused(self, kind: DefinitionKind, entry: Entry, error: BrokerError) -> Difference:
         """Return the outcome of an entry that the import would refuse or skip."""
-        found = self._skipped_as(kind, entry, error)
-        if found is None:
-            found = kind.difference(entry, REFUSED)
-            found.reason = str(error)
-        return found
+        difference = self._skipped_as(kind, entry, error)
+        if difference is None:
+            difference = kind.difference(entry, REFUSED)
+            difference.reason = str(error)
+        return difference
 
     def _note_dangling(self) -> Steps[None]:
         """Note what names a skipped exchange that does not exist, and so loses messages."""
-        if not any(shape["kind"] == "exchanges" for shape in self._skipped):
+        if not any(row["kind"] == "exchanges" for row in self._skipped):
             return
         for kind in self._kinds:
             for entry in self.defined.entries[kind.name]:
@@ -334,7 +337,7 @@ class Import:
         return PreconditionFailed(joined(text, f"undone, except for items in use: {named}{more}"))
 
     def result(self) -> Row:
-        """Return the numbers of new and changed items, and sentences about what has no effect."""
+        """Return the numbers of new and changed items, and warnings about ineffective settings."""
         made = self.made
         return {
             "made": dict(made.created),
@@ -375,13 +378,13 @@ class Import:
 def needs(entry: Entry) -> list[str]:
     """Return the subjects of what an entry cannot be made without."""
     vhost = entry.text("vhost")
-    found = [f"vhost '{vhost}'"]
+    needs = [f"vhost '{vhost}'"]
     if "user" in entry.fields:
-        found.append(f"user '{entry.text('user')}'")
+        needs.append(f"user '{entry.text('user')}'")
     if entry.section == "bindings":
-        found.append(exchange_subject(entry.text("source"), entry))
-        found.append(f"{entry.text('destination_type')} '{entry.text('destination')}' in vhost '{vhost}'")
-    return found
+        needs.append(exchange_subject(entry.text("source"), entry))
+        needs.append(f"{entry.text('destination_type')} '{entry.text('destination')}' in vhost '{vhost}'")
+    return needs
 
 
 def exchange_subject(name: str, entry: Entry) -> str:
@@ -391,27 +394,27 @@ def exchange_subject(name: str, entry: Entry) -> str:
 
 def named_exchanges(entry: Entry) -> list[tuple[str, str]]:
     """Return the exchanges that messages leave to by an entry, with the key of each."""
-    found: list[tuple[str, str]] = []
+    exchanges: list[tuple[str, str]] = []
     for table in (entry.table("arguments"), entry.table("definition")):
-        found += [(key, str(table[key])) for key in LOST if key in table]
-    return found
+        exchanges += [(key, str(table[key])) for key in LOST if key in table]
+    return exchanges
 
 
-def _shape(kind: str, found: Difference, line: int) -> Row:
-    shape: Row = {"line": line, "kind": kind, "subject": found.subject, "change": found.change}
-    if found.details:
-        shape["details"] = [{"key": key, "from": before, "to": after} for key, before, after in found.details]
-    if found.reason:
-        shape["reason"] = found.reason.removeprefix(f"{found.subject}: ")
-    if found.note:
-        shape["note"] = found.note
-    return shape
+def _shape(kind: str, difference: Difference, line: int) -> Row:
+    row: Row = {"line": line, "kind": kind, "subject": difference.subject, "change": difference.change}
+    if difference.details:
+        row["details"] = [{"key": key, "from": before, "to": after} for key, before, after in difference.details]
+    if difference.reason:
+        row["reason"] = difference.reason.removeprefix(f"{difference.subject}: ")
+    if difference.note:
+        row["note"] = difference.note
+    return row
 
 
 def _named_in(entries: list[Entry], text: str) -> Entry | None:
     """Return the entry whose name an error quotes; None if no one, or more than one does."""
-    found = [entry for entry in entries if f"'{entry.text('name')}'" in text]
-    return found[0] if len(found) == 1 else None
+    named = [entry for entry in entries if f"'{entry.text('name')}'" in text]
+    return named[0] if len(named) == 1 else None
 
 
 PAGE_FIELDS: Final = ("section", "after", "count", "everywhere", "for_rabbitmq")

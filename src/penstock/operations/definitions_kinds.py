@@ -1,4 +1,4 @@
-"""Definitions of nouns: how an entry of a file is compared with what there is, made and undone."""
+"""Definitions of nouns: comparison of an entry of a file with the broker's object, its creation, and its undoing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SKIPPED: Final = "skipped"
 SHOWN: Final = 200
 """Letters of a value in a difference."""
 ENTRY_WORK: Final = 80
-"""Units of work per entry, compared, made or undone; a policy counts what it examines as well."""
+"""Units of work per entry, compared, made or undone. A policy also counts the objects that it examines."""
 
 Undo = Callable[[], str]
 """Undo action; returns the name of an item that stays because it is in use, else ""."""
@@ -39,7 +39,7 @@ class Difference:
         self.reason: str = ""
         """Of a refused or skipped entry."""
         self.note: str = ""
-        """A sentence about what has no effect."""
+        """A warning about an ineffective setting; "" for none."""
 
 
 class Planned:
@@ -68,7 +68,7 @@ class Made:
         self.undo_steps: list[Callable[[], Steps[object]]] = []
         """Undo actions that take steps, after the others."""
         self.notes: list[str] = []
-        """Sentences about what has no effect."""
+        """Warnings about ineffective settings."""
 
     def add(self, kind: str, change: str, undo: Undo | None) -> None:
         """Count an entry that was made or changed."""
@@ -118,21 +118,21 @@ class Definitions(NamedTuple):
     check: Callable[[Node, Entry, Any, Planned | None], object]
     """It checks what an entry needs; with None in its place, nothing is planned."""
     put: Callable[[Node, Entry, Any, Any], Undo | None] | None = None
-    """It makes an entry, or changes what is there, and returns how to undo that."""
+    """Creates or changes the object of an entry, and returns the function that undoes it."""
     together: Together | None = None
     """Steps in the place of `put`."""
     row: Callable[[Any], dict[str, object]] | None = None
-    """It returns the fields that are compared and told; None: values of this noun do not change."""
+    """Returns the fields that are compared and reported; None if values of this noun do not change."""
     plan: Callable[[Node, Entry, Any, Planned], object] | None = None
     """It checks and notes what an entry would make or change."""
     same: Callable[[Node, Entry, Any, Any], bool] = _is_equal
-    """It tells whether an entry changes nothing."""
+    """Returns whether an entry changes nothing."""
     left_out: Callable[[Node, Entry], str] = _counts
     """It returns why an entry does not count, though nothing is wrong with it; "" if it counts."""
     secret: Callable[[Entry, Any], str] | None = None
     """It returns the key of a secret that differs; "" for none."""
     note: Callable[[Any], str] = _without_note
-    """It returns a sentence about what has no effect; "" for none."""
+    """Returns a warning about an ineffective setting; "" for none."""
     key: Callable[[Entry], str] | None = None
     """It returns the identity of entries that may have the same subject."""
 
@@ -161,26 +161,26 @@ class DefinitionKind:
         return Difference(self.subject(entry), change)
 
     def compare(self, entry: Entry, planned: Planned) -> Difference:
-        """Return what an import would do with an entry, and note what it would make."""
+        """Return the effect of an import on an entry, and note the object that it would make."""
         row, node = self.row, self.node
         value = self._read(entry, planned)
-        found = self.difference(entry, UNCHANGED)
-        found.note = row.left_out(node, entry)
+        difference = self.difference(entry, UNCHANGED)
+        difference.note = row.left_out(node, entry)
         before = row.find(node, entry)
-        if self._key(entry) in self._planned or found.note or row.same(node, entry, before, value):
-            return found
-        found.change = CREATED if before is None else CHANGED
+        if self._key(entry) in self._planned or difference.note or row.same(node, entry, before, value):
+            return difference
+        difference.change = CREATED if before is None else CHANGED
         if before is not None and row.row is not None:
-            found.details = details_of(row.row(before), row.row(value))
+            difference.details = details_of(row.row(before), row.row(value))
             secret = "" if row.secret is None else row.secret(entry, before)
-            found.details += [(secret, "", "")] if secret else []
-        found.note = row.note(value)
+            difference.details += [(secret, "", "")] if secret else []
+        difference.note = row.note(value)
         if row.plan is not None:
             row.plan(node, entry, value, planned)
         self._planned.add(self._key(entry))
         if row.together is not None:
             self._gather(entry, value, before)
-        return found
+        return difference
 
     def make(self, entry: Entry, made: Made) -> None:
         """Make an entry, or change what there is."""
@@ -207,7 +207,7 @@ class DefinitionKind:
             self.node.record_setting(*together.record(value))
 
     def rehearse(self, entries: list[Entry], planned: Planned) -> Steps[None]:
-        """Make what was gathered by `compare` in the planned table, as `finish` makes it in the broker's."""
+        """Apply the entries that `compare` gathered to the planned table, as `finish` applies them to the broker's."""
         together = self.row.together
         assert together is not None
         yield from together.rehearse(
@@ -252,14 +252,14 @@ def shown(value: object) -> str:
 
 def details_of(before: dict[str, object], after: dict[str, object], prefix: str = "") -> list[tuple[str, str, str]]:
     """Return the keys whose values differ, with both values; "absent" for none."""
-    found: list[tuple[str, str, str]] = []
+    details: list[tuple[str, str, str]] = []
     for key in [*before, *[key for key in after if key not in before]]:
         one, other = before.get(key), after.get(key)
         if key in before and key in after and one == other:
             continue
         if isinstance(one, dict) and isinstance(other, dict) and not prefix:
-            found += details_of(one, other, f"{key}.")
+            details += details_of(one, other, f"{key}.")
             continue
         first = shown(one) if key in before else "absent"
-        found.append((prefix + key, first, shown(other) if key in after else "absent"))
-    return found
+        details.append((prefix + key, first, shown(other) if key in after else "absent"))
+    return details

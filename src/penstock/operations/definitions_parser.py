@@ -224,10 +224,10 @@ class ParsedDefinitions:
             self._skip.append(kind)
             return
         kinds = {one_of(each): each for each in self._kinds if each != "bindings"}
-        found = kinds.get(one_of(kind))
-        if found is None:
+        matched = kinds.get(one_of(kind))
+        if matched is None:
             raise PreconditionFailed(f"kind '{kind}' of '{word}' to skip: {_unknown(kind, list(kinds))}")
-        self.named.add((found, name))
+        self.named.add((matched, name))
 
     def check_skipped(self) -> None:
         """Raise PreconditionFailed (406) for an entry to skip that the file does not have."""

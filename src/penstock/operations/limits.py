@@ -62,7 +62,7 @@ def _one(fields: Row) -> Row:
 
 
 def _user_rows(node: Node, request: ControlRequest) -> Steps[list[Row]]:
-    """Return the limits of all users, or of one, with what is used of them."""
+    """Return the limits of all users, or of one, with their use."""
     seen = request.access.user if not request.access.rules.has_tag(MONITORING) else None
     opened = node.services.open_connections
     counts = {MAX_CONNECTIONS: opened.connections_of, MAX_CHANNELS: opened.channels_of}
@@ -77,7 +77,7 @@ def _user_rows(node: Node, request: ControlRequest) -> Steps[list[Row]]:
 
 
 def _vhost_rows(node: Node, request: ControlRequest) -> Steps[list[Row]]:
-    """Return the limits of all virtual hosts, or of one, with what is used of them."""
+    """Return the limits of all virtual hosts, or of one, with their use."""
     broker, rules = node.broker, request.access.rules
     all_seen = rules.has_tag(MONITORING)
     limits = broker.access.vhost_limits

@@ -1,4 +1,4 @@
-"""Lists of rows in steps, and the virtual hosts of which a requester sees what is in them."""
+"""Lists of rows in steps, and the virtual hosts whose objects a requester may see."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def rows_steps(node: Node, subjects: Iterable[T], row: Callable[[T], Row]) -> St
 
 def lists_steps(node: Node, subjects: Iterable[T], rows: Callable[[T], list[Row]]) -> Steps[list[Row]]:
     """Return the rows of subjects that have several, or none, in steps."""
-    found: list[Row] = []
+    result: list[Row] = []
     for subject in subjects:
         its = rows(subject)
         if node.broker.work.spend(ROW_WORK * max(len(its), 1)):
             yield
-        found += its
-    return found
+        result += its
+    return result
 
 
 def entered(node: Node, request: ControlRequest) -> list[str]:

@@ -1,4 +1,4 @@
-"""Operations that look at what there is, and `tls.reload`."""
+"""Read-only operations, and `tls.reload`."""
 
 from __future__ import annotations
 

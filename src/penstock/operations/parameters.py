@@ -1,4 +1,4 @@
-"""Runtime parameters and global parameters, which are kept without effect."""
+"""Runtime parameters and global parameters, which are stored and have no effect on the broker."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def put_parameter(node: Node, parameter: Parameter) -> Parameter | None:
 
 def drop_parameter(node: Node, key: tuple[str, str, str]) -> None:
     """Remove a parameter by component, virtual host and name. Raises NotFound (404)."""
-    found = node.broker.table.parameters.drop(*key)
-    if found is None:
+    parameter = node.broker.table.parameters.drop(*key)
+    if parameter is None:
         raise NotFound(f"no {Parameter(*key, None).title()}")
     if node.broker.journal is not None:
-        node.broker.journal.forget(found)
+        node.broker.journal.forget(parameter)
 
 
 def set_parameter(node: Node, request: ControlRequest) -> Row:
@@ -68,8 +68,8 @@ def list_parameters(node: Node, request: ControlRequest) -> Steps[Row]:
     """List the parameters of the virtual host, or with `everywhere` of all, and the global ones."""
     vhost = None if request.flag("everywhere") else request.vhost.name
     table, everything, rules = node.broker.table.parameters, request.connection is None, request.access.rules
-    found = [each for each in table.of(None, vhost) if everything or rules.enters(each.vhost)]
-    rows = yield from rows_steps(node, [*found, *table.global_ones()], parameter_row)
+    parameters = [each for each in table.of(None, vhost) if everything or rules.enters(each.vhost)]
+    rows = yield from rows_steps(node, [*parameters, *table.global_ones()], parameter_row)
     return {"parameters": rows}
 
 
@@ -80,15 +80,15 @@ def _key(request: ControlRequest) -> tuple[str, str, str]:
 
 
 def _row(node: Node, request: ControlRequest) -> Row | None:
-    found = node.broker.table.parameters.get(*_key(request))
-    return None if found is None else parameter_row(found)
+    parameter = node.broker.table.parameters.get(*_key(request))
+    return None if parameter is None else parameter_row(parameter)
 
 
 def _rows(node: Node, request: ControlRequest) -> Steps[list[Row]]:
     component = request.text("component") if "component" in request.fields else None
     hosts = {*entered(node, request)}
-    found = [each for each in node.broker.table.parameters.of(component) if each.vhost in hosts]
-    return rows_steps(node, found, parameter_row)
+    parameters = [each for each in node.broker.table.parameters.of(component) if each.vhost in hosts]
+    return rows_steps(node, parameters, parameter_row)
 
 
 def _global_rows(node: Node, request: ControlRequest) -> Steps[list[Row]]:

@@ -64,8 +64,8 @@ def _exchange(request: ControlRequest) -> str | None:
 
 def _permission_before(node: Node, request: ControlRequest) -> Row | None:
     user, vhost = _named(node, request)
-    found = user.permission(vhost)
-    return None if found is None else permission_row(found)
+    permission = user.permission(vhost)
+    return None if permission is None else permission_row(permission)
 
 
 def _topics_before(node: Node, request: ControlRequest) -> Row | None:
@@ -79,8 +79,8 @@ def _row(node: Node, request: ControlRequest) -> Row | None:
 
 
 def _row_of(user: User, vhost: str) -> Row | None:
-    found = user.permission(vhost)
-    return None if found is None else {"user": user.name, "vhost": vhost, **permission_row(found)}
+    permission = user.permission(vhost)
+    return None if permission is None else {"user": user.name, "vhost": vhost, **permission_row(permission)}
 
 
 def _rows(node: Node, request: ControlRequest) -> Steps[list[Row]]:
@@ -88,8 +88,8 @@ def _rows(node: Node, request: ControlRequest) -> Steps[list[Row]]:
 
     def rows(user: User) -> list[Row]:
         names = list(node.broker.vhosts) if user.everywhere else list(user.permissions)
-        found = [_row_of(user, name) for name in (names if only is None else [only])]
-        return [row for row in found if row is not None]
+        result = [_row_of(user, name) for name in (names if only is None else [only])]
+        return [row for row in result if row is not None]
 
     return lists_steps(node, asked_users(node, request), rows)
 

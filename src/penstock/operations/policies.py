@@ -30,7 +30,7 @@ FIELDS: Final = ("pattern", "definition", "priority", "apply-to")
 
 
 def set_policy(node: Node, request: ControlRequest) -> Steps[Row]:
-    """Set a policy; it is in effect with the answer, which says what it concerns.
+    """Set a policy. It is in effect with the answer, which lists the objects concerned.
 
     Raises NotFound (404) for the virtual host, PreconditionFailed (406) for an invalid policy, or one that contradicts
     the arguments of a queue, ResourceError (506) at a limit.
@@ -44,7 +44,7 @@ def set_policy(node: Node, request: ControlRequest) -> Steps[Row]:
     node.record_setting(policy.title(), f"set by {request.asker()}: '{policy.pattern.text}', {policy.definition}")
     both = [(queue, queue.settings.policies) for queue, _ in plan.queues]
     queues = [queue for queue, pair in both if policy in (pair.policy, pair.operator)]
-    hidden = yield from hidden_steps(node.broker, queues, policy.words)
+    hidden = yield from hidden_steps(node.broker, queues, policy.values)
     exchanges = [exchange.name or DEFAULT_EXCHANGE for _, exchange, _ in plan.exchanges if exchange.policy is policy]
     return {
         **policy_row(policy),
@@ -79,8 +79,8 @@ def _rows(node: Node, request: ControlRequest) -> Steps[list[Row]]:
 
 
 def _row(node: Node, request: ControlRequest) -> Row | None:
-    found = _find(node, request)
-    return None if found is None else policy_row(found)
+    policy = _find(node, request)
+    return None if policy is None else policy_row(policy)
 
 
 def _find(node: Node, request: ControlRequest) -> Policy | None:
@@ -115,9 +115,9 @@ def idle_sentence(policy: Policy) -> str:
 
 def _sentences(policy: Policy, queues: list[str], exchanges: list[str]) -> list[str]:
     named = (("queue", queues), ("exchange", exchanges))
-    found = [f"it applies to {kind} {some(names)}" for kind, names in named if names]
+    sentences = [f"it applies to {kind} {some(names)}" for kind, names in named if names]
     idle = idle_sentence(policy)
-    return (found or ["it applies to nothing yet; it will count for what comes"]) + ([idle] if idle else [])
+    return (sentences or ["it applies to nothing yet; it will count for what comes"]) + ([idle] if idle else [])
 
 
 def _put_back(node: Node, values: list[tuple[Policy, Policy | None]]) -> Steps[object]:

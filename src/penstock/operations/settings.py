@@ -1,4 +1,4 @@
-"""Settings operations: set, unset, list and show settings at run time, preview a change, and show the configuration."""
+"""Settings operations: set, unset, list and show settings, preview a change, and show the configuration."""
 
 from __future__ import annotations
 
@@ -52,28 +52,28 @@ def set_settings(node: Node, request: ControlRequest) -> Steps[Row]:
     values, ResourceError (506) at the bound of patterns.
     """
     scope, pattern = _target(node, request)
-    words = given_settings(request, scope, pattern)
-    plan = yield from changes.set_settings_steps(node.broker, scope, pattern, words)
+    values = given_settings(request, scope, pattern)
+    plan = yield from changes.set_settings_steps(node.broker, scope, pattern, values)
     matched = yield from matching_steps(node.broker, scope, pattern)
     warnings: list[str] = []
     if scope == "queue":
-        warnings = yield from hidden_steps(node.broker, [queue for queue, _ in plan.queues], words)
+        warnings = yield from hidden_steps(node.broker, [queue for queue, _ in plan.queues], values)
     sentences = _whereto(scope, pattern, matched) + warnings
     for unit in ("messages", "bytes"):
-        if f"burst-{unit}" in words and not _has_rate(node.broker, scope, unit):
+        if f"burst-{unit}" in values and not _has_rate(node.broker, scope, unit):
             sentences.append(f"burst-{unit} has no effect without rate-{unit}: set that as well")
-    rate = node.broker.table.resolve(scope, pattern).get("rate-messages") if "burst-messages" in words else None
+    rate = node.broker.table.resolve(scope, pattern).get("rate-messages") if "burst-messages" in values else None
     if rate is not None and rate.alias in WITHOUT_BURST:
         sentences.append(f"burst-messages has no effect beside {rate.alias}: set rate-messages instead")
-    if scope == "address" and "/" in pattern and not {"rate-messages", "rate-bytes"}.isdisjoint(words):
+    if scope == "address" and "/" in pattern and not {"rate-messages", "rate-bytes"}.isdisjoint(values):
         sentences.append("a rate is one of a whole exchange: it has no effect on its routing keys")
     for name in node.broker.table.entries_of(scope, pattern, FILE):
-        if name in words:
+        if name in values:
             sentences.append(
                 f"{name} takes precedence over the settings file for {_subject(scope, pattern)}, until it is unset"
             )
     how = "set as an override" if request.flag("override") else "set"
-    node.record_setting(_subject(scope, pattern), f"{how} by {request.asker()}: {_listed(words)}")
+    node.record_setting(_subject(scope, pattern), f"{how} by {request.asker()}: {_listed(values)}")
     return {
         **_answer(node.broker, scope, pattern, matched),
         "queues": len(plan.queues),
@@ -93,7 +93,7 @@ def given_settings(request: ControlRequest, scope: str, pattern: str) -> dict[st
 
 
 def unset_settings(node: Node, request: ControlRequest) -> Steps[Row]:
-    """Answer settings.unset {scope, pattern, names}: remove what was set by command; names null removes all.
+    """Answer settings.unset {scope, pattern, names}: remove settings made by command; names null removes all.
 
     Raises NotFound (404) if nothing was set by command, PreconditionFailed (406) if the rest is invalid.
     """
@@ -104,17 +104,17 @@ def unset_settings(node: Node, request: ControlRequest) -> Steps[Row]:
     plan = yield from changes.remove_steps(node.broker, scope, pattern, names)
     matched = yield from matching_steps(node.broker, scope, pattern)
     sentences = _whereto(scope, pattern, matched)
-    for name, word in node.broker.table.entries_of(scope, pattern, FILE).items():
+    for name, value in node.broker.table.entries_of(scope, pattern, FILE).items():
         if not names or name in names:
-            sentences.append(f"{name}: the settings file's {shown(word.raw)} is in effect again")
+            sentences.append(f"{name}: the settings file's {shown(value.raw)} is in effect again")
     node.record_setting(_subject(scope, pattern), f"unset by {request.asker()}: {', '.join(names) or 'all'}")
     return {**_answer(node.broker, scope, pattern, matched), "queues": len(plan.queues), "sentences": sentences}
 
 
 def _before(node: Node, request: ControlRequest) -> Row:
-    """Return what is set by command for the pattern of a request."""
-    words = node.broker.table.entries_of(*_target(node, request), COMMAND)
-    return {name: word.raw for name, word in words.items()}
+    """Return the settings made by command for the pattern of a request."""
+    values = node.broker.table.entries_of(*_target(node, request), COMMAND)
+    return {name: value.raw for name, value in values.items()}
 
 
 def list_settings(node: Node, request: ControlRequest) -> Steps[Row]:
@@ -122,19 +122,19 @@ def list_settings(node: Node, request: ControlRequest) -> Steps[Row]:
 
     Without the tag monitoring those of other users and of virtual hosts that the requester may not enter are left out.
     """
-    found: list[Row] = []
+    rows: list[Row] = []
     work = node.broker.work
     for entry in node.broker.table.entries():
         if work.spend(ENTRY_WORK + len(entry.command) + len(entry.file)):
             yield
         if not _may_see(request.access.rules, request.access.user, entry.scope, entry.pattern):
             continue
-        words: Row = {"command": _by_name(entry.commands(False)), "file": _by_name(entry.file)}
-        found.append({"scope": entry.scope, "pattern": entry.pattern, **words})
+        values: Row = {"command": _by_name(entry.commands(False)), "file": _by_name(entry.file)}
+        rows.append({"scope": entry.scope, "pattern": entry.pattern, **values})
         overrides = entry.commands(True)
         if overrides:
-            found[-1]["override"] = _by_name(overrides)
-    return {"settings": found}
+            rows[-1]["override"] = _by_name(overrides)
+    return {"settings": rows}
 
 
 def show(node: Node, request: ControlRequest) -> Row:
@@ -195,7 +195,7 @@ def _check_shown(request: ControlRequest, scope: str, name: str) -> None:
 
 
 def _may_see(rules: Rules, user: str, scope: str, name: str) -> bool:
-    """Tell whether a user may see what is set for a name: a virtual host's, a user's, or that of all."""
+    """Return whether a user may see the settings of a name: a virtual host's, a user's, or those of all."""
     if rules.has_tag(MONITORING) or scope in ("queue", "address", "broker"):
         return True
     return rules.enters(name) if scope == "vhost" else name == user
@@ -206,8 +206,8 @@ def _subject(scope: str, pattern: str) -> str:
 
 
 def _answer(broker: Broker, scope: str, pattern: str, matched: list[str]) -> Row:
-    words = broker.table.entries_of(scope, pattern, COMMAND)
-    return {"scope": scope, "pattern": pattern, "settings": _by_name(words), "matches": len(matched)}
+    values = broker.table.entries_of(scope, pattern, COMMAND)
+    return {"scope": scope, "pattern": pattern, "settings": _by_name(values), "matches": len(matched)}
 
 
 def _whereto(scope: str, pattern: str, matched: list[str]) -> list[str]:
@@ -218,16 +218,16 @@ def _whereto(scope: str, pattern: str, matched: list[str]) -> list[str]:
 
 def _has_rate(broker: Broker, scope: str, unit: str) -> bool:
     its = [entry for entry in broker.table.entries() if entry.scope == scope]
-    return any(f"rate-{unit}" in words for entry in its for words in (entry.command, entry.file))
+    return any(f"rate-{unit}" in values for entry in its for values in (entry.command, entry.file))
 
 
-def _listed(words: dict[str, SettingValue]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in _by_name(words).items())
+def _listed(values: dict[str, SettingValue]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in _by_name(values).items())
 
 
-def _by_name(words: dict[str, SettingValue]) -> dict[str, str]:
+def _by_name(values: dict[str, SettingValue]) -> dict[str, str]:
     """Return settings as texts, by the broker's own names; limits that count otherwise by the names that were used."""
-    return {word.alias if word.alias in FOREIGN_BYTES else name: shown(word.raw) for name, word in words.items()}
+    return {value.alias if value.alias in FOREIGN_BYTES else name: shown(value.raw) for name, value in values.items()}
 
 
 def preview_steps(node: Node, request: ControlRequest) -> Steps[Row]:
@@ -238,9 +238,9 @@ def preview_steps(node: Node, request: ControlRequest) -> Steps[Row]:
     name = request.text("queue")
     queue = request.vhost.queue(name, request.connection)
     pattern = read_pattern("queue", name)
-    words = given_settings(request, "queue", pattern)
+    values = given_settings(request, "queue", pattern)
     matched = yield from matching_steps(node.broker, "queue", pattern)
-    after, without_effect = resolved(node.broker, queue, pattern, words)
+    after, without_effect = resolved(node.broker, queue, pattern, values)
     sentences = consequences(queue, after.thresholds)
     if after.overflow.name != queue.overflow.name:
         sentences.append(f"its overflow policy becomes {after.overflow.name}, now it is {queue.overflow.name}")
@@ -253,24 +253,24 @@ def preview_steps(node: Node, request: ControlRequest) -> Steps[Row]:
     return {"before": before, "after": thresholds_row(after.thresholds), "sentences": sentences}
 
 
-def resolved(broker: Broker, queue: Queue, pattern: str, words: dict[str, SettingValue]) -> tuple[Settings, list[str]]:
-    """Return the settings that a queue would have with more words set by command, and sentences on what has no effect.
+def resolved(broker: Broker, queue: Queue, pattern: str, values: dict[str, SettingValue]) -> tuple[Settings, list[str]]:
+    """Return the settings that a queue would have with further values set by command, and warnings.
 
-    The table is as before then.
+    The table is not changed.
     """
     table = broker.table
     before = table.entries_of("queue", pattern, COMMAND)
-    table.set("queue", pattern, COMMAND, {**before, **words})
+    table.set("queue", pattern, COMMAND, {**before, **values})
     try:
-        found = table.queue(queue.vhost, queue.name, queue.settings.given, kind_of(queue.features))
-        check(queue.name, found, queue.features, broker.journal)
+        resolved = table.queue(queue.vhost, queue.name, queue.settings.given, kind_of(queue.features))
+        check(queue.name, resolved, queue.features, broker.journal)
         without_effect = [
-            hidden_sentence(words[setting], source_of(other), [queue.name])
-            for setting, other in hidden(broker, queue, found, words)
+            hidden_sentence(values[setting], source_of(other), [queue.name])
+            for setting, other in hidden(broker, queue, resolved, values)
         ]
     finally:
         table.set("queue", pattern, COMMAND, before)
-    return found, without_effect
+    return resolved, without_effect
 
 
 def consequences(queue: Queue, after: Thresholds) -> list[str]:
@@ -313,13 +313,13 @@ def config_steps(node: Node) -> Steps[Row]:
         if entry.scope == "broker":
             of_broker = entry
             continue
-        for name, word in entry.file.items():
+        for name, value in entry.file.items():
             if name not in entry.command:
-                patterns.append(_config_row(entry, name, word, _position_in(file, word)))
-        for name, word in entry.command.items():
-            patterns.append(_config_row(entry, name, word, RUN_TIME))
-    found: Row = {"file": file or None, "start": node.start_settings.rows}
-    return {**found, "broker": _of_broker(node, of_broker), "patterns": patterns}
+                patterns.append(_config_row(entry, name, value, _position_in(file, value)))
+        for name, value in entry.command.items():
+            patterns.append(_config_row(entry, name, value, RUN_TIME))
+    row: Row = {"file": file or None, "start": node.start_settings.rows}
+    return {**row, "broker": _of_broker(node, of_broker), "patterns": patterns}
 
 
 def _of_broker(node: Node, entry: SettingsEntry | None) -> list[Row]:
@@ -336,13 +336,13 @@ def _of_broker(node: Node, entry: SettingsEntry | None) -> list[Row]:
     return rows
 
 
-def _config_row(entry: SettingsEntry, name: str, word: SettingValue, source: str) -> Row:
-    return {"scope": entry.scope, "pattern": entry.pattern, "setting": name, "value": word.raw, "from": source}
+def _config_row(entry: SettingsEntry, name: str, value: SettingValue, source: str) -> Row:
+    return {"scope": entry.scope, "pattern": entry.pattern, "setting": name, "value": value.raw, "from": source}
 
 
-def _position_in(file: str, word: SettingValue) -> str:
+def _position_in(file: str, value: SettingValue) -> str:
     """Return the position of a setting in the settings file: FILE:LINE."""
-    return f"{file}:{word.place.removeprefix(' line ')}" if word.place else file
+    return f"{file}:{value.place.removeprefix(' line ')}" if value.place else file
 
 
 def _read(node: Node, entry: Entry) -> EntryBefore:
@@ -350,15 +350,15 @@ def _read(node: Node, entry: Entry) -> EntryBefore:
     scope = entry.text("scope")
     check_scope(scope)
     pattern, overrides = read_pattern(scope, entry.text("pattern")), entry.table("override")
-    words = read_settings(scope, pattern, entry.table("settings"))
+    values = read_settings(scope, pattern, entry.table("settings"))
     more = read_settings(scope, pattern, overrides, True) if overrides else {}
-    return scope, pattern, {**node.broker.table.entries_of(scope, pattern, COMMAND), **words, **more}
+    return scope, pattern, {**node.broker.table.entries_of(scope, pattern, COMMAND), **values, **more}
 
 
 def _there(node: Node, entry: Entry) -> EntryBefore | None:
     scope, pattern, _ = _read(node, entry)
-    words = dict(node.broker.table.entries_of(scope, pattern, COMMAND))
-    return (scope, pattern, words) if words else None
+    values = dict(node.broker.table.entries_of(scope, pattern, COMMAND))
+    return (scope, pattern, values) if values else None
 
 
 def _put_back(node: Node, values: list[tuple[EntryBefore, EntryBefore | None]]) -> Steps[object]:
@@ -388,9 +388,9 @@ DEFINITIONS: Final[Definitions] = Definitions(
 )
 
 
-def plain(words: dict[str, SettingValue]) -> dict[str, object]:
+def plain(values: dict[str, SettingValue]) -> dict[str, object]:
     """Return settings by the names and values by which they were given."""
-    return {f"{word.alias} (override)" if word.override else word.alias: word.raw for word in words.values()}
+    return {f"{value.alias} (override)" if value.override else value.alias: value.raw for value in values.values()}
 
 
 def _listed_or_shown(node: Node, request: ControlRequest) -> Answer | Steps[Answer]:

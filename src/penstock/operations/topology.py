@@ -105,7 +105,7 @@ EXCHANGES_DEFINED: Final[Definitions] = Definitions(
 )
 
 Declared = tuple[Row, bool, str]
-"""Arguments and durability of a queue, and what a stream loses as a queue."""
+"""Arguments and durability of a queue, and the features that a stream loses as a queue."""
 
 
 def _declaration(entry: Entry, streams_as_queues: bool) -> Declared:
@@ -114,8 +114,8 @@ def _declaration(entry: Entry, streams_as_queues: bool) -> Declared:
     if not streams_as_queues or arguments.get("x-queue-type") != STREAM:
         return arguments, durable, ""
     lost = ", ".join(f"{key}={arguments[key]}" for key in STREAM_ARGUMENTS if key in arguments)
-    kept = {key: value for key, value in arguments.items() if key != "x-queue-type" and key not in STREAM_ARGUMENTS}
-    return kept, True, AS_QUEUE + (f"; left out: {lost}" if lost else "")
+    accepted = {key: value for key, value in arguments.items() if key != "x-queue-type" and key not in STREAM_ARGUMENTS}
+    return accepted, True, AS_QUEUE + (f"; left out: {lost}" if lost else "")
 
 
 def _same_queue(node: Node, entry: Entry, before: Declared | None, value: Declared) -> bool:
@@ -227,8 +227,8 @@ def _make_binding(node: Node, entry: Entry, arguments: Row, before: Row | None) 
     binding = vhost.bind(source.name, queue, target, entry.text("routing_key"), arguments)
 
     def undo() -> str:
-        found = binding.source.find(binding.queue, binding.exchange, binding.key, binding.arguments)
-        if found is binding and vhost.exchanges.get(binding.source.name) is binding.source:
+        existing = binding.source.find(binding.queue, binding.exchange, binding.key, binding.arguments)
+        if existing is binding and vhost.exchanges.get(binding.source.name) is binding.source:
             vhost.remove_binding(binding)
         return ""
 
@@ -341,19 +341,19 @@ def bind(node: Node, request: ControlRequest) -> Row:
 
 def unbind(node: Node, request: ControlRequest) -> Row | None:
     """Remove a binding, by its key."""
-    found = _named(request)
-    if found is None:
+    binding = _named(request)
+    if binding is None:
         return None
-    if not isinstance(found, Binding):
+    if not isinstance(binding, Binding):
         raise AccessRefused("operation not permitted on the default exchange")
-    _check_binding(request, found.key)
-    request.vhost.unbind(found.source.name, found.queue, found.exchange, found.key, found.arguments)
+    _check_binding(request, binding.key)
+    request.vhost.unbind(binding.source.name, binding.queue, binding.exchange, binding.key, binding.arguments)
     return {}
 
 
 def _binding_row(node: Node, request: ControlRequest) -> Row | None:
-    found = _named(request)
-    return None if found is None else Rows(node, as_bindings=True).of(found)
+    binding = _named(request)
+    return None if binding is None else Rows(node, as_bindings=True).of(binding)
 
 
 def destination(vhost: VirtualHost, kind: str, name: str) -> tuple[Queue | None, Exchange | None]:
@@ -376,8 +376,8 @@ def _named(request: ControlRequest) -> Binding | Queue | None:
         return queue if queue is not None and properties_key(queue.name, "") == wanted else None
     what, name = (QUEUE, request.text("destination")) if exchange is None else (EXCHANGE, exchange.name)
     key, _, digest = wanted.rpartition("~")
-    found = source.find_named(what, name, unquote_plus(wanted), "")
-    return source.find_named(what, name, unquote_plus(key), digest) if found is None else found
+    named = source.find_named(what, name, unquote_plus(wanted), "")
+    return source.find_named(what, name, unquote_plus(key), digest) if named is None else named
 
 
 def _check_binding(request: ControlRequest, key: str) -> None:

@@ -159,8 +159,8 @@ def _rows(node: Node, request: ControlRequest) -> Steps[list[Row]]:
 
 def _rows_without_permissions(node: Node, request: ControlRequest) -> Steps[list[Row]]:
     at = reading(node)
-    found = [user for user in node.broker.access.users() if not user.permissions and not user.everywhere]
-    return rows_steps(node, found, lambda user: USER.row(user, at))
+    users = [user for user in node.broker.access.users() if not user.permissions and not user.everywhere]
+    return rows_steps(node, users, lambda user: USER.row(user, at))
 
 
 def asked_users(node: Node, request: ControlRequest) -> list[User]:
@@ -171,8 +171,8 @@ def asked_users(node: Node, request: ControlRequest) -> list[User]:
 
 
 def _before(node: Node, request: ControlRequest) -> Row | None:
-    found = node.broker.access.find(request.text("name"))
-    return None if found is None else user_row(found)
+    user = node.broker.access.find(request.text("name"))
+    return None if user is None else user_row(user)
 
 
 def _hash(request: ControlRequest) -> PasswordHash | None:
@@ -199,9 +199,9 @@ def _there(node: Node, entry: Entry) -> User | None:
     there = node.broker.access.find(entry.text("name"))
     if there is None:
         return None
-    found = User(there.name, there.password_hash, there.tags, there.source, there.scram)
-    found.former, found.limits = there.former, dict(there.limits)
-    return found
+    user = User(there.name, there.password_hash, there.tags, there.source, there.scram)
+    user.former, user.limits = there.former, dict(there.limits)
+    return user
 
 
 def _plan(node: Node, entry: Entry, value: User, planned: Planned) -> None:
@@ -272,16 +272,19 @@ def read_tags(given: object) -> list[str]:
 
 
 def read_limits(given: dict[str, object], known: tuple[str, ...]) -> dict[str, int]:
-    """Read limits; a negative one is none. Raises PreconditionFailed for an unknown name and for what is no number."""
-    found: dict[str, int] = {}
+    """Read limits; a negative one is none.
+
+    Raises PreconditionFailed for an unknown name and for a value that is not a number.
+    """
+    limits: dict[str, int] = {}
     for name, value in given.items():
         if name not in known:
             raise PreconditionFailed(f"unknown limit '{name}'; known are {', '.join(known)}")
         if not isinstance(value, int) or isinstance(value, bool):
             raise PreconditionFailed(f"limit {name} must be a whole number")
         if value >= 0:
-            found[name] = value
-    return found
+            limits[name] = value
+    return limits
 
 
 def exported_user(user: User) -> Row:
@@ -293,7 +296,7 @@ def exported_user(user: User) -> Row:
     hashed = user.password_hash
     if hashed is not None and hashed.algorithm == PLAIN:  # Guest, whom nobody has changed.
         hashed = rabbitmq_hash(hashed.digest.decode(), _salt(user.name))
-    found: Row = {
+    row: Row = {
         "name": user.name,
         "password_hash": "",
         "hashing_algorithm": SHA256,
@@ -301,10 +304,10 @@ def exported_user(user: User) -> Row:
         "limits": dict(user.limits),
     }
     if hashed is not None and hashed.algorithm == SCRYPT:
-        found[OWN_HASH] = hashed.text()
+        row[OWN_HASH] = hashed.text()
     elif hashed is not None:
-        found["password_hash"], found["hashing_algorithm"] = hashed.text(), hashed.algorithm
-    return found
+        row["password_hash"], row["hashing_algorithm"] = hashed.text(), hashed.algorithm
+    return row
 
 
 def _given_hash(entry: Entry) -> PasswordHash | None:
@@ -331,20 +334,20 @@ def _same_password(user: User, entry: Entry) -> bool:
 
 
 def _compared(user: User) -> Row:
-    """Return what is compared of two users, besides their passwords."""
+    """Return the fields of a user that are compared, besides its password."""
     return {"tags": user.tags, "limits": dict(user.limits)}
 
 
 def _by_path(fields: Row) -> Row:
     """Return the fields of a request whose path names the user: tags are a list, or a text with commas."""
-    found: Row = {**fields, "name": fields.pop("user")}
+    entry: Row = {**fields, "name": fields.pop("user")}
     if isinstance(fields.get("tags"), str):
-        found["tags"] = [tag for tag in read_tags(fields["tags"]) if tag]
+        entry["tags"] = [tag for tag in read_tags(fields["tags"]) if tag]
     elif "tags" in fields:
         read_tags(fields["tags"])
-    if found.setdefault("password_hash", "") is None:
+    if entry.setdefault("password_hash", "") is None:
         raise PreconditionFailed("'password_hash' must be a string, not null")
-    return found
+    return entry
 
 
 DEFINITIONS: Final[Definitions] = Definitions(

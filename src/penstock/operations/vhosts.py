@@ -116,10 +116,10 @@ ATTRIBUTES_MOST: Final = 16 * 1024
 
 def attributes_of(fields: Row) -> Row:
     """Return the attributes of a virtual host that are kept. Raises PreconditionFailed (406) if they are too large."""
-    found = {key: fields[key] for key in ATTRIBUTES if fields.get(key) not in (None, "undefined")}
-    if len(str(found)) > ATTRIBUTES_MOST:
+    attributes = {key: fields[key] for key in ATTRIBUTES if fields.get(key) not in (None, "undefined")}
+    if len(str(attributes)) > ATTRIBUTES_MOST:
         raise PreconditionFailed(f"the attributes of a virtual host have at most {ATTRIBUTES_MOST:,} letters")
-    return found
+    return attributes
 
 
 def permit_creator(node: Node, name: str, vhost: str) -> None:

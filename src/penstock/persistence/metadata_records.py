@@ -56,8 +56,8 @@ def digest(octets: bytes) -> str:
     return hashlib.blake2b(octets, digest_size=16).hexdigest()
 
 
-def _escape(found: re.Match[str]) -> str:
-    return f"%{ord(found[0]):02X}"
+def _escape(match: re.Match[str]) -> str:
+    return f"%{ord(match[0]):02X}"
 
 
 VERSION: Final = 1
@@ -76,8 +76,8 @@ class Fields:
 
     def text(self, name: str) -> str:
         """Return a string."""
-        found: str = self._of(str, name, "field '{}' is not text")
-        return found
+        text: str = self._of(str, name, "field '{}' is not text")
+        return text
 
     def number(self, name: str) -> int:
         """Return a non-negative integer."""
@@ -85,8 +85,8 @@ class Fields:
 
     def flag(self, name: str) -> bool:
         """Return true or false."""
-        found: bool = self._of(bool, name, "its '{}' is neither true nor false")
-        return found
+        flag: bool = self._of(bool, name, "its '{}' is neither true nor false")
+        return flag
 
     def table(self, name: str) -> dict[str, object]:
         """Return a table of arguments, or of settings."""
@@ -97,7 +97,7 @@ class Fields:
             raise StoreError(f"its '{name}' is nested too deeply") from None
 
     def has(self, name: str) -> bool:
-        """Tell whether there is such a field."""
+        """Return whether there is such a field."""
         return name in self._fields
 
     def names(self, name: str) -> list[str]:
@@ -120,22 +120,22 @@ class Fields:
     def lists(self, name: str) -> dict[str, list[int]]:
         """Return lists of numbers by name; empty if there are none."""
         value: dict[str, object] = self._of(dict, name, "its '{}' is not a table of lists", {})
-        found: dict[str, list[int]] = {}
+        lists: dict[str, list[int]] = {}
         for key, numbers in value.items():
             if not isinstance(numbers, list):
                 raise StoreError(f"its '{name}' is not a table of lists")
-            found[key] = [_number(name, number) for number in numbers]
-        return found
+            lists[key] = [_number(name, number) for number in numbers]
+        return lists
 
     def positions(self, name: str) -> list[tuple[str, list[int]]]:
         """Return queue names, each with four numbers."""
         value: list[object] = self._of(list, name, "its '{}' is not a list")
-        found: list[tuple[str, list[int]]] = []
+        positions: list[tuple[str, list[int]]] = []
         for each in value:
             if not isinstance(each, list) or len(each) != 5 or not isinstance(each[0], str):
                 raise StoreError(f"its '{name}' is not a list of names with four numbers each")
-            found.append((each[0], [_number(name, number) for number in each[1:]]))
-        return found
+            positions.append((each[0], [_number(name, number) for number in each[1:]]))
+        return positions
 
     def _of(self, kind: type, name: str, rule: str, otherwise: object = None) -> Any:
         value = self._fields.get(name, otherwise)
@@ -328,7 +328,7 @@ LANE: Final = "lane"
 
 
 def encode_metadata(change: MetadataChange) -> MetadataRecord:
-    """Encode a change for the store: the definition as it is now, or its deletion."""
+    """Encode a change for the store: the present definition, or its deletion."""
     subject = change.subject
     if isinstance(subject, MetadataRecord):  # It exists in the store only and has no meaning any more.
         return MetadataRecord(subject.kind, subject.key, None)
@@ -367,23 +367,23 @@ class Kind:
 
     def fields(self, subject: object) -> dict[str, object]:
         """Return the fields of an object."""
-        found: dict[str, object] = {}
+        fields: dict[str, object] = {}
         for name, attribute in self._fields:
             value = getattr(subject, attribute)
-            found[name] = table_as_json(value) if isinstance(value, dict) else value
-        return found if self._more is None else {**found, **self._more(subject)}
+            fields[name] = table_as_json(value) if isinstance(value, dict) else value
+        return fields if self._more is None else {**fields, **self._more(subject)}
 
 
 def kind_of(subject: object) -> Kind:
     """Return the kind of a definition's records."""
-    found = _FOUND.get(type(subject))
-    if found is None:
-        for found in KINDS:
-            if isinstance(subject, found.objects):
+    kind = _FOUND.get(type(subject))
+    if kind is None:
+        for kind in KINDS:
+            if isinstance(subject, kind.objects):
                 break
-        assert found is not None
-        _FOUND[type(subject)] = found
-    return found
+        assert kind is not None
+        _FOUND[type(subject)] = kind
+    return kind
 
 
 def _setting_fields(entry: SettingsEntry) -> dict[str, object]:
@@ -398,8 +398,8 @@ def _policy_key(policy: Policy) -> str:
     return key_of(policy.vhost, OPERATOR if policy.operator else "", policy.name)
 
 
-def _settings(words: dict[str, SettingValue]) -> dict[str, object]:
-    return {word.alias: as_json(word.raw) for word in words.values()}
+def _settings(values: dict[str, SettingValue]) -> dict[str, object]:
+    return {value.alias: as_json(value.raw) for value in values.values()}
 
 
 def _binding(binding: Binding) -> dict[str, object]:
@@ -447,7 +447,10 @@ def _mark_key(record: MarkRecord) -> str:
 
 
 def _mark(record: MarkRecord) -> dict[str, object]:
-    """Return what a mark marks. One of a whole batch has no rows, and its partitions plus 1: 0 is unknown."""
+    """Return the fields of a mark.
+
+    That of a whole batch has no rows; its partitions are stored plus 1, as 0 is unknown.
+    """
     fields: dict[str, object] = {"user": record.user} if record.user else {}
     if record.partition == WHOLE_BATCH:
         return {**fields, "partitions": int(record.partitions) + 1, "promoted": record.promoted}

@@ -17,7 +17,7 @@ from penstock.store.store import Store
 
 
 def read_rows(store: Store, read: PageRead) -> list[MessageRow]:
-    """Read what is requested from a store. Raises StoreError."""
+    """Read the requested pages from a store. Raises StoreError."""
     if read.lister is not None:
         return store.page_heads(read.number, read.first, read.most)
     first = read.first
@@ -128,7 +128,7 @@ class Loader(RowContext):
     def _load_copies(self, read: PageRead, reader: PageReader, rows: list[MessageRow], times: WallTimes) -> list[str]:
         """Give copies of the messages of rows to their reader; the queue does not change. Empties `rows`."""
         pages = read.pages
-        found: list[StoredMessage] = []
+        messages: list[StoredMessage] = []
         following: i64 = 0
         failed: list[str] = []
         self._queue = pages.queue
@@ -149,9 +149,9 @@ class Loader(RowContext):
             if group.runs:
                 for message in group.runs[0].messages:
                     if message is not None:
-                        found.append(message)
+                        messages.append(message)
             group.release()
         rows.clear()
         self._queue = None
-        reader.on_copies(found, following)
+        reader.on_copies(messages, following)
         return failed

@@ -168,12 +168,12 @@ class Recovery(RowContext):
         self.journal.open.stale += [int(reference.number) for reference in self._settlements if reference.rows == 0]
         broker = self.broker
         for number, queue in self._queues.items():
-            found = self._found[number]
-            found.sort(key=_sequence_of)
-            restore(queue, found, broker.now)
+            messages = self._found[number]
+            messages.sort(key=_sequence_of)
+            restore(queue, messages, broker.now)
             self._leave_on_disk(queue, self._pages.get(number))
             assert queue.storage is not None
-            queue.storage.rows = len(found)
+            queue.storage.rows = len(messages)
             self.account.find(number, int(queue.storage.has_stored()))
             trim_settled(queue, broker.now)
             broker.watch_lifetime(queue)
@@ -195,7 +195,7 @@ class Recovery(RowContext):
         return share_of(gates, charge)
 
     def _leave_on_disk(self, queue: Queue, pages: deque[MessageRow] | None) -> None:
-        """Register pages with a queue, which loads them from now on."""
+        """Register pages with a queue, which loads them when it needs them."""
         if pages is None:
             return
         enable_paging(self.broker, queue)

@@ -239,18 +239,18 @@ class MetadataRestorer:
             kinds.LANE: lambda fields: self.broker.producer_lanes.restore(kinds.read_lane(fields)),
             access.VHOST_LIMITS: lambda fields: access.restore_vhost_limits(table, fields),
         }
-        found: dict[str, list[MetadataRecord]] = {kind: [] for kind in steps}
+        by_kind: dict[str, list[MetadataRecord]] = {kind: [] for kind in steps}
         for index, record in enumerate(records):
             if index % RECORDS_A_STEP == 0:
                 yield
-            if record.kind in found:
-                found[record.kind].append(record)
+            if record.kind in by_kind:
+                by_kind[record.kind].append(record)
             else:
                 self.remarks.append(f"{record.kind} '{record.key}' in the store is of a kind that is not known here")
         for kind in (kinds.EXCHANGE, kinds.QUEUE):
-            self._recorded[kind] = {record.key for record in found[kind]}
+            self._recorded[kind] = {record.key for record in by_kind[kind]}
         for kind, step in steps.items():
-            for index, record in enumerate(found[kind]):
+            for index, record in enumerate(by_kind[kind]):
                 if index % RECORDS_A_STEP == 0:
                     yield
                 self._one(step, record)
@@ -327,15 +327,15 @@ class MetadataRestorer:
     def _settings(self, fields: Fields) -> None:
         scope = fields.text("scope")
         pattern = read_pattern(scope, fields.text("pattern"))
-        words: dict[str, SettingValue] = {}
+        values: dict[str, SettingValue] = {}
         for table in ("settings", "override"):
             for name, value in fields.table(table).items() if fields.has(table) else ():
                 try:
-                    words.update(read_settings(scope, pattern, {name: value}, table == "override"))
+                    values.update(read_settings(scope, pattern, {name: value}, table == "override"))
                 except BrokerError as error:
                     self.remarks.append(joined(str(error), "it was set by command, and is not in effect"))
-        if words:
-            self._entries.append((scope, pattern, words))
+        if values:
+            self._entries.append((scope, pattern, values))
 
     def _say_again(self) -> None:
         """Apply all settings at once, or else pattern by pattern; twice, because one may require another."""

@@ -129,13 +129,13 @@ class RowContext:
     def address(self, data: bytes, start: i64, end: i64) -> Envelope:
         """Return the address in these octets, whose first one is its kind; equal ones give one object."""
         octets = data[start:end]
-        found = self._addresses.get(octets)
-        if found is None:
+        envelope = self._addresses.get(octets)
+        if envelope is None:
             if len(self._addresses) >= ADDRESSES_KEPT:
                 self._addresses.clear()
-            found = _read_address(octets)
-            self._addresses[octets] = found
-        return found
+            envelope = _read_address(octets)
+            self._addresses[octets] = envelope
+        return envelope
 
     def read(self, group: JournalGroup, data: bytes) -> RowDecoder:
         """Decode a row into a group. Raises StoreError if it is malformed."""
@@ -223,14 +223,14 @@ class RowDecoder:
         return self._sequence
 
     def _is_simple(self) -> bool:
-        """Tell whether the next messages have only content of their own, as nearly all have."""
+        """Return whether the next messages have only content of their own, as nearly all have."""
         address = self._address
         if self._queue is None or self.source.shares or address.ttl_s != NEVER:
             return False
         return address.persistent or self.source.transient
 
     def _simple(self, pos: i64) -> i64:
-        """Decode all consecutive messages of that kind up to a large one; as `_message`, in fewer steps."""
+        """Fast path of `_message`: decode consecutive messages without own properties or a large body."""
         data, group, run = self.data, self.group, self._run
         address, arrived, sequence = self._address, self._arrived, self._sequence
         places = group.messages

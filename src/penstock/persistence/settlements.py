@@ -45,9 +45,9 @@ def encode_settlement(journal: Journal, group: JournalGroup) -> bytes:
     for number in numbers:
         journal.add_settlement_record(reference, number)
         write_i64_be(out, number)
-        found = ranges.get(number, [])
-        write_i32_be(out, i32(len(found) // 2))
-        for place in found:
+        queue_ranges = ranges.get(number, [])
+        write_i32_be(out, i32(len(queue_ranges) // 2))
+        for place in queue_ranges:
             write_i32_be(out, i32(place))
         back = returned.get(number, [])
         write_i32_be(out, i32(len(back)))
@@ -59,7 +59,7 @@ def encode_settlement(journal: Journal, group: JournalGroup) -> bytes:
 
 def _settled(journal: Journal, settled: list[SettledRange]) -> dict[int, list[int]]:
     """Return the settled positions of each remaining row: first, count, first, count ..."""
-    found: dict[int, list[int]] = {}
+    by_row: dict[int, list[int]] = {}
     ranges: list[int] = []
     row, end = 0, 0
     settled.sort(key=_where)
@@ -68,14 +68,14 @@ def _settled(journal: Journal, settled: list[SettledRange]) -> dict[int, list[in
         if number not in journal.rows:
             continue
         if number != row:
-            ranges = found[number] = []
+            ranges = by_row[number] = []
         if number == row and place == end:
             ranges[-1] += count
         else:
             ranges.append(place)
             ranges.append(count)
         row, end = number, place + count
-    return found
+    return by_row
 
 
 def _where(settled: SettledRange) -> tuple[int, int]:
@@ -84,15 +84,15 @@ def _where(settled: SettledRange) -> tuple[int, int]:
 
 def _returned(journal: Journal, returned: set[int]) -> dict[int, list[StoredMessage]]:
     """Return the redelivered messages of each remaining row that are still unsettled."""
-    found: dict[int, list[StoredMessage]] = {}
+    by_row: dict[int, list[StoredMessage]] = {}
     mask = (1 << INDEX_BITS) - 1
     for code in sorted(returned):
         number = code >> INDEX_BITS
         group = journal.rows.get(number)
         message = None if group is None or group.live == 0 else group.messages[code & mask]
         if message is not None:
-            found.setdefault(number, []).append(message)
-    return found
+            by_row.setdefault(number, []).append(message)
+    return by_row
 
 
 class RowSettlements:
@@ -315,15 +315,15 @@ class MessageAudit:
     def losses(self, damaged: list[Damage]) -> list[Loss]:
         """Return the losses of all queues that lost messages, or may have, through this damage."""
         judge = _LossEstimator(damaged)
-        found: list[Loss] = []
+        losses: list[Loss] = []
         for number in sorted({*self.names, *self.expected}):
             name, had = self.names.get(number), self.expected.get(number, UNKNOWN)
             loss = judge.queue(number, name, had, self.found.get(number, 0))
             if loss.most != 0 or loss.back != 0:
-                found.append(loss)
+                losses.append(loss)
         strays = judge.strays(self.strays)
-        found += [] if strays is None else [strays]
-        return found + [
+        losses += [] if strays is None else [strays]
+        return losses + [
             Loss(0, "the end of the log, of whatever queues,", 0, each.messages, UNKNOWN, 0)
             for each in damaged
             if each.table == COMMITS and each.messages
@@ -352,7 +352,7 @@ class _LossEstimator:
         self._positions_current = "positions" not in stale
         """True if positions are up to date."""
 
-    def queue(self, number: int, name: str | None, expected: int, found: int) -> Loss:
+    def queue(self, number: int, name: str | None, expected: int, count: int) -> Loss:
         """Estimate the loss of one queue; `name` is None if it has no declaration."""
         had = expected if self._positions_current else UNKNOWN
         if name is None:  # Messages without a queue reach no consumer.
@@ -360,7 +360,7 @@ class _LossEstimator:
         held = self._held(number)
         if had == UNKNOWN:
             return Loss(number, name, 0, held, UNKNOWN, 0)
-        missing, back = max(had - found, 0), max(found - had, 0)
+        missing, back = max(had - count, 0), max(count - had, 0)
         if missing == 0 and not self._rows:
             return Loss(number, name, 0, 0, had, back)
         if not self._is_mixed:
@@ -368,11 +368,11 @@ class _LossEstimator:
         most = had if held == UNKNOWN else min(held, had)
         return Loss(number, name, missing, max(most, missing), had, back)
 
-    def strays(self, found: int) -> Loss | None:
+    def strays(self, count: int) -> Loss | None:
         """Estimate the loss of messages whose queue is unknown; None if those queues were deleted."""
-        if "things" not in self._tables or "positions" not in self._tables or not (found or self._rows):
+        if "things" not in self._tables or "positions" not in self._tables or not (count or self._rows):
             return None
-        most = UNKNOWN if self._rows else found
+        most = UNKNOWN if self._rows else count
         return Loss(0, "queues of which no declaration is left, if there were any,", 0, most, UNKNOWN, 0)
 
     def _held(self, number: int) -> int:

@@ -60,13 +60,13 @@ class StoreScanner(RowContext):
         key = int(number)
         if key not in self.account.names and key not in self.account.expected:
             return None
-        found = self._queues.get(key)
-        if found is None:
+        queue = self._queues.get(key)
+        if queue is None:
             broker = self._broker
-            found = Queue("", str(key), resolve("", {}, Defaults()), broker.turns, broker.losses, Features())
-            found.set_storage(QueueStorage(self._journal, found, number))
-            self._queues[key] = found
-        return found
+            queue = Queue("", str(key), resolve("", {}, Defaults()), broker.turns, broker.losses, Features())
+            queue.set_storage(QueueStorage(self._journal, queue, number))
+            self._queues[key] = queue
+        return queue
 
     def declarations(self) -> list[MetadataRecord]:
         """Return declarations for queues with messages whose own declaration is lost; they count as declared now.
@@ -74,7 +74,7 @@ class StoreScanner(RowContext):
         A queue gets the name by which a binding or a cursor refers to it, else a name with its number in vhost '/', and
         no arguments.
         """
-        found: list[MetadataRecord] = []
+        records: list[MetadataRecord] = []
         for number, messages in sorted(self.account.found.items()):
             if number in self.account.names or messages == 0:
                 continue
@@ -85,8 +85,8 @@ class StoreScanner(RowContext):
             self.account.name(number, vhost, name)
             fields: dict[str, object] = {"vhost": vhost, "name": name, "number": number, "auto_delete": False}
             fields["arguments"] = {}
-            found.append(MetadataRecord(QUEUE, key_of(vhost, name), pack(fields)))
-        return found
+            records.append(MetadataRecord(QUEUE, key_of(vhost, name), pack(fields)))
+        return records
 
     def _metadata(self, record: MetadataRecord) -> None:
         if record.data is None:

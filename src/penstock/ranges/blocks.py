@@ -91,13 +91,13 @@ def _assemble(
 
 
 def _count_buffers(columns: dict[str, Column]) -> int:
-    found = 0
+    buffers = 0
     for column in columns.values():
-        found += sum(name in column for name in _BUFFERS)
+        buffers += sum(name in column for name in _BUFFERS)
         items = column.get("items")
         if isinstance(items, dict):
-            found += _count_buffers(items["columns"])
-    return found
+            buffers += _count_buffers(items["columns"])
+    return buffers
 
 
 def _move_buffers(columns: dict[str, Column], octets: int) -> None:
@@ -252,19 +252,19 @@ BLOCK_MESSAGE_MAX: Final = 1024 * 1024 * 1024
 
 def large_bodies(messages: list[Message]) -> list[LargeBody]:
     """Return the bodies of the large messages. Raises ContentTooLarge (311) for more than a block may have."""
-    found: list[LargeBody] = []
+    bodies: list[LargeBody] = []
     total: i64 = 0
     for message in messages:
         body = body_of(message.content)
         if body is not None:
-            found.append(body)
+            bodies.append(body)
             total += body.octets
     if total > BLOCK_MESSAGE_MAX:
         raise ContentTooLarge(
             f"a message of {int(total):,} octets does not fit into a block, which has at most {BLOCK_MESSAGE_MAX:,}; "
             "consume it"
         )
-    return found
+    return bodies
 
 
 class BlockRange:
@@ -283,16 +283,20 @@ class BlockRange:
 
     def of(self, messages: list[StoredMessage]) -> list[Message]:
         """Return those of messages that were read from the disk."""
-        found: list[Message] = []
+        selected: list[Message] = []
         size: i64 = 0
         for message in messages:
             if message.sequence <= self.lo:
                 continue
-            if message.sequence > self.hi or len(found) >= self.rows or (found and size + message.charge > self.bytes):
+            if (
+                message.sequence > self.hi
+                or len(selected) >= self.rows
+                or (selected and size + message.charge > self.bytes)
+            ):
                 break
-            found.append(message)
+            selected.append(message)
             size += message.charge
-        return found
+        return selected
 
 
 class BlockLoad(LoadListener, PageReader):
@@ -349,10 +353,10 @@ class BlockLoad(LoadListener, PageReader):
     def on_copies(self, messages: list[StoredMessage], following: i64) -> None:
         wanted = self._wanted
         assert wanted is not None
-        found = wanted.of(messages)
-        if found:
+        wanted_messages = wanted.of(messages)
+        if wanted_messages:
             self._wanted = None
-            self.messages = found
+            self.messages = wanted_messages
         elif following == 0:
             self._next = wanted.hi + 1
         elif following > self._next:

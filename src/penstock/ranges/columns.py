@@ -57,7 +57,7 @@ _PLAIN: Final = ("sequence", "timestamp", "exchange", "routing_key", "redelivere
 _INT64_MAX: Final = (1 << 63) - 1
 
 BLOCK_TENTHS: Final = 40_000
-"""Work of a block in tenths of a unit, besides its values: 4 ms."""
+"""Work of a block in tenths of a unit, in addition to its values: 4 ms."""
 ROW_TENTHS: Final = 2
 DECODED_TENTHS: Final = 110
 """Work of a row, and more for properties that are decoded as a whole."""
@@ -97,11 +97,11 @@ def check_columns(names: list[str]) -> None:
 
 def left_out(messages: list[Message], formats: MessageFormats) -> list[str]:
     """Return the columns of which the messages have a property, and which the default columns leave out."""
-    found: list[str] = []
+    names: list[str] = []
     for message in messages:
         properties = _decoded(message.content, formats.find(message.content))
-        found += [name for name, attribute in LEFT_OUT.items() if getattr(properties, attribute, None) is not None]
-    return found
+        names += [name for name, attribute in LEFT_OUT.items() if getattr(properties, attribute, None) is not None]
+    return names
 
 
 def message_columns(
@@ -181,7 +181,7 @@ class _Rows:
                 self.decoded.append(_decoded(content, message_format) if present else None)
 
     def has(self, name: str) -> bool:
-        """Return whether any of the messages may have what a column shows."""
+        """Return whether any of the messages may have a value in a column."""
         if name in TABLES:
             name = "headers"
         elif name == "message_timestamp":
@@ -202,8 +202,8 @@ def _property_column(buffers: Buffers, name: str, rows: _Rows) -> Column:
     if name == "headers":
         return _headers(buffers, _tables(rows))
     if name == "headers_json":
-        found = [None if each is None else headers_to_json(each).encode() for each in _tables(rows)]
-        return _texts(buffers, found)
+        tables = [None if each is None else headers_to_json(each).encode() for each in _tables(rows)]
+        return _texts(buffers, tables)
     if name == "deaths":
         return _integers(buffers, [_deaths(each) for each in _tables(rows)], True)
     if name == "priority" or name == "delivery_mode":
@@ -240,8 +240,8 @@ def _numbers(rows: _Rows, name: str) -> list[int | None]:
             number = message_format.number_property(content, index)
             values.append(None if number == NO_NUMBER else int(number))
         else:
-            found = getattr(rows.decoded[at], name, None)
-            values.append(_signed(found) if isinstance(found, int) else None)
+            value = getattr(rows.decoded[at], name, None)
+            values.append(_signed(value) if isinstance(value, int) else None)
             at += 1
     return values
 
@@ -288,7 +288,7 @@ def _addresses(buffers: Buffers, messages: list[Message], exchange: bool) -> Col
         return {"all": None}
     first = messages[0].envelope
     last = first
-    found: list[bytes | None] = []
+    addresses: list[bytes | None] = []
     text = (first.exchange if exchange else first.routing_key).encode()
     differ = False
     for message in messages:
@@ -297,8 +297,8 @@ def _addresses(buffers: Buffers, messages: list[Message], exchange: bool) -> Col
             last = envelope
             text = (envelope.exchange if exchange else envelope.routing_key).encode()
             differ = True
-        found.append(text)
-    return _texts(buffers, found) if differ else {"all": text.decode()}
+        addresses.append(text)
+    return _texts(buffers, addresses) if differ else {"all": text.decode()}
 
 
 def _texts(buffers: Buffers, values: list[bytes | None]) -> Column:

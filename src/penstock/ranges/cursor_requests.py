@@ -46,10 +46,10 @@ class CursorRequests:
         """Attach to a cursor, which is created if it does not exist; earlier holders are fenced off.
 
         A cursor whose reader is connected is refused (405), unless that is the same query (`identity`) or connection,
-        or with `takeover`. With `create` one that exists is refused (405), and the requester counts as no reader.
-        With `dry_run` nothing changes: the answer is that of the attach, and tells who reads. With `holder` the holder
-        of `token` changes its subscription, and keeps that token. With `partial` queues that are refused are left out,
-        and told. With `release` the positions on queues that it has left are given up.
+        or with `takeover`. With `create` one that exists is refused (405), and the requester counts as no reader. With
+        `dry_run` nothing changes: the answer is that of the attach, and names the present reader. With `holder` the
+        holder of `token` changes its subscription, and keeps that token. With `partial` refused queues are left out and
+        listed in the answer. With `release` the positions on queues that it has left are given up.
         """
         name = request.text("cursor")
         if not name:
@@ -73,9 +73,9 @@ class CursorRequests:
         used = "" if holder else self._other_reader(cursor, request)
         if request.flag("dry_run"):
             new = cursor.check_attach(queues, starting)
-            told = {"created": name not in cursors, "new": list(new), "refused": refused}
+            answer = {"created": name not in cursors, "new": list(new), "refused": refused}
             held = {"text": used, "plans": int(cursor.counters.plans), "polling": cursor.polling} if used else None
-            return {**told, "held": held, **_positions(cursor, queues, new)}
+            return {**answer, "held": held, **_positions(cursor, queues, new)}
         if used:
             raise ResourceLocked(used)
         created = cursor.attach(queues, starting, self._broker.now, holder)
@@ -159,13 +159,13 @@ class CursorRequests:
     def show(self, request: ControlRequest) -> Row:
         """Answer {cursor}: a cursor as in lists; with the tag monitoring also the producers that wait because of it."""
         cursor = self._readable(request)
-        found = cursor_row(cursor, self._node)
+        row = cursor_row(cursor, self._node)
         if request.access.rules.has_tag(MONITORING):
-            found["blocked_producers"] = blocked_rows(cursor, self._broker.now)
-        return found
+            row["blocked_producers"] = blocked_rows(cursor, self._broker.now)
+        return row
 
     def move(self, request: ControlRequest) -> Steps[dict[str, object]]:
-        """Answer {cursor, to, queues, dry_run, force}: move a cursor, or with `dry_run` tell what a move would do.
+        """Answer {cursor, to, queues, dry_run, force}: move a cursor, or with `dry_run` describe the move.
 
         `to` is "earliest", "latest", or an object of queue names and sequences. The first two are for `queues`, or all
         queues of the cursor. Raises ResourceLocked (405) while a reader uses the cursor, unless `force`; NotFound
@@ -209,13 +209,13 @@ class CursorRequests:
         room = self._broker.pinned_rooms.of(query)
         cursors = [] if room is None else [each for each in room.cursors if _is_readable(request, each)]
         views = [cursor_row(cursor, self._node) for cursor in cursors[:CURSORS_SHOWN]]
-        for cursor, view in zip(cursors, views, strict=False):
-            self._node.record_query(query, cursor, {**_record(cursor, view), **counts})
+        for cursor, row in zip(cursors, views, strict=False):
+            self._node.record_query(query, cursor, {**_record(cursor, row), **counts})
         return {"query": query, "cursors": views, "more_cursors": len(cursors) - len(views)}
 
 
 def _positions(cursor: Cursor, queues: list[Queue], initial: dict[str, int]) -> dict[str, object]:
-    """Return what an attach tells of its queues, and of those that it leaves; `initial` are those new to the cursor."""
+    """Return the rows of an attach for the queues it joins and leaves; `initial` are those new to the cursor."""
     named = {queue.name for queue in queues}
     gone = cursor.gone(queues, initial)
     known = {queue.name: cursor.positions[queue.name] for queue in queues if queue.name not in initial}
@@ -238,10 +238,10 @@ def _limits(queue: Queue) -> dict[str, object]:
     The number of messages that a paging queue has in memory holds no producer.
     """
     hold_s = queue.settings.hold_deadline_s
-    found: dict[str, object] = {**queue.thresholds.capacity.as_dict(), "hold_s": None if hold_s == NEVER else hold_s}
+    limits: dict[str, object] = {**queue.thresholds.capacity.as_dict(), "hold_s": None if hold_s == NEVER else hold_s}
     if queue.overflow.pages:
-        found["messages"] = None
-    return found
+        limits["messages"] = None
+    return limits
 
 
 def _moves(cursor: Cursor, request: ControlRequest) -> list[Move]:
@@ -286,18 +286,18 @@ def _sentence(move: Move, dry_run: bool) -> str:
 
 
 def _is_readable(request: ControlRequest, cursor: CursorState) -> bool:
-    """Tell whether the requester may read all queues of a cursor of its virtual host."""
+    """Return whether the requester may read all queues of a cursor of its virtual host."""
     return cursor.vhost == request.vhost.name and all(request.access.may(READ, name) for name in cursor.positions)
 
 
-def _record(cursor: CursorState, view: Row) -> Row:
+def _record(cursor: CursorState, row: Row) -> Row:
     """Return the fields of a record: the sums of a cursor, and the queue where it lags most."""
-    found: Row = {"vhost": cursor.vhost, "consumer": f"cursor({cursor.name})"}
-    lag, queues = view["lag"], view["queues"]
+    record: Row = {"vhost": cursor.vhost, "consumer": f"cursor({cursor.name})"}
+    lag, queues = row["lag"], row["queues"]
     if isinstance(lag, dict):
-        found.update({"lag_messages": lag["messages"], "lag_bytes": lag["bytes"]})
+        record.update({"lag_messages": lag["messages"], "lag_bytes": lag["bytes"]})
         if lag["oldest_s"] is not None:
-            found["oldest_s"] = round(lag["oldest_s"], 3)
+            record["oldest_s"] = round(lag["oldest_s"], 3)
     most = -1
     closed_s = 0.0
     assert isinstance(queues, list)
@@ -306,7 +306,7 @@ def _record(cursor: CursorState, view: Row) -> Row:
         behind = 0 if each["lag"] is None else each["lag"]["messages"]
         if behind > most:
             most = behind
-            found["queue"] = each["queue"]
-    found["blocked"] = view["blocks"]
-    found["closed_s"] = round(closed_s, 3)
-    return found
+            record["queue"] = each["queue"]
+    record["blocked"] = row["blocks"]
+    record["closed_s"] = round(closed_s, 3)
+    return record

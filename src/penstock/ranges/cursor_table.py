@@ -1,8 +1,8 @@
-"""Table of cursors: who holds one, what is stored of it, its end; and the limits of its lag (`cursor-max-lag-...`).
+"""Table of cursors: their holders, records and deletion, and the limits of their lag (`cursor-max-lag-...`).
 
 A queue with such a limit and a cursor has a watch, which looks once a second. A cursor beyond the limit is logged, once
-for as long as it lasts. With the policy `detach` it is deleted: what only it had not settled leaves the queue, so that
-producers go on. Its query ends with a sentence that says so.
+for as long as it lasts. With the policy `detach` it is deleted. Messages that only this cursor had not settled leave
+the queue, so that producers go on. Its query ends with an error that names the reason.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CURSORS_MAX: Final = 10_000
 LOOK_S: Final = 1.0
 """Seconds between two looks at a queue."""
 DETACHED_MAX: Final = 1_000
-"""Most detached cursors whose readers are told why; after that the oldest is forgotten."""
+"""Most detached cursors whose reason is remembered for their readers; beyond it the oldest is forgotten."""
 
 
 class WaitingRequest(TimerHandler):
@@ -64,11 +64,11 @@ class CursorTable:
 
     def find(self, vhost: VirtualHost, name: str, hint: str = "") -> Cursor:
         """Return a cursor. Raises NotFound (404), with a hint."""
-        found = vhost.cursors.get(name)
-        if found is None:
+        cursor = vhost.cursors.get(name)
+        if cursor is None:
             raise NotFound(f"no cursor '{name}' in vhost '{vhost.name}'{hint}")
-        assert isinstance(found, Cursor)
-        return found
+        assert isinstance(cursor, Cursor)
+        return cursor
 
     def of_reader(self, request: ControlRequest) -> Cursor:
         """Return the cursor of a reader's request. Raises NotFound (404); PreconditionFailed (406) if detached."""
@@ -107,7 +107,7 @@ class CursorTable:
         return Cursor(vhost.name, name)
 
     def reach_settle(self, cursor: Cursor, ends: dict[str, int]) -> bool:
-        """Prepare what is counted of a query that pins room; False if this turn's share of work is used up."""
+        """Prepare the counts of a query that pins room; False if this turn's share of work is used up."""
         if cursor.room is None:
             return True
         for name, end in ends.items():
@@ -117,7 +117,7 @@ class CursorTable:
         return True
 
     def settle(self, cursor: Cursor, ends: dict[str, int]) -> dict[str, object]:
-        """Settle queues up to these ends; those before an invalid end are settled all the same."""
+        """Settle queues up to these ends. Queues before an invalid end stay settled."""
         settled: dict[str, object] = {}
         try:
             for queue, end in ends.items():
@@ -151,7 +151,7 @@ class CursorTable:
             waiting.answer()
 
     def drop(self, cursor: Cursor) -> None:
-        """Delete a cursor, whoever holds it; its queues become ordinary queues again."""
+        """Delete a cursor, even if a reader holds it; its queues become ordinary queues again."""
         queues = [position.queue for position in cursor.positions.values()]
         cursor.delete(self.broker.now)
         self.offer(queues)
@@ -297,5 +297,5 @@ class LagWatch(TimerHandler):
 
 
 def _is_alone(queue: Queue) -> bool:
-    """Return whether a queue has nobody but one cursor."""
+    """Return whether a queue has one cursor and no other reader."""
     return len(queue.cursors) == 1 and not queue.deleted and not queue.consumers and not may_come_back(queue)

@@ -195,7 +195,7 @@ class Cursor(CursorState):
         return end, count, size
 
     def begin_plan(self, queue: str, start: i64) -> Position:
-        """Return the position for a plan after `start`; raises as `plan`, which goes as far as the memory."""
+        """Return the position for a plan after `start`; raises as `plan`, which ends with the messages in memory."""
         position = self.position(queue)
         if start < position.settled:
             raise PreconditionFailed(
@@ -308,7 +308,7 @@ def earliest_offset(queue: Queue) -> i64:
 
 
 def watch_drops(position: Position, journal: Journal) -> None:
-    """Forget gaps of a queue once the group that is open has been written: what was dropped is in no store then."""
+    """Forget gaps of a queue once the open group has been written. The dropped messages have left the store then."""
     shared = position.shared
     if shared.gaps:
         dropped = shared.settled_end(settled_by_all(position.queue))

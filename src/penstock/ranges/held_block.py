@@ -37,7 +37,8 @@ from penstock.flow.work import Chore
 UNROUTABLE: Final = "unroutable"
 INVALID: Final = "invalid"
 ROWS_MISSING: Final = "rows-missing"
-"""Causes besides those of flow/gate.py: a row reaches no queue, cannot be a message, or comes before its turn."""
+"""Causes in addition to those of flow/gate.py: a row reaches no queue, cannot be a message, or comes before its
+turn."""
 MISSING: Final = -1
 """Answer of a mark for a block that begins after rows that were not taken."""
 NOT_RETRIABLE: Final = (UNROUTABLE, INVALID, NEVER_FITS, DELETED)
@@ -72,7 +73,7 @@ class BlockMark:
     def first_to_take(self, row: i64) -> i64:
         """Return the first row, from `row` on, that is not in its queues already; `MISSING` if rows before are not.
 
-        Raises BrokerError if the block may not go on.
+        Raises BrokerError if the block may not continue.
         """
         return row
 
@@ -112,9 +113,9 @@ class HeldBlock(Held):
     # Slices
 
     def take_slice(self, most: i64) -> i64:
-        """Take rows until `most` units of work are spent, one must wait, or the block is over; return the units.
+        """Publish rows until `most` units of work are spent, a row must wait, or the block ends; return the units.
 
-        Work that others count (lookups of routes, copies) is not among them, but bounds the slice.
+        Work counted elsewhere (lookups of routes, copies) is not among them, but bounds the slice.
         """
         work = self.producer.broker.work
         changes = self.producer.broker.durable_changes
@@ -246,7 +247,7 @@ class HeldBlock(Held):
         broker.apply_gate_transitions()
         for gate in closed:
             producer.mark_withheld(gate)
-            producer.entry(gate).patience_s = admission.hold_deadline_s(queues)
+            producer.entry(gate).hold_deadline_s = admission.hold_deadline_s(queues)
             producer.count_withheld(gate, charge)
             if gate not in self._closed:
                 self._closed.append(gate)
@@ -262,7 +263,7 @@ class HeldBlock(Held):
         self.over = True
 
     def _settle(self, promises: i64) -> None:
-        """Finish a slice that began at `promises`: record its rows, wait for the disk, number a block that is over."""
+        """Finish a slice that began at `promises`: record its rows, wait for the disk, number an ended block."""
         producer = self.producer
         broker = producer.broker
         self.mark.advance(self.row, broker.durable_changes.durable_ops != promises)

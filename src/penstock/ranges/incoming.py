@@ -48,7 +48,7 @@ _PREFIX: Final = 8
 ROUTES_KEPT: Final = 4096
 """Most routes that one block keeps; at the bound they are forgotten."""
 OCTETS_A_UNIT: Final = 2048
-"""Octets of a row that cost a unit of work besides that of each row."""
+"""Octets of a row that cost one unit of work more than each row does."""
 HEADERS_WORK: Final = 10
 """Units of work to encode the headers of a row."""
 _DIRECT_REPLY: Final = REPLY_TO.encode()
@@ -83,27 +83,27 @@ class IncomingBlock:
         self.columns = self._columns(columns)
 
     def _columns(self, given: dict[str, object]) -> MessageColumns:
-        found = MessageColumns(self._octets("value", _table(given["value"], "value"), self.rows))
+        columns = MessageColumns(self._octets("value", _table(given["value"], "value"), self.rows))
         for name, value in given.items():
             table = _table(value, name)
             if name in TEXTS:
-                found.texts[name] = self._octets(name, table, self.rows)
+                columns.texts[name] = self._octets(name, table, self.rows)
             elif name == "delivery_mode":
-                found.delivery_mode = self._numbers(name, table, INT32, 0, 255)
+                columns.delivery_mode = self._numbers(name, table, INT32, 0, 255)
             elif name == "priority":
-                found.priority = self._numbers(name, table, INT32, 0, 255)
+                columns.priority = self._numbers(name, table, INT32, 0, 255)
             elif name == "message_timestamp":
-                found.timestamp = self._numbers(name, table, INT64, -_INT64_MAX - 1, _INT64_MAX)
+                columns.timestamp = self._numbers(name, table, INT64, -_INT64_MAX - 1, _INT64_MAX)
             elif name == "headers_json":
-                found.headers_json = self._octets(name, table, self.rows)
+                columns.headers_json = self._octets(name, table, self.rows)
             elif name == "headers":
-                found.headers_column = self._headers(name, table)
+                columns.headers_column = self._headers(name, table)
             elif name != "value":
                 known = ", ".join(
                     ("value", *TEXTS, "delivery_mode", "priority", "message_timestamp", "headers", "headers_json")
                 )
                 raise PreconditionFailed(f"no message has the column '{name}'; known are {known}")
-        return found
+        return columns
 
     def _octets(self, name: str, table: dict[str, object], rows: i64) -> OctetsColumn:
         column = OctetsColumn(name, self.data)
@@ -287,7 +287,10 @@ class BlockRows(RowSource):
             check_route(self._access, self._vhost, self.route)
 
     def _check(self, row: i64) -> None:
-        """Check what a client may not claim. Raises PreconditionFailed (406), as for single publishes."""
+        """Check the properties that a client may not set freely, such as the user ID.
+
+        Raises PreconditionFailed (406), as for single publishes.
+        """
         texts = self._columns.texts
         column = texts.get("user_id")
         user = None if column is None else column.octets(row)

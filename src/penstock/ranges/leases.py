@@ -1,9 +1,9 @@
-"""Leases: what is in queues now, for a batch read. A lease pins it, removes nothing, and ends by itself.
+"""Leases: the present messages of queues, pinned for a batch read. A lease removes nothing, and expires by itself.
 
 A lease has a cursor of its own that is in no list, is not stored, and never settles anything. On a queue that a cursor
 can read it keeps all messages, as any cursor that lags behind. On others (with consumers, or with overflow policy
-drop-head) it keeps nothing, and the answer says so: what leaves the queue meanwhile is not read. Each request for a
-block gives a lease its whole time again.
+drop-head) it keeps nothing: messages that leave the queue meanwhile are not read. The answer says which case holds.
+Each request for a block gives a lease its whole time again.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ class Leases:
         self._count: int = 0
 
     def open(self, request: ControlRequest) -> dict[str, object]:
-        """Pin what is in queues, or in those that a cursor subscribes to; tell the offsets of each.
+        """Pin the messages of queues, or of those that a cursor subscribes to; return the offsets of each.
 
-        With `partial` queues that cannot be read are left out, and told.
+        With `partial` queues that cannot be read are left out and listed in the answer.
         """
         named = request.fields.get("cursor") is not None
         reader = self._reader(request) if named else None
@@ -86,16 +86,16 @@ class Leases:
         self._count += 1
         lease = Lease(self, self._count, request.vhost, request.asker(), timeout_ms / 1000)
         self._leases[self._count] = lease
-        told = {queue.name: self._pin(lease.cursor, queue, reader) for queue in queues}
+        offsets = {queue.name: self._pin(lease.cursor, queue, reader) for queue in queues}
         self._touch(lease)
-        found: dict[str, object] = {"lease": self._count, "queues": told, "refused": refused}
+        answer: dict[str, object] = {"lease": self._count, "queues": offsets, "refused": refused}
         if request.flag("left_out"):
             formats = self._broker.formats
-            found["left_out"] = {
+            answer["left_out"] = {
                 name: left_out(list(position.line.between(0, UNLIMITED, 1, UNLIMITED)), formats)
                 for name, position in lease.cursor.positions.items()
             }
-        return found
+        return answer
 
     def close(self, request: ControlRequest) -> dict[str, object]:
         """End a lease."""
@@ -127,10 +127,10 @@ class Leases:
 
     def _reader(self, request: ControlRequest) -> CursorState:
         name = request.text("cursor")
-        found = request.vhost.cursors.get(name)
-        if found is None:
+        cursor = request.vhost.cursors.get(name)
+        if cursor is None:
             raise NotFound(f"no cursor '{name}' in vhost '{request.vhost.name}'; leave it out to read what is there")
-        return found
+        return cursor
 
     def _lease(self, request: ControlRequest) -> Lease:
         number = request.number("lease")
@@ -147,7 +147,7 @@ class Leases:
         self._broker.timers.add(lease, lease.until)
 
     def _pin(self, cursor: Cursor, queue: Queue, reader: CursorState | None) -> dict[str, object]:
-        """Pin a queue as far as it can be; return its offsets, and the reason if it is not pinned."""
+        """Pin a queue if possible; return its offsets, and the reason if it is not pinned."""
         earliest = earliest_offset(queue)
         reason = ""
         if not queue.cursors:

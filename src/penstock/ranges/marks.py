@@ -1,4 +1,4 @@
-"""Marks of queries that publish: how far each partition of a batch has been taken, so that nothing is taken twice.
+"""Marks of queries that publish: the rows enqueued of each partition of a batch, so that none is enqueued twice.
 
 Theory of operation. A query (a stream of Spark, or a job that gives an id) publishes in batches. A batch has
 partitions, and a task sends the rows of one partition in order, numbered from 0. When a task or the whole batch is run
@@ -35,7 +35,7 @@ from penstock.ranges.stages import Stage, StagedBatch
 MARKS_MAX: Final = 10_000
 """Most marks and progress records of all queries. Each is 1 KiB at most in the store."""
 IDLE_S: Final = 604_800.0
-"""Seconds after which progress is dropped that nobody asks for: a week."""
+"""Seconds after the last request after which progress is dropped: a week."""
 SPARE_S: Final = 3_600.0
 """Seconds after which idle progress makes room for others at the limit."""
 SCANNED_A_UNIT: Final = 10
@@ -43,7 +43,7 @@ SCANNED_A_UNIT: Final = 10
 DROPPED_AT_ONCE: Final = 500
 """Records that one call of the timer drops, approximately."""
 UNKNOWN: Final = -1
-"""Number of partitions of a batch before its driver has said it."""
+"""Placeholder for the number of partitions of a batch until its driver sends it."""
 
 
 class SinkMark:
@@ -210,11 +210,11 @@ class SinkMarks(TimerHandler):
         Tasks of the former user that are under way take no more rows.
         """
         self._broker.work.done += len(self._progress) // SCANNED_A_UNIT
-        found = [each for key, each in self._progress.items() if key[0] == vhost and key[1] == query]
-        if found:
+        assigned = [each for key, each in self._progress.items() if key[0] == vhost and key[1] == query]
+        if assigned:
             self._check_writable()
-        former = [progress.user for progress in found]
-        for progress in found:
+        former = [progress.user for progress in assigned]
+        for progress in assigned:
             if progress.user != user:
                 self._assign(progress, user)
         return former
@@ -235,12 +235,12 @@ class SinkMarks(TimerHandler):
             progress.staged = StagedBatch(self._broker.timers, self._broker.turns.chores, progress.describe())
         return progress.staged
 
-    def drop_stages(self, progress: BatchProgress, kept: list[Stage] | None = None) -> None:
-        """Drop what is staged and not published, but for the stages that are about to be."""
+    def drop_stages(self, progress: BatchProgress, retained: list[Stage] | None = None) -> None:
+        """Drop the staged rows that are not published, except those of stages whose promotion has begun."""
         staged = progress.staged
         if staged is not None:
             progress.staged = None
-            staged.drop(self._broker.now, kept)
+            staged.drop(self._broker.now, retained)
 
     def begin_partition(self, progress: BatchProgress, partition: i64, attempt: i64) -> SinkMark:
         """Return the mark of a partition for a new task. Raises ResourceError (506) at the limit."""
@@ -314,7 +314,7 @@ class SinkMarks(TimerHandler):
                 self._record(mark)
 
     def check_mode(self, progress: BatchProgress, transactional: bool) -> None:
-        """Check that a batch goes on as it began. Raises PreconditionFailed (406)."""
+        """Check that a batch continues with the parameters of its beginning. Raises PreconditionFailed (406)."""
         began = ""
         if transactional and max([mark.rows for mark in progress.marks.values()], default=0) > 0:
             began = "dedup"
@@ -456,7 +456,7 @@ class SinkMarks(TimerHandler):
             self._broker.journal.forget(_record_of(progress, partition))
 
     def _record(self, mark: SinkMark) -> None:
-        """Have the journal write a mark with its open group."""
+        """Record a mark in the open group of the journal."""
         journal = self._broker.journal
         if journal is None:
             return

@@ -75,7 +75,7 @@ class RangePlan(PageReader, PageLister):
         """First sequence of the messages that it reads from the disk."""
 
     def go_on(self) -> bool:
-        """Go on. Return whether it is complete; otherwise it reads from the disk, and tells so when it has."""
+        """Continue. Return whether it is complete; otherwise it reads from the disk, and calls back afterwards."""
         while not self._full:
             self._take_memory()
             pager = self.position.queue.pager
@@ -91,7 +91,7 @@ class RangePlan(PageReader, PageLister):
         return True
 
     def _take_memory(self) -> None:
-        """Take what is in memory."""
+        """Take the messages that are in memory."""
         line = self.position.line
         newest = line.newest()
         if self._at >= newest or self._is_full():
@@ -110,7 +110,7 @@ class RangePlan(PageReader, PageLister):
             self._full = True
 
     def _take_page(self, pager: QueuePager, first: i64) -> bool:
-        """Take the next page whole, if its head tells that it fits. Otherwise request to read; returns False."""
+        """Take the whole next page, if it fits by its head. Otherwise request to read it, and return False."""
         heads = self._heads
         while heads and heads[0].last < first:
             heads.popleft()
@@ -279,12 +279,12 @@ class PlanBatch:
 
     def answer(self) -> dict[str, object]:
         """Return the answer once it is complete."""
-        found: dict[str, object] = {"end": self._end, "tail": self._tail, "messages": self._messages}
-        found |= {"paged": self._paged, "pressed": self._pressed}
+        answer: dict[str, object] = {"end": self._end, "tail": self._tail, "messages": self._messages}
+        answer |= {"paged": self._paged, "pressed": self._pressed}
         if self.request.flag("left_out"):
-            found["left_out"] = {name: self._left_out(name) for name, rows in self._messages.items() if rows}
+            answer["left_out"] = {name: self._left_out(name) for name, rows in self._messages.items() if rows}
         epoch = int(self._plans.table.broker.vhosts[self.cursor.vhost].epoch)
-        return {**found, "rows": self.rows, "bytes": self.bytes, "epoch": epoch}
+        return {**answer, "rows": self.rows, "bytes": self.bytes, "epoch": epoch}
 
     def _left_out(self, name: str) -> list[str]:
         """Return the columns that the first message of its range has beside the default ones."""
@@ -297,8 +297,8 @@ class PlanBatch:
 def _is_pressed(position: Position, start: i64, end: i64, upto: i64) -> bool:
     """Return whether a plan from `start` to `end` must not wait to become larger.
 
-    A producer of its queue is blocked, so nothing more may come before the messages are settled; or the plan ends
-    because of its limits. One message tells the address of all.
+    True if a producer of its queue is blocked, so that no more messages may come before these are settled, or if the
+    plan ends because of its limits. All messages have the address of the first one.
     """
     for gate in gates_of(position.queue):
         if not gate.open or gate.in_line():
@@ -409,7 +409,7 @@ class Plans:
         return batch.answer()
 
     def _reach(self, request: ControlRequest, cursor: Cursor) -> bool:
-        """Prepare a plan, and settle what it settles; False if this turn's share of work is used up."""
+        """Prepare a plan, and settle the messages before it; False if this turn's share of work is used up."""
         ends = request.offsets("settle")
         if not self.table.reach_settle(cursor, ends):
             return False
@@ -454,7 +454,7 @@ class Plans:
             batch.request.connection.output.await_change(declared)
 
     def _persist(self, batch: PlanBatch) -> None:
-        """Persist what the answer reports: positions, and ends of queues that are reported for the first time."""
+        """Persist the contents of the answer: positions, and ends of queues that are reported for the first time."""
         if batch.rows > 0 or any(position.queue.storage is not None and position.queue.tail > position.persisted
                                  for position in batch.cursor.positions.values()):  # fmt: skip
             self.table.persist(batch.cursor)

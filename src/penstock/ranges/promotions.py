@@ -53,7 +53,7 @@ class CommitCheck:
     """A check of a commit that waits, whenever its turn comes; this one permits it."""
 
     def refusal(self) -> BrokerError | None:
-        """Return why the commit may not go on; None if it may."""
+        """Return the reason why the commit may not continue; None if it may."""
         return None
 
 
@@ -133,7 +133,7 @@ class Promotion(RowBatch):
 
     @override
     def free_pools(self, pools: dict[int, GateDelta]) -> None:
-        """Subtract what is counted in shared limits already from the changes there."""
+        """Subtract the amounts that shared limits already count from the changes."""
         for stage in self.stages:
             for pool, staged in stage.pools.items():
                 at_gate = pools.get(id(pool.gate))
@@ -164,7 +164,7 @@ class Promotion(RowBatch):
     # Entering
 
     def begin(self, now: float) -> None:
-        """Record the promotion, and hide what comes into its queues from now on."""
+        """Record the promotion, and hide messages that arrive in its queues after it."""
         self._line.marks.promote(self.progress, len(self.stages), self.stages)
         for arrival in self._arrivals.values():
             arrival.begin()
@@ -225,9 +225,9 @@ class Promotion(RowBatch):
         """Return the row's part in the depth of its address, whose room it uses now."""
         share = share_of(row.route.gates, row.charge) if row.route.gates else None
         if share is not None:
-            kept = self._addresses.get(share.depth)
-            if kept is not None and kept.messages > 0:
-                kept.add(-1, -row.charge)
+            room = self._addresses.get(share.depth)
+            if room is not None and room.messages > 0:
+                room.add(-1, -row.charge)
                 share.depth.promise(-1, -row.charge, now)
         return share
 
@@ -236,9 +236,9 @@ class Promotion(RowBatch):
         broker = self.producer.broker
         for stage in self.stages:
             stage.count_out(now)
-        for depth, kept in self._addresses.items():
-            if kept.messages > 0:
-                depth.promise(-kept.messages, -kept.bytes, now)
+        for depth, room in self._addresses.items():
+            if room.messages > 0:
+                depth.promise(-room.messages, -room.bytes, now)
         self._addresses = {}
         for queue, arrival in self._arrivals.items():
             arrival.end(now)
@@ -318,7 +318,7 @@ class PromotionLine(Chore):
             self.work(UNLIMITED // COPIES_A_UNIT, self._broker.now)
 
     def _begin(self, promotion: Promotion, now: float) -> bool:
-        """Begin with the first one. Returns False if it is not entering: not yet, or it is over or refused."""
+        """Begin with the first promotion. Returns False if it has not begun to enter, has ended or is refused."""
         commit = promotion.commit
         assert commit is not None
         if promotion.is_over():

@@ -1,6 +1,6 @@
-"""Door of the ranges: what the control API, the driver and the store ask of cursors, blocks and batches of queries.
+"""Interface of cursors, blocks and batches of queries for the control API, the driver and the store.
 
-No other module of the package is known outside. What the core knows of cursors is in core/queue/cursor_state.py.
+Other packages import no other module of `ranges`. The core's interface of cursors is in core/queue/cursor_state.py.
 """
 
 from __future__ import annotations

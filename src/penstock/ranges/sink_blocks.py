@@ -1,8 +1,8 @@
 """Operations of sinks: blocks of publishes, with one answer each.
 
-A block is a request as any other, and its rows are publishes as any other: they pass the gates by a producer that the
-connection has for its blocks (held_block.py). The answer comes when the block is over and its confirm may
-be sent: it says how many rows are in their queues, and why not all.
+A block is an ordinary request, and its rows are ordinary publishes. They pass the gates by a producer that the
+connection has for its blocks (held_block.py). The answer comes when the block has ended and may be confirmed. It has
+the number of rows that are in their queues, and the reason if not all are.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class PublishedBlock:
         self.noted_at = now
         """Time of the last note of progress (monotonic seconds)."""
         self.noted: i64 = 0
-        """Rows that it said."""
+        """Number of rows that the request announced."""
 
 
 class BlockPublisher(ProducerListener):
@@ -83,7 +83,7 @@ class BlockPublisher(ProducerListener):
         self._release_over()
 
     def end(self) -> None:
-        """Drop what is not taken: the connection ends, and nobody waits for an answer."""
+        """Drop the remaining rows, because the connection ends and nobody waits for an answer."""
         self.line.end()
         self.producer.abort()
         self._sinks.count(-self.octets)
@@ -150,7 +150,7 @@ class BlockPublisher(ProducerListener):
         return self.connection.count_block(gate, -1)
 
     def on_departed(self) -> None:
-        """Add what was lost to the losses of its connection, which are logged together."""
+        """Add the lost rows to the losses of the connection, which are logged together."""
         self.connection.count_departed(self.producer)
 
 
@@ -176,13 +176,13 @@ class SinkBlocks:
     def publish_block(
         self, request: ControlRequest, properties: Properties, content: bytes, start: i64, octets: i64
     ) -> None:
-        """Publish the rows of a block; it is answered when it is over.
+        """Publish the rows of a block, and answer when it has ended.
 
-        The block is so many octets of the content from `start` on, and is read there: a copy of 16 MiB takes longer
-        than a turn should. That of the frames is counted here.
+        The block lies in the content from `start` on, and is read in place: a copy of 16 MiB takes longer than a turn
+        should. That of the frames is counted here.
 
         Raises PreconditionFailed (406) for a malformed block, ContentTooLarge (311) and ResourceError (506) for too
-        much; nothing of it was taken then.
+        much. Nothing was published then.
         """
         if properties.content_type != CONTENT_TYPE:
             raise PreconditionFailed(f"a block has the content type {CONTENT_TYPE}, not {properties.content_type}")
@@ -202,8 +202,8 @@ class SinkBlocks:
 
     def _publisher(self, connection: Connection, octets: i64) -> BlockPublisher:
         """Return the publisher of a connection, created at first use. Raises ResourceError (506)."""
-        found = self._publishers.get(connection.number)
-        of_connection: i64 = 0 if found is None else found.octets
+        publisher = self._publishers.get(connection.number)
+        of_connection: i64 = 0 if publisher is None else publisher.octets
         if of_connection and of_connection + octets > CONNECTION_OCTETS_MAX:
             raise ResourceError(
                 f"blocks of this connection that are not published yet hold {int(of_connection):,} octets of at most "
@@ -214,10 +214,10 @@ class SinkBlocks:
                 f"blocks that are not published yet hold {int(self._octets):,} octets of at most {NODE_OCTETS_MAX:,}; "
                 "send the block again later"
             )
-        if found is None:
-            found = BlockPublisher(self, connection)
-            self._publishers[connection.number] = found
-        return found
+        if publisher is None:
+            publisher = BlockPublisher(self, connection)
+            self._publishers[connection.number] = publisher
+        return publisher
 
     def end(self, connection: Connection) -> None:
         """End the publisher of a connection that ends."""

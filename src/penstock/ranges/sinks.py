@@ -1,8 +1,8 @@
-"""Operations of sinks on batches: begin, commit, abort, and what a waiting task should know.
+"""Operations of sinks on batches: begin, commit, abort, and the report of a waiting task.
 
-A task begins its partition with `sink.begin` and learns which of its rows are in their queues (delivery `dedup`), or
-gets a stage (`transactional`). Its blocks carry the same ids. The driver ends the batch with `sink.commit`, which
-publishes the stages, or with `sink.abort`. All of them may be asked for again.
+A task begins its partition with `sink.begin`. The answer has the rows that are already in their queues (delivery
+`dedup`), or gets a stage (`transactional`). Its blocks carry the same ids. The driver ends the batch with
+`sink.commit`, which publishes the stages, or with `sink.abort`. All of them are idempotent.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ TRANSACTIONAL: Final = "transactional"
 NO_ROOM: Final = "no-room"
 """Cause of rows that could not be staged for now."""
 WAITING_S: Final = 15.0
-"""Seconds for which a task counts as waiting after it has said so."""
+"""Seconds for which a task counts as waiting after its report."""
 WAITING_MAX: Final = 10_000
 """Most waiting tasks that are counted."""
 IDLE_READER_S: Final = 4.0
@@ -181,7 +181,7 @@ class SinkBatches:
         self._promotions: dict[int, list[PromotionAnswer]] = {}
         """Commits under way, by number of the connection."""
         self._waiting: dict[tuple[str, str], float] = {}
-        """Time when a waiting task said so last (monotonic seconds), by application and task; the oldest first."""
+        """Time of the last report of a waiting task (monotonic seconds), by application and task; the oldest first."""
 
     def begin(self, request: ControlRequest) -> dict[str, object]:
         """Begin a partition of a batch, or begin it again.
@@ -232,7 +232,7 @@ class SinkBatches:
         return None
 
     def abort(self, request: ControlRequest) -> dict[str, object]:
-        """Drop what is staged for a batch; its run may begin it again."""
+        """Drop the staged rows of a batch; its run may begin it again."""
         ids = BatchIds(request)
         ids.check_access(request)
         progress = self.marks.of(request.vhost.name, ids.query, ids.target)
@@ -370,7 +370,7 @@ class SinkBatches:
             self.broker.journal.require_flush()
 
     def _queues(self, request: ControlRequest, ids: BatchIds) -> list[Queue]:
-        """Return the queues of a target, as far as they are known before the rows are."""
+        """Return the queues of a target that are known without its rows."""
         if ids.key is None:
             return []
         route = request.vhost.route(ids.exchange, ids.key, False)

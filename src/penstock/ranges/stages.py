@@ -1,4 +1,4 @@
-"""Stages: rows of a batch that nobody sees before the whole batch is published.
+"""Stages: rows of a batch that are invisible until the whole batch is published.
 
 Theory of operation. Tasks of a query in the mode `transactional` do not publish. Each attempt of a task puts its rows,
 with their queues and contents, into a *stage*. The driver names the attempts whose results count, and their stages are
@@ -31,7 +31,7 @@ from penstock.flow.timers import NEVER, TimerHandler, Timers
 from penstock.flow.work import AT_ONCE, Chore, Chores
 
 IDLE_S: Final = 3_600.0
-"""Seconds after which the stages of a batch are dropped that nobody asks for."""
+"""Seconds after the last request after which the stages of a batch are dropped."""
 STAGED_BYTES_MAX: Final = 256 * 1024 * 1024
 """Most bytes (charges) in the stages of one batch, whatever the limits of queues: they are one store transaction."""
 QUEUES_MAX: Final = 1_000
@@ -138,7 +138,7 @@ class DroppedRows(Chore):
         self._lines: deque[deque[StagedRow]] = deque()
 
     def add(self, rows: deque[StagedRow]) -> None:
-        """Add rows that nobody else has."""
+        """Add rows, and take ownership of them."""
         self._lines.append(rows)
 
     @override
@@ -235,13 +235,13 @@ class StagedBatch(TimerHandler):
         """Return the number of staged rows, those of all attempts."""
         return sum([len(stage.rows) for stages in self._stages.values() for stage in stages])
 
-    def drop(self, now: float, kept: list[Stage] | None = None) -> None:
+    def drop(self, now: float, retained: list[Stage] | None = None) -> None:
         """Drop all stages, but for those that are being published."""
         stages = self._stages
         self._stages = {}
         self._timers.drop(self)
         for attempts in stages.values():
-            self._drop([stage for stage in attempts if kept is None or stage not in kept], now)
+            self._drop([stage for stage in attempts if retained is None or stage not in retained], now)
 
     def _drop(self, stages: list[Stage], now: float) -> None:
         """Drop stages; their rows are freed in later turns."""

@@ -37,7 +37,7 @@ class TimeSearch(PageReader):
         """
         self.queue = queue
         self.offset: i64 = 0
-        """Everything up to this sequence arrived before the time; known once the search is over."""
+        """All messages up to this sequence arrived before the time. Valid when the search has ended."""
         self.arrived_us: i64 = -1
         """Arrival of the message after that; -1 if there is none."""
         self._since_us = since_us
@@ -55,7 +55,7 @@ class TimeSearch(PageReader):
         self._is_begun: bool = False
 
     def reach(self) -> bool:
-        """Put messages into the index, a chunk of them, as far as there are new ones; True once all are in it."""
+        """Put a chunk of new messages into the index; True once all are in it."""
         line = self._line()
         return line.reach(line.newest())
 
@@ -70,7 +70,10 @@ class TimeSearch(PageReader):
         return line
 
     def go_on(self) -> bool:
-        """Go on. Return whether it is over; otherwise it reads from the disk, and tells so when it has."""
+        """Continue.
+
+        Return whether the search has ended; otherwise it reads from the disk, and calls back afterwards.
+        """
         while not self.reach():
             pass  # Few have come since the caller did this in slices.
         message = _first_since(self._line(), self._since_us, self._wall_offset)
@@ -99,17 +102,17 @@ class TimeSearch(PageReader):
 
     @override
     def on_copies(self, messages: list[StoredMessage], following: i64) -> None:
-        found: list[Message] = []
-        found.extend(messages)
-        if not found:
+        loaded: list[Message] = []
+        loaded.extend(messages)
+        if not loaded:
             self._high = self._middle - 1
-        elif _timestamp_of(found[len(found) - 1], self._wall_offset) < self._since_us:
-            last = found[len(found) - 1].sequence
+        elif _timestamp_of(loaded[len(loaded) - 1], self._wall_offset) < self._since_us:
+            last = loaded[len(loaded) - 1].sequence
             self._low = (last if last > self._middle else self._middle) + 1
         else:
-            offset = _offset_since(found, self._since_us, self._wall_offset)
-            self._end_at(found[offset])
-            first = found[0].sequence
+            offset = _offset_since(loaded, self._since_us, self._wall_offset)
+            self._end_at(loaded[offset])
+            first = loaded[0].sequence
             self._high = (first if first < self._middle else self._middle) - 1
             if offset > 0:
                 self._low = self._high + 1
@@ -117,14 +120,14 @@ class TimeSearch(PageReader):
 
     def _look_at_unwritten(self, pager: QueuePager) -> None:
         """Look at the messages that are being written, which are bounded by `pager.UNWRITTEN_BYTES`."""
-        found: list[Message] = []
+        messages: list[Message] = []
         for page in pager.unwritten:
             for message in page.group.messages:
                 if message is not None:
-                    found.append(message)
-        offset = _offset_since(found, self._since_us, self._wall_offset)
-        if offset < len(found):
-            self._end_at(found[offset])
+                    messages.append(message)
+        offset = _offset_since(messages, self._since_us, self._wall_offset)
+        if offset < len(messages):
+            self._end_at(messages[offset])
 
     def _end_at(self, message: Message) -> None:
         """Record the earliest message that was found so far."""
@@ -198,7 +201,7 @@ class TimeLookup:
         """True once it waits for the disk."""
 
     def steps(self) -> Steps[dict[str, object] | None]:
-        """Search as far as the memory; returns None if the answer comes when the disk was read."""
+        """Search the messages in memory. Returns None if the disk must be read; the answer comes later."""
         work = self._control.broker.work
         for search in self._left:
             while not search.reach():

@@ -230,7 +230,7 @@ class EventLoop:
         return driver.scheduler.has_onlookers()
 
     def _take_notices(self) -> None:
-        """Act on what a turn has left besides output."""
+        """Act on the effects of a turn other than output."""
         driver = self.driver
         for connection in driver.take_silent():
             self._give_up(connection)
@@ -263,8 +263,8 @@ class EventLoop:
             journal.wait_for_change(awaiting, before)
             self.schedule()
             try:
-                patience_s = self.driver.broker.defaults.hold_deadline_s or None
-                while not (await asyncio.wait({known}, timeout=patience_s))[0]:
+                hold_deadline_s = self.driver.broker.defaults.hold_deadline_s or None
+                while not (await asyncio.wait({known}, timeout=hold_deadline_s))[0]:
                     if not journal.removals.is_awaited_by(awaiting):
                         raise TimeoutError
             finally:
@@ -417,7 +417,7 @@ class EventLoop:
             self.emptied.set()
 
     async def finish_ends(self) -> None:
-        """Run turns until all teardowns and purges are complete, so that the store has what was requeued or purged."""
+        """Run turns until all teardowns and purges are complete, so that the store has their changes."""
         broker = self.driver.broker
         while broker.endings.pending() or (broker.journal is not None and broker.journal.removals.pending()):
             self.schedule()
@@ -448,7 +448,7 @@ def stepped(offset: float, before: float, wall: float, after: float) -> float:
     """Return the offset from the loop's clock to the wall clock: a new one only if the wall clock was set.
 
     `wall` was read between `before` and `after`. Each reading of two clocks differs by some microseconds, and the
-    arrival of a message must be the same whenever it is told.
+    arrival time of a message must be the same in all answers.
     """
-    found = wall - before
-    return found if abs(found - offset) >= STEP_S and after - before < STEP_S / 2 else offset
+    measured = wall - before
+    return measured if abs(measured - offset) >= STEP_S and after - before < STEP_S / 2 else offset

@@ -79,8 +79,8 @@ class Listener:
         return [sock.getsockname()[:2] for sock in self._sockets]
 
     async def _resolved(self, host: str, port: int) -> list[tuple[socket.AddressFamily, tuple[str, int]]]:
-        found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        return list(dict.fromkeys((family, (str(address[0]), int(address[1]))) for family, *_, address in found))
+        addresses = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        return list(dict.fromkeys((family, (str(address[0]), int(address[1]))) for family, *_, address in addresses))
 
     def close(self) -> None:
         """Stop accepting and close the port."""

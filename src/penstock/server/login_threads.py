@@ -97,7 +97,7 @@ class LoginThreads(Authenticator):
         return len(self._line)
 
     def is_working(self) -> bool:
-        """Tell whether a thread has a verification."""
+        """Return whether a thread has a verification."""
         return self._running > 0
 
     @override
@@ -113,7 +113,7 @@ class LoginThreads(Authenticator):
         self._line.remove(verification)
 
     def stop(self) -> None:
-        """End the threads, each after what it is doing; results are dropped."""
+        """End the threads, each after its present task; results are dropped."""
         for _ in range(self._started):
             self._handed.put(None)
         self._started = 0
@@ -192,18 +192,21 @@ class HttpBackEnd(BackEnd):
         url = self._settings.vhost_path
         if not url:
             return vhosts
-        found: list[str] = []
+        entered: list[str] = []
         ends = self._clock() + ALL_VHOSTS * self._settings.timeout_s
         for vhost in vhosts:
             if self._clock() > ends:
                 raise BackEndError(f"the back end '{url}' takes too long for {len(vhosts)} virtual hosts")
             allowed, _ = self._ask(url, {"username": user, "vhost": vhost, "ip": address, "tags": " ".join(tags)})
             if allowed:
-                found.append(vhost)
-        return found
+                entered.append(vhost)
+        return entered
 
     def _ask(self, url: str, fields: dict[str, str]) -> tuple[bool, str]:
-        """Return whether the back end allows it, and what it says besides. Raises BackEndError for any other answer."""
+        """Return whether the back end allows it, and the rest of its answer.
+
+        Raises BackEndError for any other answer.
+        """
         if self._clock() < self._away_until:
             raise BackEndError(f"the back end was away a moment ago: {self._failure}")
         try:
@@ -411,7 +414,7 @@ class FetchedKeys(TokenKeys):
         return self._keys.get(key_id)
 
     def _begin_fetch(self) -> None:
-        """Have a thread fetch the keys, unless one does or did a moment ago."""
+        """Start a fetch of the keys in a thread, unless one is running or ended a moment ago."""
         now = self._clock()
         if self._fetching or (self._tried_at is not None and now - self._tried_at < APART_S):
             return
@@ -456,15 +459,15 @@ class FetchedKeys(TokenKeys):
 def _fetch(url: str) -> bytes:
     opener = urllib.request.build_opener(_NoRedirect)
     ends = time.monotonic() + 2 * FETCH_S
-    found = b""
+    content = b""
     with opener.open(url, timeout=FETCH_S) as answer:
         while part := answer.read1(65_536):
-            found += part
+            content += part
             if time.monotonic() > ends:
                 raise TimeoutError(f"it took more than {2 * FETCH_S:g} s")
-            if len(found) > OCTETS_MOST:
+            if len(content) > OCTETS_MOST:
                 break
-    return _bounded(found)
+    return _bounded(content)
 
 
 def _bounded(data: bytes) -> bytes:
@@ -484,14 +487,14 @@ def parse_keys(data: bytes) -> dict[str, TokenKey]:
     keys = parsed.get("keys") if isinstance(parsed, dict) else None
     if not isinstance(keys, list):
         raise ValueError('it is no set of keys: {"keys": [...]}')
-    found: dict[str, TokenKey] = {}
+    result: dict[str, TokenKey] = {}
     for each in keys[:KEYS_MOST]:
         key = _jwk(each)
         if key is not None:
-            found[str(each.get("kid", ""))] = key
-    if not found:
+            result[str(each.get("kid", ""))] = key
+    if not result:
         raise ValueError("it has no key for signatures that is understood")
-    return found
+    return result
 
 
 def _jwk(given: object) -> TokenKey | None:

@@ -106,7 +106,7 @@ class Text(logging.Formatter):
 class Qpid(Text):
     """Formatter of the Java broker's operational log: `MESSAGE [subject] [subject] ID : text`, without time and level.
 
-    There the first subject is who acts and the second what it is about. A record without a subject is the broker's.
+    The first subject is the actor and the second the object. A record without a subject is the broker's.
     """
 
     @override
@@ -134,18 +134,18 @@ class Json(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         millisecond = int(record.created * 1000)
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(millisecond // 1000))
-        found: dict[str, object] = {
+        fields: dict[str, object] = {
             "time": f"{stamp}.{millisecond % 1000:03d}Z",
             "level": LEVEL_NAMES.get(record.levelno, record.levelname.lower()),
             "id": _id_of(record) or None,
             "message": " ".join(_parts_of(record))[:RECORD_MOST],
         }
         if record.name != "penstock":
-            found["logger"] = record.name
-        found |= {name: value for name, value in vars(record).items() if name not in STANDARD and name not in found}
+            fields["logger"] = record.name
+        fields |= {name: value for name, value in vars(record).items() if name not in STANDARD and name not in fields}
         if record.exc_info:
-            found["exception"] = self.formatException(record.exc_info)[:RECORD_MOST]
-        line = printable_json(json.dumps(found, ensure_ascii=False, default=str))
+            fields["exception"] = self.formatException(record.exc_info)[:RECORD_MOST]
+        line = printable_json(json.dumps(fields, ensure_ascii=False, default=str))
         return f"<{_priority(record.levelno)}>{line}\n" if self._journal else line + "\n"
 
 
@@ -174,24 +174,24 @@ def _priority(level: int) -> int:
 
 def _id_of(record: logging.LogRecord) -> str:
     """Return the id of a record; empty without one."""
-    found = getattr(record, "id", None)
-    if isinstance(found, str):
-        return found
+    log_id = getattr(record, "id", None)
+    if isinstance(log_id, str):
+        return log_id
     return "" if record.name == "penstock" else LIBRARY
 
 
 def is_journal(descriptor: int, environment: Mapping[str, str]) -> bool:
-    """Tell whether a descriptor is connected with journald: JOURNAL_STREAM has its device and inode (systemd.exec)."""
+    """Return whether a descriptor leads to journald: JOURNAL_STREAM has its device and inode (systemd.exec)."""
     given = environment.get("JOURNAL_STREAM", "")
     try:
-        found = os.fstat(descriptor)
+        status = os.fstat(descriptor)
     except OSError:
         return False
-    return given == f"{found.st_dev}:{found.st_ino}"
+    return given == f"{status.st_dev}:{status.st_ino}"
 
 
 class WriterThread(Generic[Item]):
-    """Thread that writes items in the order of their arrival; `waiting` is what it has not taken yet."""
+    """Thread that writes items in the order of their arrival; `waiting` has the items that it has not taken yet."""
 
     def __init__(self, name: str, write: Callable[[list[Item]], None], leave_s: float) -> None:
         """`write` gets up to `ITEMS_AT_ONCE` items; `leave_s` are the seconds that it has for the rest at the end."""
@@ -280,7 +280,7 @@ class LogLines(logging.Handler):
             self.release()
 
     def report(self, dropped: int) -> str:
-        """Return the record that tells how many were dropped."""
+        """Return the record with the number of dropped records."""
         text = f"{dropped:,} lines of this log were dropped: it was not read as fast as they came"
         record = logging.LogRecord("penstock", level_of(LOG_DROPPED), __file__, 0, text, None, None)
         record.id, record.count = LOG_DROPPED, dropped

@@ -1,4 +1,4 @@
-"""Figures of the node that only the server has, for the metrics: the process, the store, the certificates."""
+"""Figures of the node for the metrics, which only the server knows: the process, the store, the certificates."""
 
 from __future__ import annotations
 
@@ -48,37 +48,37 @@ class FigureSource:
         """Return the figures as they are now, with the metrics of the process."""
         event_loop = self._event_loop
         driver = event_loop.driver
-        found = NodeFigures()
-        found.ready = not event_loop.readiness.obstacle
-        found.uptime_s = event_loop.loop.time() - event_loop.started
-        found.sockets = len(event_loop.transports)
-        found.python = platform.python_version()
-        found.compiled = not str(sys.modules[Broker.__module__].__file__).endswith(".py")
-        found.turns = driver.scheduler.turn_times.seconds
-        found.long_entries = driver.scheduler.entries.view()
-        found.connections_opened = driver.connected
+        figures = NodeFigures()
+        figures.ready = not event_loop.readiness.obstacle
+        figures.uptime_s = event_loop.loop.time() - event_loop.started
+        figures.sockets = len(event_loop.transports)
+        figures.python = platform.python_version()
+        figures.compiled = not str(sys.modules[Broker.__module__].__file__).endswith(".py")
+        figures.turns = driver.scheduler.turn_times.seconds
+        figures.long_entries = driver.scheduler.entries.view()
+        figures.connections_opened = driver.connected
         if driver.tracer is not None:
-            found.spans = driver.tracer.collector.exported(), driver.tracer.collector.dropped()
+            figures.spans = driver.tracer.collector.exported(), driver.tracer.collector.dropped()
         writer = event_loop.store_writer
         if writer is not None:
-            found.store = type(writer.store).__name__.removesuffix("Store").lower()
-            found.transactions = writer.transactions
-            found.transaction_bytes = writer.transaction_bytes
-        found.certificates += driver.certificates.ends()
+            figures.store = type(writer.store).__name__.removesuffix("Store").lower()
+            figures.transactions = writer.transactions
+            figures.transaction_bytes = writer.transaction_bytes
+        figures.certificates += driver.certificates.ends()
         for metric in process:
-            found.process.append(_family(metric))
-            self._note(found, metric)
-        return found
+            figures.process.append(_family(metric))
+            self._note(figures, metric)
+        return figures
 
-    def _note(self, found: NodeFigures, metric: Metric) -> None:
+    def _note(self, figures: NodeFigures, metric: Metric) -> None:
         """Take what RabbitMQ has under a name of its own."""
         value = int(metric.samples[0].value) if metric.samples else 0
         if metric.name == "process_open_fds":
-            found.open_files = value
+            figures.open_files = value
         elif metric.name == "process_max_fds":
-            found.files_max = value
+            figures.files_max = value
         elif metric.name == "process_resident_memory_bytes":
-            found.resident_bytes = value
+            figures.resident_bytes = value
 
 
 def _family(metric: Metric) -> tuple[Family, list[tuple[str, str, float]]]:
@@ -101,8 +101,8 @@ CGROUPS: Final = Path("/sys/fs/cgroup")
 def memory_bytes() -> int:
     """Return the memory that this process may have; 0 if unknown.
 
-    It is the least of the machine's memory, the limits of its control groups, and what its limits of address space and
-    data leave (`ulimit -v`, `ulimit -d`): the program itself is mapped already.
+    It is the least of the machine's memory, the limits of its control groups, and the rest of its limits of address
+    space and data (`ulimit -v`, `ulimit -d`): the program itself is mapped already.
     """
     try:
         least = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -128,11 +128,11 @@ def group_bytes(groups: Path, folder: Path) -> int:
 
     A container may show its own group as the root of `folder`. Without a limit it is `sys.maxsize`.
     """
-    found = sys.maxsize
+    least = sys.maxsize
     for path in _limit_files(groups, folder):
         with contextlib.suppress(OSError, ValueError):  # There is none, or it is "max".
-            found = min(found, int(path.read_text()))
-    return found
+            least = min(least, int(path.read_text()))
+    return least
 
 
 def _limit_files(groups: Path, folder: Path) -> Iterator[Path]:

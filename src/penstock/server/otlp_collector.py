@@ -1,7 +1,7 @@
 """Collector of OpenTelemetry, by OTLP over HTTP: the libraries of the extra `penstock[otel]` export in a thread.
 
 The event loop puts a span into the library's queue, and never waits. At most `SPANS_WAITING` spans wait or are being
-sent. What comes beyond is dropped and counted, and so is what the collector does not take, after the library's retries.
+sent. Further spans are dropped and counted, and so are those that the collector refuses after the library's retries.
 Headers, certificates, compression and the time-out of a request are those of OpenTelemetry's environment variables
 (OTEL_EXPORTER_OTLP_...).
 """
@@ -45,7 +45,7 @@ STATE_LOGGER: Final = "opentelemetry.trace.span"
 
 
 class _Reason(logging.Handler):
-    """Handler that remembers what the library said last: the broker's log has one record with it."""
+    """Handler that remembers the last message of the library, for one record in the broker's log."""
 
     def __init__(self) -> None:
         super().__init__()

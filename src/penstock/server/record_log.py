@@ -82,7 +82,7 @@ class RecordLog:
         self._writer.start()
 
     def put(self, records: list[Record]) -> None:
-        """Queue records for the writer, which owns them from now on. It never blocks."""
+        """Queue records for the writer, which then owns them. This call never blocks."""
         if len(self._writer.waiting) + len(records) > self._waiting_most:
             self._overrun += len(records)
         else:

@@ -324,7 +324,7 @@ class Server:
             await self._reload_certificates(settings)
 
     async def _reload_certificates(self, settings: Settings) -> None:
-        """Serve the certificates of a settings file from now on; those before stay if one cannot be used."""
+        """Serve the certificates of a settings file. If one of them cannot be used, the present ones stay."""
         if self._certificates is not None and settings.tls is not None:
             try:
                 await self._certificates.replace(settings.tls)
@@ -389,9 +389,9 @@ class Server:
 
     def _tell_settings(self) -> None:
         """Give the start-up settings to those who ask for them (`penstock config`)."""
-        told = self.driver.start_settings
-        told.rows = start_rows(self.settings) + table_rows(self.settings)
-        told.file = "" if self.settings.file is None else str(self.settings.file)
+        settings = self.driver.start_settings
+        settings.rows = start_rows(self.settings) + table_rows(self.settings)
+        settings.file = "" if self.settings.file is None else str(self.settings.file)
 
     def check(self) -> None:
         """Check the settings of a broker that is not started, as far as the constructor has not. Raises ConfigError.
@@ -457,7 +457,7 @@ class Server:
         return driver
 
     def _serve_users(self, driver: BrokerDriver, settings: BackEndSettings) -> None:
-        """Have an HTTP back end asked for users that the broker does not know."""
+        """Configure the HTTP back end that is asked for users that the broker does not know."""
         from penstock.server.login_threads import HttpBackEnd  # It loads slowly, and few need it.
 
         self._back_end = HttpBackEnd(settings)
@@ -527,7 +527,10 @@ class Server:
 
 
 def _token_keys(where: str) -> FetchedKeys:
-    """Return the keys of tokens; what they need loads slowly. Raises StartError if it is not installed."""
+    """Return the keys of tokens.
+
+    Imports their library, which loads slowly; raises StartError if it is not installed.
+    """
     try:
         for name in ("jwt.algorithms", "cryptography"):
             importlib.import_module(name)

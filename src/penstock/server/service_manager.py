@@ -61,7 +61,7 @@ class ServiceManager:
         self.notify("READY=1")
 
     def reloading(self) -> None:
-        """Tell that a reload begins; `ready` follows. The time tells its answer from an earlier one."""
+        """Notify that a reload begins; `ready` follows. The time distinguishes it from an earlier reload."""
         self.notify("RELOADING=1", f"MONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
 
     def stopping(self) -> None:

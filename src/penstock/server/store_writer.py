@@ -138,7 +138,7 @@ class StoreWriter:
         self.transaction_bytes: int = 0
         """Bytes of all of them."""
         self._took_s: float = 0.0
-        """Seconds of the last transaction; set by the thread before it tells that the transaction is durable."""
+        """Seconds of the last transaction; set by the thread before it reports the transaction as durable."""
         self._size: int = 0
         """Its bytes, likewise."""
         self.leaving: bool = False
@@ -222,7 +222,7 @@ class StoreWriter:
         told_of += yield from restore_steps(self._driver.broker, self.store.metadata())
 
     def _refuse_damage(self, account: MessageAudit) -> None:
-        """Reject a damaged store: with each transaction the broker would overwrite evidence of what is lost."""
+        """Reject a damaged store: with each transaction the broker would overwrite evidence of the losses."""
         damaged = self.store.damaged
         losses = account.losses(damaged)
         if damaged:
@@ -338,7 +338,7 @@ class StoreWriter:
             work.limit = UNLIMITED_WORK
 
     def _fail_internally(self, error: Exception) -> None:
-        """End the broker after an internal error: to continue might confirm what is not written."""
+        """End the broker after an internal error: to continue might confirm messages that are not written."""
         log(INTERNAL_ERROR, "internal error while encoding a store transaction", error=True)
         self._fail_permanently(
             StoreError(
@@ -393,7 +393,7 @@ class StoreWriter:
         self._event_loop.schedule()
 
     def is_stuck(self) -> bool:
-        """Tell whether, after `stop`, the thread still waits for its disk, and owns the store."""
+        """Return whether, after `stop`, the thread still waits for its disk, and owns the store."""
         return self._thread.is_alive()
 
     def _fail_permanently(self, failure: StoreError) -> None:

@@ -52,7 +52,7 @@ class ReadState(IntEnum):
     """A little is read in a pause, so that heartbeats and closes arrive."""
 
     def reads(self) -> bool:
-        """Tell whether the socket is read."""
+        """Return whether the socket is read."""
         return self is ReadState.READING or self is ReadState.PULSE
 
 
@@ -287,14 +287,14 @@ class Transport(SecuredProtocol):
             self._socket.abort()
 
     def _left_unread(self, error: Exception | None) -> bool:
-        """Tell whether the socket may have been reset because the peer's process ended with a notice unread."""
+        """Return whether the socket may have been reset because the peer's process ended with a notice unread."""
         connection = self.connection
         return isinstance(error, ConnectionResetError) and connection is not None and connection.losses.may_be_unread
 
     def _peer_has_ended(self) -> bool:
-        """Tell whether the peer of a publisher without confirms, which may have exited, has closed its side.
+        """Return whether the peer of a publisher without confirms has closed its side.
 
-        Input may still be unread. Writing would make the peer's kernel reset what it has not sent yet.
+        Input may still be unread. Writing would make the peer's kernel discard the octets that it has not sent yet.
         """
         if self._socket is None:
             return False
@@ -435,7 +435,10 @@ class SocketTransport(asyncio.Transport):
                 self._socket.shutdown(socket.SHUT_WR)
 
     def _watch(self, events: int) -> None:
-        """Watch for these epoll events; 0 for none: otherwise the end of the peer's side would be told for ever."""
+        """Watch for these epoll events.
+
+        With 0 the socket is not watched, because epoll would report the end of the peer's side in each pass.
+        """
         if events == self._events:
             return
         self._events = events
@@ -536,7 +539,7 @@ class SocketTransport(asyncio.Transport):
         self._lose(error)
 
     def _lose(self, error: Exception | None) -> None:
-        """Cease to send and receive, and tell the protocol in the next pass of the loop."""
+        """Cease to send and receive, and notify the protocol in the next pass of the loop."""
         if not self._lost:
             self._lost = True
             self._closing = True

@@ -74,7 +74,7 @@ class TurnSelector(selectors.BaseSelector):
         self._on_error: Callable[[Exception], None] | None = None
 
     def set_error_handler(self, handler: Callable[[Exception], None]) -> None:
-        """Set what is called with the error of a watcher or a turn; without it the error ends the loop."""
+        """Set the function that is called with the error of a watcher or a turn. Without it the error ends the loop."""
         self._on_error = handler
 
     def schedule(self, turn: Turn) -> None:
@@ -302,8 +302,8 @@ def loop_clock() -> EntryClock:
 
 def wall_clock(loop: asyncio.AbstractEventLoop) -> Callable[[], float]:
     """Return the wall clock of a loop: its own `wall_time` if its time is virtual, otherwise the system's."""
-    found: Callable[[], float] = getattr(loop, "wall_time", time.time)
-    return found
+    clock: Callable[[], float] = getattr(loop, "wall_time", time.time)
+    return clock
 
 
 def _busy() -> float:
@@ -314,7 +314,7 @@ class Slices:
     """Queue of onlookers that wait for their next slice. Health checks go first."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, look: Callable[[], bool]) -> None:
-        """`look` runs a slice of the jobs of onlookers, and tells whether there is more."""
+        """`look` runs a slice of the jobs of onlookers, and returns whether more work is left."""
         self._loop = loop
         self._look = look
         self._first: deque[asyncio.Future[None]] = deque()

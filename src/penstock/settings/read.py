@@ -247,15 +247,15 @@ def read_arguments(queue: str, arguments: dict[str, object]) -> dict[str, Settin
     flow-control argument, and NotImplementedHere (540) for one that must not be ignored. Nothing is created.
     """
     subject = f"queue '{queue}'"
-    words: dict[str, SettingValue] = {}
+    values: dict[str, SettingValue] = {}
     for name, value in arguments.items():
         ours = name if name in OURS else ALIASES.get(name)
         if ours is None:
             _check_unknown(subject, name, value)
         else:
             _check_number(subject, name, value)
-            _add(words, subject, ours, read_value(subject, name, BY_NAME[ours].kind, value))
-    return words
+            _add(values, subject, ours, read_value(subject, name, BY_NAME[ours].kind, value))
+    return values
 
 
 def read_consume_arguments(tag: str, arguments: dict[str, object]) -> dict[str, SettingValue]:
@@ -287,18 +287,18 @@ def read_client_properties(properties: dict[str, object]) -> dict[str, SettingVa
 
 def _read_own(subject: str, own: tuple[str, ...], arguments: dict[str, object]) -> dict[str, SettingValue]:
     """Read the settings that an object may set for itself; other names are left out."""
-    words: dict[str, SettingValue] = {}
+    values: dict[str, SettingValue] = {}
     for name, value in arguments.items():
         ours = name if name in own else _OWN_ALIASES.get(name, "")
         if ours in own:
-            _add(words, subject, ours, read_value(subject, name, BY_NAME[ours].kind, value))
+            _add(values, subject, ours, read_value(subject, name, BY_NAME[ours].kind, value))
             continue
         check_foreign(subject, name)
-        known = [*own, *[alias for alias, word in _OWN_ALIASES.items() if word in own]]
+        known = [*own, *[alias for alias, setting_value in _OWN_ALIASES.items() if setting_value in own]]
         near = nearest(name, known, cutoff=NEARLY)
         if near:
             raise PreconditionFailed(f"{subject}: unknown argument {name}={shown(value)}; did you mean {near}?")
-    return words
+    return values
 
 
 def check_scope(scope: str) -> None:
@@ -345,18 +345,18 @@ def read_settings(
     subject = f"{scope} '{pattern}'" if pattern else scope
     if override and scope != "queue":
         raise PreconditionFailed(f"{subject}: an override is of queues, whose declarations are stronger than patterns")
-    words: dict[str, SettingValue] = {}
+    values: dict[str, SettingValue] = {}
     for name, value in settings.items():
         ours = setting_named(scope, name)
-        word = read_value(subject, name, BY_NAME[ours].kind, value)
-        if scope == "address" and ours == "overflow" and word.text != "block":
+        setting_value = read_value(subject, name, BY_NAME[ours].kind, value)
+        if scope == "address" and ours == "overflow" and setting_value.text != "block":
             raise PreconditionFailed(
-                f"{subject}: {word.describe()} is a policy of queues, and an address blocks at its bound; "
+                f"{subject}: {setting_value.describe()} is a policy of queues, and an address blocks at its bound; "
                 "give it to the queues with a capacity of theirs: "
-                f"`penstock queues set PATTERN {word.describe()}`, or by a policy"
+                f"`penstock queues set PATTERN {setting_value.describe()}`, or by a policy"
             )
-        _add(words, subject, ours, word.overriding() if override else word)
-    return words
+        _add(values, subject, ours, setting_value.overriding() if override else setting_value)
+    return values
 
 
 def setting_named(scope: str, name: str) -> str:
@@ -371,7 +371,7 @@ def setting_named(scope: str, name: str) -> str:
     elsewhere = [other for other in SCOPES if name in SCOPES[other] or ours in SCOPES[other]]
     if elsewhere:
         raise PreconditionFailed(f"{name} is not a setting of scope {scope}, but of scope {', '.join(elsewhere)}")
-    names = [*known, *scoped, *[alias for alias, word in ALIASES.items() if word in known]]
+    names = [*known, *scoped, *[alias for alias, setting in ALIASES.items() if setting in known]]
     raise PreconditionFailed(f"unknown setting {shown(name)} for scope {scope}; {hint(name, names, known)}")
 
 
@@ -396,11 +396,11 @@ def _check_number(subject: str, name: str, value: object) -> None:
         raise PreconditionFailed(f"{subject}: {name}='{shown(value)}' is not a whole number")
 
 
-def _add(words: dict[str, SettingValue], subject: str, ours: str, word: SettingValue) -> None:
-    earlier = words.get(ours)
-    if earlier is not None and earlier.value() != word.value():
-        raise PreconditionFailed(f"{subject}: {word.describe()} contradicts {earlier.describe()}; both set {ours}")
-    words[ours] = word
+def _add(values: dict[str, SettingValue], subject: str, ours: str, value: SettingValue) -> None:
+    earlier = values.get(ours)
+    if earlier is not None and earlier.value() != value.value():
+        raise PreconditionFailed(f"{subject}: {value.describe()} contradicts {earlier.describe()}; both set {ours}")
+    values[ours] = value
 
 
 def _check_unknown(subject: str, name: str, value: object) -> None:
@@ -520,8 +520,8 @@ def _whole(value: object, units: dict[str, int]) -> int | None:
     try:
         return int(text)
     except ValueError:
-        found = amount(text, units)
-    return int(found) if found is not None and found.denominator == 1 else None
+        parsed = amount(text, units)
+    return int(parsed) if parsed is not None and parsed.denominator == 1 else None
 
 
 def _units(name: str, kind: Kind) -> dict[str, int]:
@@ -548,6 +548,6 @@ def _real_with_unit(value: object, units: dict[str, int]) -> float | None:
     """Return a finite number, also one with a unit; durations in seconds."""
     number = _real(value)
     if number is None and isinstance(value, str | bytes):
-        found = amount(_text(value), units)
-        return None if found is None else float(found / 1000 if units is TIMES else found)
+        parsed = amount(_text(value), units)
+        return None if parsed is None else float(parsed / 1000 if units is TIMES else parsed)
     return number

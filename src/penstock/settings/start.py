@@ -226,10 +226,10 @@ def _text(name: str, rule: Rule, value: object) -> str:
 def _amount(name: str, rule: Rule, text: str) -> object:
     """Return the number of a text with a unit ("4MB", "30 min"); the text itself if it is none."""
     unit = rule.unit or name.rpartition("-")[2]
-    found = amount(text, BYTES if unit == "bytes" else TIMES if unit in ("s", "ms") else {})
-    if found is not None and unit == "s":
-        found /= 1000
-    return text if found is None or found.denominator != 1 else int(found)
+    number = amount(text, BYTES if unit == "bytes" else TIMES if unit in ("s", "ms") else {})
+    if number is not None and unit == "s":
+        number /= 1000
+    return text if number is None or number.denominator != 1 else int(number)
 
 
 def kind_of(value: object) -> str:

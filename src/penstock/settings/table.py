@@ -130,17 +130,17 @@ class Kind:
     choice: str = ""
     """Noun for these texts."""
 
-    def resolved(self, word: SettingValue) -> object:
+    def resolved(self, value: SettingValue) -> object:
         """Return what is stored of a value; durations are in seconds."""
         if self is SWITCH:
-            return word.text == "true"
+            return value.text == "true"
         if self.choices is not None or self is NAME:
-            return word.text
-        if word.none or (self.unit == "s" and word.real == 0):
+            return value.text
+        if value.none or (self.unit == "s" and value.real == 0):
             return self.no_limit
         if self.unit == "ms":
-            return word.real / 1000
-        return word.real if self.real else word.number
+            return value.real / 1000
+        return value.real if self.real else value.number
 
     def shown(self, value: object) -> object:
         """Return a stored value as it is written, in the setting's unit; None for no limit."""
@@ -376,14 +376,14 @@ class Alias:
 
 
 def _aliases(setting: Setting) -> list[Alias]:
-    found = []
+    aliases = []
     for broker in ("qpid", "java", "artemis", "other"):
         for text in getattr(setting, broker).split():
             scope, _, rest = text.rpartition(":")
             name, _, none = rest.partition("=")
             elsewhere = () if "queue" in setting.scopes.split() else tuple(setting.scopes.split())
-            found.append(Alias(name, setting.name, broker, (scope,) if scope else elsewhere, none))
-    return found
+            aliases.append(Alias(name, setting.name, broker, (scope,) if scope else elsewhere, none))
+    return aliases
 
 
 ALL_ALIASES: Final = tuple(alias for setting in SETTINGS for alias in _aliases(setting))

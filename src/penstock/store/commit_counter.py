@@ -140,12 +140,12 @@ def read_count(connection: sqlite3.Connection) -> tuple[Count, int]:
 
     Raises sqlite3.Error, also if there is no number.
     """
-    found = connection.execute("SELECT count, sum, last FROM sums WHERE id = ?", (COMMITS_ID,)).fetchone()
-    if found is None:
+    row = connection.execute("SELECT count, sum, last FROM sums WHERE id = ?", (COMMITS_ID,)).fetchone()
+    if row is None:
         return Count(0, 0), 0
-    if not all(type(value) is int and value >= 0 for value in found):
+    if not all(type(value) is int and value >= 0 for value in row):
         raise sqlite3.DatabaseError(DAMAGED)
-    return Count(*found[:2]), found[2]
+    return Count(*row[:2]), row[2]
 
 
 def count_transaction(connection: sqlite3.Connection, count: Count, opening: int) -> bool:
@@ -171,19 +171,19 @@ def missing(path: Path, counter: CommitCounter) -> None:
     known = counter.read()
     if known is None:
         return
-    found = count_in(path)
-    if found.transactions < known.transactions:
+    counted = count_in(path)
+    if counted.transactions < known.transactions:
         raise StoreError(
-            f"the store '{path}' has lost {lost_transactions(known, found)}: its log '{path.name}-wal' was removed, "
+            f"the store '{path}' has lost {lost_transactions(known, counted)}: its log '{path.name}-wal' was removed, "
             "cut off or damaged at its end, or an older copy was put in its place; restore the original files, or "
             "accept the loss: 'penstock store repair' saves what is left in a new folder"
         )
 
 
-def lost_transactions(known: Count, found: Count) -> str:
+def lost_transactions(known: Count, counted: Count) -> str:
     """Describe the transactions that a database lacks."""
-    transactions = known.transactions - found.transactions
-    messages = known.messages - found.messages
+    transactions = known.transactions - counted.transactions
+    messages = known.messages - counted.messages
     what = "transaction" if transactions == 1 else f"{transactions:,} transactions"
     brought = "no message" if messages <= 0 else "1 message" if messages == 1 else f"{messages:,} messages"
     return f"the last {what} of {known.transactions:,}, which brought {brought}"

@@ -15,7 +15,7 @@ from penstock.errors import StoreError, StoreFull
 NO_ROOM: Final = 1024 * 1024
 """Bytes free on a file system at or below which a failed write counts as a full disk.
 
-SQLite does not always tell a full disk from a broken one.
+SQLite does not always distinguish a full disk from a broken one.
 """
 DAMAGED: Final = "it is damaged; 'penstock store repair' saves what can be read"
 
@@ -39,7 +39,7 @@ def code_of(error: sqlite3.Error) -> int:
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Tell whether the file or its disk is at fault, and not the caller."""
+    """Return whether the file or its disk is at fault, and not the caller."""
     return code_of(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR)
 
 

@@ -34,7 +34,7 @@ class PageIndex:
 
     def find(self, queue: int, first: int, most: int) -> list[MessageRow]:
         """Return the pages from a sequence on, up to a number of bytes, but at least one. Raises sqlite3.Error."""
-        found: list[MessageRow] = []
+        rows: list[MessageRow] = []
         room = most
         try:
             for number, begin in self._connection.execute(LISTED, (queue, first)):
@@ -42,35 +42,35 @@ class PageIndex:
                 if head is None:
                     continue
                 size = head[7]
-                if found and type(size) is int and size > room:
+                if rows and type(size) is int and size > room:
                     break
                 page = self._page(head, queue, begin)
                 if page is not None:
-                    found.append(page)
+                    rows.append(page)
                     room -= len(page.data)
         except sqlite3.DatabaseError as error:
             self._add(Damage("the index of pages", damage_in(error), queue))
-        return found
+        return rows
 
     def heads(self, queue: int, sequence: int, most: int) -> list[MessageRow]:
         """Return pages without their data, from the one that a sequence may be in on. Raises sqlite3.Error."""
-        found: list[MessageRow] = []
+        rows: list[MessageRow] = []
         try:
             for number, begin in self._connection.execute(LISTED_WITH, (queue, queue, sequence, most)):
                 head = self._read(queue, number, HEAD)
                 page = None if head is None else self._judged((*head[:7], None), queue, begin)
                 if page is not None:
-                    found.append(page)
+                    rows.append(page)
         except sqlite3.DatabaseError as error:
             self._add(Damage("the index of pages", damage_in(error), queue))
-        return found
+        return rows
 
     def mend(self, pages: int, total: int) -> None:
         """Rebuild the index unless it has this number of pages and this sum of numbers and firsts. Raises as `find`."""
-        found = None
+        damaged = None
         try:
-            found = self._connection.execute(INDEXED).fetchone()
-            if found != (pages, total):
+            damaged = self._connection.execute(INDEXED).fetchone()
+            if damaged != (pages, total):
                 self._connection.execute("REINDEX pages")
         except sqlite3.DatabaseError as error:
             self._add(Damage("the index of pages", damage_in(error)))
@@ -79,9 +79,9 @@ class PageIndex:
         """Return columns of a page; None if they cannot be read because of damage."""
         why = "only the index of pages knows it"
         try:
-            found: tuple[Any, ...] | None = self._connection.execute(what, (number,)).fetchone()
-            if found is not None:
-                return found
+            row: tuple[Any, ...] | None = self._connection.execute(what, (number,)).fetchone()
+            if row is not None:
+                return row
         except sqlite3.DatabaseError as error:
             why = damage_in(error)
         self._add(Damage(f"page {number} of queue number {queue}", why, queue, table=ROWS.name))

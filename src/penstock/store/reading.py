@@ -29,17 +29,20 @@ class Sum(NamedTuple):
 def read_sum(connection: sqlite3.Connection, table: Table) -> Sum | None:
     """Return the sums of a table; None if even these cannot be read."""
     try:
-        found = connection.execute("SELECT count, sum, last FROM sums WHERE name = ?", (table.name,)).fetchone()
+        row = connection.execute("SELECT count, sum, last FROM sums WHERE name = ?", (table.name,)).fetchone()
     except sqlite3.DatabaseError as error:
         damage_in(error)
         return None
-    if found is None or not all(type(value) is int for value in found):
+    if row is None or not all(type(value) is int for value in row):
         return None
-    return Sum(*found)
+    return Sum(*row)
 
 
 def compare(table: Table, known: Sum | None, count: int, total: int, is_damaged: bool) -> Iterator[Damage]:
-    """Describe what a table lost without a trace: `known` are its sums, the others count what is left."""
+    """Describe the losses of a table that left no damaged record.
+
+    `known` are its stored sums; the others count the rows that are left.
+    """
     if known is None:
         yield Damage(table.name, "how many there were cannot be read", table=table.name)
     elif count < known.records:
@@ -100,11 +103,11 @@ class Reading:
     def _first(self, low: int, high: int) -> tuple[Any, ...] | None:
         """Fetch the first record by itself: on an error in one record Python drops the one before."""
         try:
-            found: tuple[Any, ...] | None = self._connection.execute(self._all, (low, high, 1)).fetchone()
+            row: tuple[Any, ...] | None = self._connection.execute(self._all, (low, high, 1)).fetchone()
         except sqlite3.DatabaseError as error:
             damage_in(error)
             return None
-        return found if found is not None and found[0] >= low else None
+        return row if row is not None and row[0] >= low else None
 
     def _judged(self, columns: tuple[Any, ...]) -> Iterator[Any]:
         seal = columns[self._table.columns.index("seal")]
@@ -127,8 +130,8 @@ class Reading:
 
     def _behind(self, low: int, high: int, why: str) -> int:
         """Return the key to continue with; the record after `low`, or the region around it, cannot be read."""
-        found, columns = self._probe(low, high)
-        if found and columns is not None and columns[0] >= low:  # Only its data is damaged.
+        exists, columns = self._probe(low, high)
+        if exists and columns is not None and columns[0] >= low:  # Only its data is damaged.
             self._reach(columns[self._table.columns.index("seal")])
             self._meet(damage_of(self._table, columns, why))
             return int(columns[0]) + 1
@@ -150,7 +153,7 @@ class Reading:
         return readable
 
     def _probe(self, low: int, high: int) -> tuple[bool, tuple[Any, ...] | None]:
-        """Tell whether a key can be reached, and return the first record from there on, without its data."""
+        """Return whether a key can be reached, and return the first record from there on, without its data."""
         try:
             return True, self._connection.execute(self._one, (low, high)).fetchone()
         except sqlite3.DatabaseError as error:
@@ -159,7 +162,10 @@ class Reading:
 
 
 def read_piece_at(connection: sqlite3.Connection, key: int) -> tuple[BodyPiece | None, Damage | None]:
-    """Return the piece with a key, or what is wrong with it. Raises sqlite3.Error for errors other than damage."""
+    """Return the piece with a key, or a description of its damage.
+
+    Raises sqlite3.Error for errors other than damage.
+    """
     try:
         columns = connection.execute(PIECE, (key,)).fetchone()
         if columns is None:

@@ -98,11 +98,11 @@ class _Repair:
             finally:
                 self._directory.unlock()
         for table in TABLES:
-            found = self._found[table.name]
-            if table not in FIRST_TABLES and not found and self._sums and table.name not in self._sums:
+            seals = self._found[table.name]
+            if table not in FIRST_TABLES and not seals and self._sums and table.name not in self._sums:
                 continue  # The store is of a version without this table.
-            is_damaged = self._saved[table.name] < len(found)
-            self._lost += compare(table, self._sums.get(table.name), len(found), sum(found.values()), is_damaged)
+            is_damaged = self._saved[table.name] < len(seals)
+            self._lost += compare(table, self._sums.get(table.name), len(seals), sum(seals.values()), is_damaged)
         self._lost += self._missing()
         saved = self._saved
         return Saved(
@@ -117,15 +117,15 @@ class _Repair:
 
     def _missing(self) -> Iterator[Damage]:
         """Report transactions that the counter file has and the database lacks."""
-        found = self._sums.get(COMMITS)
+        commits = self._sums.get(COMMITS)
         try:
             known = self._counter.read()
         except StoreError as error:
             yield Damage(self._counter.path.name, str(error))
             return
-        if found is not None and known is not None and found.records < known.transactions:
-            lost = known.messages - found.seals
-            what = lost_transactions(known, Count(found.records, found.seals))
+        if commits is not None and known is not None and commits.records < known.transactions:
+            lost = known.messages - commits.seals
+            what = lost_transactions(known, Count(commits.records, commits.seals))
             yield Damage(what, "the log ends before them", messages=max(lost, 0), table=COMMITS)
 
     def _save(self, image: DatabaseImage) -> None:
@@ -144,11 +144,11 @@ class _Repair:
         return name in SUMMED and all(type(value) is int for value in columns[2:])
 
     def _record(self, table: Table, columns: Columns) -> None:
-        found = self._found[table.name]
-        if columns[0] in found:
+        seals = self._found[table.name]
+        if columns[0] in seals:
             return  # A second copy of the same page.
         seal = columns[-1] if table is POSITIONS else columns[table.columns.index("seal")]
-        found[columns[0]] = seal if type(seal) is int else 0
+        seals[columns[0]] = seal if type(seal) is int else 0
         try:
             if table in (ROWS, PIECES) and columns[-1] is None:
                 raise ChecksumError("not all of it is there")

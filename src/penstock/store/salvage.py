@@ -100,7 +100,7 @@ class Log:
         return None
 
     def follows(self, number: int) -> bool:
-        """Tell whether a frame is valid and continues the one before, or the log's header."""
+        """Return whether a frame is valid and continues the one before, or the log's header."""
         frame = self.frame(number)
         if number == 1:
             salts, checksum = self._header_salts(), self._header_checksum()
@@ -231,10 +231,10 @@ class DatabaseImage:
             return self._log.content(frame)
         try:
             self._file.seek((number - 1) * self.page_size)
-            found = self._file.read(self.page_size)
+            octets = self._file.read(self.page_size)
         except OSError:
             return b""
-        return found if len(found) == self.page_size else b""
+        return octets if len(octets) == self.page_size else b""
 
     def records(self) -> Iterator[Columns]:
         """Return the columns of every record of tables whose first column is the key; None for unreadable ones."""

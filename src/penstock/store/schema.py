@@ -99,7 +99,7 @@ def _second(connection: sqlite3.Connection) -> None:
 def _third(connection: sqlite3.Connection) -> None:
     """Add the counts of transactions, their messages and openings to the table of sums.
 
-    That page is written with every transaction in any case.
+    That page is written with every transaction anyway.
     """
     connection.execute("INSERT INTO sums VALUES (?, ?, 0, 0, 0)", (COMMITS_ID, COMMITS))
 
@@ -238,5 +238,5 @@ def _statements(connection: sqlite3.Connection) -> set[tuple[bytes, ...]]:
 
 
 def _opened_by(connection: sqlite3.Connection) -> str:
-    found = connection.execute("SELECT value FROM about WHERE name = 'penstock'").fetchone()
-    return found[0].decode(errors="replace") if found else "of an unknown version"
+    row = connection.execute("SELECT value FROM about WHERE name = 'penstock'").fetchone()
+    return row[0].decode(errors="replace") if row else "of an unknown version"

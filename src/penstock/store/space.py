@@ -62,7 +62,7 @@ class Reserve:
         self._hold(self.wanted())
 
     def shrink(self) -> None:
-        """Shrink it to what a start needs."""
+        """Shrink it to the size that a start needs."""
         self._hold(min(self.wanted(), STOPPED_BYTES))
 
     def release(self) -> bool:
@@ -116,7 +116,7 @@ FREE_END: Final = 4 * MIB
 FREED_AT_ONCE: Final = 4 * MIB // PAGE_SIZE
 """Pages returned per step: about 10 ms of work, and at most twice their size written."""
 STEP_LEAST: Final = 4
-"""Least pages per step on a full disk, where a step must fit into the log as it is."""
+"""Least pages per step on a full disk, where a step must fit into the present size of the log."""
 
 
 def log_bytes(path: Path) -> int:

@@ -89,10 +89,10 @@ def _declare(connection: sqlite3.Connection, record: MetadataRecord) -> None:
     if record.data is None:
         connection.execute("DELETE FROM things WHERE kind = ? AND key = ?", (kind, key))
         return
-    found = connection.execute("SELECT number FROM things WHERE kind = ? AND key = ?", (kind, key)).fetchone()
-    if found is None:
-        found = connection.execute("SELECT ifnull(max(number), 0) + 1 FROM things").fetchone()
-    connection.execute(INSERT[METADATA_RECORDS.name], METADATA_RECORDS.write(found[0], kind, key, record.data))
+    row = connection.execute("SELECT number FROM things WHERE kind = ? AND key = ?", (kind, key)).fetchone()
+    if row is None:
+        row = connection.execute("SELECT ifnull(max(number), 0) + 1 FROM things").fetchone()
+    connection.execute(INSERT[METADATA_RECORDS.name], METADATA_RECORDS.write(row[0], kind, key, record.data))
 
 
 FILE: Final = "messages.sqlite"
@@ -335,14 +335,14 @@ class SqliteStore(Store):
         return not busy and bool(frames == written)
 
     def _keep_room(self) -> None:
-        """Restore the reserve if there is room for it besides what the store needs. Raises StoreError."""
+        """Restore the reserve if the disk has room for it in addition to the store's needs. Raises StoreError."""
         if self._reserve is not None and self._reserve.missing():
             usage = self.usage()
             if usage.free is None or usage.free >= usage.needed:
                 self._reserve.make()
 
     def _is_ours(self) -> bool:
-        """Tell whether no other process has opened the file. Raises StoreError."""
+        """Return whether no other process has opened the file. Raises StoreError."""
         with translated(self.path, "read"):
             return read_count(self._connected())[1] == self._opening
 
@@ -361,15 +361,15 @@ class SqliteStore(Store):
             return False
         try:
             is_new = self._held.keep()
-            found = identity_of(self.path), identity_of(self._log)
+            identities = identity_of(self.path), identity_of(self._log)
         except OSError as error:
             raise refused(error, self.path, "read") from None
-        if found[0] != self._identities[0]:
+        if identities[0] != self._identities[0]:
             raise StoreLost(
                 f"the store '{self.path}' was removed or replaced while a broker used it; it must stop, for nothing "
                 "that it writes would last"
             )
-        if self._connection is not None and found[1] != self._identities[1]:
+        if self._connection is not None and identities[1] != self._identities[1]:
             self._write_log_back(self._connection)
             return True
         return is_new

@@ -171,7 +171,7 @@ def assert_lost_nothing(sent: Iterable[Hashable], got: Iterable[Hashable], doubl
 
 
 def _waits(view: View) -> bool:
-    """Tell whether a publish waits at a queue's gates, or waits in a session of a connection."""
+    """Return whether a publish waits at a queue's gates, or waits in a session of a connection."""
     if "queue" in view:
         return any(view["waiting"].values())
     return any(
@@ -183,7 +183,7 @@ def _waits(view: View) -> bool:
 
 
 def _lacks_credit(producer: View) -> bool:
-    """Tell whether a sender of AMQP 1.0 may send nothing because a gate is closed."""
+    """Return whether a sender of AMQP 1.0 may send nothing because a gate is closed."""
     return "credit" in producer and producer["credit"]["credit"] == 0 and producer["waits_at"] is not None
 
 

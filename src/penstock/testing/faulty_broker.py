@@ -78,14 +78,14 @@ class FaultyBroker(ServedBroker):
         self._event_loop.schedule()
 
     def is_busy(self) -> bool:
-        """Tell whether a thread works for the broker: it writes the store, or verifies a password."""
+        """Return whether a thread works for the broker: it writes the store, or verifies a password."""
         writer, logins = self._store_writer, self._login_threads
         if writer is not None and writer.state in WORKING:
             return True
         return logins is not None and (logins.passwords.is_working() or logins.remote.is_working())
 
     def is_on_disk(self) -> bool:
-        """Tell whether everything is in the store; true without one."""
+        """Return whether everything is in the store; true without one."""
         return self._store_writer is None or self._store_writer.journal.is_idle()
 
     async def crash(self) -> None:

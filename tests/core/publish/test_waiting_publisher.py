@@ -34,7 +34,7 @@ def closed(house: House, count: int = 4) -> Producer:
 
 def stops(house: House) -> list[tuple[str, str, float]]:
     return [
-        (effect.producer.name, effect.gate.name, effect.patience_s)
+        (effect.producer.name, effect.gate.name, effect.hold_deadline_s)
         for effect in house.broker.effects()
         if isinstance(effect, Stopped)
     ]

@@ -20,8 +20,8 @@ def policy(operator: bool = False, apply_to: str | None = None, **definition: ob
 
 def test_policy_sorts_its_keys() -> None:
     found = policy(max_length=5, alternate_exchange="lost", ha_mode="all", some_plugin=[1])
-    assert found.words.keys() == {"max-length"}
-    assert found.words["max-length"].source() == "policy 'p'"
+    assert found.values.keys() == {"max-length"}
+    assert found.values["max-length"].source() == "policy 'p'"
     assert found.alternate == "lost"
     assert found.idle == ["ha-mode", "some-plugin"]
     assert found.fields()["definition"] == {

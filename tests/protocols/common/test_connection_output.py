@@ -115,10 +115,10 @@ DECLARE = method_frame(1, spec.QUEUE_DECLARE, queue="durable", durable=True)
 
 def test_a_purge_longer_than_the_hold_deadline_is_answered_and_one_that_the_disk_keeps_ends_with_541() -> None:
     kept = DurableQueue()
-    patience_s = kept.broker.defaults.hold_deadline_s
+    hold_deadline_s = kept.broker.defaults.hold_deadline_s
     kept.ask(PURGE)
     for _ in range(MANY // SLICE):
-        kept.driver.begin(kept.broker.now + patience_s + 1)
+        kept.driver.begin(kept.broker.now + hold_deadline_s + 1)
         kept.driver.run_turn()
         assert kept.client.connection.output.waits_for_disk()
     while kept.journal.removals.pending():
@@ -130,7 +130,7 @@ def test_a_purge_longer_than_the_hold_deadline_is_answered_and_one_that_the_disk
     kept.ask(PURGE)
     while kept.journal.removals.pending():
         kept.turn()
-    kept.driver.begin(kept.broker.now + 2 * patience_s + 1)
+    kept.driver.begin(kept.broker.now + 2 * hold_deadline_s + 1)
     kept.driver.run_turn()
     assert kept.replies() == ["connection.close"]
 

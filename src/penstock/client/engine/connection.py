@@ -192,8 +192,8 @@ class Engine(Wakes):
 
     def offers(self, feature: str) -> bool:
         """Return whether the broker has announced a feature."""
-        found = self.server.get("capabilities")
-        return isinstance(found, dict) and found.get(feature) is True
+        capabilities = self.server.get("capabilities")
+        return isinstance(capabilities, dict) and capabilities.get(feature) is True
 
     def is_penstock(self) -> bool:
         """Return whether the broker is Penstock."""
@@ -228,10 +228,10 @@ class Engine(Wakes):
         self.flush_acknowledgements()
         if len(self.out) == 0:
             return b""
-        found = self.out.getvalue()
+        output = self.out.getvalue()
         self.out = BytesWriter()
         self.heart.sent_at = self.now
-        return found
+        return output
 
     def tick(self, now: float) -> None:
         """Do what is due."""
@@ -418,14 +418,14 @@ class Engine(Wakes):
             return
         import json
 
-        found = json.loads(body)
+        answer = json.loads(body)
         if kind == PROGRESS_TYPE:
-            call.taken = int(found["taken"])
+            call.taken = int(answer["taken"])
             return
         if kind == ERROR_TYPE:
-            self._answered(call, ControlError(int(found["code"]), str(found["name"]), str(found["text"])))
+            self._answered(call, ControlError(int(answer["code"]), str(answer["name"]), str(answer["text"])))
             return
-        call.value = found
+        call.value = answer
         self._answered(call, None)
 
     def _answered(self, call: Call, error: Exception | None) -> None:

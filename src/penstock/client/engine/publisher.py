@@ -365,12 +365,16 @@ class PublisherCore(Room):
             self.ask_why()
             return
         seconds = round(passed / period) * period
-        found = self.describe()
-        why = "due to broker enforced flow control" if found.cause in causes.ENFORCED else "because it cannot be sent"
-        if found.cause == causes.RATE:
+        description = self.describe()
+        why = (
+            "due to broker enforced flow control"
+            if description.cause in causes.ENFORCED
+            else "because it cannot be sent"
+        )
+        if description.cause == causes.RATE:
             return
         others = f"; {count - 1} more wait" if count > 1 else ""
-        text = f"Message send delayed by {seconds:g}s {why}: {found}{others}"
+        text = f"Message send delayed by {seconds:g}s {why}: {description}{others}"
         self.engine.events.append(Event(WARNING, self.target(), text))
         self.ask_why()
 

@@ -154,8 +154,8 @@ class ReceiverCore(Line):
         return None
 
     def _pop(self) -> Delivery:
-        found = self.ready.popleft()
-        if found.is_settled:
+        delivery = self.ready.popleft()
+        if delivery.is_settled:
             self.settled_count += 1
             self.make_room()
         else:
@@ -165,7 +165,7 @@ class ReceiverCore(Line):
         if self.line:
             self.grant()
             self.engine.wake_output()
-        return found
+        return delivery
 
     def receiving(self, timeout: float | None = None) -> Steps[Delivery | None]:
         """Wait for a message, at most `timeout` seconds (None: without a limit); None if none came, or at the end."""
@@ -356,8 +356,8 @@ class ReceiverCore(Line):
             yield from self._asking(call, timeout)
         except Timeout:
             return None
-        found: int | None = call.value["message_count"]
-        return None if found is None else found + len(self.ready)
+        count: int | None = call.value["message_count"]
+        return None if count is None else count + len(self.ready)
 
     def getting(self) -> Steps[Delivery | None]:
         """Take a message that waits in the queue now; None without one. For a receiver that asks for each."""

@@ -190,13 +190,13 @@ class Services:
 
     def requester(self, engine: Engine, exchange: str, key: str) -> Requester:
         """Return the requester of a target. Raises `ClientError` when all that there may be are in use."""
-        found = self.requesters.pop((exchange, key), None)
-        if found is None:
+        requester = self.requesters.pop((exchange, key), None)
+        if requester is None:
             if len(self.requesters) >= TARGETS_MOST:
                 self._close_idle(engine)
-            found = engine.requester(exchange, key)
-        self.requesters[exchange, key] = found
-        return found
+            requester = engine.requester(exchange, key)
+        self.requesters[exchange, key] = requester
+        return requester
 
     def _close_idle(self, engine: Engine) -> None:
         for place, requester in self.requesters.items():
@@ -355,20 +355,20 @@ class AnswerList:
         assert receiver is not None
         while not self.is_over:
             self.call.check()
-            found = yield from receiver.receiving(self._left())
-            if found is None:
+            messages = yield from receiver.receiving(self._left())
+            if messages is None:
                 raise Timeout(f"no end of the answers of {self.requester} within {self.limit:g} s; {self.taken} came")
-            found.accept()
-            if found.properties.correlation_id != self.number:
+            messages.accept()
+            if messages.properties.correlation_id != self.number:
                 continue
-            number = found.headers.get(NUMBER)
-            self.is_over = number is None or found.headers.get(LAST) is True
+            number = messages.headers.get(NUMBER)
+            self.is_over = number is None or messages.headers.get(LAST) is True
             if number == 0:
                 break  # There are none.
             self.taken += 1
             if number is not None and number != self.taken:
                 raise ClientError(f"answer {self.taken} of {self.requester} is missing: {number} came in its place")
-            return (Message(found.body, properties=found.properties),)
+            return (Message(messages.body, properties=messages.properties),)
         return ()
 
     def _begin(self) -> Steps[None]:

@@ -73,18 +73,18 @@ class TransactionCore:
     def publisher(self, terms: PublisherTerms) -> PublisherCore:
         """Return a new publisher. Its window has no bounds: the broker bounds the transaction."""
         self.check()
-        found = self.new_publisher(terms._replace(window=UNLIMITED, window_bytes=-1))
-        self.publishers.append(found)
-        self.engine.publishers.append(found)
-        return found
+        publisher = self.new_publisher(terms._replace(window=UNLIMITED, window_bytes=-1))
+        self.publishers.append(publisher)
+        self.engine.publishers.append(publisher)
+        return publisher
 
     def receiver(self, terms: ReceiverTerms) -> ReceiverCore:
         """Return a new receiver."""
         self.check()
-        found = self.new_receiver(terms)
-        self.receivers.append(found)
-        self.engine.receivers.append(found)
-        return found
+        receiver = self.new_receiver(terms)
+        self.receivers.append(receiver)
+        self.engine.receivers.append(receiver)
+        return receiver
 
     # Beginning and end
 

@@ -167,7 +167,7 @@ class Window(Line):
             index -= i
             i = 0
         stop: i64 = min(last - self.base + 1, len(pending))
-        plain: i64 = 0
+        without_receipt: i64 = 0
         has_reasons = len(self.reasons) > 0
         while i < stop:
             item = pending[i]
@@ -184,7 +184,7 @@ class Window(Line):
                 else:
                     message = item
                     if result is not None:
-                        plain += 1
+                        without_receipt += 1
                         if state == CONFIRMED:
                             result.confirmed += 1
                         else:
@@ -201,8 +201,8 @@ class Window(Line):
                 self.ahead += 1
             i += 1
             index += 1
-        if plain > 0 and result is not None:
-            result.open -= plain
+        if without_receipt > 0 and result is not None:
+            result.open -= without_receipt
             result.moved_at = self.wakes.now
             if result.open == 0 and result.wait is not None:
                 self.wakes.finish(result.wait)
@@ -242,7 +242,7 @@ class Window(Line):
 
     def begin_replay(self) -> None:
         """Number the messages without an outcome anew, from 1, and send them again before others."""
-        kept: list[object] = []
+        replayed: list[object] = []
         runs: list[Run] = []
         number = self.base
         for item in self.pending:
@@ -250,7 +250,7 @@ class Window(Line):
                 run = self._run_of(number)
                 if run is not None:
                     index = run.index + number - run.first
-                    new: i64 = len(kept) + 1
+                    new: i64 = len(replayed) + 1
                     last = runs[-1] if runs else None
                     if (
                         last is not None
@@ -261,14 +261,14 @@ class Window(Line):
                         last.count += 1
                     else:
                         runs.append(Run(new, 1, run.result, index))
-                kept.append(item)
+                replayed.append(item)
             number += 1
-        self.pending = kept
+        self.pending = replayed
         self.runs = runs
         self.ahead = 0
         self.base = 1
         self.reasons.clear()
-        self.replay_at = 0 if kept else -1
+        self.replay_at = 0 if replayed else -1
 
     def _run_of(self, number: i64) -> Run | None:
         for run in self.runs:

@@ -141,33 +141,33 @@ class NeutralMessage(SelectableMessage):
 
     @override
     def lookup(self, field: Field) -> object:
-        found = self.properties
+        properties = self.properties
         code = field.code
         if code == PROPERTY:
-            if found.headers is None or field.name.startswith("x-"):
+            if properties.headers is None or field.name.startswith("x-"):
                 return None
-            return _plain(found.headers.get(field.name))
+            return _plain(properties.headers.get(field.name))
         if code == PRIORITY:
-            return DEFAULT_PRIORITY if found.priority is None else found.priority
+            return DEFAULT_PRIORITY if properties.priority is None else properties.priority
         if code == DELIVERY_MODE:
-            return PERSISTENT if found.delivery_mode == 2 else NON_PERSISTENT
+            return PERSISTENT if properties.delivery_mode == 2 else NON_PERSISTENT
         if code == JMS_MESSAGE_ID:
-            return None if found.message_id is None else id_text(found.message_id, "", True)
+            return None if properties.message_id is None else id_text(properties.message_id, "", True)
         if code == MESSAGE_ID:
-            return found.message_id
+            return properties.message_id
         if code == JMS_CORRELATION_ID or code == CORRELATION_ID:
-            return found.correlation_id
+            return properties.correlation_id
         if code == CREATION_TIME:
-            return None if found.timestamp is None else found.timestamp * 1000
+            return None if properties.timestamp is None else properties.timestamp * 1000
         if code == REPLY_TO:
-            return found.reply_to
+            return properties.reply_to
         if code == USER_ID:
-            return found.user_id
+            return properties.user_id
         if code == CONTENT_TYPE:
-            return found.content_type
+            return properties.content_type
         if code == CONTENT_ENCODING:
-            return found.content_encoding
-        return found.app_id if code == GROUP_ID else None
+            return properties.content_encoding
+        return properties.app_id if code == GROUP_ID else None
 
 
 def _plain(value: object) -> object:

@@ -82,14 +82,14 @@ class Conjunction(Expression):
 
     @override
     def truth(self, message: SelectableMessage) -> i64:
-        found: i64 = TRUE
+        result: i64 = TRUE
         for condition in self.conditions:
             truth = condition.truth(message)
             if truth == FALSE:
                 return FALSE
             if truth == UNKNOWN:
-                found = UNKNOWN
-        return found
+                result = UNKNOWN
+        return result
 
 
 class Disjunction(Expression):
@@ -100,14 +100,14 @@ class Disjunction(Expression):
 
     @override
     def truth(self, message: SelectableMessage) -> i64:
-        found: i64 = FALSE
+        result: i64 = FALSE
         for condition in self.conditions:
             truth = condition.truth(message)
             if truth == TRUE:
                 return TRUE
             if truth == UNKNOWN:
-                found = UNKNOWN
-        return found
+                result = UNKNOWN
+        return result
 
 
 class Negation(Expression):
@@ -199,10 +199,10 @@ class Arithmetic(Expression):
 
     @override
     def value(self, message: SelectableMessage) -> object:
-        found = self.first.value(message)
+        value = self.first.value(message)
         for index in range(len(self.others)):
-            found = calculate(self.operators[index], found, self.others[index].value(message))
-        return found
+            value = calculate(self.operators[index], value, self.others[index].value(message))
+        return value
 
 
 class Sign(Expression):

@@ -144,13 +144,13 @@ class _Parser:
 
     def selector(self) -> Selector:
         """Return the selector."""
-        found = self._condition(self._disjunction(), "a selector")
+        condition = self._condition(self._disjunction(), "a selector")
         token = self._token()
         if self._at != len(self._tokens) - 1:
             raise refusal(token.position, f"found {shown(token)} after the end of the condition")
         work = self._nodes // NODES_A_UNIT + LIKE_WORK * self._likes
         memory = NODE_BYTES * (1 + int(self._nodes)) + 4 * TEXTS * len(self._text)
-        return Selector(self._text, found.node, work, memory)
+        return Selector(self._text, condition.node, work, memory)
 
     # Tokens
 
@@ -199,20 +199,20 @@ class _Parser:
 
     # Types
 
-    def _condition(self, found: _Typed, user: str) -> _Typed:
-        if found.type != CONDITION and found.type != ANY:
-            raise refusal(found.position, f"{user} needs a condition, and found {_TYPES[found.type]}")
-        return found
+    def _condition(self, typed: _Typed, user: str) -> _Typed:
+        if typed.type != CONDITION and typed.type != ANY:
+            raise refusal(typed.position, f"{user} needs a condition, and found {_TYPES[typed.type]}")
+        return typed
 
-    def _number(self, found: _Typed, user: str) -> Expression:
-        if found.type != ARITHMETIC and found.type != ANY:
-            raise refusal(found.position, f"{user} needs numbers, and found {_TYPES[found.type]}")
-        return found.node
+    def _number(self, typed: _Typed, user: str) -> Expression:
+        if typed.type != ARITHMETIC and typed.type != ANY:
+            raise refusal(typed.position, f"{user} needs numbers, and found {_TYPES[typed.type]}")
+        return typed.node
 
-    def _name(self, found: _Typed, user: str) -> Expression:
-        if not isinstance(found.node, Identifier):
-            raise refusal(found.position, f"{user} needs a name before it")
-        return found.node
+    def _name(self, typed: _Typed, user: str) -> Expression:
+        if not isinstance(typed.node, Identifier):
+            raise refusal(typed.position, f"{user} needs a name before it")
+        return typed.node
 
     # Conditions
 
@@ -242,9 +242,9 @@ class _Parser:
             return self._predicate()
         self._count(token.position)
         self._enter(token.position)
-        found = self._condition(self._negation(), "NOT")
+        condition = self._condition(self._negation(), "NOT")
         self._depth -= 1
-        return _Typed(Negation(found.node), CONDITION, token.position)
+        return _Typed(Negation(condition.node), CONDITION, token.position)
 
     def _predicate(self) -> _Typed:
         left = self._sum()
@@ -280,8 +280,8 @@ class _Parser:
             node = Comparison(operator, self._number(left, token.text), self._number(right, token.text))
         else:
             if left.type != right.type and left.type != ANY and right.type != ANY:
-                found = f"{_TYPES[left.type]} with {_TYPES[right.type]}"
-                raise refusal(token.position, f"'{token.text}' compares {found}, which is never true")
+                types = f"{_TYPES[left.type]} with {_TYPES[right.type]}"
+                raise refusal(token.position, f"'{token.text}' compares {types}, which is never true")
             node = Comparison(operator, left.node, right.node)
         return _Typed(node, CONDITION, left.position)
 
@@ -293,11 +293,11 @@ class _Parser:
 
     def _strings(self) -> frozenset[str]:
         self._expect_symbol("(")
-        found = [self._string()]
+        strings = [self._string()]
         while self._take_symbol(","):
-            found.append(self._string())
+            strings.append(self._string())
         self._expect_symbol(")")
-        return frozenset(found)
+        return frozenset(strings)
 
     def _string(self) -> str:
         token = self._token()
@@ -355,14 +355,14 @@ class _Parser:
             return self._operand(False)
         self._enter(token.position)
         if self._token().kind == NUMBER:
-            found = self._operand(negative)
-            found.position = token.position
+            typed = self._operand(negative)
+            typed.position = token.position
         else:
             self._count(token.position)
             operand = self._number(self._signed(), f"'{token.text}'")
-            found = _Typed(Sign(operand) if negative else SameValue(operand), ARITHMETIC, token.position)
+            typed = _Typed(Sign(operand) if negative else SameValue(operand), ARITHMETIC, token.position)
         self._depth -= 1
-        return found
+        return typed
 
     def _operand(self, negative: bool) -> _Typed:
         token = self._next()
@@ -377,10 +377,10 @@ class _Parser:
             return _Typed(Literal(token.text == "TRUE"), CONDITION, token.position)
         if token.is_symbol("("):
             self._enter(token.position)
-            found = self._disjunction()
+            operand = self._disjunction()
             self._depth -= 1
             self._expect_symbol(")")
-            return found
+            return operand
         raise refusal(token.position, f"found {shown(token)} where a name or a value was expected")
 
 

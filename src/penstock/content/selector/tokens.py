@@ -60,7 +60,7 @@ def refusal(position: i64, reason: str) -> InvalidField:
 
 def tokens_of(text: str) -> list[Token]:
     """Return the tokens of a selector, with one of kind END at its end. Raises InvalidField."""
-    found: list[Token] = []
+    tokens: list[Token] = []
     at: i64 = 0
     size: i64 = len(text)
     while at < size:
@@ -71,17 +71,17 @@ def tokens_of(text: str) -> list[Token]:
             content, end = _quoted(text, at, character)
             if character == '"' and not content:
                 raise refusal(at, "a name in double quotes must not be empty")
-            found.append(Token(STRING if character == "'" else NAME, content, at))
+            tokens.append(Token(STRING if character == "'" else NAME, content, at))
             at = end
         elif character in _DIGITS or (character == "." and at + 1 < size and text[at + 1] in _DIGITS):
             end = _number_end(text, at)
-            found.append(Token(NUMBER, text[at:end], at, _number(text[at:end], at)))
+            tokens.append(Token(NUMBER, text[at:end], at, _number(text[at:end], at)))
             at = end
         elif character.isalpha() or character in "_$":
             end = at + 1
             while end < size and (text[end].isalnum() or text[end] in "_$."):
                 end += 1
-            found.append(_word(text[at:end], at))
+            tokens.append(_word(text[at:end], at))
             at = end
         else:
             symbol = text[at : at + 2]
@@ -89,10 +89,10 @@ def tokens_of(text: str) -> list[Token]:
                 symbol = character
                 if symbol not in _SINGLES:
                     raise refusal(at, _unknown(text, at))
-            found.append(Token(SYMBOL, symbol, at))
+            tokens.append(Token(SYMBOL, symbol, at))
             at += len(symbol)
-    found.append(Token(END, "", size))
-    return found
+    tokens.append(Token(END, "", size))
+    return tokens
 
 
 def shown(token: Token) -> str:
@@ -158,12 +158,12 @@ def _number(text: str, at: i64) -> object:
         base = 8
     if digits.isascii() and digits.isalnum() and (base == 16 or digits.isdigit()):
         try:
-            found = int(digits, base)
+            number = int(digits, base)
         except ValueError:
             raise refusal(at, f"'{text[:_SHOWN]}' is not a number") from None
-        if found > INT64_MAX + 1:
+        if number > INT64_MAX + 1:
             raise refusal(at, f"'{text[:_SHOWN]}' has more than 64 bits")
-        return found
+        return number
     return _fraction(text, at)
 
 
@@ -171,9 +171,9 @@ def _fraction(text: str, at: i64) -> float:
     digits = text[:-1] if text[-1] in "fFdD" else text
     if digits.isascii() and "_" not in digits and digits[-1] not in "lLfFdD":
         try:
-            found = float(digits)
+            number = float(digits)
         except ValueError:
             raise refusal(at, f"'{text[:_SHOWN]}' is not a number") from None
-        if found * 0 == 0:
-            return found
+        if number * 0 == 0:
+            return number
     raise refusal(at, f"'{text[:_SHOWN]}' is not a number, or too large for one of 64 bits")

@@ -87,18 +87,18 @@ def compare(operator: i64, left: object, right: object) -> i64:
 
 def _of_order(operator: i64, less: bool, equal: bool) -> i64:
     if operator == EQUAL:
-        found = equal
+        result = equal
     elif operator == UNEQUAL:
-        found = not equal
+        result = not equal
     elif operator == LESS:
-        found = less
+        result = less
     elif operator == LESS_OR_EQUAL:
-        found = less or equal
+        result = less or equal
     elif operator == GREATER:
-        found = not (less or equal)
+        result = not (less or equal)
     else:
-        found = not less
-    return TRUE if found else FALSE
+        result = not less
+    return TRUE if result else FALSE
 
 
 def calculate(operator: i64, left: object, right: object) -> object:
@@ -124,18 +124,18 @@ def calculate(operator: i64, left: object, right: object) -> object:
 
 def _exact(operator: i64, left: int, right: int) -> object:
     if operator == ADD:
-        found = left + right
+        result = left + right
     elif operator == SUBTRACT:
-        found = left - right
+        result = left - right
     elif operator == MULTIPLY:
-        found = left * right
+        result = left * right
     elif right == 0:
         return None
     else:
-        found = abs(left) // abs(right)  # Towards zero, as in Java.
+        result = abs(left) // abs(right)  # Towards zero, as in Java.
         if (left < 0) != (right < 0):
-            found = -found
-    return found if INT64_MIN <= found <= INT64_MAX else None
+            result = -result
+    return result if INT64_MIN <= result <= INT64_MAX else None
 
 
 def negated(value: object) -> object:

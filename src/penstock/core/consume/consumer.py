@@ -1,4 +1,4 @@
-"""A consumer: the subscription of a session to a queue, and batches of its deliveries."""
+"""Consumers: subscriptions of sessions to queues, the lists in which they wait, and batches of deliveries."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ class Scan:
         raise NotImplementedError
 
     def next_fits(self) -> bool:
-        """Return whether the next message fits into the byte windows, as far as it is known."""
+        """Return whether the next message fits into the byte windows. True if its size is not known yet."""
         raise NotImplementedError
 
     def available(self) -> i64:
@@ -315,31 +315,31 @@ class Consumer(Subscriber):
 
     def obstacles(self, now: float) -> list[str]:
         """Return the reasons why it gets no messages, a phrase for each condition of `credit_left`."""
-        found: list[str] = []
+        obstacles: list[str] = []
         if not self.session.receiving():
-            found.append(self.session.why_not_receiving())
+            obstacles.append(self.session.why_not_receiving())
         shared = self.shared
         if self.credit.left() == 0:
-            found.append(self.credit.describe())
+            obstacles.append(self.credit.describe())
         if shared.left() == 0:
-            found.append(f"its channel is {shared.describe()}")
+            obstacles.append(f"its channel is {shared.describe()}")
         if self.has_byte_limit() and not self.next_fits():
             for prefix, credit in (("", self.credit), ("its channel is ", shared)):
                 if credit.window_bytes >= 0:
-                    found.append(
+                    obstacles.append(
                         f"{prefix}out of credit: {int(credit.out_bytes):,} bytes unacknowledged "
                         f"of a window of {int(credit.window_bytes):,}"
                     )
         if self.adaptive_window is not None and self.adaptive_window.left() == 0:
-            found.append(self.adaptive_window.describe())
+            obstacles.append(self.adaptive_window.describe())
         if self.rate_limiter is not None and self.rate_limiter.bucket.ready_at(now) > now:
             wait_ms = (self.rate_limiter.bucket.ready_at(now) - now) * 1000
-            found.append(f"at its rate of {self.rate_limiter.rate:g} messages/s, the next one in {wait_ms:.0f} ms")
-        if not found and self.state == UNMATCHED and self.scan is not None:
-            found.append(self.scan.obstacle())
-        if not found and self.state == LISTED:
-            found.append("consumers of its channel or connection that have waited longer come first")
-        return found
+            obstacles.append(f"at its rate of {self.rate_limiter.rate:g} messages/s, the next one in {wait_ms:.0f} ms")
+        if not obstacles and self.state == UNMATCHED and self.scan is not None:
+            obstacles.append(self.scan.obstacle())
+        if not obstacles and self.state == LISTED:
+            obstacles.append("consumers of its channel or connection that have waited longer come first")
+        return obstacles
 
     def next_fits(self) -> bool:
         """Return whether the next message of its queue fits into the byte windows."""

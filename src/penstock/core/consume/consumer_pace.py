@@ -114,7 +114,7 @@ class ConsumerRateLimiter(TimerHandler):
 
 
 def forget(broker: ConsumeContext, consumer: Consumer) -> None:
-    """Remove what a closed consumer has and what refers to it: its timers and its scan."""
+    """Remove the timers and the scan of a closed consumer."""
     if consumer.adaptive_window is not None:
         broker.timers.drop(consumer.adaptive_window)
         consumer.adaptive_window = None

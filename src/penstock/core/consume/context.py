@@ -13,7 +13,7 @@ from penstock.core.queue.context import QueueContext
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ConsumeContext(QueueContext):
-    """The calls that concern a consumer, besides those for queues. The broker implements it."""
+    """The calls for consumers, in addition to those for queues. The broker implements it."""
 
     sessions: dict[Session, None]
     """Open sessions of clients: those whose unsettled deliveries a count of messages visits."""

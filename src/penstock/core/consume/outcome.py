@@ -22,13 +22,16 @@ from penstock.core.queue.context import ContentChange
 from penstock.core.queue.queue import Queue
 
 EXCLUDED_MAX: Final = 1024
-"""Messages that a consumer may exclude before its client is told."""
+"""Messages that a consumer may exclude before its client is warned."""
 HARD_MAX: Final = 2 * EXCLUDED_MAX
 """Messages that it excludes at most. It gets others again."""
 
 
 def exclude(consumer: Consumer, messages: list[Message | None]) -> None:
-    """Exclude messages from what a consumer gets, before they return; nothing if it is not subscribed any more."""
+    """Exclude messages from delivery to a consumer, before they are requeued.
+
+    No-op if it is not subscribed any more.
+    """
     broker = consumer.broker
     if broker is None or not rotation.is_subscribed(consumer):
         return

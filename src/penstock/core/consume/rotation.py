@@ -370,7 +370,7 @@ def _yields_to_waiting(consumer: Consumer) -> bool:
 
 
 def _park(rotation: Rotation, consumer: Consumer, now: float) -> None:
-    """Put a consumer without credit in the list for what it lacks, in the order of `Consumer.credit_left`."""
+    """Put a consumer without credit in the list of the credit that it lacks, in the order of `Consumer.credit_left`."""
     session = consumer.session
     rotation.take_out(consumer)
     consumer.woken = False

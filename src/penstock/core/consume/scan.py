@@ -50,7 +50,7 @@ class SelectorScan(Scan):
         """A message that matches and was larger than the byte windows; it is looked at next, without the filter."""
         self._unfit_line: IndexedReadyQueue | None = None
         self._met_unfit: bool = False
-        """True if this slice has come to it."""
+        """True if this slice has reached it."""
 
     @override
     def check(self) -> None:
@@ -84,28 +84,28 @@ class SelectorScan(Scan):
         if room > BATCH_MESSAGES:
             room = BATCH_MESSAGES
         until = self.work.done + SLICE
-        found: list[Message | None] = []
+        messages: list[Message | None] = []
         charge: i64 = 0
         self._met_unfit = False
         for line in lines_of(self.consumer.queue.ready_queue):
-            charge = self._look(line, room, until, found, charge)
-            if len(found) >= room or charge >= BATCH_BYTES or self.work.done >= until or self._met_unfit:
+            charge = self._look(line, room, until, messages, charge)
+            if len(messages) >= room or charge >= BATCH_BYTES or self.work.done >= until or self._met_unfit:
                 break
-        if not found:
+        if not messages:
             return None
-        return self.consumer.session.hand_out(self.consumer, found, charge, now)
+        return self.consumer.session.hand_out(self.consumer, messages, charge, now)
 
-    def _look(self, line: IndexedReadyQueue, room: i64, until: i64, found: list[Message | None], charge: i64) -> i64:
-        """Look at the messages of a line and add those that match to `found`; returns the sum of their charges."""
+    def _look(self, line: IndexedReadyQueue, room: i64, until: i64, messages: list[Message | None], charge: i64) -> i64:
+        """Look at the messages of a line and add those that match to `messages`; returns the sum of their charges."""
         place = self._place(line)
-        while place.missed and len(found) < room and charge < BATCH_BYTES and self.work.done < until:
+        while place.missed and len(messages) < room and charge < BATCH_BYTES and self.work.done < until:
             missed: i64 = place.missed[0]
             if not line.reach(missed - 1):
                 self.work.done += REACH_WORK
                 continue
             message = line.step()
             if message is not None and message.sequence == missed:
-                charge += self._consider(line, message, found, charge)
+                charge += self._consider(line, message, messages, charge)
                 if self._met_unfit:
                     return charge
             del place.missed[0]
@@ -115,18 +115,18 @@ class SelectorScan(Scan):
             self.work.done += REACH_WORK
             if self.work.done >= until:
                 return charge
-        while len(found) < room and charge < BATCH_BYTES and self.work.done < until:
+        while len(messages) < room and charge < BATCH_BYTES and self.work.done < until:
             message = line.step()
             if message is None:
                 break
-            charge += self._consider(line, message, found, charge)
+            charge += self._consider(line, message, messages, charge)
             if self._met_unfit:
                 break
             place.position = message.sequence
         return charge
 
-    def _consider(self, line: IndexedReadyQueue, message: Message, found: list[Message | None], charge: i64) -> i64:
-        """Take the message that the line has come to, if it matches; returns its charge, or 0.
+    def _consider(self, line: IndexedReadyQueue, message: Message, messages: list[Message | None], charge: i64) -> i64:
+        """Take the next message of the line, if it matches; returns its charge, or 0.
 
         One that does not fit into the byte windows is noted as `_unfit`.
         """
@@ -138,13 +138,13 @@ class SelectorScan(Scan):
             if not matches:
                 return 0
         consumer = self.consumer
-        if consumer.has_byte_limit() and not consumer.accepts(len(found), charge, message.charge):
+        if consumer.has_byte_limit() and not consumer.accepts(len(messages), charge, message.charge):
             self._unfit = message
             self._unfit_line = line
             self._met_unfit = True
             return 0
         line.take_stepped()
-        found.append(message)
+        messages.append(message)
         return message.charge
 
     @override
@@ -238,7 +238,7 @@ class BrowserScan(Scan, PageReader):
             room = BATCH_MESSAGES
         work = self.broker.work
         until = work.done + SLICE
-        found: list[Message | None] = []
+        messages: list[Message | None] = []
         charge: i64 = 0
         lines = lines_of(self.consumer.queue.ready_queue)
         for line in lines:
@@ -247,24 +247,24 @@ class BrowserScan(Scan, PageReader):
                 work.done += REACH_WORK
                 if work.done >= until:
                     break
-            while len(found) < room and charge < BATCH_BYTES and work.done < until:
+            while len(messages) < room and charge < BATCH_BYTES and work.done < until:
                 message = line.step()
                 if message is None:
                     break
                 place.position = message.sequence
                 if self._wants(message, now):
-                    found.append(message)
+                    messages.append(message)
                     charge += message.charge
-        while len(found) < room and charge < BATCH_BYTES and work.done < until:
+        while len(messages) < room and charge < BATCH_BYTES and work.done < until:
             message = self._next_copy()
             if message is None:
                 break
             self._place(lines[0]).position = message.sequence
             if self._wants(message, now):
-                found.append(message)
+                messages.append(message)
                 charge += message.charge
-        if found:
-            return self.consumer.session.hand_out_copies(self.consumer, found, charge, now)
+        if messages:
+            return self.consumer.session.hand_out_copies(self.consumer, messages, charge, now)
         if work.done < until:
             self._request_copies()
         return None
@@ -320,7 +320,7 @@ class BrowserScan(Scan, PageReader):
             pager.request_copies(first, COPIED_BYTES, self)
 
     def on_copies(self, messages: list[StoredMessage], following: i64) -> None:
-        """See `PageReader.on_copies`. Where nothing was found, nothing is left to read of what is on the disk now."""
+        """See `PageReader.on_copies`. If no message matched, none of those on the disk is read again."""
         self._requested = False
         queue = self.consumer.queue
         if self._over or queue.pager is None:
@@ -368,7 +368,7 @@ class BrowserScan(Scan, PageReader):
 
 
 LOOK_WORK: Final = 1
-"""Units of work to look at a message, besides those of a selector."""
+"""Units of work to look at a message, in addition to those of a selector."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -384,12 +384,12 @@ class MessageFilter:
         self.excluded: set[int] = set()
         """Sequences of messages that it does not want any more; see undeliverable.py."""
         self.work: i64 = LOOK_WORK if selector is None else LOOK_WORK + selector.work
-        """Units of work for each message, besides `searched`."""
+        """Units of work for each message, in addition to `searched`."""
         self.searched: i64 = 0
         """Units of work to search the texts of the last message for patterns."""
 
     def check(self, queue: Queue) -> None:
-        """Raise NotImplementedHere (540) for no-local on a queue that pages: what was on the disk has no origin."""
+        """Raise NotImplementedHere (540) for no-local on a queue that pages: paged messages have no origin."""
         if self.excluded_origin != 0 and queue.overflow.pages:
             raise NotImplementedHere(
                 f"no-local on queue '{queue.name}' in vhost '{queue.vhost}', whose overflow policy is page: messages "

@@ -124,13 +124,13 @@ class Session:
         return []
 
     def fail(self, error: BrokerError) -> None:
-        """Close what an error of the session closes, and tell the client why."""
+        """Close the session, or the link or channel that the error concerns, and send the client the reason."""
 
     def on_torn_down(self) -> None:
         """Handle the end of its teardown: its deliveries are back in their queues, and its consumers are gone."""
 
     def unlink(self) -> None:
-        """Cut references between its parts: its teardown is over, and its last effects are dispatched."""
+        """Cut references between its parts. Call this after the teardown, when its last effects are dispatched."""
 
     def take_batch(self, consumer: Consumer, room: i64, now: float) -> Batch:
         """Take the next batch of a consumer's queue, at most `room` messages; there is at least one."""
@@ -197,7 +197,7 @@ class Session:
     def hand_out_copies(self, consumer: Consumer, messages: list[Message | None], charge: i64, now: float) -> Batch:
         """Count copies of messages as deliveries of a browser; returns their batch.
 
-        They are settled from the beginning: their numbers are no longer known, and the queue knows nothing of them.
+        They are settled from the beginning: their numbers are no longer known, and the queue does not track them.
         """
         unsettled = self.unsettled
         batch = Batch(consumer, unsettled.next_number, messages, charge, now)
@@ -272,7 +272,7 @@ def request_drain(consumer: Consumer) -> None:
 
 
 def cancel_drain(consumer: Consumer) -> None:
-    """Withdraw a request; its receiver has said `drain=false`."""
+    """Withdraw a drain request: the receiver sent `drain=false`."""
     rotation = rotation_of(consumer.queue)
     if rotation is not None:
         rotation.draining.pop(consumer, None)
@@ -284,14 +284,14 @@ def drained_consumers(queue: Queue) -> list[tuple[Consumer, int]]:
     rotation = rotation_of(queue)
     if rotation is None:
         return []
-    found: list[tuple[Consumer, int]] = []
+    drained: list[tuple[Consumer, int]] = []
     for consumer in list(rotation.draining):
         if is_drained(consumer):
             del rotation.draining[consumer]
             _end_lift(consumer)
             credit = consumer.credit
-            found.append((consumer, int(credit.drain()) if isinstance(credit, LinkCredit) else 0))
-    return found
+            drained.append((consumer, int(credit.drain()) if isinstance(credit, LinkCredit) else 0))
+    return drained
 
 
 def _end_lift(consumer: Consumer) -> None:

@@ -92,7 +92,7 @@ class UnsettledDeliveries:
 
     def deliveries(self, first: i64, last: i64) -> list[tuple[int, Queue, Message]]:
         """Return the unsettled deliveries with the numbers first..last, in order: number, queue, message."""
-        found: list[tuple[int, Queue, Message]] = []
+        deliveries: list[tuple[int, Queue, Message]] = []
         batches = self._batches
         at = self._index(first)
         while at < len(batches) and batches[at].first <= last:
@@ -102,18 +102,18 @@ class UnsettledDeliveries:
             while number <= end:
                 message = batch.messages[number - batch.first]
                 if message is not None:
-                    found.append((int(number), batch.consumer.queue, message))
+                    deliveries.append((int(number), batch.consumer.queue, message))
                 number += 1
             at += 1
-        return found
+        return deliveries
 
     def numbers_of(self, consumer: Consumer) -> list[tuple[int, int]]:
         """Return the numbers of a consumer's unsettled deliveries as ranges; others may lie inside them settled."""
-        found: list[tuple[int, int]] = []
+        ranges: list[tuple[int, int]] = []
         for batch in self._batches[self._front :]:
             if batch.consumer is consumer and batch.left > 0:
-                found.append((int(batch.first), int(batch.last())))
-        return found
+                ranges.append((int(batch.first), int(batch.last())))
+        return ranges
 
     # Settling by numbers
 
@@ -147,7 +147,7 @@ class UnsettledDeliveries:
         For the consumers they are settled; the caller settles them in the queues (`settle_batch`). Until then they
         count as not accepted.
         """
-        found: list[Batch] = []
+        detached: list[Batch] = []
         batches = self._batches
         at = self._index(first)
         while at < len(batches) and batches[at].first <= last:
@@ -156,14 +156,14 @@ class UnsettledDeliveries:
                 _count_out(part.consumer, part.left, part.charge)
                 part.consumer.queue.unacked(part.left, part.charge)
                 self.unaccepted += part.left
-                found.append(part)
+                detached.append(part)
             at += 1
         self._advance_over_settled()
-        return found
+        return detached
 
     def detach_of(self, consumer: Consumer) -> list[Batch]:
         """Detach the unsettled deliveries of a consumer, and return them, oldest first; see `detach`."""
-        found: list[Batch] = []
+        detached: list[Batch] = []
         batches = self._batches
         at = self._front
         while at < len(batches):
@@ -173,10 +173,10 @@ class UnsettledDeliveries:
                 _count_out(consumer, batch.left, batch.charge)
                 batch.consumer.queue.unacked(batch.left, batch.charge)
                 self.unaccepted += batch.left
-                found.append(batch)
+                detached.append(batch)
             at += 1
         self._advance_over_settled()
-        return found
+        return detached
 
     def hand_over(self) -> list[Batch]:
         """Close the session: remove and return all unsettled deliveries, oldest first. Its credit is not restored."""

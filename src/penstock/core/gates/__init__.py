@@ -1,1 +1,1 @@
-"""Gates besides those of queues: memory, disk, rates, addresses, virtual hosts, operators."""
+"""Gates other than those of queues: memory, disk, rates, addresses, virtual hosts, operators."""

@@ -27,7 +27,7 @@ class AddressDepth(CountedDepth):
         self.update_gate(now)
 
     def is_idle(self) -> bool:
-        """Return whether nothing counts in it, and nobody waits for it."""
+        """Return whether it counts no messages, and has no waiters."""
         gate = self.gate
         return (
             self.messages == 0 and self.promised_messages == 0 and gate.open and not gate.blocked and not gate.in_line()

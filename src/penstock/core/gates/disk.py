@@ -111,7 +111,7 @@ class QuotaGate(DiskGate):
 
 
 class FreeSpaceGate(DiskGate):
-    """Minimum of free space on the file system, besides the store's own needs."""
+    """Minimum of free space on the file system, in addition to the store's own needs."""
 
     def __init__(self, disk: Disk) -> None:
         super().__init__(disk, FREE_SPACE)
@@ -331,12 +331,12 @@ class Disk:
 
     def gates(self) -> list[Gate]:
         """Return all gates, the broker's first."""
-        found: list[Gate] = [self.fault.gate]
+        gates: list[Gate] = [self.fault.gate]
         if self.quota is not None:
-            found.append(self.quota.gate)
+            gates.append(self.quota.gate)
         if self.room is not None:
-            found.append(self.room.gate)
-        return found + [usage.quota.gate for usage in self.vhosts.values() if usage.quota is not None]
+            gates.append(self.room.gate)
+        return gates + [usage.quota.gate for usage in self.vhosts.values() if usage.quota is not None]
 
     def closed_gate(self) -> Gate | None:
         """Return the first closed gate; None if all are open."""

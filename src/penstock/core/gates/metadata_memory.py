@@ -1,4 +1,4 @@
-"""Memory besides messages in queues: arguments of declarations, and contents that arrive in pieces.
+"""Memory of other data than messages in queues: arguments of declarations, and contents that arrive in pieces.
 
 Theory of operation. Every declaration and subscription may have arguments. As Python objects they take up to forty
 times their octets on the wire, so they are charged by an upper estimate of their memory (`memory_of`). The charge is
@@ -38,7 +38,7 @@ COMPARED: Final = 2
 
 
 class OtherMemory(LimitMember):
-    """Amounts in the node's memory besides messages in queues."""
+    """Amounts in the node's memory other than messages in queues."""
 
     def __init__(self) -> None:
         self.bytes: i64 = 0
@@ -47,7 +47,7 @@ class OtherMemory(LimitMember):
         """Do nothing: it never has slack."""
 
     def count(self, pool: SharedLimit | None, by: i64, now: float) -> None:
-        """Count so much more, or (negative) less."""
+        """Add bytes to the count; a negative number subtracts."""
         self.bytes += by
         if pool is not None:
             pool.count(self, 0, by, False, now)
@@ -60,7 +60,7 @@ class NodeMemory:
     """The limit of all queues' memory; None for no limit."""
 
     def count_other_memory(self, by: i64) -> None:
-        """Count memory used besides messages in queues, or (negative) freed."""
+        """Count memory used by other data than messages in queues; a negative number is freed."""
         raise NotImplementedError
 
 
@@ -79,7 +79,7 @@ class Metadata:
     def admit(self, subject: str, vhost: str, arguments: dict[str, object], times: int = 1, more: int = 0) -> None:
         """Check that an object with these arguments, stored `times` times, may be created.
 
-        `more` is the memory of what was made of them, such as a parsed selector. Raises PreconditionFailed (406) for
+        `more` is the memory of data derived from them, such as a parsed selector. Raises PreconditionFailed (406) for
         too many octets, ResourceError (506) if a sum would pass its limit.
         """
         if not arguments and more == 0:

@@ -14,7 +14,7 @@ from penstock.flow.token_bucket import TokenBucket
 from penstock.flow.turns import Turns
 
 CREDIT_S: Final = 0.1
-"""Most credit of a sender, in seconds of the rate: it lasts for a round trip, and what was saved up passes soon."""
+"""Most credit of a sender, in seconds of the rate: enough for a round trip, and a saved-up burst passes soon."""
 
 
 class RateBuckets:

@@ -1,4 +1,4 @@
-"""Registry of all gates besides the queues' own, and their assignment to roads.
+"""Registry of all gates except the queues' own, and their assignment to roads.
 
 A queue has the shared limits of its virtual host and of the node, and the operator gates for both. An address (an
 exchange) has its depth, its rate and its operator gate. A connection has its own and its user's rates and operator
@@ -45,7 +45,7 @@ USERS_COUNTED: Final = 1_000
 
 
 class Gates(NodeMemory):
-    """All gates of one broker besides the queues' own."""
+    """All gates of one broker except the queues' own."""
 
     def __init__(self, broker: PublishContext, table: SettingsTable, topologies: Mapping[str, Topology]) -> None:
         self.broker = broker
@@ -56,7 +56,7 @@ class Gates(NodeMemory):
         """The disk gates; without a store they stay open."""
         self.memory = None
         self.other_memory = OtherMemory()
-        """Amounts in `memory` besides messages in queues."""
+        """Amounts in `memory` other than messages in queues."""
         self.metadata = Metadata(self)
         self.vhosts: dict[str, SharedLimit] = {}
         """Limits of the queues of a virtual host, for those with a limit."""
@@ -262,7 +262,7 @@ class Gates(NodeMemory):
     def attach_address(self, vhost: Topology, name: str) -> bool:
         """Assign the gates of an address: an exchange of a virtual host.
 
-        Returns whether its depth is limited from now on, and what is in queues already does not count in it yet.
+        Returns True if a depth limit is new: the caller then counts the messages that are already in queues.
         """
         exchange = vhost.exchanges.get(name)
         if exchange is None:
@@ -288,12 +288,12 @@ class Gates(NodeMemory):
 
     def _bounded(self, vhost: Topology) -> dict[str, AddressDepth]:
         """Return the depths of a virtual host's addresses with a bound, by exchange."""
-        found: dict[str, AddressDepth] = {}
+        depths: dict[str, AddressDepth] = {}
         for name in vhost.exchanges:
             depth = self.depths.get(_address(vhost, name))
             if depth is not None and depth.thresholds is not NO_BOUND:
-                found[name] = depth
-        return found
+                depths[name] = depth
+        return depths
 
     def forget_address(self, vhost: Topology, name: str) -> None:
         """Open the gates of a deleted exchange: their waiters check the rest of their road."""
@@ -368,13 +368,13 @@ class Gates(NodeMemory):
 
     def counts_of_user(self, user: str) -> Tally:
         """Return the counts of a user's closed connections."""
-        found = self.closed_counts.get(user)
-        if found is None:
+        tally = self.closed_counts.get(user)
+        if tally is None:
             while len(self.closed_counts) >= USERS_COUNTED:
                 del self.closed_counts[next(iter(self.closed_counts))]
-            found = Tally()
-            self.closed_counts[user] = found
-        return found
+            tally = Tally()
+            self.closed_counts[user] = tally
+        return tally
 
     def remove_connection(self, origin: ConnectionGates) -> None:
         """Remove a closed connection."""

@@ -1,7 +1,7 @@
-"""Depths of topics, and the count of what is in queues already when an address or a topic gets a bound.
+"""Depths of topics, and the count of messages already in queues when an address or a topic gets a bound.
 
 Each routing key has a depth of its own, as each address that a wildcard matches has in Artemis. It is made when a route
-is resolved, and counts in place of that of its exchange. So nothing is done for a message besides. A client may invent
+is resolved, and counts in place of that of its exchange. So a message costs no further work. A client may invent
 routing keys: at `TOPICS_MAX` those are dropped that are empty, and further keys of an exchange share one depth.
 """
 
@@ -64,9 +64,9 @@ class TopicDepths:
     def depth(self, vhost: Topology, exchange: Exchange, key: str, now: float) -> AddressDepth | None:
         """Return the depth of a topic; None if it has no bound. Raises PreconditionFailed (406) as `limits` does."""
         depths = self._depths.get((vhost.name, exchange.name), {})
-        found = depths.get(key)
-        if found is not None:
-            return found
+        depth = depths.get(key)
+        if depth is not None:
+            return depth
         thresholds = self._table.topic_limits(exchange.name, key).thresholds
         if thresholds is None:
             return None
@@ -74,12 +74,12 @@ class TopicDepths:
             self._drop_empty(vhost, exchange)
         if self._count >= self._most:
             key = OTHERS
-            found = depths.get(key)
-        if found is None:
-            found = AddressDepth(f"{exchange.name}/{key}", thresholds, self._turns)
-            self._depths.setdefault((vhost.name, exchange.name), {})[key] = found
+            depth = depths.get(key)
+        if depth is None:
+            depth = AddressDepth(f"{exchange.name}/{key}", thresholds, self._turns)
+            self._depths.setdefault((vhost.name, exchange.name), {})[key] = depth
             self._count += 1
-        return found
+        return depth
 
     def renew(self, vhost: Topology, exchange: Exchange, work: WorkMeter, now: float) -> Steps[None]:
         """Apply changed settings to the topics of an exchange."""
@@ -166,7 +166,7 @@ class AddressCount(LateCount):
         """Queues in which nothing counts yet: their newest sequence and `tracks_removals` before the visit."""
 
     def run(self, queues: list[Queue]) -> Steps[None]:
-        """Count what is in these queues, and what no open session has settled."""
+        """Count the messages in these queues, and the deliveries that open sessions have not settled."""
         for queue in queues:
             yield from self._visit_queue(queue)
         for session in list(self._broker.sessions):

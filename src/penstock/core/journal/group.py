@@ -175,7 +175,7 @@ class MetadataChange:
 
 
 class SealedState:
-    """An object whose state belongs to the operations of a group, as it is when the group is closed."""
+    """An object whose state is written with a group. The group encodes it when it is closed."""
 
     __slots__ = ()
 
@@ -233,7 +233,7 @@ class JournalGroup(StoredRow):
         self.progressed: list[QueueProgress] = []
         self.changes: list[MetadataChange] = []
         self.states: list[SealedState] = []
-        """Objects whose state is written with it, as it is at its closing."""
+        """Objects whose state is written with the group, encoded when it is closed."""
         self.listeners: list[DurabilityListener] = []
         self.urgent: bool = False
         """True if it should be written at once: a client waits, or this is the last chance."""
@@ -435,7 +435,7 @@ class JournaledPieces:
         return not (self.large.ledger.ended or self._unreferenced or self.deleting)
 
     def has_work(self) -> bool:
-        """Return whether the next transaction writes or deletes pieces, besides those that a group brings."""
+        """Return whether the next transaction writes or deletes pieces other than those of its group."""
         return len(self.large.writes) > 0 or len(self._unreferenced) > 0 or len(self.large.ledger.ended) > 0
 
     def delete(self, bodies: list[int]) -> None:

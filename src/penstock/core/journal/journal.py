@@ -318,8 +318,9 @@ class Journal(Backlog):
             self.wait(listener)
 
     def wait_for_change(self, awaiting: DurabilityListener, before: i64) -> None:
-        """Like `wait`, for the changes after the first `before` ones. If one is a large purge, wait for the end of its
-        removal first.
+        """Like `wait`, for the changes after the first `before` ones.
+
+        If one is a large purge, wait for the end of its removal first.
         """
         if not self.removals.wait(awaiting, before):
             self.wait(awaiting)
@@ -494,7 +495,7 @@ class Journal(Backlog):
 
 
 def _to_write(group: JournalGroup) -> i64:
-    """Return the bytes that a group adds to the store, besides pieces."""
+    """Return the bytes that a group adds to the store, without its pieces."""
     total = group.bytes + group.paged - group.elsewhere
     return total if total > 0 else 0
 

@@ -251,25 +251,25 @@ def stopping_gate(
 
 
 def record_blocked(
-    found: list[Gate], route: Route, queue: Queue, charge: i64 = 0, room: PinnedRoom | None = None
+    gates: list[Gate], route: Route, queue: Queue, charge: i64 = 0, room: PinnedRoom | None = None
 ) -> None:
-    """Add to `found` the closed gates that a message has just passed into a queue, but for those that `room` excuses.
+    """Add to `gates` the closed gates that a message has just passed into a queue, but for those that `room` excuses.
 
     What it took there is counted in `room`.
     """
     excused = False
     for gate in route.gates:
-        if not gate.open and not gate.frequent and gate not in found:
+        if not gate.open and not gate.frequent and gate not in gates:
             if is_excused(room, gate, 0, 0):
                 excused = True
             else:
-                found.append(gate)
+                gates.append(gate)
     for gate in queue.gates:
-        if not gate.open and queue.bytes > gate.guaranteed_bytes and gate not in found:
+        if not gate.open and queue.bytes > gate.guaranteed_bytes and gate not in gates:
             if is_excused(room, gate, 0, 0):
                 excused = True
             else:
-                found.append(gate)
+                gates.append(gate)
     if excused and room is not None:
         room.take(1, charge)
 

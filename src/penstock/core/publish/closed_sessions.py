@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 LINGERING_BYTES: Final = 64 * 1024 * 1024
 LINGERING_SESSIONS: Final = 4096
-"""Limits of the publishes held for closed sessions: bytes (charges), and sessions (about 10 KiB each besides)."""
+"""Limits of the publishes held for closed sessions: bytes (charges), and sessions (each takes about 10 KiB more)."""
 
 ENDED: Final = "ended"
 """The broker closed the channel or the connection: its publisher is notified, or can know."""
@@ -60,7 +60,7 @@ class Lingering(HoldBudget):
         """Their producers, by identity."""
 
     def adopt(self, producer: Producer) -> bool:
-        """Keep a producer's held publishes, in order, as far as there is room; returns whether there was any."""
+        """Keep a producer's held publishes, in order, within the limits. Returns whether any was kept."""
         keep: i64 = 0
         if len(self.producers) < self.sessions:
             for held in producer.outbox:
@@ -91,15 +91,15 @@ def drop_held(producer: Producer, keep: i64, cause: str) -> None:
 def drop_unconfirmed(producer: Producer) -> None:
     """Drop the held publishes that wait for a confirm, and count them as refused; the others stay in line."""
     outbox = producer.outbox
-    kept = deque([held for held in outbox if held.pending is None])
-    if len(kept) == len(outbox):
+    remaining = deque([held for held in outbox if held.pending is None])
+    if len(remaining) == len(outbox):
         return
     for held in outbox:
         if held.pending is not None:
             producer.hold_budget.release(held.charge, held.messages)
             count_lost(producer, held, UNCONFIRMED)
-    producer.outbox = kept
-    if kept and kept[0] is not outbox[0]:
+    producer.outbox = remaining
+    if remaining and remaining[0] is not outbox[0]:
         producer.rejoin_line(producer.broker.now)
 
 

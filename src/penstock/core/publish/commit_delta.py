@@ -169,11 +169,11 @@ class QueueDelta(RowSum):
 
 def sum_of(sums: dict[Key, RowSum], key: Key) -> RowSum:
     """Return the sum of a queue, gate or limit; creates it at first use."""
-    found = sums.get(key)
-    if found is None:
-        found = RowSum()
-        sums[key] = found
-    return found
+    row_sum = sums.get(key)
+    if row_sum is None:
+        row_sum = RowSum()
+        sums[key] = row_sum
+    return row_sum
 
 
 class ProducerDelta:

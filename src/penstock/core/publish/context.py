@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class PublishContext(ConsumeContext):
-    """The calls that concern a publisher, besides those for queues and consumers. The broker implements it."""
+    """The calls for publishers, in addition to those for queues and consumers. The broker implements it."""
 
     access: AccessTable
     """Users, permissions and limits."""
@@ -68,7 +68,7 @@ class PublishContext(ConsumeContext):
         """Emit that a gate no longer blocks a producer."""
         raise NotImplementedError
 
-    def emit_stopped(self, producer: WaitingPublisher, gate: Gate, patience_s: float) -> None:
+    def emit_stopped(self, producer: WaitingPublisher, gate: Gate, hold_deadline_s: float) -> None:
         """Emit that a producer has waited a whole hold deadline (seconds) at a closed gate."""
         raise NotImplementedError
 

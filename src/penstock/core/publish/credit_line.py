@@ -80,28 +80,28 @@ class CreditLine:
                     waiting.epoch = waiting.vhost.epoch
                     for credit in waiting.links.values():
                         credit.schedule_review()
-        found = self._to_review
-        if not found:
+        to_review = self._to_review
+        if not to_review:
             return 0
-        self._to_review = found[REVIEWED_A_TURN:]
-        del found[REVIEWED_A_TURN:]
-        for credit in found:
+        self._to_review = to_review[REVIEWED_A_TURN:]
+        del to_review[REVIEWED_A_TURN:]
+        for credit in to_review:
             credit.review()
-        return REVIEW_WORK * len(found)
+        return REVIEW_WORK * len(to_review)
 
     def report_blocked(self) -> None:
         """Report the links that began to wait in this turn, and still wait without any credit."""
-        found = self._began_to_wait
-        if found:
+        waiting = self._began_to_wait
+        if waiting:
             self._began_to_wait = []
-            for credit in found:
+            for credit in waiting:
                 credit.report_blocked()
 
     def take_changed(self) -> list[SenderCredit]:
         """Take the links whose senders are to be notified."""
-        found = self._changed
-        if found:
+        changed = self._changed
+        if changed:
             self._changed = []
-            for credit in found:
+            for credit in changed:
                 credit.is_changed = False
-        return found
+        return changed

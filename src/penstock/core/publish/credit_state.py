@@ -1,4 +1,4 @@
-"""The credit of a sender: its states, by what was taken back and what its sender is asked for, and its counts."""
+"""The credit of a sender: its states, which say what was revoked and what the sender must give back, and its counts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class CreditState(IntEnum):
     IN_USE = 0
     """Its sender is asked for nothing, and has sent since its room was taken back, if it ever was."""
     DRAINING = 1
-    """Room of some of it was taken back, and its sender is to give back what it will not use."""
+    """Some of its room was revoked. The sender must give back the credit that it will not use."""
     IDLE = 2
     """All its room was taken back, and its sender has sent nothing since."""
     IDLE_DRAINING = 3

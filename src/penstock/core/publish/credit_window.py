@@ -1,4 +1,4 @@
-"""Window of a link: how much credit its sender may have, and what is expected of each message of it.
+"""Window of a link: the most credit of its sender, and the expected size of its messages.
 
 Each message of credit is charged with the largest of the last 64 messages, or with an assumption before the first one.
 The window has two bounds, messages and bytes; the smaller one counts. One message may always be granted, however large.
@@ -60,14 +60,16 @@ class CreditWindow:
         bytes: i64 = CREDIT_WINDOW_BYTES,
         message_octets: i64 = 0,
     ) -> None:
-        """Open it; `message_octets` is what the sender says that its messages have, 0 if it does not."""
+        """Open the window. `message_octets` is the message size that the sender announced; 0 if it announced none."""
         self.messages: i64 = messages if messages > 0 else 1
         self.bytes: i64 = bytes
         """Bytes (charges)."""
         self.is_size_known: bool = message_octets > 0
-        """True if the sender has said how large its messages are, or so many have come that it does not matter."""
+        """True if the size of messages is known: the sender announced it, or enough messages have arrived to estimate
+        it."""
         self._grows: bool = message_octets <= 0
-        """True while its credit is limited by what has come, since the beginning or since its room was taken back."""
+        """True while credit is limited by the number of messages received since the beginning or the last revocation of
+        room."""
         self.charge: i64 = (message_octets if message_octets > 0 else FIRST_MESSAGE_OCTETS) + OVERHEAD
         """Bytes that the next granted message reserves."""
         self._largest: i64 = 0
@@ -98,7 +100,7 @@ class CreditWindow:
             self._update_limit()
 
     def restart(self) -> None:
-        """Begin small again: its room lay idle and was taken back, so it is credited with what comes from now on."""
+        """Restart with a small window, because idle room was revoked. It grows again with the messages that arrive."""
         self._grows = True
         self._seen_in_all = 0
         self._update_limit()
@@ -160,7 +162,7 @@ class CreditSettings:
     properties of the link (`read_link_properties`).
     """
 
-    def __init__(self, table: SettingsTable, queues: list[Queue], words: dict[str, SettingValue]) -> None:
+    def __init__(self, table: SettingsTable, queues: list[Queue], values: dict[str, SettingValue]) -> None:
         common = table.resolve(BROKER, "")
         outer: dict[str, Any] = {}
         for name in CREDITS:
@@ -168,7 +170,7 @@ class CreditSettings:
             outer[name] = stored(setting, common, setting.default)
             if queues:
                 outer[name] = min([getattr(queue.settings, setting.field) for queue in queues])
-        own = {name: stored(BY_NAME[name], words, outer[name]) for name in CREDITS}
+        own = {name: stored(BY_NAME[name], values, outer[name]) for name in CREDITS}
         self.messages: i64 = own["credit-window-messages"]
         self.bytes: i64 = own["credit-window-bytes"]
         """Most credit, the smaller of both; UNLIMITED for no limit."""

@@ -64,9 +64,13 @@ class DeadLetter(Held):
         placed: bool,
     ) -> None:
         charge = message.charge + len(content) - len(message.content)
-        patience = admission.hold_deadline_s(queues)
+        hold_deadline = admission.hold_deadline_s(queues)
         super().__init__(
-            queues, charge, 1, None, sender.broker.now + (LETTER_DEADLINE_S if patience == NEVER else patience)
+            queues,
+            charge,
+            1,
+            None,
+            sender.broker.now + (LETTER_DEADLINE_S if hold_deadline == NEVER else hold_deadline),
         )
         self.sender = sender
         self.route = route
@@ -218,10 +222,10 @@ class DeadLetterPublisher(WaitingPublisher, DeadLetterSink):
     def expire(self, now: float) -> float:
         """Lose dead letters whose deadline has passed. They leave the queue that they died in."""
         first = self.outbox[0] if self.outbox else None
-        kept = [held for held in self.outbox if held.deadline > now]
+        remaining = [held for held in self.outbox if held.deadline > now]
         due = [held for held in self.outbox if held.deadline <= now]
         self.outbox.clear()
-        self.outbox.extend(kept)
+        self.outbox.extend(remaining)
         for held in due:
             assert isinstance(held, DeadLetter)
             self.hold_budget.release(held.charge, 1)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 HELD_ON_CREDIT_BYTES: Final = 16 * 1024 * 1024
 """Most bytes (charges) of a connection that are held if they came on credit: its sender was allowed to send them.
 
-What is granted has its room in queues, or in the smaller hold budget. Only messages that are larger than was known then
-need more. It is what a client may have in flight after channel.flow (decision 18).
+Granted credit has its room in queues, or in the smaller hold budget. Only messages larger than expected need more. The
+value is that of a client's messages in flight after channel.flow (decision 18).
 """
 
 
@@ -65,7 +65,10 @@ class Held:
         raise NotImplementedError
 
     def traced(self) -> Held:
-        """Return what a span of this wait tells of; an entry that waits again for something else returns a copy."""
+        """Return the entry that a trace span of this wait describes.
+
+        If the entry later waits for something else, this is a copy.
+        """
         return self
 
     def closes_session(self) -> bool:
@@ -80,7 +83,7 @@ class Held:
         return False
 
     def reopen(self) -> None:
-        """Have a commit that was refused at its deadline wait for another attempt; other entries do nothing."""
+        """Keep a commit that was refused at its deadline for another attempt. No-op for other entries."""
 
     def deadline_message(self, own: list[Gate], now: float) -> str:
         """Return the text of its refusal at the deadline, with the gate that stopped it."""
@@ -261,22 +264,22 @@ BY_PUBLISHER: Final = "withdrawn by its publisher"
 
 def withdraw(producer: Producer, number: i64) -> bool:
     """Refuse the held publish of this number, because its client takes it back; returns False if it is not held."""
-    found: HeldPublish | None = None
+    withdrawn: HeldPublish | None = None
     for held in producer.outbox:
         if isinstance(held, HeldPublish) and held.pending is not None and held.pending.number == number:
-            found = held
+            withdrawn = held
             break
-    if found is None or found.pending is None:
+    if withdrawn is None or withdrawn.pending is None:
         return False
-    is_first = found is producer.outbox[0]
-    producer.outbox.remove(found)
-    producer.hold_budget.release(found.charge, found.messages)
-    end_hold(producer, found, WITHDRAWN)
-    for queue in found.queues:
+    is_first = withdrawn is producer.outbox[0]
+    producer.outbox.remove(withdrawn)
+    producer.hold_budget.release(withdrawn.charge, withdrawn.messages)
+    end_hold(producer, withdrawn, WITHDRAWN)
+    for queue in withdrawn.queues:
         queue.counters.count_refusal()
-        producer.count_refused(queue.gate, WITHDRAWN, found.charge, BY_PUBLISHER)
-    refusal = Refusal(WITHDRAWN, found.gate, BY_PUBLISHER, retriable=True)
-    producer.confirms.refuse(found.pending, refusal)
+        producer.count_refused(queue.gate, WITHDRAWN, withdrawn.charge, BY_PUBLISHER)
+    refusal = Refusal(WITHDRAWN, withdrawn.gate, BY_PUBLISHER, retriable=True)
+    producer.confirms.refuse(withdrawn.pending, refusal)
     if is_first:
         producer.rejoin_line(producer.broker.now)
     producer.after_release(producer.broker.now)

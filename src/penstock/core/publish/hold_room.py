@@ -45,7 +45,7 @@ class HoldRoom(GateOwner):
         self.gate = Gate("hold", name, broker.turns.transitions)
         self.gate.owner = self
         self.first_bytes: i64 = 0
-        """Bytes of first grants of links that have not sent anything yet: what they reserve could move here."""
+        """Bytes of first grants of links that have not sent anything yet. Their reservations could move here."""
         self.links: dict[int, SenderCredit] = {}
         """The links that may have room here, by identity."""
         self._recalled_at: float = -NEVER
@@ -148,7 +148,7 @@ class HoldShare:
         self.first_bytes = bytes
 
     def grant(self, wanted: i64) -> i64:
-        """Reserve room for up to `wanted` more messages: a quarter of what is free, one at least.
+        """Reserve room for up to `wanted` more messages: a quarter of the free room, at least one.
 
         Returns the number granted, 0 if none has room.
         """
@@ -161,7 +161,7 @@ class HoldShare:
         return granted
 
     def take(self, messages: i64, charge: i64) -> i64:
-        """Reserve room for up to so many messages that had it elsewhere; returns for how many there is room."""
+        """Reserve room for up to `messages` messages that had it elsewhere; returns the number that has room."""
         self.recharge(charge)
         free = self.room.free_to_move() // self.charge
         taken = messages if messages < free else free
@@ -188,9 +188,9 @@ class HoldShare:
         room.aside_bytes += taken * charge
         return taken
 
-    def set_own_aside(self, kept: i64) -> i64:
-        """Set those aside that have their room here but for so many, as far as that goes; returns how many."""
-        taken = self.set_aside(self.messages - kept, self.charge) if self.messages > kept else 0
+    def set_own_aside(self, remaining: i64) -> i64:
+        """Set aside the messages with room here beyond `remaining`, if the budget allows; returns their number."""
+        taken = self.set_aside(self.messages - remaining, self.charge) if self.messages > remaining else 0
         self._change(-taken)
         return taken
 

@@ -1,4 +1,4 @@
-"""Idle credit: room that is taken back from senders that do not use it, and only when others lack it.
+"""Idle credit: revocation of room from senders that do not use it, only when others lack room.
 
 Whoever finds an open gate and reserved room in the way recalls it (`ReservedRoom.recall`). A link that has not sent for
 its idle time loses the room of its credit at once. One that has sent is looked at again after that time, and keeps room
@@ -40,7 +40,7 @@ class IdleCredit(TimerHandler):
         """Messages that had come when it was last looked at."""
 
     def recall(self, beyond_share: bool, now: float) -> None:
-        """Take its room back at once if it is idle, else look at it soon: somebody lacks room.
+        """Revoke its room at once if it is idle, else examine it soon, because another sender lacks room.
 
         `beyond_share`: its connection has more than its share, so the room of a link that has sent nothing is idle.
         """
@@ -89,12 +89,12 @@ class IdleCredit(TimerHandler):
         counts = self.credit.counts
         return counts.granted - counts.drained - self.credit.credit
 
-    def _take_back(self, kept: i64, now: float) -> None:
+    def _take_back(self, remaining: i64, now: float) -> None:
         """Free the room of its unused credit but for so many messages, and have the sender drain."""
         credit = self.credit
         reservation, hold = credit.reservation, credit.hold
-        moved = hold.set_own_aside(kept)
-        left = reservation.messages - kept
+        moved = hold.set_own_aside(remaining)
+        left = reservation.messages - remaining
         if left > 0:
             aside = hold.set_aside(left, reservation.charge)
             reservation.settle(aside, now)
@@ -108,4 +108,4 @@ class IdleCredit(TimerHandler):
             credit.counts.idle += 1
         if self.asks and not is_draining(credit.state):
             credit.notify()
-        credit.state = without_room(credit.state, kept == 0, self.asks)
+        credit.state = without_room(credit.state, remaining == 0, self.asks)

@@ -106,7 +106,7 @@ class Producer(WaitingPublisher, DurabilityListener):
             broker.add_producer(origin, self)
 
     def pinned_room(self) -> PinnedRoom | None:
-        """Return what its query pins; None for most."""
+        """Return the room that its query pins; None for producers that do not belong to a query."""
         return self.broker.pinned_rooms.of(self.query) if self.query else None
 
     def set_gates(self, own: list[Gate]) -> None:
@@ -195,7 +195,7 @@ class Producer(WaitingPublisher, DurabilityListener):
     @override
     def waits_at(self, gate: Gate, now: float) -> None:
         super().waits_at(gate, now)
-        self.entry(gate).patience_s = admission.hold_deadline_s(self.outbox[0].queues)
+        self.entry(gate).hold_deadline_s = admission.hold_deadline_s(self.outbox[0].queues)
 
     @override
     def wait_in_line(self, held: Held, obstacle: Gate | None) -> None:
@@ -226,7 +226,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         self.broker.apply_gate_transitions()  # The gate's closing is emitted before the blocks that result from it.
         for gate in closed:
             self.mark_withheld(gate)
-            self.entry(gate).patience_s = admission.hold_deadline_s(route.queues)
+            self.entry(gate).hold_deadline_s = admission.hold_deadline_s(route.queues)
         refusal = None if refused is None else self.refuse_at(refused, route, content, charge, confirmed)
         if not queues:
             self.broker.count_unroutable(self, route, content)
@@ -385,13 +385,13 @@ class Producer(WaitingPublisher, DurabilityListener):
         closing = [held for held in due if held.closes_session()]
         why = (closing or due)[0].deadline_message(self.own, now)
         late = {id(held) for held in due}
-        kept: deque[Held] = deque()
+        remaining: deque[Held] = deque()
         dropped = Refusal(DEADLINE, self.gate, f"dropped, because its session closes: {why}", retriable=True)
         refusal, queues = dropped, due[0].queues
         for held in self.outbox:
             is_late = id(held) in late
             if not closing and not is_late:
-                kept.append(held)
+                remaining.append(held)
                 continue
             self.hold_budget.release(held.charge, held.messages)
             count_lost(self, held, DEADLINE, why)
@@ -402,8 +402,8 @@ class Producer(WaitingPublisher, DurabilityListener):
                 refusal = Refusal(DEADLINE, self.gate, held.deadline_reason(self.own, now), retriable=True)
             if held.pending is not None:
                 self.confirms.refuse(held.pending, refusal if is_late else dropped)
-        changed = not kept or kept[0] is not self.outbox[0]
-        self.outbox = kept
+        changed = not remaining or remaining[0] is not self.outbox[0]
+        self.outbox = remaining
         for held in [] if closing else reversed(due):  # The earliest comes first again.
             held.reopen()
         if changed:

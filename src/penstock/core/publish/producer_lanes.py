@@ -1,4 +1,4 @@
-"""Lanes of producers: how far the publishes of each are decided, so that a reconnecting client sends none twice.
+"""Lanes of producers: the decided publishes of each, so that a reconnecting client repeats none of them.
 
 Theory of operation. A *lane* is one publisher of a client: a channel with confirms, or a link. It outlives its session.
 A session begins with the ids of producer and lane, and an *epoch*, a number that rises with each session of the lane.
@@ -116,7 +116,7 @@ class Lane(SealedState):
         """The last journal group that writes its mark."""
 
     def key(self) -> tuple[str, str, str]:
-        """Return what tells it from others."""
+        """Return the key that identifies the lane."""
         return self.vhost, self.producer, self.name
 
     def decided(self) -> i64:
@@ -129,7 +129,7 @@ class Lane(SealedState):
         return [number for number in self.numbers.refused if number > seen]
 
     def join(self, group: JournalGroup) -> None:
-        """Have a group write the mark that belongs to its messages."""
+        """Add the mark that belongs to the messages of a group to that group."""
         if self.group is not group:
             self.group = group
             group.states.append(self)
@@ -154,7 +154,7 @@ class Lane(SealedState):
 
 
 class BegunLane:
-    """Answer to the beginning of a session: what is decided of the publishes before."""
+    """Answer to the beginning of a session: the outcomes of earlier publishes."""
 
     def __init__(self, known: bool, taken: i64, refused: list[int]) -> None:
         self.known = known
@@ -268,7 +268,7 @@ class ProducerLanes:
             self._rest(lane)
 
     def drop(self, lane: Lane) -> None:
-        """Drop a lane and its mark. A session that it has goes on without."""
+        """Drop a lane and its mark. Its open session continues without a lane."""
         user = self._users[lane.user]
         user.wake(lane)
         user.count -= 1
@@ -310,7 +310,7 @@ class ProducerLanes:
             )
 
     def _fence(self, lane: Lane, epoch: i64) -> None:
-        """End the session that a lane has: what it holds is dropped, and it takes no more."""
+        """End the session of a lane: drop its held publishes and accept no further ones."""
         session = lane.session
         assert session is not None
         self.leave(lane)

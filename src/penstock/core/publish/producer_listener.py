@@ -54,7 +54,7 @@ class ProducerListener:
     # In the middle of a publish, called by the producer
 
     def publish_error(self) -> BrokerError | None:
-        """Return the error that closes the session instead of a publish on the slow path; None, by default: go on."""
+        """Return the error that closes the session instead of a publish on the slow path; None by default."""
         return None
 
     def on_held(self, held: Held) -> None:

@@ -44,7 +44,7 @@ def add_counts(producer: Producer, tally: Tally) -> None:
 
 
 def take_counts(producer: Producer, tally: Tally) -> None:
-    """Move the counts of a producer to a tally, because it ends: what it still counts comes with the next call."""
+    """Move the counts of an ending producer to a tally. Counts that are added later move with the next call."""
     add_counts(producer, tally)
     producer.sampled_messages -= producer.accepted_messages
     producer.accepted_messages = 0

@@ -79,9 +79,9 @@ class Reservation(RoomHolder):
         """The depth of their address, which limits grants; None without."""
 
     def follow(self, queues: list[Queue], gates: list[Gate], now: float) -> None:
-        """Move to another road, after its route was resolved anew; what has no room there is revoked.
+        """Move to another road, after its route was resolved anew; revoke the part that has no room there.
 
-        That is all of it if the road has no queues.
+        If the new road has no queues, that is all of it.
         """
         if not queues and self.messages > 0:
             self.revoke(self.messages, now)
@@ -187,7 +187,7 @@ class Reservation(RoomHolder):
         return charge <= self.charge or self._covers(1, charge) or self._lend(charge, now)
 
     def _passes_sums(self, charge: i64, now: float) -> bool:
-        """Return whether the amounts above its queues let a message pass: open, with room, and nobody waits there."""
+        """Return whether the limits above its queues let a message pass: open, with room, and without waiters."""
         pools = self._pools()
         for pool in pools:
             gate, copies = pool.gate, pools.count(pool)
@@ -201,18 +201,18 @@ class Reservation(RoomHolder):
         )
 
     def _lend(self, charge: i64, now: float) -> bool:
-        """Release the room of the messages after one of this charge, as far as it needs that; else change nothing.
+        """Release room of the other messages for one of this charge, if that suffices; else change nothing.
 
         Returns whether it has room now. Each of the others keeps the same part of theirs, at least one byte that
         counts.
         """
         if self.messages == 0:
             return False
-        kept = (self.messages * self.charge + self._free_bytes(charge) - charge) // self.messages
-        if kept <= self._most_uncounted():
+        charge_left = (self.messages * self.charge + self._free_bytes(charge) - charge) // self.messages
+        if charge_left <= self._most_uncounted():
             return False
-        self._count(0, (kept - self.charge) * self.messages, now)
-        self.charge = kept
+        self._count(0, (charge_left - self.charge) * self.messages, now)
+        self.charge = charge_left
         return True
 
     def take_place(self, queue: Queue, charge: i64) -> i64:
@@ -250,7 +250,7 @@ class Reservation(RoomHolder):
         self.revoked -= rest if rest < self.revoked else self.revoked
 
     def expect_more(self, waiter: Waiter, now: float) -> None:
-        """Have the gates go on waiting for a link of which messages came; see `Turns.expect_more`."""
+        """Extend the wait of the gates for a link after messages of it came; see `Turns.expect_more`."""
         if now <= waiter.back_by:
             for queue in self.queues:
                 queue.turns.expect_more(waiter, queue.gate, now)
@@ -360,14 +360,14 @@ class Reservation(RoomHolder):
         return most
 
     def _grants(self, messages: i64, size: i64) -> bool:
-        """Return whether so much more may be promised in all of its queues: as `_covers`, below the stop thresholds."""
+        """Return whether all of its queues may promise this amount too: as `_covers`, but below the stop thresholds."""
         for queue in self._reserving:
             if not _free_in(queue, True).covers(messages, size):
                 return False
         return True
 
     def _covers(self, messages: i64, size: i64) -> bool:
-        """Return whether there is room for so much more in all of its queues."""
+        """Return whether all of its queues have room for this additional amount."""
         for queue in self._reserving:
             if not queue.covers(messages, size):
                 return False

@@ -71,9 +71,9 @@ class SenderCredit(Waiter):
         self.route = route
         self.window = window
         self.credit: i64 = 0
-        """Messages that were granted and have not come: what the sender may still send."""
+        """Messages that were granted and have not arrived: the sender may still send them."""
         self.available: i64 = 0
-        """Messages that the sender has besides, as far as it has said so."""
+        """Further messages that the sender has ready, as it reported; 0 if it reported none."""
         self.counts = CreditCounts()
         self.exact = producer.prompt = exact
         self.reservation = Reservation(NO_QUEUES, window.charge, admission.NO_GATES, self.party, exact)
@@ -81,7 +81,7 @@ class SenderCredit(Waiter):
         self.hold = HoldShare(hold_room_of(producer.broker, producer.hold_budget, name))
         self.hold.room.links[id(self)] = self
         self.used_at: float = producer.broker.now
-        """Time of the last grant or message, as far as settled: monotonic seconds."""
+        """Time of the last grant or settled message: monotonic seconds."""
         self.is_listed: bool = False
         """True if it is to be reviewed in the next turn."""
         self.is_changed: bool = False
@@ -96,7 +96,7 @@ class SenderCredit(Waiter):
         self._is_active: bool = False
         """True if it used credit since the last grant."""
         self._reported: Gate | None = None
-        """The gate that its sender was last told of, since its last grant."""
+        """The gate that was last announced to the sender since its last grant; None if none was."""
         self._was_active: bool = False
         """The same before the last grant: its sender soon uses that too."""
         self.idle = IdleCredit(self)
@@ -174,9 +174,9 @@ class SenderCredit(Waiter):
         producer.publish_slowly(route, content, charge, self.prepaid_for(route))
 
     def leave_road(self) -> None:
-        """Reserve no room on its road from now on: its messages come in transactions, and a commit may need that room.
+        """Stop reserving room on its road: its messages come in transactions, and a commit may need that room.
 
-        Its credit has hold room then.
+        Its credit uses hold room afterwards.
         """
         now = self.broker.now
         self.settle(now)
@@ -217,7 +217,7 @@ class SenderCredit(Waiter):
             self.broker.credits.add(self)
 
     def review(self) -> None:
-        """Settle what was used, and ask for more if there is demand; the broker calls it once a turn."""
+        """Settle the used credit, and request more if there is demand. The broker calls this once a turn."""
         self.is_listed = False
         if self.state is CreditState.CLOSED:
             return
@@ -236,7 +236,7 @@ class SenderCredit(Waiter):
     def has_demand(self) -> bool:
         """Return whether it is to be granted more: its sender goes on, half of its window is used, nothing is held.
 
-        Where the credit that it has lacks room, that is used first.
+        Credit that lacks room is used first.
         """
         if self.state is CreditState.CLOSED or not self.producer.is_ordinary() or (self._is_short and self.credit > 0):
             return False
@@ -249,7 +249,7 @@ class SenderCredit(Waiter):
         return self.window.wanted(self.credit, admission.credit_limit(self._own_gates(), self.window.charge))
 
     def _ask(self, now: float) -> None:
-        """Grant at once what needs no wait; otherwise wait, unless the sender can go on with what it has."""
+        """Grant the credit that needs no wait at once. Otherwise wait, unless the sender has enough credit left."""
         obstacle = self._stopping_gate(now, False)
         if obstacle is None and self.broker.turns.pending:
             obstacle = self._last_gate()
@@ -406,7 +406,10 @@ class SenderCredit(Waiter):
         return None
 
     def _recharge(self, now: float) -> i64:
-        """Reserve what the last messages ask for from now on; returns the bytes of each message of credit."""
+        """Adapt the size of reservations to the last messages.
+
+        Returns the bytes that each message of credit reserves.
+        """
         charge = self.window.charge
         if self._goes_anywhere():
             self.hold.recharge(charge)

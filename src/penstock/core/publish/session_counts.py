@@ -1,4 +1,4 @@
-"""Counts of a session as a tally, and what remains of them when the session or its connection ends.
+"""Counts of a session as a tally, and their addition to totals when the session or its connection ends.
 
 Theory of operation. The hot path counts nothing for a session that follows from something else. Deliveries to be
 acknowledged are counted by the batch, as they become unsettled, and acknowledged are those that are neither unsettled
@@ -24,37 +24,37 @@ def producers_of(session: Session) -> list[Producer]:
 
 def consumed(session: Session) -> Tally:
     """Return the counts of the consuming side of a session."""
-    found, own = Tally(), session.tally
+    tally, own = Tally(), session.tally
     unsettled = session.unsettled
-    found.deliver = unsettled.added - own.get
-    found.deliver_no_ack = own.deliver_no_ack
-    found.get = own.get
-    found.get_no_ack = own.get_no_ack
-    found.get_empty = own.get_empty
-    found.ack = unsettled.accepted()
-    found.redeliver = own.redeliver
-    return found
+    tally.deliver = unsettled.added - own.get
+    tally.deliver_no_ack = own.deliver_no_ack
+    tally.get = own.get
+    tally.get_no_ack = own.get_no_ack
+    tally.get_empty = own.get_empty
+    tally.ack = unsettled.accepted()
+    tally.redeliver = own.redeliver
+    return tally
 
 
 def tally_of(session: Session) -> Tally:
     """Return the counts of a session: of its consumers, and of its publishers with those that have ended."""
-    found, own = consumed(session), session.tally
-    found.publish = own.publish
-    found.confirm = own.confirm
-    found.return_unroutable = own.return_unroutable
-    found.drop_unroutable = own.drop_unroutable
+    tally, own = consumed(session), session.tally
+    tally.publish = own.publish
+    tally.confirm = own.confirm
+    tally.return_unroutable = own.return_unroutable
+    tally.drop_unroutable = own.drop_unroutable
     for producer in producers_of(session):
-        add_counts(producer, found)
-    return found
+        add_counts(producer, tally)
+    return tally
 
 
 def count_ended(session: Session, origin: ConnectionGates | None) -> None:
-    """Count what the consumers of a session did, because it ends or its connection does."""
+    """Add the counts of a session's consumers to the totals, because the session or its connection ends."""
     if origin is None:
         return
-    found = consumed(session)
-    origin.count(found if session.counted is None else found.less(session.counted))
-    session.counted = found
+    counted = consumed(session)
+    origin.count(counted if session.counted is None else counted.less(session.counted))
+    session.counted = counted
 
 
 def leave_counts(sessions: list[Session], origin: ConnectionGates, sinks: list[Tally]) -> None:

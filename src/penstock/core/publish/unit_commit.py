@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class RowBatch:
-    """Rows that a commit publishes besides its own publishes, and that enter their queues after it has passed.
+    """Rows that a commit publishes in addition to its own publishes. They enter their queues after it has passed.
 
     Those are the results of a query that are published as a whole (ranges/promotions.py).
     """
@@ -75,7 +75,7 @@ class RowBatch:
         raise NotImplementedError
 
     def free_pools(self, pools: dict[int, GateDelta]) -> None:
-        """Subtract what is counted in shared limits already from the changes there."""
+        """Subtract the amounts that shared limits already count from the changes."""
         raise NotImplementedError
 
     def admit(self, commit: UnitCommit, at_gates: list[GateDelta]) -> None:
@@ -240,10 +240,10 @@ class UnitCommit(Held):
                 for gate in admission.disk_gates(held.route, queue, held.charge):
                     gate_delta_at(at_gates, gate).bring(1, held.charge)
         for settlement in self.settlements if at_gates else []:
-            kept, message = settlement.queue.storage, settlement.message
-            if kept is None or not isinstance(message, StoredMessage) or not settlement.frees():
+            storage, message = settlement.queue.storage, settlement.message
+            if storage is None or not isinstance(message, StoredMessage) or not settlement.frees():
                 continue
-            for gate in kept.vhost_usage.gates:
+            for gate in storage.vhost_usage.gates:
                 at_gate = at_gates.get(id(gate))
                 if at_gate is not None:
                     at_gate.free(1, message.charge)
@@ -327,7 +327,7 @@ class UnitCommit(Held):
             producer.confirm(self.pending, [], None, [])
 
     def refuse_batch(self, error: BrokerError) -> None:
-        """Refuse a batch that has waited in the line, if somebody still waits for the answer."""
+        """Refuse a batch that has waited in the line, if its requester still waits for the answer."""
         if self.unit.coordinator.producer.state is not ProducerState.CLOSED:
             self.refuse(error)
 

@@ -82,11 +82,11 @@ class Coordinator:
 
     def settled_tags(self, session: Session) -> SettledTags:
         """Return the provisional settlements of a session."""
-        found = self._settled.get(id(session))
-        if found is None:
-            found = SettledTags(session)
-            self._settled[id(session)] = found
-        return found
+        tags = self._settled.get(id(session))
+        if tags is None:
+            tags = SettledTags(session)
+            self._settled[id(session)] = tags
+        return tags
 
     def forget(self, settlements: list[Settlement]) -> None:
         """Forget provisional settlements that were rolled back."""
@@ -96,7 +96,7 @@ class Coordinator:
             settled.upto = 0
 
     def renounce(self) -> None:
-        """Have what is refused of held commits dropped: a rollback follows them."""
+        """Drop the refused publishes of held commits, because a rollback follows."""
         for commit in self._held_commits():
             commit.unit.is_renounced = True
 
@@ -184,8 +184,8 @@ class UnitOfWork:
     def add_publish(self, producer: Producer, route: Route, content: bytes, charge: i64) -> None:
         """Store a publish of any producer of the connection until the commit.
 
-        Raises ContentTooLarge (311) if it can never fit, ResourceError (506) past the hold budget of the connection,
-        or the error of a unit that was rolled back. The unit then has everything but this publish.
+        Raises ContentTooLarge (311) if it can never fit, ResourceError (506) past the hold budget of the connection, or
+        the error of a unit that was rolled back. After an error the unit lacks only this publish.
         """
         self._check_open()
         if route.control:

@@ -189,11 +189,11 @@ class WaitingPublisher(Waiter):
 
     def _earliest(self) -> float:
         """Return the earliest deadline in the outbox, infinity for none."""
-        found = float("inf")
+        earliest = float("inf")
         for held in self.outbox:
-            if held.deadline < found:
-                found = held.deadline
-        return found
+            if held.deadline < earliest:
+                earliest = held.deadline
+        return earliest
 
     def pop_held(self) -> Held:
         """Remove and return the first entry of the outbox."""
@@ -214,7 +214,7 @@ class WaitingPublisher(Waiter):
             self._review_gates(None, now)
 
     def _review_gates(self, place: Gate | None, now: float) -> None:
-        """Update which gates block it besides the one where it waits in line (`place`)."""
+        """Update the set of gates that block it, other than the one where it waits in line (`place`)."""
         for gate in list(self.gates.values()):
             if not gate.open:
                 gate.expect(self)
@@ -258,7 +258,7 @@ class WaitingPublisher(Waiter):
             entry.end(now)
             self.broker.emit_unblocked(self, gate)
 
-    def is_stopped_at(self, gate: Gate, patience_s: float) -> bool:
+    def is_stopped_at(self, gate: Gate, hold_deadline_s: float) -> bool:
         """Return whether it has waited a whole hold deadline (seconds) at a gate. See `BlockStats.is_stopped`.
 
         Rates do not count: their gates close with every message, and hold the next ones.
@@ -267,17 +267,17 @@ class WaitingPublisher(Waiter):
         if closed_since is None or gate.frequent:
             return False
         if id(gate) in self.gates:
-            return self.entry(gate).is_stopped(closed_since, patience_s, self.broker.now)
-        return self.created_at > closed_since and closed_since + patience_s <= self.broker.now + CLOSE_ENOUGH_S
+            return self.entry(gate).is_stopped(closed_since, hold_deadline_s, self.broker.now)
+        return self.created_at > closed_since and closed_since + hold_deadline_s <= self.broker.now + CLOSE_ENOUGH_S
 
     def mark_stops(self) -> None:
         """Emit the gates that stop it now; once for each closing of a gate."""
         for gate in self.gates.values():
             entry = self.entry(gate)
-            if entry.stopped_in != gate.stats.transitions and self.is_stopped_at(gate, entry.patience_s):
+            if entry.stopped_in != gate.stats.transitions and self.is_stopped_at(gate, entry.hold_deadline_s):
                 entry.stopped_in = gate.stats.transitions
                 entry.stops += 1
-                self.broker.emit_stopped(self, gate, entry.patience_s)
+                self.broker.emit_stopped(self, gate, entry.hold_deadline_s)
 
     def entry(self, gate: Gate) -> BlockStats:
         """Return its entry in the statistics of a gate; creates it at first use."""

@@ -32,7 +32,7 @@ class Arrival:
         self.horizon: i64 = 0
         """The last sequence that readers see; set when the first message is about to enter."""
         self.purged: bool = False
-        """True if what has not entered yet is dropped."""
+        """True if arrivals that have not entered yet are dropped."""
         self._in_memory: bool = False
         self._on_disk: bool = False
         """True if the room is promised among that of the memory, or of the pages."""
@@ -56,7 +56,7 @@ class Arrival:
         self._promise(-1, -charge)
 
     def begin(self) -> None:
-        """Hide what comes from now on."""
+        """Hide all messages that arrive after this call."""
         self.horizon = self.queue.tail
         self.queue.reserved.set_arrival(self)
 

@@ -31,7 +31,7 @@ class UnreportedLosses:
         self.dead_letters_lost: i64 = 0
 
     def add(self, queue: Queue) -> None:
-        """Have a queue reported; its counters had nothing to report until now."""
+        """Schedule the report of a queue, whose counters had nothing to report before."""
         self._queues.append(queue)
 
     def take(self, most: int) -> list[Queue]:
@@ -47,9 +47,9 @@ SAMPLES_A_GAP: Final = 64
 GAP_MOST: Final = 1 << 20
 """Widest gap, in messages."""
 SENDERS_MOST: Final = 64
-"""Publishers of one queue that are remembered between two rounds; samples of further ones count as nobody's."""
+"""Publishers of one queue that are remembered between two rounds; samples of further ones count for no publisher."""
 SIZES: Final = 41
-"""Powers of two that are told apart; larger messages count with the largest."""
+"""Number of size classes, one for each power of two. Larger messages count in the last class."""
 
 
 class ArrivalSamples:
@@ -237,7 +237,7 @@ class QueueCounters:
         """The last one: monotonic seconds."""
         self.delivered: i64 = 0
         self.delivered_bytes: i64 = 0
-        """Bytes (charges) of deliveries; what a cursor reads counts once it has settled it."""
+        """Bytes (charges) of deliveries; messages read by a cursor count once it has settled them."""
         self.rare: RareCounters = NONE_RARE
         """The other counters; shared and only read until the first of them is needed (see `own`)."""
         self.returned: i64 = 0
@@ -317,15 +317,15 @@ class QueueCounters:
 
     def count_redelivered(self, queue: Queue, messages: Sequence[Message | None]) -> i64:
         """Count those of a delivery's messages that had been delivered before; returns their number."""
-        found: i64 = 0
+        redelivered: i64 = 0
         for message in messages:
             if message is not None and message.past != NEVER_DELIVERED:
-                found += 1
-        self.own().redelivered += found
-        self.returned -= found
+                redelivered += 1
+        self.own().redelivered += redelivered
+        self.returned -= redelivered
         if self.returned < 0 or queue.available() == 0:
             self.returned = 0
-        return found
+        return redelivered
 
     def count_restored(self, messages: list[StoredMessage]) -> None:
         """Count ready messages that came from the store and had been delivered before."""
@@ -344,7 +344,7 @@ class QueueCounters:
         return queue.tail - self.restored
 
     def delivered_to_ack(self) -> i64:
-        """Return the deliveries to consumers that acknowledge; what a cursor has settled was one."""
+        """Return the deliveries to consumers that acknowledge; messages that a cursor has settled count as such."""
         return self.delivered - self.rare.delivered_no_ack - self.rare.gets
 
     def acknowledged(self, queue: Queue) -> i64:
@@ -385,7 +385,7 @@ class QueueCounters:
         self.losses.expired += 1
 
     def _schedule_report(self, queue: Queue) -> None:
-        """Have the loss that is about to be counted reported, with those that follow until the report."""
+        """Schedule the report of the next counted loss, with those that follow until the report."""
         if not self.has_unreported():
             self.losses.add(queue)
 

@@ -1,4 +1,4 @@
-"""State of cursors: positions up to which applications have settled a queue, and what is beyond them.
+"""State of cursors: positions up to which applications have settled a queue, and the messages beyond them.
 
 A cursor is a named read position on queues, for a reader that must be able to read again; `ranges/cursors.py` says what
 it does. Here is what a queue, the store and lists know of it. A message leaves the queue only when every cursor of the
@@ -49,7 +49,8 @@ class Position:
         self.left: bool = False
         """True if the subscription no longer has the queue; the position and its messages stay."""
         self.generation: int = 0
-        """The cursor's count of lost queues when this position was made: it tells queues of one name apart."""
+        """The cursor's count of lost queues when this position was made: it distinguishes queues that had the same
+        name."""
 
     def reach(self, start: i64, rows: i64, upto: i64) -> bool:
         """Put messages into the index, a chunk of them, for a range of so many rows after `start`.
@@ -103,7 +104,7 @@ class ReadCounters:
 
 
 class CursorState:
-    """One application's durable read position, as others see it. `ranges/cursors.py` has what it does."""
+    """Interface of one application's durable read position. `ranges/cursors.py` implements it."""
 
     def __init__(self, vhost: str, name: str) -> None:
         self.vhost = vhost
@@ -240,7 +241,7 @@ def lag_of(position: Position, work: WorkMeter) -> Lag | None:
 
 
 def lag_after(position: Position, sequence: i64, work: WorkMeter) -> Lag | None:
-    """Return what a queue has beyond a sequence.
+    """Return the number of messages and bytes of a queue beyond a sequence.
 
     None where it cannot be counted now: the sequence is among messages on the disk, or so far behind those in the index
     that the index comes there at a later look.
@@ -268,9 +269,9 @@ def lag_after(position: Position, sequence: i64, work: WorkMeter) -> Lag | None:
 
 
 def holds_back(position: Position) -> bool:
-    """Return whether no other cursor of the queue has settled less: what it settles leaves the queue.
+    """Return whether no other cursor of the queue has settled less: messages that this one settles leave the queue.
 
-    Leases do not count: they keep what is settled, and end by themselves.
+    Leases do not count, because they end by themselves.
     """
     queue = position.queue
     for cursor in queue.cursors:

@@ -65,7 +65,7 @@ class Chunk:
         return message
 
     def split(self) -> Chunk:
-        """Remove what is beyond `CHUNK` messages; returns it as a chunk."""
+        """Remove all but the first `CHUNK` messages, and return the removed ones as a chunk."""
         rest = Chunk()
         rest.messages = self.messages[CHUNK:]
         del self.messages[CHUNK:]
@@ -154,7 +154,7 @@ class IndexedReadyQueue(ReadyQueue):
         return True
 
     def _seek(self, sequence: i64) -> None:
-        """Go to the first message after a sequence in the index as it is."""
+        """Go to the first message after a sequence, without rebuilding the index."""
         self._chunk, self._offset = self._place_after(sequence)
 
     def _place_after(self, sequence: i64) -> tuple[i64, i64]:
@@ -173,7 +173,7 @@ class IndexedReadyQueue(ReadyQueue):
         return low - 1, _offset_after(chunks[low - 1].messages, sequence)
 
     def step(self) -> Message | None:
-        """Return the next message, and go on; None at the end. New messages are put into the index as needed."""
+        """Return the next message and advance; None at the end. New messages are put into the index as needed."""
         if not self._has_next():
             return None
         message = self.chunks[self._chunk].messages[self._offset]
@@ -366,21 +366,21 @@ class IndexedReadyQueue(ReadyQueue):
             return []
         while not self.reach(lo):
             pass
-        found: list[Message] = []
+        messages: list[Message] = []
         size: i64 = 0
-        while len(found) < rows:
+        while len(messages) < rows:
             message = self.step()
-            if message is None or message.sequence > hi or (found and size + message.charge > bytes):
+            if message is None or message.sequence > hi or (messages and size + message.charge > bytes):
                 break
-            found.append(message)
+            messages.append(message)
             size += message.charge
-        return found
+        return messages
 
     def take_through(self, sequence: i64, most: i64) -> list[Message]:
         """Remove the first messages up to a sequence, `most` at most."""
-        found: list[Message] = []
+        messages: list[Message] = []
         emptied = 0
-        while len(found) < most:
+        while len(messages) < most:
             if emptied == len(self.chunks):
                 self.chunks.clear()
                 self.summed = 0
@@ -391,13 +391,13 @@ class IndexedReadyQueue(ReadyQueue):
                     break
             chunk = self.chunks[emptied]
             count = _offset_after(chunk.messages, sequence)
-            left = most - len(found)
+            left = most - len(messages)
             if count > left:
                 count = left
             if count == 0:
                 break
             taken = chunk.messages[:count]
-            found.extend(taken)
+            messages.extend(taken)
             if count < len(chunk.messages):
                 del chunk.messages[:count]
                 for message in taken:
@@ -406,11 +406,11 @@ class IndexedReadyQueue(ReadyQueue):
             emptied += 1
         del self.chunks[:emptied]
         self.summed = self.summed - emptied if self.summed > emptied else 0
-        self.indexed -= len(found)
-        for message in found:
+        self.indexed -= len(messages)
+        for message in messages:
             if isinstance(message, TrackedMessage):
                 self._on_taken(message)
-        return found
+        return messages
 
     # Places
 
@@ -496,10 +496,10 @@ class IndexedReadyQueue(ReadyQueue):
 
     @override
     def messages(self) -> list[Message]:
-        found = super().messages()
+        messages = super().messages()
         for chunk in self.chunks:
-            found.extend(chunk.messages)
-        return found
+            messages.extend(chunk.messages)
+        return messages
 
     @override
     def clear(self) -> None:
@@ -573,12 +573,12 @@ def lines_of(ready: ReadyQueue) -> list[IndexedReadyQueue]:
     """Return the lines of ready messages that have an index, the highest priority first."""
     if isinstance(ready, IndexedReadyQueue):
         return [ready]
-    found: list[IndexedReadyQueue] = []
+    lines: list[IndexedReadyQueue] = []
     if isinstance(ready, Priorities):
         for line in ready.lines:
             if isinstance(line, IndexedReadyQueue):
-                found.append(line)
-    return found
+                lines.append(line)
+    return lines
 
 
 def _indexed_line(line: ReadyQueue) -> ReadyQueue:

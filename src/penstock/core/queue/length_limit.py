@@ -22,7 +22,7 @@ from penstock.flow.level import UNLIMITED
 from penstock.flow.work import Chore
 
 EXTRA_MESSAGES: Final = 1_000
-"""Messages beyond the limit of a drop-head queue until consumers have taken what they have credit for, and no more."""
+"""Messages beyond the limit of a drop-head queue until consumers have used their credit."""
 EXTRA_BYTES: Final = 1024 * 1024
 """Octets of bodies likewise."""
 TRIMMED_AT_ONCE: Final = 500
@@ -74,7 +74,7 @@ class Length:
         return self.ready() >= self.most.messages or self.bodies >= self.most.bytes
 
     def takes(self, messages: i64, bodies: i64, now: float) -> bool:
-        """Return whether messages with these octets of bodies may come in; always true for drop-head."""
+        """Return whether messages with these octets of bodies may enter; always true for drop-head."""
         if self.drops:
             return True
         more = self.ready() + messages - self.most.messages
@@ -87,7 +87,7 @@ class Length:
         return self._formats.body_bytes(content) if self._weighs else 0
 
     def takes_content(self, content: bytes, now: float) -> bool:
-        """Return whether a message with this content may come in."""
+        """Return whether a message with this content may enter."""
         return self.takes(1, self.body_bytes(content), now)
 
     def wanted(self, messages: i64, now: float) -> bool:

@@ -1,7 +1,7 @@
 """Ordered refusals: the next publishes to some queues are refused, although there is room (`penstock.testing`).
 
-They are refused as by the overflow policy `reject`, in both protocols. An order takes the place of the length limit
-of its queues, which goes on to apply. So queues without an order pay nothing for it.
+They are refused as by the overflow policy `reject`, in both protocols. An order wraps the length limit of its queues,
+which still applies. So queues without an order have no cost.
 """
 
 from __future__ import annotations

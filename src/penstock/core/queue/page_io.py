@@ -25,7 +25,7 @@ class PageLoadListener:
 
 @trait
 class PageReader:
-    """A reader of copies: what it reads stays on the disk."""
+    """A reader of copies: the messages stay on the disk."""
 
     def on_copies(self, messages: list[StoredMessage], following: i64) -> None:
         """Handle the messages of pages, in order; `following` is the first sequence after them, 0 if none was found."""
@@ -43,7 +43,7 @@ class PageHead:
         self.first = first
         self.last = last
         self.messages = messages
-        """Number of its messages; -1 if only the page itself tells it, with transient messages on it."""
+        """Number of its messages; -1 if it is unknown until the page is read, because transient messages are on it."""
         self.stored = stored
         """Number of those that survive a restart."""
         self.bytes = bytes

@@ -82,7 +82,7 @@ class QueuePager(PageOwner, PageLister):
         self._following: Level | None = None
         """Size of the next page, if it was read before and found no room."""
         self._passed: i64 = 0
-        """First sequence of a page that is not settled as a whole, or whose head does not tell its number."""
+        """First sequence of a page that is not completely settled, or whose number of messages is unknown."""
         self._data: i64 = 1
         self._charges: i64 = 1
         """Totals of reads: bytes of data, and charges of their messages."""
@@ -99,7 +99,7 @@ class QueuePager(PageOwner, PageLister):
         return self.within_limit(1, charge) and self._is_crowded(1, charge)
 
     def _is_crowded(self, messages: i64, bytes: i64) -> bool:
-        """Return whether a shared limit of the queue has no room for so much more, or has waiters."""
+        """Return whether a shared limit of the queue has no room for this additional amount, or has waiters."""
         queue = self.queue
         for pool in queue.membership.pools:
             gate = pool.gate
@@ -110,7 +110,7 @@ class QueuePager(PageOwner, PageLister):
         return False
 
     def has_room(self, messages: i64, bytes: i64) -> bool:
-        """Return whether so much more may come in at once, into memory or to disk."""
+        """Return whether this additional amount may enter at once, into memory or to disk."""
         if self.messages == 0 and self.queue.has_memory_for(messages, bytes):
             return True
         if not self.queue.overflow.pages or not self.within_limit(messages, bytes):
@@ -118,11 +118,11 @@ class QueuePager(PageOwner, PageLister):
         return self.unwritten_bytes == 0 or self.unwritten_bytes + bytes <= UNWRITTEN_BYTES
 
     def could_cover(self, messages: i64, bytes: i64) -> bool:
-        """Return whether so much could be paged if nothing else were."""
+        """Return whether this amount would fit into an empty page store."""
         return self.queue.overflow.pages and self.queue.settings.page_limit.covers(messages, bytes)
 
     def within_limit(self, messages: i64, bytes: i64) -> bool:
-        """Return whether so much more stays within the page limit of the settings."""
+        """Return whether the page limit of the settings has room for this additional amount."""
         return self.queue.settings.page_limit.covers(
             self.messages + self.promised_messages + messages, self.bytes + self.promised_bytes + bytes
         )
@@ -291,7 +291,7 @@ class QueuePager(PageOwner, PageLister):
         self._following = Level(messages, bytes)
 
     def is_wanted(self, messages: i64, bytes: i64) -> bool:
-        """Return whether so much more is wanted in memory: there is room for it, or nothing is ready."""
+        """Return whether this additional amount should be loaded: memory has room for it, or no message is ready."""
         ready = self._ready()
         if ready.messages == 0:
             return True

@@ -34,7 +34,7 @@ class Membership(LimitMember):
         """The count of messages that were here before their address got a bound; None if none of them may be left."""
 
     def count_returned(self, message: Message, now: float) -> None:
-        """Count a message that returns to the queue in the depth of its address, if nobody has counted it there."""
+        """Count a message that returns to the queue in the depth of its address, unless it is counted there already."""
         if self.late_count is not None:
             self.late_count.count(self.queue, message, now)
 

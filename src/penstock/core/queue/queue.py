@@ -111,7 +111,7 @@ class Queue(GateOwner):
         self._other_gates: list[Gate] = []
         """All possible gates but its own."""
         self.reserved = QueueRoom(self)
-        """Room for granted credit (see Reservation), besides the depth."""
+        """Room for granted credit (see Reservation), in addition to the depth."""
         self.membership = Membership(self)
         self.storage: QueueStorage | None = None
         """The stored queue; None if it is not durable."""
@@ -127,7 +127,7 @@ class Queue(GateOwner):
         self.dead_letters: DeadLetterSink | None = None
         """Publisher of its dead letters; None if they are dropped."""
         self.length: Length | None = None
-        """Length limit of ready messages, besides the capacity; None if there is none."""
+        """Length limit of ready messages, in addition to the capacity; None if there is none."""
         self._update_fast_path(0.0)
 
     # Enqueueing
@@ -300,11 +300,11 @@ class Queue(GateOwner):
         return self.settings.hold_deadline_s
 
     def covers(self, messages: i64, bytes: i64) -> bool:
-        """Return whether so much more stays within the capacity, reservations included; or may be paged."""
+        """Return whether this additional amount stays within the capacity, reservations included, or may be paged."""
         return self.has_memory_for(messages, bytes) if self.pager is None else self.pager.has_room(messages, bytes)
 
     def has_memory_for(self, messages: i64, bytes: i64) -> bool:
-        """Return whether so much more stays within the capacity, reservations included."""
+        """Return whether this additional amount stays within the capacity, reservations included."""
         return self.thresholds.capacity.covers(
             self.messages + self.reserved.messages + messages, self.bytes + self.reserved.bytes + bytes
         )
@@ -323,7 +323,7 @@ class Queue(GateOwner):
         return Level(self.unacked_messages, self.unacked_bytes)
 
     def can_ever_fit(self, charge: i64, messages: i64 = 1) -> bool:
-        """Return whether so much would fit into the empty queue."""
+        """Return whether this amount would fit into the empty queue."""
         if self.pager is not None and self.pager.could_cover(messages, charge):
             return True
         return self.thresholds.capacity.covers(messages, charge)
@@ -384,7 +384,7 @@ class Queue(GateOwner):
             self.length.on_requeued(message, now)
 
     def set_storage(self, storage: QueueStorage) -> None:
-        """Store the queue, with the persistent messages from now on."""
+        """Store the queue, and the persistent messages that arrive after this call."""
         self.storage = storage
         self.tracks_removals = True
 
@@ -577,7 +577,7 @@ class Queue(GateOwner):
             membership.bound()
 
     def set_gates(self, gates: list[Gate], pools: list[SharedLimit], now: float) -> None:
-        """Set the gates, besides its own, on the road into the queue; `pools` own some of them."""
+        """Set the gates on the road into the queue other than its own; `pools` own some of them."""
         self.membership.move(pools, now)
         self.operator_gated = len(gates) > len(pools)
         self._other_gates = gates

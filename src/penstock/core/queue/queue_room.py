@@ -30,7 +30,7 @@ class PromisedRoom:
 
 
 class QueueRoom(ReservedRoom):
-    """The reserved room of one queue, besides its depth."""
+    """The reserved room of one queue, which is not part of its depth."""
 
     def __init__(self, queue: Queue) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class QueueRoom(ReservedRoom):
         """
         self.most_messages: i64 = 0
         self.most_bytes: i64 = 0
-        """Depth up to which a message on credit takes its own room by the fast path, whoever waits."""
+        """Depth up to which a message on credit takes its own room by the fast path, even if others wait."""
 
     def arrival(self) -> Arrival | None:
         """Return the batch that is entering the queue, a slice a turn; None at other times."""
@@ -103,7 +103,7 @@ class QueueRoom(ReservedRoom):
         return queue.tail
 
     def return_places(self, messages: i64, bytes: i64) -> None:
-        """Reserve again what was used by `take_place`: its holder counts it now."""
+        """Reserve again the amount that `take_place` used: its holder counts it now."""
         self.messages += messages
         self.bytes += bytes
 
@@ -129,7 +129,7 @@ class QueueRoom(ReservedRoom):
             self._promised = None
 
     def take_arriving(self) -> i64:
-        """Have what has not entered yet dropped, for a purge; returns the number of messages."""
+        """Drop the arrivals that have not entered yet, for a purge; returns the number of messages."""
         arrival = self.arrival()
         if arrival is None or arrival.purged:
             return 0
@@ -187,7 +187,7 @@ BEYOND: Final = 2
 
 
 class PinnedRoom:
-    """The cursors of one query, and what its publishes took beyond the capacity of limits in which those pin messages.
+    """The cursors of one query, and the excess of its publishes over limits in which these cursors pin messages.
 
     The amounts are those of all limits together, so a query that meets several is judged more strictly.
     """
@@ -200,7 +200,7 @@ class PinnedRoom:
         """Bytes (charges) that its publishes took."""
 
     def excuses(self, gate: Gate, messages: i64, bytes: i64) -> bool:
-        """Return whether a publish of so much need not wait at a gate, open or closed."""
+        """Return whether a publish of this amount need not wait at a gate, open or closed."""
         limit = gate.owner
         if not isinstance(limit, CountedDepth) or not self.pins(limit):
             return False
@@ -254,16 +254,16 @@ class PinnedRooms:
                 del self._rooms[room.query]
             cursor.room = None
         if query:
-            found = self._rooms.get(query)
-            if found is None:
-                found = PinnedRoom(query)
-                self._rooms[query] = found
-            found.cursors.append(cursor)
-            cursor.room = found
+            present = self._rooms.get(query)
+            if present is None:
+                present = PinnedRoom(query)
+                self._rooms[query] = present
+            present.cursors.append(cursor)
+            cursor.room = present
 
 
 def _counts(position: Position, limit: CountedDepth) -> bool:
-    """Return whether the messages of a position count in a limit. One message tells the address of all."""
+    """Return whether the messages of a position count in a limit. All messages have the address of the first one."""
     if not isinstance(limit, AddressDepth):
         return limit in position.queue.membership.pools
     for message in position.line.between(position.settled, position.planned, 1, UNLIMITED):

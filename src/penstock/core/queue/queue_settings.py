@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from penstock.core.queue.queue import Queue
 
 CANCEL: Final = "cancel"
-"""Action on a slow consumer, besides telling of it."""
+"""Action on a slow consumer, in addition to the log line."""
 
 
 class Settings:
-    """The resolved settings of one queue; what has a field in `settings.table` is stored as its kind says."""
+    """The resolved settings of one queue. A setting with a field in `settings.table` has the type of its kind."""
 
     message_ttl_s: float
     """Message time to live in seconds; infinity for none."""
@@ -72,7 +72,7 @@ class Settings:
     cursor_max_lag_age_s: float
     """Limits of the lag of the queue's cursors: messages, charges, and seconds that the oldest one is unsettled."""
     cursor_max_lag_policy: str
-    """ "detach" for a cursor beyond them; "tell" to log it."""
+    """ Action for a cursor beyond the lag limits: "detach" deletes it, "tell" logs it."""
     credit_window_messages: i64
     credit_window_bytes: i64
     """Most credit of a sender, the smaller of both; UNLIMITED for no limit."""
@@ -81,36 +81,37 @@ class Settings:
     auto_create: bool
     """True if a link that names the queue creates it (AMQP 1.0)."""
 
-    def __init__(self, thresholds: Thresholds, overflow: OverflowPolicy, words: dict[str, SettingValue]) -> None:
+    def __init__(self, thresholds: Thresholds, overflow: OverflowPolicy, values: dict[str, SettingValue]) -> None:
         self.thresholds = thresholds
         self.overflow = overflow
         self.length = Level()
-        """Limit of ready messages, besides the capacity: messages, and octets of their bodies (see length_limit.py)."""
+        """Limit of ready messages, in addition to the capacity: messages, and octets of their bodies (see
+        length_limit.py)."""
         self.page_limit = Level()
         """Limit of paged messages, if the policy is `page`."""
         self.given: dict[str, SettingValue] = {}
         """Settings in the queue's own arguments."""
         self.policies = NO_POLICIES
         for setting in WITH_FIELD:
-            setattr(self, setting.field, stored(setting, words, setting.default))
+            setattr(self, setting.field, stored(setting, values, setting.default))
         bounded = self.cursor_max_lag_messages != UNLIMITED or self.cursor_max_lag_bytes != UNLIMITED
         self.limits_lag: bool = bounded or self.cursor_max_lag_age_s != NEVER
         """True if cursors have a limit of their lag."""
 
 
-def stored(setting: Setting, words: dict[str, SettingValue], otherwise: object) -> Any:
-    """Return what is stored of a setting; `otherwise` if it is not among these."""
-    word = words.get(setting.name)
-    return otherwise if word is None else setting.kind.resolved(word)
+def stored(setting: Setting, values: dict[str, SettingValue], otherwise: object) -> Any:
+    """Return the stored value of a setting; `otherwise` if it is not set."""
+    value = values.get(setting.name)
+    return otherwise if value is None else setting.kind.resolved(value)
 
 
 class ConsumerSettings:
     """The arguments of basic.consume, with the queue's settings at that moment as defaults."""
 
-    def __init__(self, settings: Settings, words: dict[str, SettingValue]) -> None:
+    def __init__(self, settings: Settings, values: dict[str, SettingValue]) -> None:
         own: dict[str, Any] = {}
         for setting in CONSUMERS:
-            own[setting.name] = stored(setting, words, getattr(settings, setting.field))
+            own[setting.name] = stored(setting, values, getattr(settings, setting.field))
         self.window_bytes: i64 = own["consumer-window-bytes"]
         """Unsettled bytes (charges) that it may have; 0 is one message at a time, -1 unbounded."""
         self.max_rate: float = own["consumer-max-rate"]
@@ -121,7 +122,7 @@ class ConsumerSettings:
         self.slow_policy: str = own["slow-consumer-policy"]
         """Action on a slow one: notify or cancel."""
         self.adaptive: bool = settings.consumer_window_adaptive
-        """True if its deliveries are narrowed to what it needs; only the queue's settings say so, with the bounds."""
+        """True if its window is adapted to its need. Only the queue's settings enable that, with the bounds."""
         self.window_least: i64 = settings.consumer_window_min
         self.window_most: i64 = settings.consumer_window_max
         """Bounds of the adaptive window, in messages; UNLIMITED for no upper one."""
@@ -135,77 +136,77 @@ class ConsumerSettings:
         return self.window_bytes
 
 
-def resolve(queue: str, words: dict[str, SettingValue], defaults: Defaults) -> Settings:
+def resolve(queue: str, values: dict[str, SettingValue], defaults: Defaults) -> Settings:
     """Resolve the settings of a queue.
 
     Raises PreconditionFailed with one sentence that names queue, setting, value and rule.
     """
     subject = f"queue '{queue}'"
-    check_percents(subject, words)
-    overflow = _overflow(queue, words)
-    words = limiting(queue, words, overflow)
-    wanted = overflow.has_thresholds or _qpid_has_thresholds(words) or any(map(_is_threshold, words.items()))
-    thresholds = resolve_thresholds(subject, words, capacity_bytes(words, defaults), defaults, wanted, overflow.pages)
-    settings = Settings(thresholds, overflow, words)
-    if "hold-deadline" not in words:
+    check_percents(subject, values)
+    overflow = _overflow(queue, values)
+    values = limiting(queue, values, overflow)
+    wanted = overflow.has_thresholds or _qpid_has_thresholds(values) or any(map(_is_threshold, values.items()))
+    thresholds = resolve_thresholds(subject, values, capacity_bytes(values, defaults), defaults, wanted, overflow.pages)
+    settings = Settings(thresholds, overflow, values)
+    if "hold-deadline" not in values:
         settings.hold_deadline_s = defaults.hold_deadline_s if defaults.hold_deadline_s > 0 else NEVER
     if overflow.counts_ready:
-        settings.length = Level(_most(words.get("max-length")), _most(words.get("max-length-bytes")))
+        settings.length = Level(_most(values.get("max-length")), _most(values.get("max-length-bytes")))
     if overflow.pages:
-        settings.page_limit = Level(_most(words.get("page-limit-messages")), _most(words.get("page-limit-bytes")))
-    _check(subject, settings, words)
+        settings.page_limit = Level(_most(values.get("page-limit-messages")), _most(values.get("page-limit-bytes")))
+    _check(subject, settings, values)
     return settings
 
 
-def _check(subject: str, settings: Settings, words: dict[str, SettingValue]) -> None:
+def _check(subject: str, settings: Settings, values: dict[str, SettingValue]) -> None:
     """Raise PreconditionFailed (406) for settings that need another one, or contradict it."""
-    least, most = words.get("consumer-window-min"), words.get("consumer-window-max")
+    least, most = values.get("consumer-window-min"), values.get("consumer-window-max")
     if most is not None and settings.consumer_window_max < settings.consumer_window_min:
         given = "consumer-window-min=1 (default)" if least is None else least.describe()
         raise PreconditionFailed(f"{subject}: {given} is above {most.describe()}")
-    key = words.get("dead-letter-routing-key")
-    if key is not None and "dead-letter-exchange" not in words and key.origin == ARGUMENT:
+    key = values.get("dead-letter-routing-key")
+    if key is not None and "dead-letter-exchange" not in values and key.origin == ARGUMENT:
         raise PreconditionFailed(f"{subject}: {key.describe()} needs dead-letter-exchange, which is not set")
 
 
-def _overflow(queue: str, words: dict[str, SettingValue]) -> OverflowPolicy:
+def _overflow(queue: str, values: dict[str, SettingValue]) -> OverflowPolicy:
     """Return the overflow policy. Raises PreconditionFailed (406) for settings that the policy does not support."""
-    name = overflow_name(words)
+    name = overflow_name(values)
     if name != "page":
         for limit in ("page-limit-messages", "page-limit-bytes", "page-full-policy"):
-            if limit in words and words[limit].rank == 0:
+            if limit in values and values[limit].rank == 0:
                 raise PreconditionFailed(
-                    f"queue '{queue}': {words[limit].describe()} needs the overflow policy page, not {name}"
+                    f"queue '{queue}': {values[limit].describe()} needs the overflow policy page, not {name}"
                 )
         return POLICIES[name]
-    for _, word in filter(_is_threshold, words.items()):
+    for _, value in filter(_is_threshold, values.items()):
         raise PreconditionFailed(
-            f"queue '{queue}': {word.describe()} would block producers before the overflow policy page "
-            f"({words['overflow'].describe()}) sends anything to the disk; leave one of them out"
+            f"queue '{queue}': {value.describe()} would block producers before the overflow policy page "
+            f"({values['overflow'].describe()}) sends anything to the disk; leave one of them out"
         )
-    full = words.get("page-full-policy")
+    full = values.get("page-full-policy")
     return PAGE["block" if full is None else full.text]
 
 
-def overflow_name(words: dict[str, SettingValue]) -> str:
+def overflow_name(values: dict[str, SettingValue]) -> str:
     """Return the name of the policy: the one set, or the one that follows from the name used for the capacity."""
-    chosen = words.get("overflow")
+    chosen = values.get("overflow")
     if chosen is not None:
         return chosen.text
     # `x-max-length` without `x-overflow` keeps the meaning that RabbitMQ's users ask for by that name.
-    return "drop-head" if any(name in words for name in LENGTHS) else "block"
+    return "drop-head" if any(name in values for name in LENGTHS) else "block"
 
 
-def limiting(queue: str, words: dict[str, SettingValue], overflow: OverflowPolicy) -> dict[str, SettingValue]:
+def limiting(queue: str, values: dict[str, SettingValue], overflow: OverflowPolicy) -> dict[str, SettingValue]:
     """Return the settings of the limits as they count with an overflow policy.
 
     Raises PreconditionFailed (406) for settings of one source that contradict each other.
     """
     if not overflow.counts_ready:
-        words = lengths_as_capacity(queue, words)
+        values = lengths_as_capacity(queue, values)
     if overflow.drops:
-        return _without_thresholds(queue, words, overflow)
-    return words if overflow.pages else with_derived_capacity(words)
+        return _without_thresholds(queue, values, overflow)
+    return values if overflow.pages else with_derived_capacity(values)
 
 
 def _is_threshold(item: tuple[str, SettingValue]) -> bool:
@@ -214,76 +215,76 @@ def _is_threshold(item: tuple[str, SettingValue]) -> bool:
 
 
 def _without_thresholds(
-    queue: str, words: dict[str, SettingValue], overflow: OverflowPolicy
+    queue: str, values: dict[str, SettingValue], overflow: OverflowPolicy
 ) -> dict[str, SettingValue]:
     """Return the settings without thresholds: a ring deals with its capacity itself (Qpid C++).
 
     Raises PreconditionFailed (406) if the declaration has both.
     """
-    ring = words.get("overflow") or words.get("max-length") or words["max-length-bytes"]
-    for name, word in words.items():
-        if word.origin == ring.origin == ARGUMENT and _is_threshold((name, word)):
+    ring = values.get("overflow") or values.get("max-length") or values["max-length-bytes"]
+    for name, value in values.items():
+        if value.origin == ring.origin == ARGUMENT and _is_threshold((name, value)):
             raise PreconditionFailed(
-                f"queue '{queue}': {word.describe()} has no effect with the overflow policy {overflow.name} "
+                f"queue '{queue}': {value.describe()} has no effect with the overflow policy {overflow.name} "
                 f"({ring.describe()}), which drops the oldest messages and blocks no producer; leave one of them out"
             )
-    return {name: word for name, word in words.items() if not name.startswith(("stop-", "resume-"))}
+    return {name: value for name, value in values.items() if not name.startswith(("stop-", "resume-"))}
 
 
-def _qpid_has_thresholds(words: dict[str, SettingValue]) -> bool:
+def _qpid_has_thresholds(values: dict[str, SettingValue]) -> bool:
     """Return whether the policy is Qpid C++'s reject or self-destruct, and the limit by its name.
 
     There all queues with limits have thresholds, except rings (QueueFlowLimit.cpp).
     """
-    policy = words.get("overflow")
+    policy = values.get("overflow")
     if policy is None or policy.alias != "qpid.policy_type" or policy.text not in ("reject", "self-destruct"):
         return False
-    limits = [words.get("capacity-messages"), words.get("capacity-bytes")]
-    return any(word is not None and word.alias.startswith(QPIDS) for word in limits)
+    limits = [values.get("capacity-messages"), values.get("capacity-bytes")]
+    return any(value is not None and value.alias.startswith(QPIDS) for value in limits)
 
 
-def lengths_as_capacity(queue: str, words: dict[str, SettingValue]) -> dict[str, SettingValue]:
+def lengths_as_capacity(queue: str, values: dict[str, SettingValue]) -> dict[str, SettingValue]:
     """Return the settings with RabbitMQ's lengths as the capacity, for policies that are not RabbitMQ's.
 
     The smaller limit applies. Raises PreconditionFailed (406) if one source sets both, and they differ.
     """
-    found = dict(words)
+    result = dict(values)
     for length, capacity in LENGTHS.items():
-        word, other = found.pop(length, None), found.get(capacity)
-        if word is None or word.none:
+        value, other = result.pop(length, None), result.get(capacity)
+        if value is None or value.none:
             continue
-        if other is not None and other.rank == word.rank and other.value() != word.value():
+        if other is not None and other.rank == value.rank and other.value() != value.value():
             raise PreconditionFailed(
-                f"queue '{queue}': {other.describe()} contradicts {word.describe()}; both set {capacity} "
+                f"queue '{queue}': {other.describe()} contradicts {value.describe()}; both set {capacity} "
                 "with an overflow policy other than drop-head, reject-publish and reject-publish-dlx"
             )
-        if other is None or word.rank < other.rank:
-            found[capacity] = word
-    return found
+        if other is None or value.rank < other.rank:
+            result[capacity] = value
+    return result
 
 
-def capacity_bytes(words: dict[str, SettingValue], defaults: Defaults) -> int | None:
+def capacity_bytes(values: dict[str, SettingValue], defaults: Defaults) -> int | None:
     """Return the capacity in bytes; None for no limit.
 
     The default applies only if no capacity is set in either unit; a threshold above it raises it.
     """
-    word = words.get("capacity-bytes")
-    if is_explicit(word):
-        return number_or_none(word)
-    if number_or_none(words.get("capacity-messages")) is not None:
+    value = values.get("capacity-bytes")
+    if is_explicit(value):
+        return number_or_none(value)
+    if number_or_none(values.get("capacity-messages")) is not None:
         return None
-    capacity = defaults.capacity_bytes if word is None else number_or_none(word)
+    capacity = defaults.capacity_bytes if value is None else number_or_none(value)
     if capacity is None:
         return None
     for name in ("stop-bytes", "resume-bytes", "max-length-bytes"):
-        asked = number_or_none(words.get(name))
+        asked = number_or_none(values.get(name))
         if asked is not None and asked > capacity:
             capacity = asked + asked // 4  # A default stop threshold of 80 % then equals the threshold asked for.
     return capacity
 
 
-def _most(word: SettingValue | None) -> int:
-    return UNLIMITED if word is None or word.none else word.number
+def _most(value: SettingValue | None) -> int:
+    return UNLIMITED if value is None or value.none else value.number
 
 
 def describe_overflow(queue: Queue) -> str:

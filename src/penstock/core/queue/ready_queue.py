@@ -113,11 +113,11 @@ class ReadyQueue:
 
     def messages(self) -> list[Message]:
         """Return all ready messages, in no particular order."""
-        found: list[Message] = []
+        messages: list[Message] = []
         for message in [*self.ready, *[entry[1] for entry in self.returned]]:
             if not _is_tombstone(message):
-                found.append(message)
-        return found
+                messages.append(message)
+        return messages
 
     def clear(self) -> None:
         """Drop all ready messages."""
@@ -262,10 +262,10 @@ class Priorities(ReadyQueue):
 
     @override
     def available(self) -> i64:
-        found: i64 = 0
+        total: i64 = 0
         for line in self.lines:
-            found += line.available()
-        return found
+            total += line.available()
+        return total
 
     @override
     def has_expiring(self) -> bool:
@@ -304,10 +304,10 @@ class Priorities(ReadyQueue):
 
     @override
     def messages(self) -> list[Message]:
-        found: list[Message] = []
+        messages: list[Message] = []
         for line in self.lines:
-            found.extend(line.messages())
-        return found
+            messages.extend(line.messages())
+        return messages
 
     @override
     def clear(self) -> None:
@@ -351,7 +351,7 @@ class Priorities(ReadyQueue):
         return self.lines[at]
 
     def replace_lines(self, line_of: Callable[[ReadyQueue], ReadyQueue]) -> None:
-        """Replace each line, and each later one, by what a function makes of it."""
+        """Apply a function to each line, and to each later one; its result replaces the line."""
         self._line_of = line_of
         for at in range(len(self.lines)):
             self.lines[at] = line_of(self.lines[at])

@@ -49,7 +49,7 @@ class SharedReadyQueue(ReadyQueue):
     # Acquiring
 
     def acquire(self, end: i64, may_come_back: bool, stored: bool) -> None:
-        """Acquire what is ready up to a sequence.
+        """Acquire the ready messages up to a sequence.
 
         `may_come_back`: consumers have older messages, or had them; `stored`: a restart may bring those back.
         """
@@ -69,7 +69,7 @@ class SharedReadyQueue(ReadyQueue):
 
     def _gaps_up_to(self, end: i64, most: i64) -> tuple[list[tuple[int, int]], i64]:
         """Return the sequences that are not ready between `acquired` and `end`, as ranges; and where those end."""
-        found: list[tuple[int, int]] = []
+        gaps: list[tuple[int, int]] = []
         at = self.acquired
         line = self.line
         while not line.reach(at):
@@ -78,17 +78,17 @@ class SharedReadyQueue(ReadyQueue):
             message = line.step()
             following = end + 1 if message is None or message.sequence > end else message.sequence
             if following > at + 1:
-                if len(found) >= most:
-                    return found, at
-                found.append((int(at) + 1, int(following) - 1))
+                if len(gaps) >= most:
+                    return gaps, at
+                gaps.append((int(at) + 1, int(following) - 1))
             at = following
             if at < end:
                 passed = _pass_run(line, end)
                 at = passed if passed > at else at
-        return found, end
+        return gaps, end
 
     def pass_over(self, end: i64, leaves: bool, stored: bool) -> None:
-        """Acquire up to a sequence that no cursor reads. `leaves`: what is ready there is left to the consumers."""
+        """Acquire up to a sequence that no cursor reads. `leaves`: the ready messages there stay with the consumers."""
         line = self.line
         if end <= self.acquired:
             return
@@ -117,9 +117,9 @@ class SharedReadyQueue(ReadyQueue):
         """Return all messages in one line, once there is no cursor left."""
         line = self.line
         if self.aside.available() > 0:
-            found = self.aside.messages()
+            messages = self.aside.messages()
             self.aside.clear()
-            for message in found:
+            for message in messages:
                 if isinstance(message, TrackedMessage):
                     line.put_back(message)
                 else:
@@ -130,7 +130,7 @@ class SharedReadyQueue(ReadyQueue):
     # The store
 
     def restore_gaps(self, acquired: i64, numbers: list[int]) -> None:
-        """Restore what the record of a cursor tells: `dropped`, and the ends of gaps."""
+        """Restore from the record of a cursor: `dropped`, and the ends of gaps."""
         if acquired > self.acquired:
             self.acquired = acquired
         if numbers:
@@ -140,7 +140,7 @@ class SharedReadyQueue(ReadyQueue):
             self.gaps = sorted(known)
 
     def gap_numbers(self) -> list[int]:
-        """Return what a record of a cursor must tell; empty if no message may come back."""
+        """Return the ends of gaps for the record of a cursor; empty if no message may come back."""
         if not self.gaps and self.dropped == 0:
             return []
         return [int(self.dropped), *[number for gap in self.gaps for number in gap]]

@@ -1,4 +1,4 @@
-"""A queue in the store: what enters and leaves it, and its redelivery mark, are recorded in the journal."""
+"""A queue in the store: its arrivals, removals and redelivery mark are recorded in the journal."""
 
 from __future__ import annotations
 

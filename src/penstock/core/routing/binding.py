@@ -44,7 +44,7 @@ class Binding:
         self.arguments_charge: int = 0
         """Charge of its arguments in the metadata memory."""
         self.selector = selector_in(arguments)
-        """The selector that messages must match besides its key or headers; None for none."""
+        """The selector that messages must match in addition to its key or headers; None for none."""
         self.binding_key: BindingKey = binding_key(queue, exchange, key, arguments)
 
 

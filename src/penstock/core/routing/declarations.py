@@ -1,4 +1,4 @@
-"""Declarations: equivalence with what exists (RabbitMQ's rules and error texts), and records in the journal."""
+"""Declarations: equivalence with existing objects (RabbitMQ's rules and error texts), and records in the journal."""
 
 from __future__ import annotations
 

@@ -99,8 +99,8 @@ class Exchange:
             self.alternate = policy.alternate
         self.version += 1
 
-    def match(self, key: str, headers: dict[str, object], found: list[Binding], most: i64) -> i64:
-        """Append to `found` the bindings that match this key and these headers.
+    def match(self, key: str, headers: dict[str, object], matched: list[Binding], most: i64) -> i64:
+        """Append to `matched` the bindings that match this key and these headers.
 
         Returns the number of bindings, or parts of their index, visited; above `most` the search was given up.
         """
@@ -151,13 +151,13 @@ class Direct(Exchange):
         self._by_key: dict[str, dict[Binding, None]] = {}
 
     @override
-    def match(self, key: str, headers: dict[str, object], found: list[Binding], most: i64) -> i64:
+    def match(self, key: str, headers: dict[str, object], matched: list[Binding], most: i64) -> i64:
         bindings = self._by_key.get(key)
         if bindings is None:
             return 1
         if len(bindings) <= most:
             for binding in bindings:
-                found.append(binding)
+                matched.append(binding)
         return len(bindings)
 
     def _index(self, binding: Binding) -> None:
@@ -180,9 +180,9 @@ class Fanout(Exchange):
     kind = "fanout"
 
     @override
-    def match(self, key: str, headers: dict[str, object], found: list[Binding], most: i64) -> i64:
+    def match(self, key: str, headers: dict[str, object], matched: list[Binding], most: i64) -> i64:
         if len(self.bindings) <= most:
-            found.extend(self.bindings.values())
+            matched.extend(self.bindings.values())
         return len(self.bindings) + 1
 
 
@@ -196,8 +196,8 @@ class Topic(Exchange):
         self._topics: TopicTrie[Binding] = TopicTrie()
 
     @override
-    def match(self, key: str, headers: dict[str, object], found: list[Binding], most: i64) -> i64:
-        return self._topics.match(split_words(key), found, most)
+    def match(self, key: str, headers: dict[str, object], matched: list[Binding], most: i64) -> i64:
+        return self._topics.match(split_words(key), matched, most)
 
     def _index(self, binding: Binding) -> None:
         self._topics.add(split_words(binding.key), binding)
@@ -221,8 +221,8 @@ class Headers(Exchange):
         check_header_match(arguments)
 
     @override
-    def match(self, key: str, headers: dict[str, object], found: list[Binding], most: i64) -> i64:
-        return self._matches.match(headers, found, most)
+    def match(self, key: str, headers: dict[str, object], matched: list[Binding], most: i64) -> i64:
+        return self._matches.match(headers, matched, most)
 
     def _index(self, binding: Binding) -> None:
         self._matches.add(binding, HeaderMatch(binding.arguments))

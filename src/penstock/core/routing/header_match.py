@@ -156,15 +156,15 @@ class HeaderMatchIndex(Generic[Item]):
                 del self._under[key]
         self._always.pop(item, None)
 
-    def match(self, headers: dict[str, object], found: list[Item], most: i64) -> i64:
-        """Append the matching items to `found`, each once, in no particular order.
+    def match(self, headers: dict[str, object], items: list[Item], most: i64) -> i64:
+        """Append the matching items to `items`, each once, in no particular order.
 
         Returns the number of headers and items visited; above `most` the search was given up.
         """
         visited: i64 = 1 + len(headers) + len(self._always)
         if visited > most:
             return visited
-        found.extend(self._always)
+        items.extend(self._always)
         met: dict[Item, None] = {}
         for name, value in headers.items():
             keys: list[tuple[str, object]] = [(name, None)]
@@ -180,7 +180,7 @@ class HeaderMatchIndex(Generic[Item]):
                         return visited
                     if demand.any or demand.matches(headers):
                         met[item] = None
-        found.extend(met)
+        items.extend(met)
         return visited
 
 

@@ -56,7 +56,7 @@ class RouteTarget:
         """Sum of the exchanges' versions; versions only grow, so an equal sum means that none has changed."""
 
     def is_current(self) -> bool:
-        """Return whether a lookup would find the same, as far as the exchanges tell."""
+        """Return whether the result of the last lookup is still valid by the versions of its exchanges."""
         return bool(self.exchanges) and _versions(self.exchanges) == self.versions
 
 
@@ -194,42 +194,42 @@ class Route:
 
     def persistent(self) -> Route:
         """Return the same route for persistent messages."""
-        found = self._persistent
-        if found is None:
+        route = self._persistent
+        if route is None:
             address = self.envelope
-            found = self if address.persistent else self._made_for(address.priority, address.ttl_s, True)
-            self._persistent = found
-        return found
+            route = self if address.persistent else self._made_for(address.priority, address.ttl_s, True)
+            self._persistent = route
+        return route
 
     def with_priority(self, priority: i64) -> Route:
         """Return the same route for messages with this priority; 0 is as if they had none."""
         if priority == self.envelope.priority:
             return self
-        found = self._by_priority.get(int(priority))
-        if found is None:
-            found = self._made_for(priority, self.envelope.ttl_s, self.envelope.persistent)
+        route = self._by_priority.get(int(priority))
+        if route is None:
+            route = self._made_for(priority, self.envelope.ttl_s, self.envelope.persistent)
             if self._by_priority is NO_PRIORITIES:
                 self._by_priority = {}
-            self._by_priority[int(priority)] = found
-        return found
+            self._by_priority[int(priority)] = route
+        return route
 
     def variant(self, priority: i64, ttl_s: float) -> Route:
         """Return the same route for messages with this priority and time to live; infinity is no time to live."""
         if ttl_s == self.envelope.ttl_s:
             return self.with_priority(priority)
         key = (int(priority), ttl_s)
-        found = self._variants.get(key)
-        if found is None:
+        route = self._variants.get(key)
+        if route is None:
             if self._variants is NO_VARIANTS or len(self._variants) >= VARIANTS_MAX:
                 self._variants = {}
-            found = self._made_for(priority, ttl_s, self.envelope.persistent)
-            self._variants[key] = found
-        return found
+            route = self._made_for(priority, ttl_s, self.envelope.persistent)
+            self._variants[key] = route
+        return route
 
     def _made_for(self, priority: i64, ttl_s: float, persistent: bool) -> Route:
-        found = Route(self.envelope.variant(priority, ttl_s, persistent), self.mandatory)
-        found.set_target(self.target, self.checks_delivery_mode, self.epoch, self._era)
-        return found
+        route = Route(self.envelope.variant(priority, ttl_s, persistent), self.mandatory)
+        route.set_target(self.target, self.checks_delivery_mode, self.epoch, self._era)
+        return route
 
 
 def _versions(exchanges: list[Exchange]) -> i64:
@@ -407,27 +407,27 @@ class RouteLookup:
     def _lookup(self, exchange: Exchange) -> None:
         if exchange.by_headers:
             self.by_headers = True
-        found = self._found
-        before = len(found)
+        bindings = self._found
+        before = len(bindings)
         self._match(exchange, self._key)
         if self._copies is not None:
             for key in self._copies:
                 self._match(exchange, key)
         self._select(before)
-        for index in range(before, len(found)):
-            target = found[index].exchange
+        for index in range(before, len(bindings)):
+            target = bindings[index].exchange
             if target is not None:
                 self._visit(target)
-        if len(found) == before and exchange.alternate is not None:
+        if len(bindings) == before and exchange.alternate is not None:
             target = self._exchanges.get(exchange.alternate)
             if target is not None:
                 self._visit(target)
 
     def _select(self, before: int) -> None:
         """Drop the bindings found from an index on whose selector does not match."""
-        found = self._found
-        for index in range(len(found) - 1, before - 1, -1):
-            selector = found[index].selector
+        bindings = self._found
+        for index in range(len(bindings) - 1, before - 1, -1):
+            selector = bindings[index].selector
             if selector is None:
                 continue
             self.selects = True
@@ -438,7 +438,7 @@ class RouteLookup:
                     self._left = 0
                     raise self._too_much("evaluate too many selectors of bindings on its way to its queues")
                 if not self._matches(selector, self._message):
-                    del found[index]
+                    del bindings[index]
 
     def _matches(self, selector: Selector, message: SelectableMessage) -> bool:
         most = self._left // VISITS_A_UNIT

@@ -117,13 +117,13 @@ class TopicTrie(Generic[Item]):
                 return
             path[index - 1].prune(pattern[index - 1])
 
-    def match(self, words: list[str], found: list[Item], most: i64 = UNBOUNDED_WALK) -> i64:
-        """Append to `found` the items whose pattern matches, once for each such pattern.
+    def match(self, words: list[str], items: list[Item], most: i64 = UNBOUNDED_WALK) -> i64:
+        """Append to `items` the items whose pattern matches, once for each such pattern.
 
         Returns the number of nodes and items visited; above `most` the search was given up.
         """
         self._walks += 1
-        walk: Walk[Item] = Walk(self._walks, words, found, most)
+        walk: Walk[Item] = Walk(self._walks, words, items, most)
         _match_node(self.root, 0, walk)
         return most - walk.left
 
@@ -133,10 +133,10 @@ class Walk(Generic[Item]):
 
     __slots__ = ("number", "words", "found", "left")
 
-    def __init__(self, number: i64, words: list[str], found: list[Item], most: i64) -> None:
+    def __init__(self, number: i64, words: list[str], items: list[Item], most: i64) -> None:
         self.number: i64 = number
         self.words = words
-        self.found = found
+        self.found = items
         self.left: i64 = most
         """Visits left; below 0 the search is given up."""
 

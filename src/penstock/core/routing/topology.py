@@ -1,4 +1,4 @@
-"""A virtual host as its gates and its dead letters see it."""
+"""Interface of a virtual host for gates and dead letters."""
 
 from __future__ import annotations
 

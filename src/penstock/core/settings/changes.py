@@ -36,21 +36,21 @@ RESOLVE_WORK: Final = 40
 
 
 MATCHED_A_STEP: Final = 8
-"""Changed policies from which on every queue of the virtual host is resolved, instead of matched with each of them."""
+"""Number of changed policies beyond which all queues of the virtual host are resolved, instead of those that match."""
 
 EntryBefore = tuple[str, str, dict[str, SettingValue]]
 """Scope, pattern and all its settings after the change."""
 
 
 def set_settings_steps(
-    broker: Broker, scope: str, pattern: str, words: dict[str, SettingValue]
+    broker: Broker, scope: str, pattern: str, values: dict[str, SettingValue]
 ) -> Steps[SettingsChange]:
     """Set these settings by command, in addition to those set by command for the same pattern.
 
     Raises PreconditionFailed (406) for contradictory settings, ResourceError (506) at the limit.
     """
     return (
-        yield from set_all_steps(broker, [(scope, pattern, broker.table.entries_of(scope, pattern, COMMAND) | words)])
+        yield from set_all_steps(broker, [(scope, pattern, broker.table.entries_of(scope, pattern, COMMAND) | values)])
     )
 
 
@@ -61,17 +61,17 @@ def set_all_steps(broker: Broker, entries: list[EntryBefore]) -> Steps[SettingsC
 
 def copied_steps(broker: Broker) -> Steps[SettingsTable]:
     """Return a copy of the broker's table without parameters, to try changes in."""
-    found = broker.table.emptied()
+    table = broker.table.emptied()
     for entry in broker.table.entries():
         for by in (COMMAND, FILE):
-            found.set(entry.scope, entry.pattern, by, entry.values(by))
+            table.set(entry.scope, entry.pattern, by, entry.values(by))
         if broker.work.spend(COPY_WORK):
             yield
     for policy in broker.table.policies.all():
-        found.policies.put(policy)
+        table.policies.put(policy)
         if broker.work.spend(COPY_WORK):
             yield
-    return found
+    return table
 
 
 def try_all_steps(broker: Broker, table: SettingsTable, entries: list[EntryBefore]) -> Steps[None]:
@@ -93,8 +93,8 @@ def remove_steps(broker: Broker, scope: str, pattern: str, names: list[str]) -> 
     for name in names or ([] if entry else [""]):
         if name not in entry:
             raise NotFound(_not_set_message(broker, scope, pattern, subject, name))
-    kept = {name: word for name, word in entry.items() if names and name not in names}
-    return (yield from set_all_steps(broker, [(scope, pattern, kept)]))
+    remaining = {name: value for name, value in entry.items() if names and name not in names}
+    return (yield from set_all_steps(broker, [(scope, pattern, remaining)]))
 
 
 def replace_file_steps(broker: Broker, entries: list[EntryBefore]) -> Steps[SettingsChange]:
@@ -103,24 +103,24 @@ def replace_file_steps(broker: Broker, entries: list[EntryBefore]) -> Steps[Sett
     Raises PreconditionFailed (406) or ResourceError (506) as `set_settings_steps` does; then the earlier settings of
     the file stay in effect.
     """
-    wanted = {(scope, pattern): words for scope, pattern, words in entries}
+    wanted = {(scope, pattern): values for scope, pattern, values in entries}
     changed: list[EntryBefore] = []
     moved: list[EntryBefore] = []
     for entry in broker.table.entries():
         key = (entry.scope, entry.pattern)
         if entry.file and key not in wanted:
             changed.append((entry.scope, entry.pattern, {}))
-    for (scope, pattern), words in wanted.items():
+    for (scope, pattern), values in wanted.items():
         if broker.work.spend(COMPARE_WORK):
             yield
         before = broker.table.entries_of(scope, pattern, FILE)
-        same = _values(before) == _values(words)
-        (moved if same else changed).append((scope, pattern, words))
+        same = _values(before) == _values(values)
+        (moved if same else changed).append((scope, pattern, values))
     plan = yield from _change(broker, _of_patterns(changed, FILE))
-    for scope, pattern, words in moved:
+    for scope, pattern, values in moved:
         if broker.work.spend(COMPARE_WORK):
             yield
-        broker.table.set(scope, pattern, FILE, words)  # It may be on another line of the file now.
+        broker.table.set(scope, pattern, FILE, values)  # It may be on another line of the file now.
     return plan
 
 
@@ -154,10 +154,10 @@ def matches(pattern: str, name: str) -> bool:
 class PatternChange:
     """All settings of a pattern by one source."""
 
-    def __init__(self, scope: str, pattern: str, words: dict[str, SettingValue], by: str) -> None:
+    def __init__(self, scope: str, pattern: str, values: dict[str, SettingValue], by: str) -> None:
         self.scope = scope
         self.pattern = pattern
-        self.words = words
+        self.values = values
         self.by = by
         self.before: dict[str, SettingValue] = {}
 
@@ -165,18 +165,18 @@ class PatternChange:
         """Raise PreconditionFailed (406) or StoreError for a change that cannot be stored, or not now."""
         if self.by == FILE:
             return  # What no queue could be declared with is refused at a declaration.
-        word = self.words.get("overflow")
-        if journal is None and self.scope == "queue" and word is not None and word.text == "page":
+        value = self.values.get("overflow")
+        if journal is None and self.scope == "queue" and value is not None and value.text == "page":
             raise without_disk(self.pattern)
-        if journal is not None and self.words:
+        if journal is not None and self.values:
             journal.check_writable()
 
     def put(self, table: SettingsTable) -> None:
         """Put it into a table. Raises ResourceError (506) at a limit."""
-        self.before = table.set(self.scope, self.pattern, self.by, self.words)
+        self.before = table.set(self.scope, self.pattern, self.by, self.values)
 
     def undo(self, table: SettingsTable) -> None:
-        """Put back what was there before."""
+        """Restore the values from before the change."""
         table.set(self.scope, self.pattern, self.by, self.before)
 
     def record(self, broker: Broker, journal: Journal) -> None:
@@ -184,7 +184,7 @@ class PatternChange:
         if self.by == FILE:
             return  # It is read again after a restart.
         entry = broker.table.entry(self.scope, self.pattern)
-        if entry is not None and self.words:
+        if entry is not None and self.values:
             journal.change(entry)
         else:
             journal.forget(SettingsEntry(self.scope, self.pattern))
@@ -239,7 +239,7 @@ def _has_words(entry: EntryBefore) -> bool:
 
 
 def _change(broker: Broker, changes: list[Change]) -> Steps[SettingsChange]:
-    """Make changes, all or none; return what they concern."""
+    """Make changes, all or none; return the objects concerned."""
     for change in changes:
         change.admit(broker.journal)
     try:
@@ -259,7 +259,7 @@ def _change(broker: Broker, changes: list[Change]) -> Steps[SettingsChange]:
 
 
 def _try(broker: Broker, table: SettingsTable, changes: list[Change]) -> Steps[SettingsChange]:
-    """Put changes into a table, all or none, and return what they concern."""
+    """Put changes into a table, all or none; return the objects concerned."""
     done: list[Change] = []
     try:
         for change in changes:
@@ -343,8 +343,8 @@ def resolve_queue(broker: Broker, table: SettingsTable, queue: Queue, plan: Sett
             raise
 
 
-def _values(words: dict[str, SettingValue]) -> dict[str, tuple[str, object]]:
-    return {name: (word.alias, word.value()) for name, word in words.items()}
+def _values(values: dict[str, SettingValue]) -> dict[str, tuple[str, object]]:
+    return {name: (value.alias, value.value()) for name, value in values.items()}
 
 
 def _not_set_message(broker: Broker, scope: str, pattern: str, subject: str, name: str) -> str:
@@ -368,10 +368,10 @@ def setting(policy: Policy) -> PolicyChange:
 
 def clear_policy_steps(broker: Broker, vhost: str, name: str, operator: bool) -> Steps[SettingsChange]:
     """Remove a policy. Raises NotFound (404), PreconditionFailed (406) if a queue is invalid without it."""
-    found = broker.table.policies.get(vhost, name, operator)
-    if found is None:
+    policy = broker.table.policies.get(vhost, name, operator)
+    if policy is None:
         raise NotFound(f"no {'operator policy' if operator else 'policy'} '{name}' of vhost '{vhost}'")
-    return (yield from change_policies_steps(broker, [PolicyChange(found, None)]))
+    return (yield from change_policies_steps(broker, [PolicyChange(policy, None)]))
 
 
 def change_policies_steps(broker: Broker, changes: list[PolicyChange]) -> Steps[SettingsChange]:

@@ -17,15 +17,15 @@ from penstock.flow.timers import NEVER
 
 def waiting_at(queues: dict[int, Queue], origins: list[ConnectionGates]) -> list[Producer]:
     """Return producers that may wait at these queues: all of connections, and those that closed with held publishes."""
-    found: dict[int, Producer] = {}
+    producers: dict[int, Producer] = {}
     for origin in origins:
         for producer in origin.producers:
-            found[id(producer)] = producer
+            producers[id(producer)] = producer
     for queue in queues.values():
         for waiter in [*[entry[2] for entry in queue.gate.waiters], *queue.gate.blocked.values()]:
             if isinstance(waiter, Producer):
-                found[id(waiter)] = waiter
-    return list(found.values())
+                producers[id(waiter)] = waiter
+    return list(producers.values())
 
 
 def renew(producer: Producer, queues: dict[int, Queue], now: float) -> None:
@@ -39,9 +39,9 @@ def renew(producer: Producer, queues: dict[int, Queue], now: float) -> None:
                 held.pending.deadline = held.deadline
     for pending in producer.confirms.pending:
         if pending.state == WITHHELD:
-            patience_s = _patience_s(pending.road, queues)
-            if patience_s is not None:
-                pending.deadline = now + patience_s
+            hold_deadline_s = _hold_deadline_s(pending.road, queues)
+            if hold_deadline_s is not None:
+                pending.deadline = now + hold_deadline_s
                 earliest = min(earliest, pending.deadline)
     producer.wake_at(earliest)
     for gate in producer.gates.values():
@@ -57,7 +57,7 @@ def _concerns(road_queues: list[Queue], queues: dict[int, Queue]) -> bool:
     return False
 
 
-def _patience_s(gates: list[Gate], queues: dict[int, Queue]) -> float | None:
+def _hold_deadline_s(gates: list[Gate], queues: dict[int, Queue]) -> float | None:
     shortest: float | None = None
     for gate in gates:
         queue = queues.get(id(gate.owner))

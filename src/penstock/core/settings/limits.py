@@ -69,7 +69,7 @@ class UnitThresholds:
 
 def resolve_thresholds(
     subject: str,
-    words: dict[str, SettingValue],
+    values: dict[str, SettingValue],
     capacity_bytes: int | None,
     defaults: Defaults,
     wanted: bool,
@@ -80,10 +80,10 @@ def resolve_thresholds(
     With `all_counts` all of a charge counts: what pages out is limited in memory.
     """
     messages = resolve_unit(
-        subject, words, "messages", number_or_none(words.get("capacity-messages")), defaults, wanted
+        subject, values, "messages", number_or_none(values.get("capacity-messages")), defaults, wanted
     )
-    size = resolve_unit(subject, words, "bytes", capacity_bytes, defaults, wanted)
-    beside = 0 if all_counts else uncounted(words)
+    size = resolve_unit(subject, values, "bytes", capacity_bytes, defaults, wanted)
+    beside = 0 if all_counts else uncounted(values)
     return Thresholds(
         Level(messages.capacity, size.capacity, beside),
         Level(messages.stop, size.stop, beside),
@@ -91,34 +91,34 @@ def resolve_thresholds(
     )
 
 
-def is_explicit(word: SettingValue | None) -> bool:
+def is_explicit(value: SettingValue | None) -> bool:
     """Return whether the value was set for this object, or a pattern of it: it is not a default."""
-    return word is not None and word.rank < DEFAULT_RANK
+    return value is not None and value.rank < DEFAULT_RANK
 
 
-def number_or_none(word: SettingValue | None) -> int | None:
+def number_or_none(value: SettingValue | None) -> int | None:
     """Return the number of a value; None if it is absent or `none`."""
-    return None if word is None or word.none else word.number
+    return None if value is None or value.none else value.number
 
 
 def resolve_unit(
-    subject: str, words: dict[str, SettingValue], unit: str, capacity: int | None, defaults: Defaults, wanted: bool
+    subject: str, values: dict[str, SettingValue], unit: str, capacity: int | None, defaults: Defaults, wanted: bool
 ) -> UnitThresholds:
     """Resolve one unit. `wanted`: thresholds follow from the capacity if none are given.
 
     Raises PreconditionFailed (406) with one sentence that names the object, the values, their sources and the rule.
     """
-    stop_word = absolute(words, "stop", unit, capacity)
-    resume_word = absolute(words, "resume", unit, capacity)
+    stop_word = absolute(values, "stop", unit, capacity)
+    resume_word = absolute(values, "resume", unit, capacity)
     stop, resume, lowered = UNLIMITED, UNLIMITED, False
-    one_mark = has_one_mark(words, unit)
+    one_mark = has_one_mark(values, unit)
     if stop_word is not None:
         stop = stop_word.number if not stop_word.none else UNLIMITED
     elif capacity is not None and wanted and one_mark:
         stop = max(capacity - 1, 0)
     elif capacity is not None and wanted:
-        by_percent = _stop_by_percent(words, capacity, number_or_none(resume_word), defaults)
-        stop = _below_a_window(words, unit, capacity, by_percent, number_or_none(resume_word))
+        by_percent = _stop_by_percent(values, capacity, number_or_none(resume_word), defaults)
+        stop = _below_a_window(values, unit, capacity, by_percent, number_or_none(resume_word))
         lowered = stop < by_percent
     if resume_word is not None and not resume_word.none:
         resume = resume_word.number
@@ -128,36 +128,36 @@ def resolve_unit(
                 f"give stop-{unit} or capacity-{unit} as well"
             )
     elif stop != UNLIMITED:
-        share = percent(words.get("resume-percent"), defaults.resume_percent)
-        below = 1 if opens_below(words, unit, stop_word) else 0
+        share = percent(values.get("resume-percent"), defaults.resume_percent)
+        below = 1 if opens_below(values, unit, stop_word) else 0
         from_stop = capacity is None or share is None or resume_word is not None or one_mark
         resume = max((stop if from_stop else min(stop, cut(capacity or 0, share or 0.0))) - below, 0)
-        if lowered and "resume-percent" not in words:
+        if lowered and "resume-percent" not in values:
             resume = min(resume, stop * 7 // 8)  # As 70 % is of 80 %.
     if resume > stop:
         raise PreconditionFailed(
             f"{subject}: {_describe(resume_word, f'resume-{unit}', resume)} is above "
-            f"{_describe(stop_word or words.get('stop-percent'), f'stop-{unit}', stop)}; "
+            f"{_describe(stop_word or values.get('stop-percent'), f'stop-{unit}', stop)}; "
             "resume must be at or below stop, or producers stay blocked for ever"
         )
     if capacity is not None and stop != UNLIMITED and stop > capacity:
         raise PreconditionFailed(
             f"{subject}: {_describe(stop_word, f'stop-{unit}', stop)} is above the capacity of {capacity} {unit}"
-            f"{_other_source(words.get(f'capacity-{unit}'), stop_word)}; stop must be at or below capacity"
+            f"{_other_source(values.get(f'capacity-{unit}'), stop_word)}; stop must be at or below capacity"
         )
     return UnitThresholds(UNLIMITED if capacity is None else capacity, stop, resume)
 
 
-def percent(word: SettingValue | None, default: float) -> float | None:
+def percent(value: SettingValue | None, default: float) -> float | None:
     """Return a percentage; None for none."""
-    if word is None:
+    if value is None:
         return default
-    return None if word.none else word.real
+    return None if value.none else value.real
 
 
-def check_percents(subject: str, words: dict[str, SettingValue]) -> None:
+def check_percents(subject: str, values: dict[str, SettingValue]) -> None:
     """Raise PreconditionFailed (406) if a resume percentage is above the stop's; a default is adjusted instead."""
-    stop, resume = words.get("stop-percent"), words.get("resume-percent")
+    stop, resume = values.get("stop-percent"), values.get("resume-percent")
     if not is_explicit(stop) or not is_explicit(resume) or stop is None or resume is None:
         return
     if not stop.none and not resume.none and resume.real > stop.real:
@@ -167,62 +167,62 @@ def check_percents(subject: str, words: dict[str, SettingValue]) -> None:
         )
 
 
-def with_derived_capacity(words: dict[str, SettingValue]) -> dict[str, SettingValue]:
+def with_derived_capacity(values: dict[str, SettingValue]) -> dict[str, SettingValue]:
     """Return the settings with the Java broker's capacity as stop and resume, and a capacity a quarter above it.
 
     There the message that passes its capacity goes in, and blocks its producer. A stronger stop or resume counts, and
     a given percentage is of its capacity.
     """
-    word = words.get("capacity-bytes")
-    if word is None or word.none or word.alias not in JAVAS_CAPACITY:
-        return words
-    if not is_explicit(word) and number_or_none(words.get("capacity-messages")) is not None:
-        return words  # A default in bytes does not apply beside a capacity in messages.
-    found = dict(words)
-    above = word.number + max(word.number // 4, WINDOW["bytes"])
-    found["capacity-bytes"] = word.with_number(min(above, UNLIMITED - 1))
-    stop, resume, share = words.get("stop-bytes"), words.get("resume-bytes"), words.get("resume-percent")
-    if stop is None or stop.rank > word.rank:
-        stop = word
-    found["stop-bytes"] = stop
+    value = values.get("capacity-bytes")
+    if value is None or value.none or value.alias not in JAVAS_CAPACITY:
+        return values
+    if not is_explicit(value) and number_or_none(values.get("capacity-messages")) is not None:
+        return values  # A default in bytes does not apply beside a capacity in messages.
+    result = dict(values)
+    above = value.number + max(value.number // 4, WINDOW["bytes"])
+    result["capacity-bytes"] = value.with_number(min(above, UNLIMITED - 1))
+    stop, resume, share = values.get("stop-bytes"), values.get("resume-bytes"), values.get("resume-percent")
+    if stop is None or stop.rank > value.rank:
+        stop = value
+    result["stop-bytes"] = stop
     if resume is None or resume.none:
         by_share = stop
         if share is not None and is_explicit(share) and not share.none:
-            by_share = share.with_number(cut(word.number, share.real))
-        found["resume-bytes"] = by_share if by_share.number < stop.number else stop
-    return found
+            by_share = share.with_number(cut(value.number, share.real))
+        result["resume-bytes"] = by_share if by_share.number < stop.number else stop
+    return result
 
 
-def uncounted(words: dict[str, SettingValue]) -> int:
+def uncounted(values: dict[str, SettingValue]) -> int:
     """Return the octets of each message that do not count in its limits in bytes.
 
     They are all of the overhead by names of other brokers. The name of the capacity decides, or without one that of the
     stop, or of the resume.
     """
     for mark in MARKS_IN_BYTES:
-        word = words.get(mark)
-        if word is not None and (mark != "capacity-bytes" or is_explicit(word) or word.alias in FOREIGN_BYTES):
-            return OVERHEAD if word.alias in FOREIGN_BYTES else 0
+        value = values.get(mark)
+        if value is not None and (mark != "capacity-bytes" or is_explicit(value) or value.alias in FOREIGN_BYTES):
+            return OVERHEAD if value.alias in FOREIGN_BYTES else 0
     return 0
 
 
-def absolute(words: dict[str, SettingValue], threshold: str, unit: str, capacity: int | None) -> SettingValue | None:
+def absolute(values: dict[str, SettingValue], threshold: str, unit: str, capacity: int | None) -> SettingValue | None:
     """Return the threshold given as a number, unless a stronger source gives a percentage."""
-    word, share = words.get(f"{threshold}-{unit}"), words.get(f"{threshold}-percent")
-    if word is not None and share is not None and capacity is not None and share.rank < word.rank:
+    value, share = values.get(f"{threshold}-{unit}"), values.get(f"{threshold}-percent")
+    if value is not None and share is not None and capacity is not None and share.rank < value.rank:
         return None
-    return word
+    return value
 
 
-def _stop_by_percent(words: dict[str, SettingValue], capacity: int, resume: int | None, defaults: Defaults) -> int:
-    word, resume_share = words.get("stop-percent"), words.get("resume-percent")
-    share = percent(word, defaults.stop_percent)
+def _stop_by_percent(values: dict[str, SettingValue], capacity: int, resume: int | None, defaults: Defaults) -> int:
+    value, resume_share = values.get("stop-percent"), values.get("resume-percent")
+    share = percent(value, defaults.stop_percent)
     if share is None:
         return UNLIMITED
     # Half up, as Qpid C++; and below the capacity even if that is 1 or 2, or flow control could never engage.
     below = max(capacity - 1, 0)
     stop = min((capacity * _hundredths(share) * 2 + 10_000) // 20_000, below)
-    if not is_explicit(word):
+    if not is_explicit(value):
         if resume is not None:
             stop = max(stop, min(resume, capacity))
         elif resume_share is not None and is_explicit(resume_share) and not resume_share.none:
@@ -230,33 +230,33 @@ def _stop_by_percent(words: dict[str, SettingValue], capacity: int, resume: int 
     return stop
 
 
-def has_one_mark(words: dict[str, SettingValue], unit: str) -> bool:
-    """Return whether the gate closes at the capacity, as Artemis' address does: no percentage was given besides."""
-    word = words.get("capacity-" + unit)
-    given = "stop-percent" in words or "resume-percent" in words
-    return word is not None and word.alias.startswith("max-size-") and not given
+def has_one_mark(values: dict[str, SettingValue], unit: str) -> bool:
+    """Return whether the gate closes at the capacity, as Artemis' address does, because no percentage was given."""
+    value = values.get("capacity-" + unit)
+    given = "stop-percent" in values or "resume-percent" in values
+    return value is not None and value.alias.startswith("max-size-") and not given
 
 
-def opens_below(words: dict[str, SettingValue], unit: str, stop: SettingValue | None) -> bool:
+def opens_below(values: dict[str, SettingValue], unit: str, stop: SettingValue | None) -> bool:
     """Return whether a resume threshold that is not given in numbers opens the gate below itself, by Qpid C++'s names.
 
     The border follows the name of the percentage; without one that of the stop, or of the capacity.
     """
-    word = words.get("resume-percent")
-    if word is not None:
-        return word.alias in OPENS_BELOW
+    value = values.get("resume-percent")
+    if value is not None:
+        return value.alias in OPENS_BELOW
     if stop is None:
-        stop = words.get("capacity-" + unit)
+        stop = values.get("capacity-" + unit)
     return stop is not None and stop.alias.startswith(QPIDS)
 
 
-def _below_a_window(words: dict[str, SettingValue], unit: str, capacity: int, stop: int, resume: int | None) -> int:
+def _below_a_window(values: dict[str, SettingValue], unit: str, capacity: int, stop: int, resume: int | None) -> int:
     """Return a default stop that leaves room for a window; at least half of the capacity.
 
     Qpid C++'s percentages apply at every size if the capacity was set by its name (decision 11).
     """
-    word, share = words.get("capacity-" + unit), words.get("resume-percent")
-    if "stop-percent" in words or (word is not None and word.alias.startswith(QPIDS)):
+    value, share = values.get("capacity-" + unit), values.get("resume-percent")
+    if "stop-percent" in values or (value is not None and value.alias.startswith(QPIDS)):
         return stop
     if resume is None:
         resume = 0 if share is None or share.none else cut(capacity, share.real)
@@ -273,11 +273,13 @@ def _hundredths(share: float) -> int:
     return round(share * 100)
 
 
-def _describe(word: SettingValue | None, name: str, value: int) -> str:
-    if word is None:
+def _describe(setting_value: SettingValue | None, name: str, value: int) -> str:
+    if setting_value is None:
         return f"{name}={value} (by default)"
     return (
-        f"{name}={value}, from {word.describe()}," if word.alias.endswith(("percent", "threshold")) else word.describe()
+        f"{name}={value}, from {setting_value.describe()},"
+        if setting_value.alias.endswith(("percent", "threshold"))
+        else setting_value.describe()
     )
 
 
@@ -325,11 +327,13 @@ class Limits:
         self.rate_messages: float | None = None
         """Messages a second."""
         self.refill_messages: float = NEVER
-        """Tokens a second for them: the rate, or without a burst less, by what `smooth` gives to the burst."""
+        """Tokens a second for them: the rate; without a burst it is less by the amount that `smooth` adds to the
+        burst."""
         self.rate_bytes: float | None = None
         """Bytes (charges) a second."""
         self.burst_messages: float = NEVER
-        """Messages at once; by default one, and what a late timer may not lose (`smooth`). Infinite without a rate."""
+        """Messages that may pass at once. By default one, plus an allowance for late timers (`smooth`). Infinite
+        without a rate."""
         self.burst_bytes: float = NEVER
         """Bytes at once; by default a second's worth. Infinite without a rate."""
         self.disk = DiskLimits()
@@ -347,112 +351,112 @@ class Limits:
         """Return the rates of these limits and of a client's own: the lower of each, and the smaller burst."""
         if own is None:
             return self
-        found = Limits()
-        found.rate_messages = _lower(self.rate_messages, own.rate_messages)
-        found.refill_messages = min(self.refill_messages, own.refill_messages)
-        found.burst_messages = min(self.burst_messages, own.burst_messages)
-        found.rate_bytes = _lower(self.rate_bytes, own.rate_bytes)
-        found.burst_bytes = min(self.burst_bytes, own.burst_bytes)
-        return found
+        limits = Limits()
+        limits.rate_messages = _lower(self.rate_messages, own.rate_messages)
+        limits.refill_messages = min(self.refill_messages, own.refill_messages)
+        limits.burst_messages = min(self.burst_messages, own.burst_messages)
+        limits.rate_bytes = _lower(self.rate_bytes, own.rate_bytes)
+        limits.burst_bytes = min(self.burst_bytes, own.burst_bytes)
+        return limits
 
 
-def rates(subject: str, words: dict[str, SettingValue]) -> Limits | None:
+def rates(subject: str, values: dict[str, SettingValue]) -> Limits | None:
     """Resolve the rates that a client sets for itself; None for none. Raises PreconditionFailed (406) as `limits`."""
     for unit in ("messages", "bytes"):
-        if f"burst-{unit}" in words and f"rate-{unit}" not in words:
+        if f"burst-{unit}" in values and f"rate-{unit}" not in values:
             raise PreconditionFailed(f"{subject}: burst-{unit} has no effect without rate-{unit}; set that as well")
-    rate = words.get("rate-messages")
-    if "burst-messages" in words and rate is not None and rate.alias in WITHOUT_BURST:
+    rate = values.get("rate-messages")
+    if "burst-messages" in values and rate is not None and rate.alias in WITHOUT_BURST:
         raise PreconditionFailed(f"{subject}: {rate.describe()} has no burst; set rate-messages for one with a burst")
-    found = Limits()
-    _set_rates(found, words)
-    return None if found.rate_messages is None and found.rate_bytes is None else found
+    limits = Limits()
+    _set_rates(limits, values)
+    return None if limits.rate_messages is None and limits.rate_bytes is None else limits
 
 
-def limits(subject: str, words: dict[str, SettingValue], defaults: Defaults, machine_bytes: int) -> Limits:
+def limits(subject: str, values: dict[str, SettingValue], defaults: Defaults, machine_bytes: int) -> Limits:
     """Resolve the limits of an object. Raises PreconditionFailed (406) for contradictory settings.
 
     `machine_bytes` is the memory of the host, for percentages of it.
     """
-    found = Limits()
-    if "memory-capacity" in words or "memory-stop" in words or "memory-resume" in words:
-        found.thresholds = _memory(subject, words, defaults, machine_bytes)
+    limits = Limits()
+    if "memory-capacity" in values or "memory-stop" in values or "memory-resume" in values:
+        limits.thresholds = _memory(subject, values, defaults, machine_bytes)
     else:
-        found.thresholds = _thresholds(subject, words, defaults)
-    found.disk = _disk(subject, words)
-    _set_rates(found, words)
-    weight = words.get("weight")
+        limits.thresholds = _thresholds(subject, values, defaults)
+    limits.disk = _disk(subject, values)
+    _set_rates(limits, values)
+    weight = values.get("weight")
     if weight is not None:
-        found.weight = weight.number
-    deadline = words.get("hold-deadline")
+        limits.weight = weight.number
+    deadline = values.get("hold-deadline")
     if deadline is not None:
-        found.hold_deadline_s = max(deadline.real, 0.0)
-    return found
+        limits.hold_deadline_s = max(deadline.real, 0.0)
+    return limits
 
 
-def _thresholds(subject: str, words: dict[str, SettingValue], defaults: Defaults) -> Thresholds | None:
-    check_percents(subject, words)
-    found = resolve_thresholds(subject, words, number_or_none(words.get("capacity-bytes")), defaults, True)
-    return None if found.capacity.unlimited() and found.stop.unlimited() else found
+def _thresholds(subject: str, values: dict[str, SettingValue], defaults: Defaults) -> Thresholds | None:
+    check_percents(subject, values)
+    thresholds = resolve_thresholds(subject, values, number_or_none(values.get("capacity-bytes")), defaults, True)
+    return None if thresholds.capacity.unlimited() and thresholds.stop.unlimited() else thresholds
 
 
-def _memory(subject: str, words: dict[str, SettingValue], defaults: Defaults, machine_bytes: int) -> Thresholds | None:
+def _memory(subject: str, values: dict[str, SettingValue], defaults: Defaults, machine_bytes: int) -> Thresholds | None:
     """Resolve the memory thresholds, which are like a queue's, in bytes, with other names."""
-    plain: dict[str, SettingValue] = {name: word for name, word in words.items() if name.endswith("-percent")}
+    thresholds: dict[str, SettingValue] = {name: value for name, value in values.items() if name.endswith("-percent")}
     for mark in ("capacity", "stop", "resume"):
-        word = words.get(f"memory-{mark}")
-        if word is not None:
-            plain[f"{mark}-bytes"] = _in_bytes(subject, word, machine_bytes)
-    capacity = words.get("memory-capacity")
+        value = values.get(f"memory-{mark}")
+        if value is not None:
+            thresholds[f"{mark}-bytes"] = _in_bytes(subject, value, machine_bytes)
+    capacity = values.get("memory-capacity")
     if capacity is not None and capacity.none:  # Set explicitly to none, unlike the default.
         return Thresholds(Level(), Level(), Level())
-    return _thresholds(subject, plain, defaults)
+    return _thresholds(subject, thresholds, defaults)
 
 
-def _disk(subject: str, words: dict[str, SettingValue]) -> DiskLimits:
-    found = DiskLimits()
-    overfull, underfull = words.get("disk-overfull"), words.get("disk-underfull")
+def _disk(subject: str, values: dict[str, SettingValue]) -> DiskLimits:
+    limits = DiskLimits()
+    overfull, underfull = values.get("disk-overfull"), values.get("disk-underfull")
     if overfull is not None and not overfull.none:
-        found.overfull = overfull.number
-        found.underfull = overfull.number * UNDERFULL_PERCENT // 100
+        limits.overfull = overfull.number
+        limits.underfull = overfull.number * UNDERFULL_PERCENT // 100
         if underfull is not None and not underfull.none:
             if underfull.number > overfull.number:
                 raise PreconditionFailed(
                     f"{subject}: {underfull.describe()} is above {overfull.describe()}; "
                     "its gate would close and open at once"
                 )
-            found.underfull = underfull.number
+            limits.underfull = underfull.number
     elif underfull is not None and not underfull.none:
         raise PreconditionFailed(f"{subject}: {underfull.describe()} needs disk-overfull, which is not set")
-    free = words.get("min-disk-free")
+    free = values.get("min-disk-free")
     if free is None:
-        found.free_bytes = DISK_FREE_BYTES
+        limits.free_bytes = DISK_FREE_BYTES
     elif free.text == "%":
-        found.free_percent = free.real
+        limits.free_percent = free.real
     elif not free.none:
-        found.free_bytes = free.number
-    return found
+        limits.free_bytes = free.number
+    return limits
 
 
-def _in_bytes(subject: str, word: SettingValue, machine_bytes: int) -> SettingValue:
-    if word.text != "%":
-        return word
+def _in_bytes(subject: str, value: SettingValue, machine_bytes: int) -> SettingValue:
+    if value.text != "%":
+        return value
     if machine_bytes <= 0:
-        raise PreconditionFailed(f"{subject}: {word.describe()}: the memory of this machine is unknown; give bytes")
-    return word.with_number(machine_bytes * round(word.real * 100) // 10_000)
+        raise PreconditionFailed(f"{subject}: {value.describe()}: the memory of this machine is unknown; give bytes")
+    return value.with_number(machine_bytes * round(value.real * 100) // 10_000)
 
 
-def _set_rates(found: Limits, words: dict[str, SettingValue]) -> None:
-    rate, burst = words.get("rate-messages"), words.get("burst-messages")
+def _set_rates(limits: Limits, values: dict[str, SettingValue]) -> None:
+    rate, burst = values.get("rate-messages"), values.get("burst-messages")
     if rate is not None and not rate.none:
-        found.rate_messages = rate.real
-        found.refill_messages, found.burst_messages = smooth(rate.real)
+        limits.rate_messages = rate.real
+        limits.refill_messages, limits.burst_messages = smooth(rate.real)
         if burst is not None and rate.alias not in WITHOUT_BURST:
-            found.refill_messages, found.burst_messages = rate.real, burst.real
-    rate, burst = words.get("rate-bytes"), words.get("burst-bytes")
+            limits.refill_messages, limits.burst_messages = rate.real, burst.real
+    rate, burst = values.get("rate-bytes"), values.get("burst-bytes")
     if rate is not None and not rate.none:
-        found.rate_bytes = rate.real
-        found.burst_bytes = max(rate.real, 1.0) if burst is None else burst.real
+        limits.rate_bytes = rate.real
+        limits.burst_bytes = max(rate.real, 1.0) if burst is None else burst.real
 
 
 def _lower(rate: float | None, own: float | None) -> float | None:

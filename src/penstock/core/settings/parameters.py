@@ -1,6 +1,6 @@
-"""Runtime parameters and global parameters: what RabbitMQ's plugins are told, kept and exported again.
+"""Runtime parameters and global parameters: the configuration of RabbitMQ's plugins, stored and exported again.
 
-Nothing reads them here: shovels, federation and the like do not exist.
+Penstock does not act on them: it has no shovels, federation and the like.
 """
 
 from __future__ import annotations
@@ -95,10 +95,10 @@ class ParameterTable:
 
     def drop(self, component: str, vhost: str, name: str) -> Parameter | None:
         """Remove a parameter; return it, or None if there was none."""
-        found = self._parameters.pop((component, vhost, name), None)
-        if found is not None:
-            self._octets -= found.octets()
-        return found
+        parameter = self._parameters.pop((component, vhost, name), None)
+        if parameter is not None:
+            self._octets -= parameter.octets()
+        return parameter
 
     def drop_vhost(self, vhost: str) -> list[Parameter]:
         """Remove the parameters of a virtual host that is deleted; return them."""

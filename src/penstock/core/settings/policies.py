@@ -73,21 +73,21 @@ def look_aheads(text: str) -> tuple[list[tuple[bool, str]], str]:
 
     An expression that cannot be split stays whole.
     """
-    found: list[tuple[bool, str]] = []
+    look_aheads: list[tuple[bool, str]] = []
     if not text.startswith(("^(?!", "^(?=")):
-        return found, text
+        return look_aheads, text
     at = 1
     while text.startswith(("(?!", "(?="), at):
         end, _ = _scan(text, at + 1)
         if end < 0:
             return [], text
-        found.append((text[at + 2] == "!", text[at + 3 : end]))
+        look_aheads.append((text[at + 2] == "!", text[at + 3 : end]))
         at = end + 1
     rest = text[at:]
     _, alternates = _scan(rest, 0)
     if alternates:
         return [], text  # `^(?!a)b|c` is `(^(?!a)b)|c`.
-    return found, "^" + rest
+    return look_aheads, "^" + rest
 
 
 def _scan(text: str, start: int) -> tuple[int, bool]:
@@ -154,7 +154,7 @@ def _found(expression: Any, octets: bytes) -> bool:
 CLASSIC: Final = "classic_queues"
 QUORUM: Final = "quorum_queues"
 EXCHANGES: Final = "exchanges"
-"""Kinds of what a policy applies to."""
+"""Kinds of objects to which a policy applies."""
 OPERATOR: Final = "operator policy"
 """The other kind of policy, which users of RabbitMQ set for their users."""
 NAME_OCTETS: Final = 255
@@ -174,7 +174,7 @@ OVERFLOWS: Final = ("drop-head", "reject-publish", "reject-publish-dlx")
 LIMITS_OF_RABBITMQ: Final = SMALLEST - {"capacity-messages", "capacity-bytes"}
 """Limits that RabbitMQ knows; there they are whole numbers."""
 OF_OPERATORS: Final = (*sorted(SMALLEST), OVERFLOW)
-"""Settings that an operator policy may have, besides those without effect."""
+"""Settings that an operator policy may have, in addition to those without effect."""
 DEAD_LETTERS: Final = ("dead-letter-exchange", "dead-letter-routing-key")
 """Its other keys that are settings here."""
 
@@ -191,7 +191,7 @@ class Policy:
         self.apply_to: str = "all"
         self.priority: i64 = 0
         self.operator: bool = False
-        self.words: dict[str, SettingValue] = {}
+        self.values: dict[str, SettingValue] = {}
         """Settings of queues, by the broker's own names."""
         self.alternate: str | None = None
         """Name of the alternate exchange of exchanges."""
@@ -223,7 +223,7 @@ class Policy:
         return f"{OPERATOR if self.operator else POLICY} '{self.name}' of vhost '{self.vhost}'"
 
     def fields(self) -> dict[str, object]:
-        """Return its attributes besides name and virtual host, in RabbitMQ's form."""
+        """Return its attributes except name and virtual host, in RabbitMQ's form."""
         return {
             "pattern": self.pattern.text,
             "apply-to": self.apply_to,
@@ -236,9 +236,9 @@ class Policy:
         definition = {key: value for key, value in self.definition.items() if _is_of_rabbitmq(key, value)}
         if not definition:
             return None
-        found = Policy(self.vhost, self.name, self.pattern, definition)
-        found.apply_to, found.priority, found.operator = self.apply_to, self.priority, self.operator
-        return found
+        policy = Policy(self.vhost, self.name, self.pattern, definition)
+        policy.apply_to, policy.priority, policy.operator = self.apply_to, self.priority, self.operator
+        return policy
 
     def equals(self, other: Policy) -> bool:
         """Return whether another policy says the same."""
@@ -260,35 +260,35 @@ class PolicyPair:
         """Return the name of the operator policy."""
         return None if self.operator is None else self.operator.name
 
-    def add_to(self, found: dict[str, SettingValue]) -> None:
+    def add_to(self, values: dict[str, SettingValue]) -> None:
         """Add the settings of both policies to the arguments of a queue.
 
         An argument is stronger, except for limits: there the smallest applies. An argument `none` lifts the limit of a
         policy, but not that of an operator policy.
         """
         if self.policy is not None:
-            for setting, word in self.policy.words.items():
-                given = found.get(setting)
-                if given is None or (setting in SMALLEST and not given.none and smaller(word, given)):
-                    found[setting] = word
+            for setting, value in self.policy.values.items():
+                given = values.get(setting)
+                if given is None or (setting in SMALLEST and not given.none and smaller(value, given)):
+                    values[setting] = value
         if self.operator is not None:
-            for setting, word in self.operator.words.items():
-                given = found.get(setting)
+            for setting, value in self.operator.values.items():
+                given = values.get(setting)
                 limits = setting in SMALLEST
-                if given is None or (smaller(word, given) if limits else given.origin == POLICY):
-                    found[setting] = word
+                if given is None or (smaller(value, given) if limits else given.origin == POLICY):
+                    values[setting] = value
 
     def definition(self) -> dict[str, object]:
         """Return the definition in effect of both, as RabbitMQ shows it (`effective_policy_definition`)."""
-        found: dict[str, object] = {} if self.policy is None else dict(self.policy.definition)
+        merged: dict[str, object] = {} if self.policy is None else dict(self.policy.definition)
         if self.operator is None:
-            return found
+            return merged
         for key, value in self.operator.definition.items():
-            mine = found.get(key)
+            mine = merged.get(key)
             if key in SMALLEST and isinstance(mine, int) and isinstance(value, int):
                 value = min(mine, value)
-            found[key] = value
-        return found
+            merged[key] = value
+        return merged
 
 
 NO_POLICIES: Final = PolicyPair()
@@ -332,21 +332,21 @@ def kind_of(features: Features) -> str:
     return QUORUM if features.quorum else CLASSIC
 
 
-def smaller(word: SettingValue, other: SettingValue) -> bool:
+def smaller(value: SettingValue, other: SettingValue) -> bool:
     """Return whether a limit is smaller than another one."""
-    return not word.none and (other.none or word.number < other.number)
+    return not value.none and (other.none or value.number < other.number)
 
 
 def _object(value: object) -> object:
     """Return an object for a list of pairs: `rabbitmqctl export_definitions` writes operator policies so."""
     if not isinstance(value, list):
         return value
-    found: dict[str, object] = {}
+    fields: dict[str, object] = {}
     for pair in value:
         if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str):
             return value
-        found[pair[0]] = pair[1]
-    return found
+        fields[pair[0]] = pair[1]
+    return fields
 
 
 def _apply_to(title: str, value: object, operator: bool) -> str:
@@ -396,12 +396,12 @@ def _read_definition(policy: Policy, title: str) -> None:
             if not for_queues:
                 policy.idle.append(key)
     try:
-        words = read_settings("queue", "", given)
+        values = read_settings("queue", "", given)
     except BrokerError as refusal:  # mypyc: a name has one type in a function.
         raise PreconditionFailed(f"{title}: {str(refusal).removeprefix('queue: ')}") from None
     if for_queues:
-        for setting, word in words.items():
-            policy.words[setting] = word.with_source(POLICY, policy.name, by, RANK)
+        for setting, setting_value in values.items():
+            policy.values[setting] = setting_value.with_source(POLICY, policy.name, by, RANK)
 
 
 def _is_of_rabbitmq(key: str, value: object) -> bool:
@@ -459,11 +459,11 @@ class PolicyTable:
     def work(self, vhost: str, name: str) -> i64:
         """Return the units of work to find the policies of an object, at most: each is matched with its name."""
         letters: i64 = len(name)
-        found: i64 = 0
+        work: i64 = 0
         for operator in (False, True):
-            found += len(self._in_order.get((vhost, operator), []))
-            found += self._octets.get((vhost, operator), 0) * letters // MATCHED_A_UNIT
-        return found
+            work += len(self._in_order.get((vhost, operator), []))
+            work += self._octets.get((vhost, operator), 0) * letters // MATCHED_A_UNIT
+        return work
 
     def put(self, policy: Policy) -> Policy | None:
         """Add a policy, or replace the one of its name; return the former one. Raises ResourceError (506)."""
@@ -501,7 +501,10 @@ class PolicyTable:
         self._octets[key] -= len(policy.pattern.text)
 
     def best(self, vhost: str, kind: str, name: str, operator: bool) -> Policy | None:
-        """Return the policy that applies to an object; None if none does. `kind` "" is for what has no policy."""
+        """Return the policy that applies to an object; None if none does.
+
+        `kind` is "" for objects that cannot have a policy.
+        """
         if kind:
             for policy in self._in_order.get((vhost, operator), []):
                 if policy.covers(kind, name):

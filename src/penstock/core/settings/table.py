@@ -45,10 +45,10 @@ class Patterns:
 
     def matching(self, name: str) -> list[str]:
         """Return the patterns that match, the most specific first."""
-        found: list[str] = []
-        self._topics.match(self._words(name), found)
-        found.sort(key=self._specificity)
-        return found
+        names: list[str] = []
+        self._topics.match(self._words(name), names)
+        names.sort(key=self._specificity)
+        return names
 
     def _words(self, name: str) -> list[str]:
         return name.replace("/", "./.", 1).split(".") if self._with_keys else name.split(".")
@@ -112,7 +112,7 @@ class SettingsEntry:
 
     def commands(self, override: bool) -> dict[str, SettingValue]:
         """Return the settings set by command, with or without those that are overrides."""
-        return {name: word for name, word in self.command.items() if word.override == override}
+        return {name: value for name, value in self.command.items() if value.override == override}
 
 
 class SettingsTable:
@@ -142,13 +142,13 @@ class SettingsTable:
 
     def emptied(self) -> SettingsTable:
         """Return a table without settings and policies, of the same defaults and machine."""
-        found = SettingsTable(self._defaults)
-        found.machine_bytes = self.machine_bytes
-        return found
+        table = SettingsTable(self._defaults)
+        table.machine_bytes = self.machine_bytes
+        return table
 
     # Changes (core/settings/changes.py makes them for a broker, all or nothing)
 
-    def set(self, scope: str, pattern: str, by: str, words: dict[str, SettingValue]) -> dict[str, SettingValue]:
+    def set(self, scope: str, pattern: str, by: str, values: dict[str, SettingValue]) -> dict[str, SettingValue]:
         """Replace the settings of a pattern by one source; returns the former ones.
 
         Raises ResourceError (506) at the limit.
@@ -156,7 +156,7 @@ class SettingsTable:
         entries = self._entries[scope]
         entry = entries.get(pattern)
         if entry is None:
-            if not words:
+            if not values:
                 return {}
             if len(self) >= PATTERNS_MAX:
                 raise ResourceError(
@@ -173,9 +173,9 @@ class SettingsTable:
         self._common.clear()
         before = entry.values(by)
         if by == COMMAND:
-            entry.command = words
+            entry.command = values
         else:
-            entry.file = words
+            entry.file = values
         if not entry.command and not entry.file:
             del entries[pattern]
             del self._sorted[scope][bisect_left(self._sorted[scope], pattern)]
@@ -196,10 +196,10 @@ class SettingsTable:
 
     def entries(self) -> list[SettingsEntry]:
         """Return all entries, by scope and pattern."""
-        found: list[SettingsEntry] = []
+        entries: list[SettingsEntry] = []
         for scope in SCOPES:
-            found += [self._entries[scope][pattern] for pattern in self._sorted[scope]]
-        return found
+            entries += [self._entries[scope][pattern] for pattern in self._sorted[scope]]
+        return entries
 
     def has_commands(self) -> bool:
         """Return whether anything was set by command."""
@@ -221,23 +221,23 @@ class SettingsTable:
 
         A topic (EXCHANGE/KEY) that a pattern with a routing key matches has those of its exchange beside.
         """
-        found: dict[str, SettingValue] = {}
+        values: dict[str, SettingValue] = {}
         entries = self._entries[scope]
         rank = RANK + 1
         keyed = self._keyed.matching(name) if scope == ADDRESS and "/" in name else []
         for pattern in [*keyed, *self._patterns[scope].matching(name.partition("/")[0] if keyed else name)]:
             entry = entries[pattern]
             for by in (COMMAND, FILE):
-                for setting, word in entry.values(by).items():
-                    if setting not in found or (word.override and not found[setting].override):
-                        found[setting] = word.with_source(
+                for setting, value in entry.values(by).items():
+                    if setting not in values or (value.override and not values[setting].override):
+                        values[setting] = value.with_source(
                             PATTERN if scope != BROKER else BROKER,
                             pattern,
-                            OVERRIDE if word.override else by,
-                            rank - OVERRIDE_RANK if word.override else rank,
+                            OVERRIDE if value.override else by,
+                            rank - OVERRIDE_RANK if value.override else rank,
                         )
                 rank += 1
-        return found
+        return values
 
     def resolve_queue(
         self,
@@ -247,18 +247,18 @@ class SettingsTable:
         policies: PolicyPair = NO_POLICIES,
     ) -> dict[str, SettingValue]:
         """Return all settings of a queue, each from its strongest source; `given` are its arguments."""
-        found = dict(given)
-        policies.add_to(found)
-        for setting, word in self.resolve("queue", queue).items():
-            if setting not in found or word.override:
-                found[setting] = word
-        for setting, word in self.resolve("vhost", vhost).items():
-            if setting in FOR_QUEUES and setting not in found:
-                found[setting] = word.with_source(VHOST, word.pattern, word.by, DEFAULT_RANK)
-        for setting, word in self.resolve(BROKER, "").items():
-            if (setting in FOR_QUEUES or setting == "capacity-bytes") and setting not in found:
-                found[setting] = word.with_source(BROKER, "", word.by, DEFAULT_RANK + 1)
-        return found
+        values = dict(given)
+        policies.add_to(values)
+        for setting, value in self.resolve("queue", queue).items():
+            if setting not in values or value.override:
+                values[setting] = value
+        for setting, value in self.resolve("vhost", vhost).items():
+            if setting in FOR_QUEUES and setting not in values:
+                values[setting] = value.with_source(VHOST, value.pattern, value.by, DEFAULT_RANK)
+        for setting, value in self.resolve(BROKER, "").items():
+            if (setting in FOR_QUEUES or setting == "capacity-bytes") and setting not in values:
+                values[setting] = value.with_source(BROKER, "", value.by, DEFAULT_RANK + 1)
+        return values
 
     def queue(self, vhost: str, queue: str, given: dict[str, SettingValue], kind: str) -> Settings:
         """Resolve a queue; `kind` is CLASSIC or QUORUM, or "" for one without policies.
@@ -272,13 +272,13 @@ class SettingsTable:
             shared = self._common.get(common)
             if shared is not None:
                 return shared
-        words = self.resolve_queue(vhost, queue, given, policies)
-        found = resolve(queue, words, self._defaults)
-        found.given = given
-        found.policies = policies
+        values = self.resolve_queue(vhost, queue, given, policies)
+        settings = resolve(queue, values, self._defaults)
+        settings.given = given
+        settings.policies = policies
         if common:
-            self._common[common] = found
-        return found
+            self._common[common] = settings
+        return settings
 
     def forget_shared(self) -> None:
         """Forget what queues share, after a change of policies."""
@@ -290,16 +290,16 @@ class SettingsTable:
         `name` is the user's name for users, connections and producers; "" for the broker. Raises PreconditionFailed
         (406) as `queue` does.
         """
-        words = self.resolve(scope, name)
+        values = self.resolve(scope, name)
         if scope == BROKER:
             for setting in ("capacity-bytes", *CREDITS):
-                words.pop(setting, None)  # The defaults of queues, and not limits of the broker itself.
+                values.pop(setting, None)  # The defaults of queues, and not limits of the broker itself.
         else:
-            for setting, word in self.resolve(BROKER, "").items():
-                if setting in ("stop-percent", "resume-percent") and setting not in words:
-                    words[setting] = word.with_source(BROKER, "", word.by, DEFAULT_RANK)
+            for setting, value in self.resolve(BROKER, "").items():
+                if setting in ("stop-percent", "resume-percent") and setting not in values:
+                    values[setting] = value.with_source(BROKER, "", value.by, DEFAULT_RANK)
         subject = "broker" if scope == BROKER else f"{scope} '{name}'"
-        return limits(subject, words, self._defaults, self.machine_bytes)
+        return limits(subject, values, self._defaults, self.machine_bytes)
 
     def has_topics(self) -> bool:
         """Return whether any pattern of addresses has a routing key."""
@@ -312,17 +312,17 @@ class SettingsTable:
 
     def defaults(self) -> Defaults:
         """Return the broker's present default settings."""
-        words = self.resolve(BROKER, "")
-        found = Defaults(
+        values = self.resolve(BROKER, "")
+        defaults = Defaults(
             self._defaults.capacity_bytes,
             self._defaults.stop_percent,
             self._defaults.resume_percent,
             self._defaults.hold_deadline_s,
         )
-        capacity = number_or_none(words.get("capacity-bytes"))
+        capacity = number_or_none(values.get("capacity-bytes"))
         if capacity is not None:
-            found.capacity_bytes = capacity
-        deadline = words.get("hold-deadline")
+            defaults.capacity_bytes = capacity
+        deadline = values.get("hold-deadline")
         if deadline is not None:
-            found.hold_deadline_s = max(deadline.real, 0.0)
-        return found
+            defaults.hold_deadline_s = max(deadline.real, 0.0)
+        return defaults

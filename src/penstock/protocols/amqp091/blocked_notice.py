@@ -1,6 +1,6 @@
 """connection.blocked and connection.unblocked, for clients that announce the capability.
 
-A client is told within 100 ms of the closing of its gate, whatever it sends meanwhile (decision 94).
+A client gets the notice within 100 ms after its gate closed, whatever it sends meanwhile (decision 94).
 
 A publisher without confirms may exit with the notice unread. Its kernel then resets the connection, and drops what it
 has not sent yet. Three things keep what the process has published:
@@ -120,7 +120,7 @@ class BlockedNotice(TimerHandler):
         self.engine.broker.timers.drop(self)
 
     def is_alone(self) -> bool:
-        """Tell whether the output holds nothing but a notice."""
+        """Return whether the output holds nothing but a notice."""
         return self._octets > 0 and self._octets == len(self.engine.out)
 
     def on_taken(self) -> None:

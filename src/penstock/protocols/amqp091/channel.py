@@ -153,11 +153,11 @@ class Channel(Session):
         broker.sessions[self] = None
 
     def is_open(self) -> bool:
-        """Tell whether frames may be sent on the channel: neither it nor its connection is being closed."""
+        """Return whether frames may be sent on the channel: neither it nor its connection is being closed."""
         return self.state == CHANNEL_OPEN and self.connection.teardown is TeardownState.NONE
 
     def access(self) -> ConnectionAccess:
-        """Return what its client may do."""
+        """Return the permissions of its client."""
         return self.connection.access
 
     def move(self, state: ChannelState) -> None:
@@ -353,7 +353,7 @@ class Channel(Session):
         self.connection.request_flush()
 
     def end(self, graceful: bool) -> None:
-        """End the publishing side: roll back what is not committed. The consuming side ends by `SessionTeardown`."""
+        """End the publishing side: roll back the open transaction. The consuming side ends by `SessionTeardown`."""
         if self.content.state != NO_CONTENT:
             self.content.drop()
         if self.transaction is not None:
@@ -439,11 +439,11 @@ class ChannelFlow(TimerHandler):
         self._set_stopped(True)
         channel.send(spec.CHANNEL_FLOW, {"active": False})
         self.forbidden_from = now + channel.connection.limits.flow_enforcement_s
-        patience_s = channel.broker.defaults.hold_deadline_s
+        hold_deadline_s = channel.broker.defaults.hold_deadline_s
         if gate.owner is not None:
-            patience_s = gate.owner.hold_deadline_s(patience_s)
-        if patience_s > 0 and not channel.engine.profile.exact_flow:
-            channel.broker.timers.add(self, now + patience_s)
+            hold_deadline_s = gate.owner.hold_deadline_s(hold_deadline_s)
+        if hold_deadline_s > 0 and not channel.engine.profile.exact_flow:
+            channel.broker.timers.add(self, now + hold_deadline_s)
 
     def go_on(self) -> None:
         """Send active=true if the client was asked to stop, also when it has since selected confirms."""

@@ -158,7 +158,7 @@ class ContentAssembly:
             self._publish()
 
     def _is_large(self, body: i64) -> bool:
-        """Tell whether a body goes in pieces: a large one of several frames that is no control request."""
+        """Return whether a body goes in pieces: a large one of several frames that is no control request."""
         least = self._channel.connection.limits.min_large_message
         several = body > self._channel.engine.frame_max - FRAME_OVERHEAD
         return several and 0 < least <= body and self._route is not None and not self._route.control

@@ -67,7 +67,7 @@ def without_body(header: bytes) -> bytes:
 
 
 def with_one_body_frame(frames: list[bytes]) -> bytes:
-    """Return a content whose body is in one frame, however long: for a message that nobody delivers.
+    """Return a content whose body is in one frame, however long, for a message that is not delivered.
 
     `frames` are a header frame and body frames; each body frame has 7 octets before its payload, and one after it.
     """

@@ -7,8 +7,8 @@ between. While a large content is written, the output of its channel is a buffer
 further large content waits in that line too, behind the buffer before it. Beyond a bound the input of the connection
 waits. Deliveries wait in the rotation (`Channel.receiving`).
 
-A content that was begun is completed before a close of its channel is told, and ends with its connection. If a piece of
-it cannot be read, the connection is closed (541): nothing else may follow on that channel.
+A content that was begun is completed before the close of its channel is sent. It ends with its connection. If a piece
+of it cannot be read, the connection is closed (541): nothing else may follow on that channel.
 """
 
 from __future__ import annotations

@@ -204,7 +204,10 @@ class Amqp091Engine(ProtocolEngine):
     # Errors and ends
 
     def on_error(self, number: int, error: BrokerError, method: int = 0) -> None:
-        """Close what the error closes and tell the peer why; `method` is the one at fault, 0 if none is."""
+        """Close the channel or the connection that the error concerns, and send the peer the reason.
+
+        `method` is the method at fault; 0 if none is.
+        """
         audit_refusal(self.connection, spec.METHODS[method].name if method in spec.METHODS else "", error)
         if self.connection.teardown is not TeardownState.NONE:
             return  # The channel is being torn down already, whatever the error.
@@ -277,7 +280,7 @@ class Amqp091Engine(ProtocolEngine):
         del self.channels[int(channel.number)]
 
     def _part_with(self, channel: Channel, state: ChannelState, graceful: bool) -> None:
-        """Ignore a channel from now on: drop its input and send nothing on it. Its consumers end by themselves."""
+        """Ignore a channel: drop its further input and send nothing on it. Its consumers end by themselves."""
         channel.move(state)
         if channel.producer.confirms.ready():
             channel.write_confirms()  # No more frames of this channel after its close or close-ok.

@@ -81,7 +81,7 @@ class FrameReader:
 
     def __init__(self) -> None:
         self.unparsed: bytes = b""
-        """Input that is not acted on yet: part of a frame, or what was left for a later turn."""
+        """Input that is not processed yet: part of a frame, or input left for a later turn."""
         self._routes: dict[bytes, Route] = {}
         """Routes by the payload of their basic.publish; the client may publish to them."""
         self._access_epoch: i64 = -1

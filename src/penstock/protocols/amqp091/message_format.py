@@ -78,13 +78,13 @@ def properties_in(payload: bytes) -> list[bytes]:
     The header was checked when the message was received (`property_flags`).
     """
     flags: i64 = int.from_bytes(payload[FIXED_OCTETS : FIXED_OCTETS + 2], "big")
-    found: list[bytes] = []
+    properties: list[bytes] = []
     pos: i64 = FIXED_OCTETS + 2
     for index in range(len(SIZES)):
         start = pos
         pos = skip_properties(payload, pos, flags, index, index + 1)
-        found.append(payload[start:pos])
-    return found
+        properties.append(payload[start:pos])
+    return properties
 
 
 def payload_of(payload: bytes, properties: list[bytes]) -> bytes:
@@ -99,13 +99,13 @@ def payload_of(payload: bytes, properties: list[bytes]) -> bytes:
 def entries_of(table: bytes) -> dict[str, bytes]:
     """Return the octets of each entry of a headers table by name, its size first. Raises CodecError."""
     reader = FieldReader(table, min(4, len(table)))
-    found: dict[str, bytes] = {}
+    entries: dict[str, bytes] = {}
     while reader.remaining():
         start = reader.pos
         name = reader.shortstr()
         reader.value(1)
-        found[name] = table[start : reader.pos]
-    return found
+        entries[name] = table[start : reader.pos]
+    return entries
 
 
 def _encoded(entries: dict[str, object]) -> bytes:
@@ -463,7 +463,7 @@ _MARK: Final = b"CC"
 
 
 def may_have_cc(data: bytes, start: i64, end: i64) -> bool:
-    """Tell whether these octets of a property list may hold a header CC or BCC (a name follows its length).
+    """Return whether these octets of a property list may hold a header CC or BCC (a name follows its length).
 
     Messages with headers but without CC and BCC pay only for this test. False positives are possible, false negatives
     are not.

@@ -1,4 +1,7 @@
-"""Typed access to the arguments of a decoded method. The codec guarantees the types; the type checker needs them."""
+"""Typed access to the arguments of a decoded method.
+
+The codec guarantees the types; these functions state them for the type checker.
+"""
 
 from __future__ import annotations
 

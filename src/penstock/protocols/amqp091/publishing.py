@@ -1,4 +1,4 @@
-"""Publishing on a channel: properties that the broker acts on, what its publisher is told, and direct reply-to.
+"""Publishing on a channel: properties that the broker acts on, confirms and returns, and direct reply-to.
 
 Properties are read and checked only if the flags of the content header announce them.
 

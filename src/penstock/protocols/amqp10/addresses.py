@@ -83,7 +83,7 @@ class Unroutable(IntEnum):
 
     RELEASED = 0
     ACCEPTED = 1
-    """It is accepted and counted: nobody has subscribed to the topic."""
+    """It is accepted and counted, because the topic has no subscription."""
     REJECTED = 2
     """amqp:not-found."""
 
@@ -112,7 +112,10 @@ class Node:
 
 
 class Address:
-    """An address that was read: `nodes` are what it may name, in the order to try; see `target_node`, `source_node`."""
+    """A parsed address.
+
+    `nodes` are the nodes that it may name, in the order to try; see `target_node`, `source_node`.
+    """
 
     __slots__ = ("text", "kind", "nodes", "unroutable")
 
@@ -153,13 +156,13 @@ def parse_source(text: str, capabilities: Sequence[str] = ()) -> Address:
     wants_queue, wants_topic = _wanted(capabilities)
     text = _without_host(text)
     if text.startswith("/"):
-        found = _read_path(text, Unroutable.RELEASED)
-        if found.kind is AddressKind.EXCHANGE and not wants_topic:
+        address = _read_path(text, Unroutable.RELEASED)
+        if address.kind is AddressKind.EXCHANGE and not wants_topic:
             raise InvalidField(
                 f"address {_shown(text)} of a source: only a queue can be consumed from; "
                 f"bind one to the exchange, or ask for a subscription by the capability {TOPIC_CAPABILITY}"
             )
-        return found
+        return address
     return Address(text, AddressKind.PLAIN, _plain_nodes(text, wants_queue, wants_topic), Unroutable.RELEASED)
 
 
@@ -186,13 +189,13 @@ class ToAddresses:
 
     def address(self, octets: bytes) -> Address:
         """Return the address in `to`. Raises InvalidField; what cannot be read is not stored."""
-        found = self._found.get(octets)
-        if found is None:
-            found = parse_to(octets)
+        address = self._found.get(octets)
+        if address is None:
+            address = parse_to(octets)
             if len(self._found) >= CACHED_MAX:
                 del self._found[next(iter(self._found))]
-            self._found[octets] = found
-        return found
+            self._found[octets] = address
+        return address
 
 
 def _without_host(text: str) -> str:
@@ -251,7 +254,7 @@ def _unknown(text: str) -> InvalidField:
 
 
 def _plain_nodes(text: str, wants_queue: bool, wants_topic: bool) -> list[Node]:
-    """Return what a plain name may name: the queue, the exchange, and the exchange and key that `/` divides."""
+    """Return the nodes that a name may mean: the queue, the exchange, and the exchange and key that `/` divides."""
     nodes: list[Node] = []
     exchange, slash, key = text.partition("/")
     divided = slash != "" and not wants_queue

@@ -235,7 +235,10 @@ def _attach_outgoing(session: AmqpSession, attach: Composite) -> None:
 def _source(
     session: AmqpSession, attach: Composite, terminus: Composite | None, filters: SourceFilters
 ) -> tuple[LinkNode | None, Queue, str]:
-    """Return what a source is to hear of its link's end, its queue and its address. Raises BrokerError."""
+    """Return the node that a source is notified by when its link ends, its queue and its address.
+
+    Raises BrokerError.
+    """
     name = attach.text("name")
     access = session.connection.access
     if terminus is None:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 MESSAGE_OCTETS_MAX: Final = 4096
 """Largest message: a declare or a discharge has less than 64 octets."""
 REQUEST_WORK: Final = 32
-"""Units of work of a declare or a discharge, without what it commits."""
+"""Units of work of a declare or a discharge, without those of the commit."""
 CAPABILITIES: Final = ["amqp:local-transactions", "amqp:multi-txns-per-ssn", "amqp:multi-ssns-per-txn"]
 """Capabilities of its transactions (section 4.5.6): several in a session, and several sessions in one."""
 COMMIT_RETRY: Final = "penstock:commit-retry"
@@ -67,7 +67,7 @@ class CoordinatorLink(Link):
         session.coordinators += 1
 
     def terminus(self) -> Composite:
-        """Return the target with what it can do."""
+        """Return the target with its capabilities."""
         return composite(COORDINATOR, capabilities=CAPABILITIES)
 
     @override
@@ -115,9 +115,9 @@ class CoordinatorLink(Link):
             if sections.body_code == AMQP_VALUE:
                 cursor = FieldCursor()
                 cursor.open(content, sections.body_at, sections.body_end)
-                found = decode_composite(content, int(cursor.pos), int(sections.body_end))[0]
-                if found.code == DECLARE or found.code == DISCHARGE:
-                    return found
+                composite = decode_composite(content, int(cursor.pos), int(sections.body_end))[0]
+                if composite.code == DECLARE or composite.code == DISCHARGE:
+                    return composite
         except CodecError as error:
             raise MalformedMessage(error) from None
         raise InvalidField("a message to the coordinator whose body is no declare and no discharge")

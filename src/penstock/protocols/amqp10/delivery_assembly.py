@@ -52,7 +52,7 @@ class LargeDelivery(OutputSource):
         link.credit.paused = True
 
     def begin(self) -> None:
-        """Begin to write, or go on after the window of the session was used up."""
+        """Begin to write, or continue after the window of the session was used up."""
         connection = self._link.session.connection
         self._waits = False
         connection.output.open_source(self)
@@ -100,7 +100,7 @@ class LargeDelivery(OutputSource):
         return more
 
     def abort(self) -> None:
-        """Abort the delivery: its link is being detached. Without a window the detach alone tells that."""
+        """Abort the delivery: its link is being detached. Without a window the detach alone announces that."""
         link = self._link
         session = link.session
         self.end()
@@ -157,7 +157,7 @@ class DeliveryAssembly:
         self.fault: BrokerError | None = None
         """The reason why it will be rejected: the body of a large message is malformed. The rest of it is dropped."""
         self._partial: PartialDelivery | None = None
-        """Charge of what is in memory; None if there is no such delivery."""
+        """Charge of its octets in memory; None if there is no such delivery."""
         self._payloads: list[bytes] = []
         self._large_from: i64 = 0
         """Octets from which on it is looked at whether it is large; 0 if it never is."""
@@ -207,7 +207,7 @@ class DeliveryAssembly:
         del self._link
 
     def drop(self) -> None:
-        """Drop what has come."""
+        """Drop the octets received so far."""
         if self._partial is not None:
             self._link.session.connection.services.partial_messages.give_back(self._partial)
             self._partial = None
@@ -240,7 +240,7 @@ class DeliveryAssembly:
         self._add_to_body(data[start:])
 
     def _is_control(self, head: bytes) -> bool:
-        """Tell whether a message is a request to the control exchange, or will be refused anyway."""
+        """Return whether a message is a request to the control exchange, or will be refused anyway."""
         sections = Sections()
         try:
             sections.walk(head, 0, len(head))

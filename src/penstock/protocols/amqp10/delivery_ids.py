@@ -98,7 +98,7 @@ class DeliveryIds:
 
     def ranges(self, first: i64, last: i64) -> list[DeliveryRange]:
         """Return the delivery-ids of the numbers first..last as ranges, in order."""
-        found: list[DeliveryRange] = []
+        ranges: list[DeliveryRange] = []
         runs = self._runs
         count: i64 = len(runs)
         index = self._index(first)
@@ -108,9 +108,9 @@ class DeliveryIds:
             end = last
             if index + 1 < count and runs[index + 1].first <= last:
                 end = runs[index + 1].first - 1
-            found.append(DeliveryRange(begin + run.offset, end + run.offset, run.second))
+            ranges.append(DeliveryRange(begin + run.offset, end + run.offset, run.second))
             index += 1
-        return found
+        return ranges
 
     def forget(self, upto: i64) -> None:
         """Drop the runs of which all numbers are at most `upto`: their outcomes are sent."""
@@ -149,7 +149,7 @@ class _Gap:
 
 
 class SentIds:
-    """Delivery-ids of what a session sends, by the numbers of its ledger: 0 for number 1, and so on.
+    """Delivery-ids of the deliveries that a session sends, by the numbers of its ledger: 0 for number 1, and so on.
 
     A delivery that was dropped before its first frame has a number, and no delivery-id. It leaves a gap.
     """
@@ -176,7 +176,7 @@ class SentIds:
         self.next_id = (self.next_id + count) & 0xFFFFFFFF
 
     def is_future(self, delivery_id: i64) -> bool:
-        """Tell whether a delivery-id was not sent yet."""
+        """Return whether a delivery-id was not sent yet."""
         return serial_distance(delivery_id, self.next_id) <= 0
 
     def number_of(self, delivery_id: i64) -> i64:

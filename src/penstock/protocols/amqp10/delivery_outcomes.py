@@ -1,4 +1,4 @@
-"""Outcomes that receivers ask for (section 3.4), and dispositions with which we tell ours (section 2.7.6)."""
+"""Outcomes that receivers ask for (section 3.4), and dispositions that send ours (section 2.7.6)."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ DESCRIPTION_LETTERS: Final = 255
 
 
 def hears(attach: Composite, outcome: str) -> bool:
-    """Tell whether the source of a sender lists an outcome (section 3.5.3); an empty list stands for all."""
+    """Return whether the source of a sender lists an outcome (section 3.5.3); an empty list stands for all."""
     source = attach.inner("source")
     outcomes = [] if source is None else source.texts("outcomes")
     return not outcomes or outcome in outcomes
 
 
 def headers_of(code: i64, state: object, formats: MessageFormats) -> AddedHeaders | None:
-    """Return what a delivery state adds to its messages: annotations of `modified`, or the error of `rejected`.
+    """Return the fields that a state adds to its messages: annotations of `modified`, or the error of `rejected`.
 
     Only annotations whose key begins with "x-" are added, as for dead letters. None if there is nothing to add.
     """

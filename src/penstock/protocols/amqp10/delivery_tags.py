@@ -146,11 +146,11 @@ class DeliveryTags:
             return True
         return False
 
-    def take(self, data: bytes, start: i64, stop: i64, number: i64, told: i64) -> bool:
-        """Take the tag of a delivery that begins, and return True; return False if another one has it.
+    def take(self, data: bytes, start: i64, stop: i64, number: i64, reported: i64) -> bool:
+        """Reserve the tag of a new delivery. Return False if another delivery has it.
 
         The delivery gets the number if it is published; otherwise the next one gets it. The outcomes of all numbers
-        up to `told` were sent.
+        up to `reported` were sent.
         """
         if self.follows(data, start, stop, number):
             return True
@@ -159,23 +159,23 @@ class DeliveryTags:
             shift = 64 - 8 * width
             value = read_i64_be(data, start) >> shift
             waiting = self._last if self._last < number else number - 1
-            if waiting <= told:
+            if waiting <= reported:
                 self._runs = _NO_RUNS
-            elif width != self._width or value <= self._last + self._offset or not self._end_run(number, told):
-                return self._take_stored(data[start:stop], number, told)
+            elif width != self._width or value <= self._last + self._offset or not self._end_run(number, reported):
+                return self._take_stored(data[start:stop], number, reported)
             self._width = width
             self._shift = shift
             self._offset = value - number
             self._first = self._last = number
             return True
-        return self._take_stored(data[start:stop], number, told)
+        return self._take_stored(data[start:stop], number, reported)
 
-    def _end_run(self, number: i64, told: i64) -> bool:
+    def _end_run(self, number: i64, reported: i64) -> bool:
         """Keep the run before a number, if it has one; returns False if there are too many."""
         if self._first == number:
             return True  # The delivery before was not published.
         if len(self._runs) >= TAGS_MAX:
-            self._trim(told)
+            self._trim(reported)
             if len(self._runs) >= TAGS_MAX:
                 return False
         if self._runs is _NO_RUNS:
@@ -183,7 +183,7 @@ class DeliveryTags:
         self._runs.append(_Run(self._first, self._offset))
         return True
 
-    def _trim(self, told: i64) -> None:
+    def _trim(self, reported: i64) -> None:
         """Drop the runs of which no delivery waits."""
         runs = self._runs
         count: i64 = len(runs)
@@ -192,7 +192,7 @@ class DeliveryTags:
             following = self._first
             if done + 1 < count:
                 following = runs[done + 1].first
-            if following > told + 1:
+            if following > reported + 1:
                 break
             done += 1
         if done == count:
@@ -200,8 +200,8 @@ class DeliveryTags:
         elif done > 0:
             del runs[:done]
 
-    def _take_stored(self, tag: bytes, number: i64, told: i64) -> bool:
-        self._store(number, told)
+    def _take_stored(self, tag: bytes, number: i64, reported: i64) -> bool:
+        self._store(number, reported)
         stored = self._stored
         assert stored is not None
         unpublished = stored.pop(int(number), None)
@@ -218,12 +218,12 @@ class DeliveryTags:
             self._total.count += 1
         return True
 
-    def _store(self, number: i64, told: i64) -> None:
+    def _store(self, number: i64, reported: i64) -> None:
         """Store the tags of all deliveries before a number that wait, if they are not."""
         if self._stored is not None:
             return
         stored: dict[int, bytes] = {}
-        for each in range(max(self._lowest(), told + 1, number - TAGS_MAX), min(self._last + 1, number)):
+        for each in range(max(self._lowest(), reported + 1, number - TAGS_MAX), min(self._last + 1, number)):
             if not self._total.has_room():
                 break
             stored[int(each)] = self._counted(each)
@@ -267,10 +267,10 @@ class DeliveryTags:
             return self._stored.get(int(number))
         return self._counted(number) if self._lowest() <= number <= self._last else None
 
-    def drop(self, number: i64, told: i64) -> None:
+    def drop(self, number: i64, reported: i64) -> None:
         """Forget one delivery: its outcome was sent before that of an earlier one."""
-        if number > told:
-            self._store(self._last + 1, told)
+        if number > reported:
+            self._store(self._last + 1, reported)
             stored = self._stored
             assert stored is not None
             tag = stored.pop(int(number), None)
@@ -284,16 +284,16 @@ class DeliveryTags:
             self._stored = None
             self._used = _NOTHING
 
-    def forget(self, told: i64) -> None:
+    def forget(self, reported: i64) -> None:
         """Forget the deliveries up to a number: their outcomes were sent."""
         stored = self._stored
         if stored is None:
             if self._runs:
-                self._trim(told)
+                self._trim(reported)
             return
         done = []
         for number in stored:
-            if number > told:
+            if number > reported:
                 break
             done.append(number)
         for number in done:
@@ -339,13 +339,13 @@ class UnsentOutcomes:
         """
         return self._total.count == 0 and self.tags.follows(data, start, stop, number)
 
-    def take(self, data: bytes, start: i64, stop: i64, number: i64, told: i64) -> bool:
+    def take(self, data: bytes, start: i64, stop: i64, number: i64, reported: i64) -> bool:
         """Take the tag of a delivery that begins; return False if an unsettled one has it (`DeliveryTags.take`)."""
         if self._awaited or self.resumed:
             tag = data[start:stop]
             if tag in self._awaited_tags or tag in self.resumed:
                 return False
-        return self.tags.take(data, start, stop, number, told)
+        return self.tags.take(data, start, stop, number, reported)
 
     def end(self) -> None:
         """Forget everything: the link has ended."""
@@ -407,23 +407,23 @@ class UnsentOutcomes:
         for pending in confirms.pending:
             if pending.state == HELD or pending.state == REFUSED:
                 undecided.add(int(pending.number))
-        found = dict(self.resumed)
+        outcomes = dict(self.resumed)
         for tag, state in self._awaited.values():
-            found[tag] = state
+            outcomes[tag] = state
         for number in range(max(confirms.sent_upto + 1, confirms.published - TAGS_MAX + 1), confirms.published + 1):
             waiting = None if int(number) in undecided else self.tags.tag_of(number)
             if waiting is not None:
-                found[waiting] = ACCEPTED_STATE
-        return found
+                outcomes[waiting] = ACCEPTED_STATE
+        return outcomes
 
     def resume(
         self, outcomes: dict[bytes, bytes], unsettled: dict[object, object], max_frame_size: i64
     ) -> tuple[dict[object, object], bool]:
-        """Take over the outcomes of a suspended link, as far as the sender still has the deliveries.
+        """Take over the outcomes of a suspended link for the deliveries that the sender still has.
 
         Returns the unsettled map for our attach, and whether it is incomplete: all of it has to fit into a frame.
         """
-        found: dict[object, object] = {}
+        states: dict[object, object] = {}
         room = max_frame_size - ATTACH_OCTETS
         for tag, state in outcomes.items():
             if tag in unsettled and self._total.has_room():
@@ -431,5 +431,5 @@ class UnsentOutcomes:
                 self._total.count += 1
                 room -= len(tag) + len(state) + 8
                 if room > 0:
-                    found[tag] = as_described(decode_composite(state)[0])
-        return found, len(found) < len(self.resumed)
+                    states[tag] = as_described(decode_composite(state)[0])
+        return states, len(states) < len(self.resumed)

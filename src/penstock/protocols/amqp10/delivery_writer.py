@@ -66,7 +66,7 @@ class PendingDelivery:
         """The body of a large message, which follows the payload."""
 
     def is_large(self) -> bool:
-        """Tell whether a body follows the payload."""
+        """Return whether a body follows the payload."""
         return self.reader is not None and self.reader.left > 0
 
 
@@ -101,7 +101,10 @@ class DeliveryWriter:
         return count
 
     def may_report_drained(self, link: OutgoingLink) -> bool:
-        """Tell whether a drained link may say so now; else it hears again when all that waits is written."""
+        """Return whether a drained link may report that now.
+
+        Otherwise it is called back when all waiting deliveries are written.
+        """
         if not self._pending and link not in self._large:
             return True
         if link not in self._drained:
@@ -109,11 +112,11 @@ class DeliveryWriter:
         return False
 
     def is_empty(self) -> bool:
-        """Tell whether no delivery waits for the window."""
+        """Return whether no delivery waits for the window."""
         return not self._pending
 
     def write(self, link: OutgoingLink, batch: Batch) -> None:
-        """Write a batch, as far as the window permits.
+        """Write a batch, within the session window.
 
         The loop is for messages without annotations and with at most the usual header, delivered for the first time.
         Such a delivery differs from the last one in sizes and numbers only.
@@ -233,7 +236,7 @@ class DeliveryWriter:
         self._count_sent(1)
 
     def go_on(self) -> None:
-        """Write what waits, as far as the window permits."""
+        """Write waiting deliveries, within the session window."""
         session = self._session
         windows = session.windows
         pending = self._pending
@@ -341,7 +344,7 @@ class DeliveryWriter:
         self._large = {}
 
     def unlink(self) -> None:
-        """Drop the session, which has ended, and what is left to write."""
+        """Drop an ended session, with its deliveries that are still to be written."""
         self._pending.clear()
         self._drained = []
         del self._session

@@ -90,13 +90,13 @@ class DynamicNode:
         return exchange_address(self.exchange.name)
 
     def is_gone(self) -> bool:
-        """Tell whether it was deleted."""
+        """Return whether it was deleted."""
         if self.queue is not None:
             return self.queue.deleted
         return self.exchange is None or self.exchange.deleted
 
     def is_due(self) -> bool:
-        """Tell whether it is to be deleted, after the link that created it has ended."""
+        """Return whether it is to be deleted, after the link that created it has ended."""
         if self.policy == spec.DELETE_ON_CLOSE:
             return True
         linked = self.senders > 0
@@ -218,10 +218,10 @@ def _policy(value: object) -> int:
     """Return the descriptor of a lifetime policy; delete-on-close if there is none. Raises InvalidField."""
     if value is None:
         return spec.DELETE_ON_CLOSE
-    found = as_composite(value)
-    if found is None or "lifetime_policy" not in found.spec.provides:
+    composite = as_composite(value)
+    if composite is None or "lifetime_policy" not in composite.spec.provides:
         raise InvalidField("node property lifetime-policy: its value is none of the policies of section 3.5.10")
-    return found.code
+    return composite.code
 
 
 def _check_modes(value: object) -> None:
@@ -233,11 +233,11 @@ def _check_modes(value: object) -> None:
 
 def _arguments(properties: dict[object, object]) -> dict[str, object]:
     """Return the arguments of a queue in node properties: all that are not the specification's."""
-    found: dict[str, object] = {}
+    arguments: dict[str, object] = {}
     for key, value in properties.items():
         if isinstance(key, Symbol) and key.text not in IGNORED:
-            found[key.text] = value.value if isinstance(value, Typed) else _plain(value)
-    return found
+            arguments[key.text] = value.value if isinstance(value, Typed) else _plain(value)
+    return arguments
 
 
 def _plain(value: object) -> object:
@@ -272,7 +272,7 @@ class Subscription(LinkNode):
 
 
 def is_lasting(terminus: Composite) -> bool:
-    """Tell whether a terminus outlives its connection."""
+    """Return whether a terminus outlives its connection."""
     return terminus.text("expiry_policy") == EXPIRES_NEVER or terminus.number("durable", 0) > 0
 
 

@@ -47,7 +47,7 @@ NAME: Final = "AMQP 1.0"
 CONTROL_WORK: Final = 16
 """Units of work of a performative other than transfer, flow and disposition."""
 COSTS: Final[dict[int, int]] = {ATTACH: 60, DETACH: 45, BEGIN: 60, END: 45}
-"""Units of those that cost more: they make or end a session or a link. A consumer or a node costs its own besides."""
+"""Units of those that cost more: they make or end a session or a link. A consumer or a node adds its own cost."""
 OCTETS_A_UNIT: Final = 128
 """Octets of input per unit of work."""
 
@@ -288,7 +288,7 @@ class Amqp10Engine(ProtocolEngine):
         self.connection.request_flush()
 
     def request_flow(self, session: AmqpSession) -> None:
-        """Have the flows of a session written when the output is taken, at the end of the turn."""
+        """Schedule the flows of a session, which are written when the output is taken at the end of the turn."""
         self._flowing[int(session.number)] = session
         self.connection.request_flush()
 
@@ -404,11 +404,11 @@ class Amqp10Engine(ProtocolEngine):
         }
 
     def is_torn_down(self) -> bool:
-        """Tell whether the sessions send nothing more."""
+        """Return whether the sessions send nothing more."""
         return self.connection.teardown is not TeardownState.NONE
 
 
 def _format_of(broker: Broker) -> Amqp10Format:
-    found = broker.formats.by_octet(FIRST_OCTET)
-    assert isinstance(found, Amqp10Format)
-    return found
+    message_format = broker.formats.by_octet(FIRST_OCTET)
+    assert isinstance(message_format, Amqp10Format)
+    return message_format

@@ -1,7 +1,7 @@
-"""Scopes that an error ends in AMQP 1.0, and the composite that tells the peer why (section 2.8.14).
+"""Scopes that an error ends in AMQP 1.0, and the error composite that is sent to the peer (section 2.8.14).
 
-Malformed performatives and messages have the condition that the codec chose. What may be left out is left out for a
-peer that takes only small frames (section 2.7.1).
+Malformed performatives and messages have the condition that the codec chose. Optional fields are left out for a peer
+that takes only small frames (section 2.7.1).
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def check_annotations(data: bytes, sections: Sections) -> None:
         if place != ABSENT:
             at = reserved_key(data, place, sections.end)
             if at != UNFIT:
-                said = text_at(data, at)
-                key = "a number" if said is None else f"'{said[:KEY_LETTERS]}'"
+                name = text_at(data, at)
+                key = "a number" if name is None else f"'{name[:KEY_LETTERS]}'"
                 raise NotImplementedHere(f'an annotation with the reserved key {key}; free ones begin with "x-"')
 
 
@@ -111,8 +111,8 @@ DESCRIPTION_LETTERS: Final = 40
 def fitted(performative: Composite, max_frame_size: int) -> bytes | None:
     """Return the octets of a performative that fit into a frame of the peer; None if that cannot be.
 
-    Where it does not fit as it is, these are left out: properties, the unsettled map of an attach (which becomes
-    incomplete), and the map and the end of the description of an error.
+    If it is too large, these are left out: properties, the unsettled map of an attach (which becomes incomplete), and
+    the map and the end of the description of an error.
     """
     octets = encode_composite(performative)
     if len(octets) + HEADER_OCTETS <= max_frame_size:

@@ -38,7 +38,7 @@ class FrameReader:
 
     def __init__(self) -> None:
         self.unparsed: bytes = b""
-        """Input that is not acted on yet: part of a frame, or what was left for a later turn."""
+        """Input that is not processed yet: part of a frame, or input left for a later turn."""
         self.next: i64 = 0
         """Position after the frame that is being acted on."""
         self._last_channel: i64 = ABSENT

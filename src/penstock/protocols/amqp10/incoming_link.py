@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from penstock.protocols.amqp10.session import AmqpSession
 
 REPORTED_AGAIN_S: Final = 1.0
-"""Seconds between two flows that tell a sender that the same gate blocks it."""
+"""Least seconds between two flows that announce the same blocking gate to a sender."""
 
 
 class IncomingLink(Link):
@@ -89,13 +89,13 @@ class IncomingLink(Link):
         self._hears_released: bool = self.profile.hears_released and hears(attach, RELEASED_NAME)
         """False if its sender does not know `released`: an unroutable message is rejected."""
         self.unheard: BrokerError | None = None
-        """Refusal of a publish that cannot be said as `rejected`: the link is to be detached with it."""
+        """Error of a refused publish that the `rejected` outcome cannot express: the link is detached with it."""
         self.producer.confirming = True
         self.ids = DeliveryIds()
         self.credit = request.credit(self)
         self.credit.idle.asks = self.profile.answers_drain or self.credit.exact
         self._reported_at: float = -NEVER
-        """Time of the last flow that told what blocks the sender: monotonic seconds."""
+        """Time of the last flow that announced the blocking gate, in monotonic seconds."""
         self._reported: Gate | None = None
         """The gate that it named; None before the first."""
         self._sections = session.engine.reader.sections
@@ -135,7 +135,7 @@ class IncomingLink(Link):
             self.request_flow()
 
     def is_news(self, gate: Gate) -> bool:
-        """Tell whether its sender is to learn at once that a gate blocks it; rates, which flip, wait for a second."""
+        """Return whether its sender is to learn at once that a gate blocks it; rates, which flip, wait for a second."""
         return gate is not self._reported and not gate.frequent
 
     @override
@@ -205,10 +205,10 @@ class IncomingLink(Link):
             raise NotAllowed(f"frames of delivery {self._arriving_id} with different transactions")
 
     def _check_settled(self, settled: bool) -> None:
-        """Check that a delivery is settled as the attach has said. Raises InvalidField."""
+        """Check that a delivery is settled as the attach agreed. Raises InvalidField."""
         if settled != (self.settle_mode == SETTLED):
-            said = "settled" if settled else "unsettled"
-            raise InvalidField(f"{said} delivery on a link with a snd-settle-mode of {self.settle_mode}")
+            agreed = "settled" if settled else "unsettled"
+            raise InvalidField(f"{agreed} delivery on a link with a snd-settle-mode of {self.settle_mode}")
 
     def _too_large(self) -> ContentTooLarge:
         return ContentTooLarge(
@@ -278,7 +278,7 @@ class IncomingLink(Link):
                 self._on_message(content, 0, len(content), delivery_id, settled, body)
 
     def _check_continuation(self, transfer: Transfer, data: bytes) -> None:
-        """Check that a further frame repeats what it says of its delivery (section 2.7.5). Raises InvalidField."""
+        """Check that a further frame matches the first one of its delivery (section 2.7.5). Raises InvalidField."""
         if transfer.tag_stop > 0 and data[transfer.tag_start : transfer.tag_stop] != self._tag:
             raise InvalidField(f"a frame of delivery {self._arriving_id} with another delivery-tag than its first")
         code = transfer.message_format
@@ -347,7 +347,7 @@ class IncomingLink(Link):
             self._publish_beyond_credit(route, content, charge)
 
     def _publish_beyond_credit(self, route: Route, content: bytes, charge: i64) -> None:
-        """Hold a message that came without credit, as far as the connection may hold. Raises TransferLimitExceeded."""
+        """Hold a message that came without credit, within the hold budget. Raises TransferLimitExceeded."""
         if not self.credit.publish_beyond(route, content, charge):
             budget = self.producer.hold_budget
             raise TransferLimitExceeded(
@@ -493,8 +493,8 @@ class IncomingLink(Link):
         if outcomes:
             session = self.session
             suspended = session.engine.suspended
-            kept = SuspendedSender(suspended, self.key, self.expiry, outcomes)
-            suspended.suspend(kept, session, session.connection_number)
+            sender = SuspendedSender(suspended, self.key, self.expiry, outcomes)
+            suspended.suspend(sender, session, session.connection_number)
 
     def resume(self, attach: Composite) -> dict[str, object]:
         """Resume the suspended link of this name, if there is one; returns the fields for our attach."""
@@ -518,7 +518,7 @@ class IncomingLink(Link):
             self._skips = True
 
     def end(self, graceful: bool) -> None:
-        """End the publishing side: what has not arrived completely is dropped, and all credit given back."""
+        """End the publishing side: drop incomplete deliveries, and give back all credit."""
         self._drop_pieces()
         self.credit.close()
         if self.target.node is not None:
@@ -583,7 +583,7 @@ class LinkPublisher(ProducerListener):
 
     @override
     def on_unblocked(self, gate: Gate) -> bool:
-        """See `on_blocked`. A sender whom another gate blocks now is told of that one."""
+        """See `on_blocked`. If another gate blocks the sender now, a flow announces it."""
         blocking = self._link.credit.blocked_by()
         if blocking is not None and self._link.is_news(blocking):
             self.on_credit()

@@ -1,4 +1,4 @@
-"""Link: what both directions have in common, from attach to detach (section 2.6)."""
+"""Link: the common part of both directions, from attach to detach (section 2.6)."""
 
 from __future__ import annotations
 
@@ -82,9 +82,9 @@ class Link:
     def __init__(self, session: AmqpSession, attach: Composite) -> None:
         self.session: AmqpSession = session
         self.peer_handle: i64 = attach.number("handle")
-        """Handle of the link in what the peer sends."""
+        """Handle of the link in frames from the peer."""
         self.handle: i64 = session.links.free_handle(self.peer_handle)
-        """Handle of the link in what we send."""
+        """Handle of the link in frames to the peer."""
         self.link_name: str = attach.text("name")
         self.state: i64 = LINK_ATTACHED
         """The `LinkState`, as a number: each transfer reads it."""
@@ -112,7 +112,7 @@ class Link:
         raise NotImplementedError
 
     def on_detach(self, closed: bool) -> None:
-        """Release what the link holds: the peer has detached it, or its session ends (`closed` is true)."""
+        """Release the resources of the link: the peer has detached it, or its session ends (`closed` is true)."""
         raise NotImplementedError
 
     def suspend(self) -> None:
@@ -145,7 +145,7 @@ class Link:
             node.on_link_ended(closed)
 
     def request_flow(self) -> None:
-        """Have a flow of the link written at the end of the turn."""
+        """Schedule a flow of the link for the end of the turn."""
         if not self.flow_due:
             self.flow_due = True
             self.session.request_flow(self)

@@ -52,9 +52,9 @@ class CreditRequest:
     def __init__(self, session: AmqpSession, name: str, target: Target, attach: Composite) -> None:
         self.route = target.fixed_route()
         properties = link_properties(attach)
-        words = read_link_properties(name, properties)
-        self.settings = CreditSettings(session.broker.table, [] if self.route is None else self.route.queues, words)
-        self.rates = rates(f"link '{name}'", words)
+        values = read_link_properties(name, properties)
+        self.settings = CreditSettings(session.broker.table, [] if self.route is None else self.route.queues, values)
+        self.rates = rates(f"link '{name}'", values)
         """Rates of its own; None for none."""
         self.exact = self.route is not None and EXACT_CREDIT in attach.texts("desired_capabilities")
         """True if the credit is exact; that of a link without one target cannot be."""
@@ -67,9 +67,9 @@ class CreditRequest:
         session, settings = link.session, self.settings
         window = settings.window(self.message_octets)
         name = session.connection.name()
-        found = SenderCredit(link.producer, session.vhost, self.route, window, name, self.exact)
-        found.idle.idle_s = settings.idle_s
-        return found
+        credit = SenderCredit(link.producer, session.vhost, self.route, window, name, self.exact)
+        credit.idle.idle_s = settings.idle_s
+        return credit
 
 
 def link_properties(attach: Composite) -> dict[str, object]:
@@ -79,51 +79,51 @@ def link_properties(attach: Composite) -> dict[str, object]:
 
 def plain_properties(properties: dict[object, object]) -> dict[str, object]:
     """Return properties by their names, with plain values."""
-    found: dict[str, object] = {}
+    result: dict[str, object] = {}
     for key, value in properties.items():
         if isinstance(key, Symbol):
-            found[key.text] = value.value if isinstance(value, Typed) else value
-    return found
+            result[key.text] = value.value if isinstance(value, Typed) else value
+    return result
 
 
 def window_properties(credit: SenderCredit) -> dict[object, object]:
     """Return the settings of a link's credit, and its rates, that are in force, as link properties."""
     window = credit.window
-    found: dict[object, object] = {}
+    properties: dict[object, object] = {}
     if window.messages != UNLIMITED:
-        found[Symbol("credit-window-messages")] = Typed(UINT, min(int(window.messages), UINT_MAX))
+        properties[Symbol("credit-window-messages")] = Typed(UINT, min(int(window.messages), UINT_MAX))
     if window.bytes != UNLIMITED:
-        found[Symbol("credit-window-bytes")] = Typed(ULONG, int(window.bytes))
+        properties[Symbol("credit-window-bytes")] = Typed(ULONG, int(window.bytes))
     rate = credit.producer.rate
     if rate is not None and rate.limits.rate_messages is not None:
-        found[Symbol("rate-messages")] = rate.limits.rate_messages
+        properties[Symbol("rate-messages")] = rate.limits.rate_messages
     if rate is not None and rate.limits.rate_bytes is not None:
-        found[Symbol("rate-bytes")] = rate.limits.rate_bytes
-    return found
+        properties[Symbol("rate-bytes")] = rate.limits.rate_bytes
+    return properties
 
 
 def attach_fields(credit: SenderCredit) -> dict[str, object]:
-    """Return the fields of our attach that tell of a sender's credit: properties and capabilities."""
+    """Return the fields of our attach that describe a sender's credit: properties and capabilities."""
     return {"properties": window_properties(credit), "offered_capabilities": [EXACT_CREDIT] if credit.exact else None}
 
 
 def blocked_properties(credit: SenderCredit, gate: Gate) -> dict[object, object]:
-    """Return the flow properties that tell a sender which gate blocks it, and what that gate counts."""
+    """Return the flow properties that name the gate that blocks a sender, with the counts of the gate."""
     since = credit.blocked_since()
-    found: dict[object, object] = {
+    properties: dict[object, object] = {
         BLOCKED_BY: f"{gate.kind} '{gate.name}'",
         BLOCKED_SINCE: 0.0 if since is None else round(credit.broker.now - since, 3),
         RETRY_AFTER: Typed(UINT, int(credit.retry_after_s() * 1000)),
     }
     if gate.kind == QUEUE_KIND:
-        found[QUEUE] = gate.name
+        properties[QUEUE] = gate.name
     measured = gate.measure()
     if measured is not None:
-        found[DEPTH] = _amounts(Level(measured.messages, measured.bytes))
+        properties[DEPTH] = _amounts(Level(measured.messages, measured.bytes))
         thresholds = measured.thresholds
         for name, level in zip(THRESHOLDS, (thresholds.stop, thresholds.resume, thresholds.capacity), strict=True):
-            found[name] = _amounts(level)
-    return found
+            properties[name] = _amounts(level)
+    return properties
 
 
 def _amounts(level: Level) -> dict[object, object]:
@@ -149,7 +149,9 @@ ATTACH_OCTETS: Final = 2048
 
 
 def sender_fields(link: IncomingLink, attach: Composite) -> dict[str, object]:
-    """Begin the lane that an attach asks for, if it does; return the fields of ours that tell of it and of credit.
+    """Begin the lane that an attach asks for, if any.
+
+    Return the fields of our attach that describe the lane and credit.
 
     Raises BrokerError, and the link has ended then.
     """

@@ -120,7 +120,7 @@ class RequestIntake:
 REQUEST_OCTETS_MAX: Final = 64 * 1024
 """Largest request: a declaration with many arguments has a few KiB."""
 REQUEST_WORK: Final = 90
-"""Units of work of a request: to read it, to look up what it names, and to make, queue and deliver its response."""
+"""Units of work of a request: to read it, to look up its object, and to make, queue and deliver its response."""
 OCTETS_A_UNIT: Final = 8
 """Octets of a request per unit of work: its body is decoded."""
 RESPONSES_MAX: Final = 1000

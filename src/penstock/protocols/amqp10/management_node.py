@@ -81,13 +81,13 @@ def decoded(text: str) -> str:
 
 def pairs(text: str, divider: str) -> dict[str, str]:
     """Return the fields of a query, or of a segment that is one: `a=1&b=2`, percent-decoded. Raises InvalidField."""
-    found: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     for part in text.split(divider) if text else []:
         name, equals, value = part.partition("=")
         if not equals:
             raise InvalidField(f"'{part[:60]}' is no name and value with '=' between them")
-        found[name] = decoded(value)
-    return found
+        pairs[name] = decoded(value)
+    return pairs
 
 
 def read_request(content: bytes) -> HttpRequest:
@@ -308,12 +308,12 @@ class ManagementNode:
         query = request.query()
         if "src" not in query or "key" not in query:
             raise InvalidField("GET /bindings needs src, key, and dstq or dste")
-        found = self._found(query)
-        if len(found) > BINDINGS_SHOWN:
+        bindings = self._found(query)
+        if len(bindings) > BINDINGS_SHOWN:
             raise PreconditionFailed(
-                f"{len(found)} bindings differ in their arguments alone; the most in a response is {BINDINGS_SHOWN}"
+                f"{len(bindings)} bindings differ in their arguments alone; the most in a response is {BINDINGS_SHOWN}"
             )
-        return 200, [_shown_binding(binding) for binding in found]
+        return 200, [_shown_binding(binding) for binding in bindings]
 
     def _bind(self, request: HttpRequest) -> Answer:
         fields = _fields(request.body, BINDING_FIELDS)
@@ -376,15 +376,15 @@ def _fields(body: object, defaults: dict[str, object]) -> Fields:
         return dict(defaults)
     if not isinstance(body, dict):
         raise InvalidField("the body of the request must be an amqp-value with a map")
-    found = dict(defaults)
+    fields = dict(defaults)
     for name, value in body.items():
         if not isinstance(name, str) or name not in defaults:
             raise InvalidField(f"field {name!r:.60} is not known; known are {', '.join(defaults)}")
-        plain = value.text if isinstance(value, Symbol) else value
-        if type(plain) is not type(defaults[name]):
+        text = value.text if isinstance(value, Symbol) else value
+        if type(text) is not type(defaults[name]):
             raise InvalidField(f"field '{name}' must be a {_kind(defaults[name])}, not {value!r:.60}")
-        found[name] = plain
-    return found
+        fields[name] = text
+    return fields
 
 
 def _kind(default: object) -> str:
@@ -407,16 +407,16 @@ def _arguments(fields: Fields) -> dict[str, object]:
 def _shown_binding(binding: Binding) -> Fields:
     queue, exchange = binding.queue, binding.exchange
     arguments: dict[object, object] = {key: to_amqp10(value) for key, value in binding.arguments.items()}
-    found: Fields = {"source": binding.source.name}
+    fields: Fields = {"source": binding.source.name}
     if queue is not None:
-        found["destination_queue"] = queue.name
+        fields["destination_queue"] = queue.name
         where = f"dstq={quote(queue.name, safe='')}"
     else:
         assert exchange is not None
-        found["destination_exchange"] = exchange.name
+        fields["destination_exchange"] = exchange.name
         where = f"dste={quote(exchange.name, safe='')}"
     source, key = quote(binding.source.name, safe=""), quote(binding.key, safe="")
-    found["binding_key"] = binding.key
-    found["arguments"] = arguments
-    found["location"] = f"/bindings/src={source};{where};key={key};args={arguments_digest(binding)}"
-    return found
+    fields["binding_key"] = binding.key
+    fields["arguments"] = arguments
+    fields["location"] = f"/bindings/src={source};{where};key={key};args={arguments_digest(binding)}"
+    return fields

@@ -214,9 +214,9 @@ class Amqp10Format(MessageFormat):
 
 
 def _sections(content: bytes) -> Sections:
-    found = Sections()
-    found.walk(content, 0, len(content))
-    return found
+    sections = Sections()
+    sections.walk(content, 0, len(content))
+    return sections
 
 
 def _body_value_at(content: bytes, sections: Sections) -> i64:

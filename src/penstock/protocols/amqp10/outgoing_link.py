@@ -128,7 +128,8 @@ class OutgoingLink(Link):
         """Delivery-tag of a delivery less its number; a tag is a number of eight octets."""
         self.expiry = Expiry(attach.inner("source"))
         self._drain = False
-        """True if the last flow said `drain`: ours repeat it (section 2.7.4); rhea and go-amqp wait for that."""
+        """True if the last flow had `drain` set. Our flows repeat it (section 2.7.4), because rhea and go-amqp wait for
+        that."""
         self.resumption: Resumption | None = None
         """Deliveries from a suspended link; None if there are none."""
 
@@ -151,25 +152,25 @@ class OutgoingLink(Link):
 
         Windows of bytes are ulong and of messages uint, as those of senders; rates are messages a second.
         """
-        found: dict[object, object] = {}
+        properties: dict[object, object] = {}
         if settings.window_bytes != UNBOUNDED:
-            found[Symbol("consumer-window-bytes")] = Typed(ULONG, int(settings.window_bytes))
+            properties[Symbol("consumer-window-bytes")] = Typed(ULONG, int(settings.window_bytes))
         if settings.max_rate > 0:
-            found[Symbol("consumer-max-rate")] = settings.max_rate
+            properties[Symbol("consumer-max-rate")] = settings.max_rate
         if settings.slow_rate > 0:
-            found[Symbol("slow-consumer-rate")] = settings.slow_rate
-            found[Symbol("slow-consumer-period")] = settings.slow_period_s
-            found[Symbol("slow-consumer-policy")] = Symbol(settings.slow_policy)
+            properties[Symbol("slow-consumer-rate")] = settings.slow_rate
+            properties[Symbol("slow-consumer-period")] = settings.slow_period_s
+            properties[Symbol("slow-consumer-policy")] = Symbol(settings.slow_policy)
         window = self.consumer.adaptive_window
         if window is not None:
-            found[Symbol("consumer-window-min")] = Typed(UINT, min(int(settings.window_least), UINT_MAX))
+            properties[Symbol("consumer-window-min")] = Typed(UINT, min(int(settings.window_least), UINT_MAX))
             if settings.window_most != UNLIMITED:
-                found[Symbol("consumer-window-max")] = Typed(UINT, min(int(settings.window_most), UINT_MAX))
-            found[Symbol("consumer-window-adaptive")] = True
-        return found
+                properties[Symbol("consumer-window-max")] = Typed(UINT, min(int(settings.window_most), UINT_MAX))
+            properties[Symbol("consumer-window-adaptive")] = True
+        return properties
 
     def sends_settled(self) -> bool:
-        """Tell whether its deliveries are settled when they are sent."""
+        """Return whether its deliveries are settled when they are sent."""
         return self.consumer.no_ack or (self.limit is not None and self.limit.settles)
 
     @override
@@ -232,7 +233,7 @@ class OutgoingLink(Link):
             settle_batches(broker, session.unsettled.detach_of(self.consumer), self.default_outcome)
 
     def on_session_ended(self, graceful: bool) -> None:
-        """Settle what the end of the session leaves: what it has not sent, and for a graceful end what is unsettled.
+        """Settle deliveries at the end of the session: the unsent ones, and after a graceful end the unsettled ones.
 
         The session settles the rest with the outcome of its end.
         """
@@ -275,23 +276,23 @@ class OutgoingLink(Link):
     def _leave_in_session(self, incomplete: i64) -> None:
         """Leave the deliveries in the session until it ends; from number `incomplete` on their receiver has none."""
         session = self.session
-        kept = False
+        remains = False
         for first, last in session.unsettled.numbers_of(self.consumer):
-            kept = kept or first < incomplete
+            remains = remains or first < incomplete
             if last >= incomplete:
                 begin = max(first, int(incomplete))
                 for start, end in session.settler.free_ranges(begin, last, False):
                     settle_in_slices(session.broker, session, start, end, Outcome.RELEASED)
         waiting = self._waiting_resumed()
-        if kept or waiting:
+        if remains or waiting:
             self._keep(waiting, self)
 
     def _keep(self, batches: list[Batch], detached: OutgoingLink | None = None) -> None:
         session = self.session
         suspended = session.engine.suspended
-        kept = SuspendedReceiver(suspended, self.key, self.expiry, self.consumer.queue, batches, self.next_tag())
-        kept.detached = detached
-        suspended.suspend(kept, session, session.connection_number)
+        receiver = SuspendedReceiver(suspended, self.key, self.expiry, self.consumer.queue, batches, self.next_tag())
+        receiver.detached = detached
+        suspended.suspend(receiver, session, session.connection_number)
 
     def _waiting_resumed(self) -> list[Batch]:
         """Take the messages of resumed deliveries that are not sent yet."""

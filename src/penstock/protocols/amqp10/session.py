@@ -131,7 +131,7 @@ class SessionLinks:
         return link if link is not None and link.consumer is consumer else None
 
     def has_receivers(self) -> bool:
-        """Tell whether any link is attached whose receiver the peer is."""
+        """Return whether any link is attached whose receiver the peer is."""
         return len(self._receivers) > 0
 
     def forget_receiver(self, link: OutgoingLink) -> None:
@@ -209,7 +209,7 @@ class AmqpSession(Session):
         self.state = SESSION_STATES.step(self.state, state)
 
     def is_open(self) -> bool:
-        """Tell whether frames may be sent on the session."""
+        """Return whether frames may be sent on the session."""
         return self.state == SESSION_MAPPED and not self.engine.is_torn_down()
 
     def send(self, performative: Composite) -> None:
@@ -220,7 +220,7 @@ class AmqpSession(Session):
     # Performatives
 
     def on_performative(self, performative: Composite) -> None:
-        """Act on attach or detach. Raises BrokerError for what closes the connection."""
+        """Act on attach or detach. Raises BrokerError for errors that close the connection."""
         try:
             if performative.code == ATTACH:
                 self._on_attach(performative)
@@ -272,7 +272,7 @@ class AmqpSession(Session):
             raise InvalidField(f"delivery {delivery_id} has no delivery-tag")
 
     def on_transfer(self, transfer: Transfer, data: bytes, end: i64) -> None:
-        """Act on a transfer that ends at `end`. Raises BrokerError for what closes the connection."""
+        """Act on a transfer that ends at `end`. Raises BrokerError for errors that close the connection."""
         try:
             windows = self.windows
             windows.count_transfer()
@@ -307,7 +307,7 @@ class AmqpSession(Session):
                 self.last_delivery_id = delivery_id
 
     def on_flow(self, flow: Flow) -> None:
-        """Act on a flow. Raises BrokerError for what closes the connection."""
+        """Act on a flow. Raises BrokerError for errors that close the connection."""
         link: Link | None = None
         try:
             self.engine.work.done += FLOW_WORK
@@ -338,7 +338,7 @@ class AmqpSession(Session):
     # Flows at the end of the turn
 
     def request_flow(self, link: Link | None) -> None:
-        """Have a flow written at the end of the turn: of a link, or of the session alone (None)."""
+        """Schedule a flow for the end of the turn: of a link, or of the session alone (None)."""
         if link is None:
             self._session_flow_due = True
         else:
@@ -364,10 +364,10 @@ class AmqpSession(Session):
 
     @override
     def producers(self) -> list[Producer]:
-        found = [link.producer for link in self.links.by_handle.values() if isinstance(link, IncomingLink)]
+        producers = [link.producer for link in self.links.by_handle.values() if isinstance(link, IncomingLink)]
         for coordinator in self._coordinators():
-            found += coordinator.producers()
-        return found
+            producers += coordinator.producers()
+        return producers
 
     def _coordinators(self) -> list[CoordinatorLink]:
         """Return its attached coordinator links."""
@@ -398,7 +398,7 @@ class AmqpSession(Session):
     # Consuming
 
     def _window_open(self) -> bool:
-        """Tell whether the peer takes transfer frames."""
+        """Return whether the peer takes transfer frames."""
         return self.windows.remote_incoming_window > 0 and self.writer.is_empty()
 
     @override
@@ -432,7 +432,7 @@ class AmqpSession(Session):
         self.connection.request_flush()
 
     def on_disposition(self, disposition: Disposition) -> None:
-        """Settle deliveries. Raises BrokerError for what closes the connection."""
+        """Settle deliveries. Raises BrokerError for errors that close the connection."""
         try:
             if not disposition.receiver:
                 self._on_sender_settled(disposition)

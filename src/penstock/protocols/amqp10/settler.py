@@ -37,7 +37,7 @@ class Settler:
     def on_disposition(self, disposition: Disposition) -> None:
         """Settle a range of deliveries. Those that are settled already are left out.
 
-        A receiver that settles second sends its outcome unsettled: it is told that we have settled. Raises NotAllowed
+        A receiver that settles second sends its outcome unsettled: we answer that we have settled. Raises NotAllowed
         for a delivery that was not sent yet.
         """
         session = self._session
@@ -62,12 +62,12 @@ class Settler:
         """Settle a range but for the deliveries that a transaction has settled."""
         session = self._session
         for begin, end in self.free_ranges(first, last, disposition.settled):
-            told: list[i64] = []
+            numbers: list[i64] = []
             if not disposition.settled:
                 for number, _, _ in session.unsettled.deliveries(begin, end):
-                    told.append(session.writer.ids.id_of(number))
+                    numbers.append(session.writer.ids.id_of(number))
             self._settle(begin, end, disposition)
-            for delivery_id in told:
+            for delivery_id in numbers:
                 self._write_settled(delivery_id, delivery_id, disposition.state_code)
 
     def _write_settled(self, first: i64, last: i64, code: i64) -> None:

@@ -1,4 +1,4 @@
-"""Suspended links: what is unsettled on a link that was detached without being closed, until it is resumed.
+"""Suspended links: unsettled deliveries of links that were detached without being closed, until they are resumed.
 
 Theory of operation. A link has a key: virtual host, user, container, direction and name. Another attach with the key of
 an attached link steals that link (section 2.6.1). A link whose terminus outlives its detach is suspended by it, or by
@@ -83,11 +83,11 @@ class Expiry:
                 self.policy, self.timeout_s = POLICY_DETACH, 0.0
 
     def suspends(self) -> bool:
-        """Tell whether links are suspended. A session's end without a timeout, the default, ends them at once."""
+        """Return whether links are suspended. A session's end without a timeout, the default, ends them at once."""
         return self.timeout_s > 0 or self.policy == POLICY_NEVER or self.policy == POLICY_CONNECTION
 
     def lasts_for_session(self) -> bool:
-        """Tell whether the terminus of a detached link lasts until its session ends, as by default."""
+        """Return whether the terminus of a detached link lasts until its session ends, as by default."""
         return self.policy == POLICY_SESSION
 
 
@@ -124,7 +124,7 @@ class SuspendedLink:
         return True
 
     def release(self) -> None:
-        """Give up what it has: it has expired, or its peer knows nothing of it."""
+        """Give up its deliveries: it has expired, or its peer has lost the link's state."""
         raise NotImplementedError
 
     def longest_s(self) -> float:
@@ -147,7 +147,7 @@ class SuspendedReceiver(SuspendedLink):
         """The detached link whose unsettled messages are still in its session; None if `batches` has all."""
 
     def collect(self) -> None:
-        """Take what is in the session of the detached link."""
+        """Take over the deliveries of the detached link from its session."""
         link = self.detached
         self.detached = None
         if link is not None:
@@ -330,7 +330,7 @@ class Resumption:
         """Delivery-tags of those that were sent, by number: all others of the link have theirs by their number."""
 
     def begin(self, suspended: SuspendedReceiver, unsettled: dict[object, object]) -> None:
-        """Take over what is suspended; `unsettled` is the map of the receiver's attach."""
+        """Take over the suspended deliveries; `unsettled` is the map of the receiver's attach."""
         suspended.collect()
         link = self._link
         link.tag_base = suspended.next_tag - link.session.unsettled.next_number
@@ -361,16 +361,16 @@ class Resumption:
     def unsettled(self) -> tuple[dict[object, object], bool]:
         """Return the unsettled map for our attach, and whether it is incomplete: all of it has to fit into a frame."""
         room = (self._link.session.engine.peer_max_frame_size - ATTACH_OCTETS) // ENTRY_OCTETS
-        found: dict[object, object] = {}
+        states: dict[object, object] = {}
         for delivery in self._waiting:
-            if len(found) >= room:
-                return found, True
+            if len(states) >= room:
+                return states, True
             state = delivery.state
-            found[int(delivery.tag).to_bytes(8, "big")] = None if state is None else as_described(state)
-        return found, False
+            states[int(delivery.tag).to_bytes(8, "big")] = None if state is None else as_described(state)
+        return states, False
 
     def send(self) -> None:
-        """Send what waits, as far as credit and window permit."""
+        """Send waiting deliveries, within credit and window."""
         link = self._link
         session = link.session
         consumer = link.consumer

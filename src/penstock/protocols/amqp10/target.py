@@ -44,7 +44,7 @@ DEFAULT_PRIORITY: Final = 4
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Target:
-    """Target of one link, or of several. Subclasses tell the exchange and routing key of a message."""
+    """Target of one link, or of several. Subclasses determine the exchange and routing key of a message."""
 
     def __init__(
         self,
@@ -221,12 +221,12 @@ class SubjectTarget(Target):
     @override
     def _address_route(self, data: bytes, sections: Sections) -> Route:
         subject = _text(data, sections, SUBJECT)
-        found = self._routes.get(subject)
-        if found is None:
+        route = self._routes.get(subject)
+        if route is None:
             assert self.node is not None
-            found = _new_route(self.vhost, self._access, self.node, subject, self._origin)
-            _remember(self._routes, subject, found)
-        return found
+            route = _new_route(self.vhost, self._access, self.node, subject, self._origin)
+            _remember(self._routes, subject, route)
+        return route
 
 
 class AnonymousTarget(Target):
@@ -250,11 +250,11 @@ class AnonymousTarget(Target):
         node = target_node(address, self.vhost)
         subject = _text(data, sections, SUBJECT) if node.by_subject else b""
         key = to + b"\0" + subject if node.by_subject else to
-        found = self._routes.get(key)
-        if found is None or found.envelope.exchange != node.exchange:
-            found = _new_route(self.vhost, self._access, node, subject, self._origin)
-            _remember(self._routes, key, found)
-        return found
+        route = self._routes.get(key)
+        if route is None or route.envelope.exchange != node.exchange:
+            route = _new_route(self.vhost, self._access, node, subject, self._origin)
+            _remember(self._routes, key, route)
+        return route
 
 
 def target_of(
@@ -275,13 +275,13 @@ def target_of(
     if node.by_subject:
         check_write_exchange(access, node.exchange)
         return SubjectTarget(vhost, access, address.unroutable, formats, node, origin)
-    found = shared.find(node, address.unroutable)
-    if found is None:
-        found = FixedTarget(vhost, access, address.unroutable, formats, node, origin)
-        shared.add(node, found)
+    target = shared.find(node, address.unroutable)
+    if target is None:
+        target = FixedTarget(vhost, access, address.unroutable, formats, node, origin)
+        shared.add(node, target)
     else:
-        found.review()
-    return found
+        target.review()
+    return target
 
 
 def _new_route(vhost: VirtualHost, access: ConnectionAccess, node: Node, subject: bytes, origin: i64) -> Route:

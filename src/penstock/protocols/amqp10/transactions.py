@@ -6,9 +6,9 @@ held commit may need the room that the next one frees.
 
 A message in a transaction gets its provisional outcome at once, within a transactional-state. One that is refused rolls
 the transaction back: nothing of it is applied, and its commit is rejected. A delivery that is settled in a transaction
-stays in the ledger of its session (`Settler.retired`). After a commit its receiver is told that we have settled.
-After a rollback the delivery is as it was (section 4.4.2); one that its receiver has settled already gets the default
-outcome of its link, for nobody can settle it again.
+stays in the ledger of its session (`Settler.retired`). After a commit its receiver gets a settled disposition. After a
+rollback the delivery is as it was (section 4.4.2); one that its receiver has settled already gets the default outcome
+of its link, for nobody can settle it again.
 
 A transaction is overdue some time after its first message or settlement. One without any has no timeout: JMS declares
 the next transaction with each commit, however long nothing happens in it.
@@ -115,7 +115,7 @@ class Transaction(TimerHandler):
         self.fail(TransactionRolledBack(f"the transaction was rolled back, because a message was refused: {error}"))
 
     def add_provisional(self, session: AmqpSession, delivery_id: i64, settled: bool) -> None:
-        """Have the provisional outcome `accepted` of a delivery written at the end of the turn."""
+        """Schedule the provisional outcome `accepted` of a delivery for the end of the turn."""
         ranges = self._provisional
         if ranges:
             last = ranges[len(ranges) - 1]
@@ -146,7 +146,7 @@ class Transaction(TimerHandler):
     def retire(
         self, session: AmqpSession, ranges: list[tuple[int, int]], state: Composite | None, settled: bool
     ) -> None:
-        """Settle ranges of deliveries at the commit. `settled` tells whether the receiver has settled them."""
+        """Settle ranges of deliveries at the commit. `settled` is true if the receiver has settled them."""
         unit = self.unit
         if unit.error is not None:
             if settled:  # Nobody will settle them again.
@@ -179,7 +179,7 @@ class Transaction(TimerHandler):
             session.transactions += 1
 
     def involves(self, session: AmqpSession) -> bool:
-        """Tell whether a session takes part."""
+        """Return whether a session takes part."""
         return id(session) in self._participants
 
     @override
@@ -228,7 +228,7 @@ class Transaction(TimerHandler):
             self.unit.coordinator.roll_back_all(error)
 
     def end(self, succeeded: bool) -> None:
-        """End it: its discharge has succeeded or not. The receivers of what it has settled are told."""
+        """End the transaction after its discharge. The receivers of the settled deliveries get dispositions."""
         self.link.session.broker.timers.drop(self)
         if succeeded and self._commits:
             self._settle()
@@ -300,7 +300,7 @@ class Posting:
             self.transaction.on_refused(error)
 
     def state_of(self, outcome: bytes) -> bytes:
-        """Return the state that tells the outcome of the delivery."""
+        """Return the delivery state that has the outcome."""
         if self.transaction is not None:
             return self.transaction.state_of(outcome)
         assert self.error is not None
@@ -355,7 +355,7 @@ class Transactions:
                 transaction.end_session(session)
 
     def schedule(self, transaction: Transaction) -> None:
-        """Have the provisional outcomes of a transaction written when the output is taken."""
+        """Schedule the provisional outcomes of a transaction, which are written when the output is taken."""
         self._unwritten.append(transaction)
 
     def write_provisional(self) -> None:
@@ -368,11 +368,11 @@ class Transactions:
 
 def transactions_of(engine: Amqp10Engine) -> Transactions:
     """Return the transactions of a connection; most have none, ever."""
-    found = engine.transactions
-    if found is None:
-        found = Transactions()
-        engine.transactions = found
-    return found
+    transactions = engine.transactions
+    if transactions is None:
+        transactions = Transactions()
+        engine.transactions = transactions
+    return transactions
 
 
 def write_provisional(engine: Amqp10Engine) -> None:

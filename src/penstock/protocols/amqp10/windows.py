@@ -71,7 +71,7 @@ class SessionWindows:
             )
 
     def needs_renewal(self) -> bool:
-        """Tell whether the peer must hear of more window."""
+        """Return whether the peer must hear of more window."""
         return self.incoming_window < RENEW_AT
 
     def count_sent(self, frames: i64) -> None:

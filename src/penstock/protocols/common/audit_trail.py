@@ -46,7 +46,7 @@ class AuditAllowance:
         """By user, the one that wrote longest ago first."""
 
     def is_spent(self, user: str, now: float) -> bool:
-        """Tell whether a user has no allowance left for an ordinary record."""
+        """Return whether a user has no allowance left for an ordinary record."""
         bucket = self._of.get(user)
         return bucket is not None and bucket.whole(now) < OCTETS_A_SECOND
 
@@ -71,17 +71,17 @@ RECORDS_KEPT: Final = 10_000
 SUMS_KEPT: Final = 1_000
 """Most sums at a time; what belongs to none is counted as lost."""
 KINDS_KEPT: Final = 100
-"""Most sums of one group at a time; what would begin another is in one sum for all of them."""
+"""Most sums of one group at a time. Further events are in one common sum."""
 APART_S: Final = 60.0
 """Least seconds between two records of one sum."""
 NAME_MAX: Final = 255
-"""Most letters of the name of a user: a stranger may send a longer one, which is the name of nobody."""
+"""Most letters of the name of a user: a stranger may send a longer one, which no user has."""
 TEXT_MAX: Final = 4_096
 """Most letters of a field."""
 SECRET: Final = "***"
 RECORD_WORK: Final = 35
 SUM_WORK: Final = 15
-"""Units of work of a record, and of what is only counted in a sum."""
+"""Units of work of a record, and of an event that is only counted in a sum."""
 _SECRET_NAME: Final = re.compile(r"passw|secret|token|hash|credential|private|_key$|^key$", re.IGNORECASE)
 _PLAIN_NAMES: Final = frozenset(("key", "routing_key", "binding_key", "x-dead-letter-routing-key", "hashing_algorithm"))
 """Names of fields that hold no secret, although they look so."""
@@ -99,7 +99,7 @@ class Actor:
     def __init__(self, user: str, address: str, protocol: str, vhost: str = "", connection: str = "") -> None:
         self.user = user[:NAME_MAX]
         self.address = address
-        """Host and port, or the origin of what no client has asked for: `file`."""
+        """Host and port, or the origin of a change that no client requested: `file`."""
         self.protocol = protocol
         self.vhost = vhost
         self.connection = connection
@@ -107,12 +107,12 @@ class Actor:
 
     def fields(self) -> Record:
         """Return the fields of a record."""
-        found: Record = {"user": self.user, "address": self.address, "protocol": self.protocol}
+        record: Record = {"user": self.user, "address": self.address, "protocol": self.protocol}
         if self.connection:
-            found["connection"] = self.connection
+            record["connection"] = self.connection
         if self.vhost:
-            found["vhost"] = self.vhost
-        return found
+            record["vhost"] = self.vhost
+        return record
 
 
 def actor_of(connection: Connection) -> Actor:
@@ -158,7 +158,7 @@ class AuditTrail:
         """Number of sums by group."""
 
     def enable(self, octets: int) -> None:
-        """Record from now on, into files of so many octets together."""
+        """Begin to record. `octets` bounds the total size of the files."""
         self.enabled = True
         self.allowance.burst = octets // PART_OF_LOG
 
@@ -227,21 +227,21 @@ class AuditTrail:
         """Write the sums that are due, about once a second."""
         now = self._broker.now
         for key in list(self._sums):
-            found = self._sums[key]
-            if now - found.written_at < APART_S:
+            event_sum = self._sums[key]
+            if now - event_sum.written_at < APART_S:
                 continue
-            if found.count == 0:
+            if event_sum.count == 0:
                 del self._sums[key]
-                self._count_group(found.group, -1)
+                self._count_group(event_sum.group, -1)
                 continue
-            self._flush(found)
-            found.written_at = now
+            self._flush(event_sum)
+            event_sum.written_at = now
 
     def finish(self) -> None:
         """Write all sums: the broker stops."""
-        for found in self._sums.values():
-            if found.count:
-                self._flush(found)
+        for event_sum in self._sums.values():
+            if event_sum.count:
+                self._flush(event_sum)
         self._sums.clear()
         self._groups.clear()
 
@@ -261,9 +261,9 @@ class AuditTrail:
             self._lost = 0
         return records
 
-    def _flush(self, found: Sum) -> None:
-        self._append({**found.record, "count": found.count})
-        found.count = 0
+    def _flush(self, event_sum: Sum) -> None:
+        self._append({**event_sum.record, "count": event_sum.count})
+        event_sum.count = 0
 
     def _append_own(self, actor: Actor, record: Record, kind: str) -> None:
         """Append a record of a user; sum those of one kind beyond its allowance, without the states of objects."""
@@ -284,11 +284,11 @@ class AuditTrail:
     def _add(self, group: str, kind: str, record: Record) -> None:
         self._work.done += SUM_WORK
         key = group + kind
-        found = self._sums.get(key)
-        if found is None and self._groups.get(group, 0) >= KINDS_KEPT:
+        event_sum = self._sums.get(key)
+        if event_sum is None and self._groups.get(group, 0) >= KINDS_KEPT:
             key = group
-            found = self._sums.get(key)
-        if found is None:
+            event_sum = self._sums.get(key)
+        if event_sum is None:
             if len(self._sums) >= SUMS_KEPT:
                 self._lost += 1
                 return
@@ -296,8 +296,8 @@ class AuditTrail:
             self._count_group(group, 1)
             self._append(record)
             return
-        found.record = record  # The last one of a sum is the one that it shows.
-        found.count += 1
+        event_sum.record = record  # The last one of a sum is the one that it shows.
+        event_sum.count += 1
 
     def _count_group(self, group: str, by: int) -> None:
         count = self._groups.get(group, 0) + by
@@ -322,7 +322,7 @@ class AuditTrail:
 
 
 def shown(value: object) -> str:
-    """Return a value as JSON without secrets, of `TEXT_MAX` letters at most; a text stays as it is."""
+    """Return a value as JSON without secrets, of `TEXT_MAX` letters at most; a text is not quoted."""
     hidden = without_secrets(value)
     if isinstance(hidden, str):
         return hidden[:TEXT_MAX]

@@ -1,6 +1,6 @@
-"""Authorization of what clients ask for, as RabbitMQ 4 does it (its guides "Access control" and "Topic authorisation").
+"""Authorization of clients' operations, as in RabbitMQ 4 (its guides "Access control" and "Topic authorisation").
 
-Each function checks one operation, for all protocols and for HTTP. All raise AccessRefused (403), unless said
+Each function checks one operation, for all protocols and for HTTP. All raise AccessRefused (403), unless documented
 otherwise. The table of penstock/operations has the tags.
 """
 
@@ -179,5 +179,5 @@ def _receivers(queue: Queue) -> list[int]:
 
 
 def _is_topic(vhost: VirtualHost, exchange: str) -> bool:
-    found = vhost.exchanges.get(exchange)
-    return found is not None and found.kind == TOPIC
+    declared = vhost.exchanges.get(exchange)
+    return declared is not None and declared.kind == TOPIC

@@ -66,7 +66,7 @@ class Profile:
         would wait for itself.
         """
         self.exact_flow = exact_flow
-        """True if no confirm is withheld from it, and it is never asked to go on at a closed gate."""
+        """True if its confirms are never withheld, and the broker never asks it to resume while a gate is closed."""
         self.settles = settles
         """True if it settles deliveries when it has heard their outcome, as rcv-settle-mode second asks of a sender.
 
@@ -115,12 +115,12 @@ def profile_of(product: str, platform: str, capabilities: dict[str, object]) -> 
     """Return the profile of a client of AMQP 0-9-1, by its product, platform and capabilities."""
     if capabilities.get(EXACT_FLOW) is True:
         return Profile(product, platform=platform, obeys_flow=True, flow_with_confirms=True, exact_flow=True)
-    found = PROFILES.get(product, UNKNOWN)
-    if found.protocol != AMQP_0_9_1 or (found.platform and found.platform != platform):
-        found = UNKNOWN
-    if capabilities.get(FLOW_CAPABILITY) is True and (found.obeys_flow or not found.product):
+    profile = PROFILES.get(product, UNKNOWN)
+    if profile.protocol != AMQP_0_9_1 or (profile.platform and profile.platform != platform):
+        profile = UNKNOWN
+    if capabilities.get(FLOW_CAPABILITY) is True and (profile.obeys_flow or not profile.product):
         return Profile(product, platform=platform, obeys_flow=True, flow_with_confirms=True)
-    return found
+    return profile
 
 
 def profile_of_sender(container: str, link: str, source: str | None) -> Profile:

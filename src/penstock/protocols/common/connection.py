@@ -1,4 +1,4 @@
-"""Connection of one client: what belongs to no protocol. Bytes in, bytes out; no socket and no clock.
+"""Connection of one client: the part that is independent of its protocol. Bytes in, bytes out; no socket and no clock.
 
 Theory of operation. The event loop passes input to `receive` and takes output with `take_output`. In between works the
 `ProtocolEngine` of the connection (engine.py). The states are those of connection_state.py. The end of a connection is
@@ -65,7 +65,7 @@ class ConnectionTimes:
 
 
 DELETED_KEPT: Final = 64
-"""Deleted queues that are still referred to, besides as many as there are others."""
+"""Number of deleted queues that may still be referred to, in addition to the number of the present ones."""
 
 
 class ExclusiveQueues:
@@ -82,7 +82,7 @@ class ExclusiveQueues:
     def add(self, queue: Queue) -> None:
         """Add a queue."""
         if len(self._queues) >= self._most:
-            self._queues = {name: found for name, found in self._queues.items() if not found.deleted}
+            self._queues = {name: present for name, present in self._queues.items() if not present.deleted}
             self._most = 2 * len(self._queues) + DELETED_KEPT
         self._queues[queue.name] = queue
 
@@ -216,7 +216,7 @@ class Connection(Worker):
         self.login = ConnectionLogin()
         """Its attempt to log in."""
         self.access: ConnectionAccess = NO_ACCESS
-        """Rules of its login, and from `open` on what its client may do in its virtual host."""
+        """Rules of its login. From `open` on they include the permissions in its virtual host."""
         self.vhost: VirtualHost | None = None
         self.origin: ConnectionGates | None = None
         """The connection in the gates of the core; None until it is open."""
@@ -230,7 +230,7 @@ class Connection(Worker):
         self.blocks: int = 0
         """Number of blocked (producer, gate) pairs of this connection; 1 more while the disk blocks large messages."""
         self.reported_blocks: int = 0
-        """Number of those that the client is told of: all but rate gates, which change with every message."""
+        """Number of gates that are announced to the client: all but rate gates, which change with every message."""
         self.times = ConnectionTimes(self.broker.now)
 
     # Input
@@ -291,7 +291,7 @@ class Connection(Worker):
     # Sessions and pausing
 
     def publishes_only(self) -> bool:
-        """Tell whether it has no consumers, no unacknowledged deliveries, no transaction and no sender credit."""
+        """Return whether it has no consumers, no unacknowledged deliveries, no transaction and no sender credit."""
         if self.engine.has_sender_credit():
             return False
         for session in self.engine.sessions():
@@ -300,15 +300,15 @@ class Connection(Worker):
         return True
 
     def may_pause(self) -> bool:
-        """Tell whether reading may be paused: the connection only publishes, and its hold budget is used up."""
+        """Return whether reading may be paused: the connection only publishes, and its hold budget is used up."""
         return self.pausing.is_used_up() and self.publishes_only()
 
     def may_pulse(self, now: float) -> bool:
-        """Tell whether a connection whose reading is paused may be read in a small pulse."""
+        """Return whether a connection whose reading is paused may be read in a small pulse."""
         return self.pausing.may_pulse(now) or not self.may_pause()
 
     def review_hold_bound(self) -> None:
-        """Apply the hold budget after a change of what the connection does."""
+        """Apply the hold budget again after the connection began or ceased to consume, or to have a transaction."""
         in_transaction = any(session.in_transaction() for session in self.engine.sessions())
         self.pausing.set_bound(self.publishes_only(), in_transaction)
 
@@ -325,7 +325,10 @@ class Connection(Worker):
         return logged
 
     def count_departed(self, producer: Producer) -> None:
-        """Count what was lost of a closed producer, all of whose held publishes are decided; it is logged together."""
+        """Count the losses of a closed producer, after all of its held publishes are decided.
+
+        They are logged together.
+        """
         if producer.loss is not None:
             self.losses.add(producer.loss, producer.origin)
         self.services.schedule_loss_report(self)
@@ -337,19 +340,19 @@ class Connection(Worker):
         self.state = CONNECTION_STATES.move(self.state, state)
 
     def is_closing(self) -> bool:
-        """Tell whether the connection is being closed, or is closed."""
+        """Return whether the connection is being closed, or is closed."""
         return self.state >= ConnectionState.CLOSE_SENT
 
     def is_closed(self) -> bool:
-        """Tell whether nothing more is sent or read."""
+        """Return whether nothing more is sent or read."""
         return self.state >= ConnectionState.CLOSED
 
     def ignores_input(self) -> bool:
-        """Tell whether input is ignored, except what belongs to the close."""
+        """Return whether input is ignored, except what belongs to the close."""
         return self.state >= ConnectionState.REFUSED
 
     def open(self, vhost: VirtualHost) -> None:
-        """Open a virtual host: from now on the connection may have sessions.
+        """Open a virtual host. The connection may have sessions then.
 
         Raises NotAllowed (530), as RabbitMQ, for one that its user may not enter, and at a bound of connections.
         """
@@ -388,8 +391,8 @@ class Connection(Worker):
     def start_closing(self, reason: str, error: BrokerError) -> bool:
         """Tear the connection down because the broker closes it; return false if it is being closed already.
 
-        The engine then tells the peer. `reason` goes to the log; where an operator or the broker's stop closes it, only
-        to the record of its end, because its client has made no error.
+        The engine then notifies the peer. `reason` goes to the log; where an operator or the broker's stop closes it,
+        only to the record of its end, because its client has made no error.
         """
         if self.is_closing():
             return False
@@ -488,7 +491,7 @@ class Connection(Worker):
         self.services.log_limited(LogLine(line, fields, name == CLOSED and self._is_operators()))
 
     def _is_operators(self) -> bool:
-        """Tell whether it is one of a `penstock` command, whose open and close are only logged at the level debug."""
+        """Return whether it is one of a `penstock` command, whose open and close are only logged at the level debug."""
         return self.peer.properties.get("product") == COMMAND and self.access.rules.has_tag(MANAGEMENT)
 
     def _identity(self) -> dict[str, object]:
@@ -507,11 +510,11 @@ def blocking_gate(connection: Connection, named: Gate | None) -> Gate | None:
 
     Rate gates are left out.
     """
-    found: Gate | None = None
+    blocking: Gate | None = None
     for producer in [] if connection.origin is None else connection.origin.producers:
         if named is not None and id(named) in producer.gates:
             return named
-        if found is None:
-            found = next((gate for gate in producer.gates.values() if not gate.frequent), None)
+        if blocking is None:
+            blocking = next((gate for gate in producer.gates.values() if not gate.frequent), None)
     disk = connection.broker.gates.disk.closed_gate() if connection.pausing.pieces.waiting else None
-    return disk if disk is not None and (found is None or disk is named) else found
+    return disk if disk is not None and (blocking is None or disk is named) else blocking

@@ -1,4 +1,4 @@
-"""Output of a connection: the buffer that engines write to, its bounds, and what waits for room in it or for fsync.
+"""Output of a connection: the buffer that engines write to, its bounds, and data that waits for room or for fsync.
 
 It refers to no connection, except while one is open (`DurableOutput`): a connection that is gone is freed at once.
 
@@ -50,9 +50,9 @@ class DurableReplies(TimerHandler, DurabilityListener):
             return
         if self.waiting == 0:
             self._since = broker.now
-            patience_s = broker.defaults.hold_deadline_s
-            if patience_s > 0:
-                broker.timers.add(self, broker.now + patience_s)
+            hold_deadline_s = broker.defaults.hold_deadline_s
+            if hold_deadline_s > 0:
+                broker.timers.add(self, broker.now + hold_deadline_s)
         self.waiting += 1
         journal.wait_for_change(self, before)
 
@@ -76,10 +76,10 @@ class DurableReplies(TimerHandler, DurabilityListener):
         self.waiting = 0
         disk = broker.gates.disk
         why = disk.fault.reason if disk.is_failing() else "the disk has not answered"
-        patience = f"{broker.defaults.hold_deadline_s:g} s"
+        hold_deadline = f"{broker.defaults.hold_deadline_s:g} s"
         self.connection.output.buffer.truncate(0)
         self.connection.close(
-            InternalError(f"the changes are not durable after {patience}, and their outcome is unknown: {why}")
+            InternalError(f"the changes are not durable after {hold_deadline}, and their outcome is unknown: {why}")
         )
         return NEVER
 
@@ -113,7 +113,7 @@ class DurableDeliveries(DurabilityListener):
         self.connection.request_flush()
 
     def must_wait(self) -> bool:
-        """Tell whether any deliveries wait."""
+        """Return whether any deliveries wait."""
         return self.waiting > 0 and not self.connection.broker.gates.disk.is_failing()
 
 
@@ -126,7 +126,7 @@ class DurableOutput:
         self.deliveries = DurableDeliveries(connection)
 
     def waits(self) -> bool:
-        """Tell whether the output must wait."""
+        """Return whether the output must wait."""
         return self.replies.waiting > 0 or self.deliveries.must_wait()
 
     def await_change(self, declared: i64) -> None:
@@ -185,7 +185,7 @@ class ConnectionOutput(WaitList):
         return self.writable
 
     def open(self, connection: Connection) -> None:
-        """Begin to wait for fsync: the connection may change durable objects, and get deliveries, from now on."""
+        """Begin to wait for fsync, because the connection may now change durable objects and get deliveries."""
         self.durable = DurableOutput(connection)
 
     def end(self) -> None:
@@ -245,11 +245,11 @@ class ConnectionOutput(WaitList):
             self.schedule_wake()
 
     def is_left_unread(self) -> bool:
-        """Tell whether so much output waits that the input is left unread."""
+        """Return whether waiting output has reached the bound at which input is left unread."""
         return len(self.buffer) > OUTPUT_LEFT_UNREAD
 
     def waits_for_disk(self) -> bool:
-        """Tell whether the output waits for fsync."""
+        """Return whether the output waits for fsync."""
         return self.durable is not None and self.durable.waits()
 
     def await_deliveries(self) -> None:

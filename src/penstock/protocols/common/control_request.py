@@ -73,7 +73,7 @@ class ControlRequest:
         self.correlation_id = correlation_id
         self.fields = _parse(body)
         self.before: object = None
-        """State that the operation has changed, for the audit log; None if it tells none."""
+        """State before the operation, for the audit log; None if it records none."""
         self.unread: bytes = b""
         """Body of a request that is parsed in steps."""
 
@@ -85,7 +85,7 @@ class ControlRequest:
         return self._vhost
 
     def begin_wait(self) -> None:
-        """Stop reading its connection, until what it needs was read from the disk."""
+        """Pause reading from its connection until the read from the disk is done."""
         if self.connection is not None:
             self.connection.busy += 1
 
@@ -101,14 +101,14 @@ class ControlRequest:
 
     def part(self, fields: dict[str, object]) -> ControlRequest:
         """Return a request with these fields, which are an object in it."""
-        found = ControlRequest(self._vhost, self.connection, self.reply_to, self.correlation_id, b"{}", self.access)
-        found.fields = fields
-        return found
+        request = ControlRequest(self._vhost, self.connection, self.reply_to, self.correlation_id, b"{}", self.access)
+        request.fields = fields
+        return request
 
     def subject(self) -> str:
         """Return the name of the object that it is about, for the audit log; empty if it names none."""
-        found = [self.fields.get(name) for name in SUBJECTS]
-        return " ".join(each for each in found if isinstance(each, str))
+        subjects = [self.fields.get(name) for name in SUBJECTS]
+        return " ".join(each for each in subjects if isinstance(each, str))
 
     def asker(self) -> str:
         """Return the requester's name, for people."""
@@ -174,12 +174,12 @@ class ControlRequest:
             return dict.fromkeys(queues, "latest" if value == "latest" else "earliest")
         if not isinstance(value, dict):
             raise PreconditionFailed(f"'{name}' must be earliest, latest, or an object by queue, not {value!r}")
-        found: dict[str, int | str] = dict.fromkeys(queues, "earliest")
+        positions: dict[str, int | str] = dict.fromkeys(queues, "earliest")
         for queue, start in value.items():
-            if queue not in found:
+            if queue not in positions:
                 raise PreconditionFailed(f"'{name}' names queue '{queue}', which is not one of {', '.join(queues)}")
-            found[queue] = str(start) if start in ("earliest", "latest") else _whole(f"{name}.{queue}", start)
-        return found
+            positions[queue] = str(start) if start in ("earliest", "latest") else _whole(f"{name}.{queue}", start)
+        return positions
 
 
 def check_fields(operation: str, known: tuple[str, ...], fields: dict[str, object]) -> None:
@@ -223,7 +223,7 @@ class Replies:
     def answer_in_slices(
         self, request: ControlRequest, steps: Steps[dict[str, object] | None]
     ) -> dict[str, object] | None:
-        """Carry out a reading operation as far as this turn's share of work goes, and the rest in later turns.
+        """Carry out a reading operation within this turn's share of work, and the rest in later turns.
 
         Returns the answer, or None if it comes later.
         """

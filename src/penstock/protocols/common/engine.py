@@ -91,7 +91,7 @@ class ProtocolEngine:
         """Answer the client's close: its sessions are torn down."""
 
     def on_disconnect(self) -> None:
-        """Release what the engine holds: the socket is closed."""
+        """Release the resources of the engine: the socket is closed."""
         if self.idle is not None:
             self.idle.end()
         self.idle = None
@@ -115,7 +115,7 @@ class ProtocolEngine:
         return 0.0
 
     def complete_output(self) -> None:
-        """Write what is gathered until the end of a turn, before the event loop takes the output."""
+        """Write the output that is gathered until the end of a turn, before the event loop takes it."""
 
     def on_output_taken(self) -> None:
         """Record that the event loop has taken the output."""
@@ -131,11 +131,11 @@ class ProtocolEngine:
         return {}
 
     def has_sender_credit(self) -> bool:
-        """Tell whether senders of the protocol obey credit: then the connection is read at all times."""
+        """Return whether senders of the protocol obey credit: then the connection is read at all times."""
         return False
 
     def needs_small_receive_buffer(self) -> bool:
-        """Tell whether the client's socket fails when it is not read for a second."""
+        """Return whether the client's socket fails when it is not read for a second."""
         return False
 
 
@@ -169,7 +169,7 @@ class Protocol:
     """Name for people, such as AMQP 0-9-1."""
 
     def accepts(self, start: bytes) -> bool:
-        """Tell whether a connection of this protocol may begin with these octets: at most the first eight."""
+        """Return whether a connection of this protocol may begin with these octets: at most the first eight."""
         raise NotImplementedError
 
     def engine(self, connection: Connection) -> ProtocolEngine:
@@ -181,7 +181,7 @@ class Protocol:
         raise NotImplementedError
 
     def header(self) -> bytes:
-        """Return the octets that tell the peer which protocol is spoken here (AMQP 0-9-1 section 4.2.2)."""
+        """Return the protocol header that is sent to a peer with another protocol (AMQP 0-9-1 section 4.2.2)."""
         return b""
 
 
@@ -206,12 +206,12 @@ class HeaderReader(ProtocolEngine):
             return
         self._start += data
         start = self._start[:HEADER_OCTETS]
-        found = [protocol for protocol in self._protocols if protocol.accepts(start)]
-        if not found:
+        accepting = [protocol for protocol in self._protocols if protocol.accepts(start)]
+        if not accepting:
             connection.output.buffer.write(self._protocols[0].header())
             connection.end()
         elif len(start) == HEADER_OCTETS:
-            engine = found[0].engine(connection)
+            engine = accepting[0].engine(connection)
             connection.engine = engine
             engine.receive(self._start)
 
@@ -225,5 +225,5 @@ class HeaderReader(ProtocolEngine):
         self._start = b""
 
     def close(self, error: BrokerError) -> None:
-        """See `ProtocolEngine.close`: nothing can be said before the protocol is known."""
+        """See `ProtocolEngine.close`: no error can be sent before the protocol is known."""
         self.connection.end()

@@ -55,35 +55,35 @@ class LimitedLines:
         self._kinds: dict[str, Suppressed] = {}
 
     def admit(self, kind: str, line: LogLine, now: float, most: int = 1) -> bool:
-        """Tell whether a line may be logged now, `most` in a second. If not, count it; `take` returns it later."""
-        found = self._kinds.get(kind)
-        if found is None:
+        """Return whether a line may be logged now, `most` in a second. If not, count it; `take` returns it later."""
+        allowance = self._kinds.get(kind)
+        if allowance is None:
             self._kinds[kind] = Suppressed(now)
             return True
-        if found.logged < most:
-            found.logged += 1
+        if allowance.logged < most:
+            allowance.logged += 1
             return True
-        found.count += 1
-        found.last = line
+        allowance.count += 1
+        allowance.last = line
         return False
 
     def take(self, now: float) -> list[LogLine]:
         """Take a line for each kind with refusals suppressed for over a second: the last one, with their number."""
         lines: list[LogLine] = []
         for kind in list(self._kinds):
-            found = self._kinds[kind]
-            if now - found.logged_at < APART_S:
+            allowance = self._kinds[kind]
+            if now - allowance.logged_at < APART_S:
                 continue
-            last = found.last
+            last = allowance.last
             if last is None:
                 del self._kinds[kind]
                 continue
-            if found.count > 1:
-                last.text += f" (and {found.count - 1:,} more since the last such line)"
-                last.fields["more"] = found.count - 1
+            if allowance.count > 1:
+                last.text += f" (and {allowance.count - 1:,} more since the last such line)"
+                last.fields["more"] = allowance.count - 1
             lines.append(last)
-            found.count = 0
-            found.last = None
-            found.logged = 1
-            found.logged_at = now
+            allowance.count = 0
+            allowance.last = None
+            allowance.logged = 1
+            allowance.logged_at = now
         return lines

@@ -52,7 +52,7 @@ class Verification:
         self.number: int = 0
         """Number in the line of those that wait."""
         self.cancelled: bool = False
-        """True if nobody waits for the result any more."""
+        """True if the result is not needed any more."""
 
     def run(self) -> None:
         """Do the slow part. It runs in a thread, and must not raise."""
@@ -160,7 +160,7 @@ class LoginAttempt(Verification):
         self.back_end = check.back_end
         self.subject = services.backoff.known_name(check.user)
         self._listener: LoginListener | None = listener
-        """Receiver of the outcome; None once it is told or dropped, so that no reference leads in a circle."""
+        """Receiver of the outcome; None once it was notified or dropped, to avoid a reference cycle."""
 
     def start(self) -> None:
         """Begin, unless the back-off refuses; the outcome may be known at once."""
@@ -225,7 +225,7 @@ class ConnectionLogin:
 
     def __init__(self) -> None:
         self.attempt: Verification | None = None
-        """Attempt while the password is verified, or what has to be done before."""
+        """Login attempt while the password is verified or prepared for that; None otherwise."""
         self.late_refusal: LateRefusal | None = None
         """Delayed answer to a wrong password."""
         self._expiry: CredentialExpiry | None = None
@@ -249,7 +249,7 @@ class ConnectionLogin:
             self._deferred += octets
 
     def reads_ahead(self) -> bool:
-        """Tell whether the socket is read although input waits: the client may hang up while it is verified."""
+        """Return whether the socket is read although input waits: the client may hang up while it is verified."""
         return self.attempt is not None and self._deferred < VERIFYING_OCTETS_MAX
 
     def expire(self, connection: Connection, at: float) -> None:

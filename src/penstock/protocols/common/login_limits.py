@@ -145,9 +145,9 @@ class Backoff:
         """Count a wrong password. Return the delay of its answer in seconds, 0.0 for none."""
         known = (user, address) in self._welcome
         user = self.known_name(user)
-        found = self._addresses.pop(address, None) or _Failures()
-        self._addresses[address] = found
-        delay_s = _delay_s(found.add(now) - FREE_FAILURES)
+        failures = self._addresses.pop(address, None) or _Failures()
+        self._addresses[address] = failures
+        delay_s = _delay_s(failures.add(now) - FREE_FAILURES)
         if len(self._addresses) > REMEMBERED:
             del self._addresses[next(iter(self._addresses))]
         if not known:
@@ -182,11 +182,11 @@ class Backoff:
         return self._waits_all
 
     def waits_are_many(self) -> bool:
-        """Tell whether answers to clients that are gone need not be counted any more."""
+        """Return whether answers to clients that are gone need not be counted any more."""
         return self._waits_all >= WAITING_ALL
 
     def known_name(self, user: str) -> str:
-        """Return the name that a user counts by: its own, or that of all unknown ones, or of a share of them."""
+        """Return the key under which a user is counted: its name, or the key of all or a share of the unknown users."""
         if self._table.find(user) is not None:
             return user
         if self.shares == 1:
@@ -354,12 +354,12 @@ class NetworkLogins:
 
         `hello_by` is the time for handshakes.
         """
-        found = _first_of(self.hellos, hello_by)
-        if found is None:
-            found = _first_of(self.silent, opened_by)
-        if found is None and len(self.verifying) > VERIFYING_SPARED:
-            found = _first_of(self.verifying, opened_by)
-        return found
+        connection = _first_of(self.hellos, hello_by)
+        if connection is None:
+            connection = _first_of(self.silent, opened_by)
+        if connection is None and len(self.verifying) > VERIFYING_SPARED:
+            connection = _first_of(self.verifying, opened_by)
+        return connection
 
 
 class PendingLogins:
@@ -459,11 +459,11 @@ class PendingLogins:
 
     def _crowd(self, of_newcomer: NetworkLogins) -> NetworkLogins:
         """Return the network whose claim is the largest; on a tie, the one that has had any for longest."""
-        found, most = of_newcomer, 0
+        logins, most = of_newcomer, 0
         for network, waiting in self._waiting.items():
             if network != THIS_MACHINE and waiting.claim() > most:
-                found, most = waiting, waiting.claim()
-        return found
+                logins, most = waiting, waiting.claim()
+        return logins
 
     def _turn_away(self, connection: Connection, bound: str) -> None:
         self.leave(connection)

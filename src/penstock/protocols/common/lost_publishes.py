@@ -56,7 +56,7 @@ class Losses:
         self._why = self._why or loss.why
 
     def are_known(self) -> bool:
-        """Tell whether the counts are final: the connection has no producer any more."""
+        """Return whether the counts are final: the connection has no producer any more."""
         return self.origin is None or not self.origin.producers
 
     def describe(self) -> str:

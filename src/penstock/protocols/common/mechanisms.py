@@ -29,7 +29,7 @@ ANONYMOUS: Final = "ANONYMOUS"
 
 
 PLACEHOLDER: Final = b"\0*\0*"
-"""Response to EXTERNAL of amqp091-go, which names nobody."""
+"""Response to EXTERNAL of amqp091-go, which has no user name."""
 
 
 def external_refusal(response: bytes, user: str) -> str:
@@ -43,7 +43,7 @@ def external_refusal(response: bytes, user: str) -> str:
 
 
 def is_permitted(limits: ConnectionLimits, mechanism: str, protected: bool) -> bool:
-    """Tell whether the settings permit a mechanism; `protected` is true with TLS, and on this machine."""
+    """Return whether the settings permit a mechanism; `protected` is true with TLS, and on this machine."""
     if mechanism not in limits.sasl_mechanisms:
         return False
     return protected or mechanism in limits.insecure_mechanisms
@@ -51,7 +51,7 @@ def is_permitted(limits: ConnectionLimits, mechanism: str, protected: bool) -> b
 
 def offered_mechanisms(services: Services, peer: Peer, known: Sequence[str]) -> list[str]:
     """Return the mechanisms that a peer may choose from, of those that its protocol knows."""
-    found: list[str] = []
+    mechanisms: list[str] = []
     limits = services.connection_limits
     for mechanism in limits.sasl_mechanisms:
         if mechanism not in known or not is_permitted(limits, mechanism, peer.is_protected()):
@@ -60,5 +60,5 @@ def offered_mechanisms(services: Services, peer: Peer, known: Sequence[str]) -> 
             continue
         if mechanism == ANONYMOUS and not services.may_be_anonymous(peer.loopback):
             continue
-        found.append(mechanism)
-    return found
+        mechanisms.append(mechanism)
+    return mechanisms

@@ -14,8 +14,8 @@ Of a message that goes to the store only the incomplete piece counts as a partia
 that the store has not written yet are bounded by the connection's `PieceBudget`. At the bound the connection is not
 read until some of them are written.
 
-While a gate of the disk is closed, the connection counts as blocked, and its client is told. Nothing is said of a wait
-without a closed gate: it is over with the next transaction of the store.
+While a gate of the disk is closed, the connection counts as blocked, and its client gets a notice. There is no notice
+of a wait without a closed gate: it is over with the next transaction of the store.
 
 It waits at most for the broker's hold deadline. Then it is closed (506), and what has come is deleted. Otherwise two
 large messages could wait for the space of each other.
@@ -36,7 +36,7 @@ from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.services import Services
 
 PIECE_BYTES: Final = 48
-"""Memory per stored frame besides its payload."""
+"""Memory per stored frame in addition to its payload."""
 SHARE_OF_MEMORY: Final = 4
 """Part of the node's memory that all partial messages may use, as a divisor."""
 NODE_BYTES: Final = 1024 * 1024 * 1024
@@ -88,7 +88,7 @@ class PartialMessages:
         self._count(size)
 
     def resize(self, message: PartialMessage, charge: i64) -> None:
-        """Count what a message has in memory now, at least 1. Raises ResourceError (506) as `add`."""
+        """Count the octets of a message in memory, at least 1. Raises ResourceError (506) as `add`."""
         if charge > message.charge:
             self.add(message, charge - message.charge)
         elif 0 < charge < message.charge:
@@ -233,8 +233,8 @@ class _StoreDeadline(TimerHandler):
             why = disk.fault.reason
         elif broker.large.disk_short:
             why = "a quota, or the free space of the disk, is used up"
-        patience = f"{broker.defaults.hold_deadline_s:g} s"
-        connection.close(ResourceError(f"a large message has waited {patience} for the store: {why}"))
+        hold_deadline = f"{broker.defaults.hold_deadline_s:g} s"
+        connection.close(ResourceError(f"a large message has waited {hold_deadline} for the store: {why}"))
         listener = connection.pausing.pieces.listener
         if listener is not None:
             listener.on_room()  # Its input is read again: the answer to the close is in it.

@@ -1,6 +1,7 @@
 """Peer of a connection: its address, its network, what it announces, its TLS, and the octets from it and to it.
 
-The octets of a connection with TLS are those inside of it. What a paused socket has not brought yet is not counted.
+The octets of a connection with TLS are those inside of it. Octets that a paused socket has not delivered yet are not
+counted.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Traffic:
         self._received_before: i64 = 0
         self._sent_before: i64 = 0
         self._sampled: float = -1.0
-        """Time of the last sample (monotonic seconds), and what was counted then; -1.0 before the first."""
+        """Time of the last sample (monotonic seconds), and the counts at that time; -1.0 before the first."""
 
     def count_received(self, octets: i64) -> None:
         """Count a read."""
@@ -152,7 +153,7 @@ def network_of(host: str, loopback: bool) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether an address belongs to this machine."""
+    """Return whether an address belongs to this machine."""
     return host.startswith("127.") or host in ("::1", "::ffff:127.0.0.1")
 
 
@@ -196,5 +197,5 @@ class Peer:
         self.tls_subject = session.user
 
     def is_protected(self) -> bool:
-        """Tell whether nobody else can read the connection: it has TLS, or does not leave this machine."""
+        """Return whether the connection is private: it has TLS, or does not leave this machine."""
         return self.loopback or self.tls is not None

@@ -39,18 +39,19 @@ class ReadPausing:
         self.asked: int = 0
         """Number of sessions whose client was asked to stop publishing (channel.flow)."""
         self.reads_ahead: bool = False
-        """True while a publisher without confirms is about to hear that it is blocked: what it has sent is read."""
+        """True while a publisher without confirms is about to get its blocked notice. The input that it sent before is
+        read."""
         self._held_at_notice: int = 0
-        """Bytes (charges) that were held when the client was told that it is blocked; 0 while it is not."""
+        """Bytes (charges) that were held when the blocked notice was sent; 0 while the client is not blocked."""
         self._paused_at: float = NEVER
         """Time at which the present pause began, in monotonic seconds; NEVER without one."""
 
     def is_used_up(self) -> bool:
-        """Tell whether the hold budget is used up: a connection that only publishes is paused then."""
+        """Return whether the hold budget is used up: a connection that only publishes is paused then."""
         return self.budget.bytes >= self._bytes()
 
     def begin_pause(self, now: float) -> None:
-        """Record that the connection is paused; a pause that has begun goes on."""
+        """Record that the connection is paused. No-op if it is paused already."""
         if self._paused_at == NEVER:
             self._paused_at = now
 
@@ -59,12 +60,12 @@ class ReadPausing:
         self._paused_at = NEVER
 
     def begin_notice(self) -> None:
-        """Record that the client is told now that it is blocked: its hold budget begins behind what is held."""
+        """Record that the blocked notice is sent now. The hold budget begins after the bytes held at this time."""
         self.reads_ahead = False
         self._held_at_notice = min(int(self.budget.bytes), AHEAD * self._limits.hold_bytes)
 
     def end_notice(self) -> None:
-        """Record that the client is told now that it is blocked no more."""
+        """Record that the unblocked notice is sent now."""
         self._held_at_notice = 0
 
     def end(self) -> None:
@@ -82,13 +83,13 @@ class ReadPausing:
             unlink_gate(room.gate, self._broker.turns)
 
     def may_pulse(self, now: float) -> bool:
-        """Tell whether a paused connection may still be read in small pulses."""
+        """Return whether a paused connection may still be read in small pulses."""
         return now - self._paused_at < self._limits.pulsing_s(self._broker.defaults.hold_deadline_s)
 
     def set_bound(self, publishes_only: bool, in_transaction: bool) -> None:
-        """Set the bound of the hold budget for what the connection does.
+        """Set the bound of the hold budget by the use of the connection.
 
-        One that only publishes may finish the message that it is sending, and what pulses read.
+        A connection that only publishes may finish the message that it is sending, and the input read in pulses.
         """
         if publishes_only:
             self.budget.bound = self._most() + (self._limits.asked_bytes if self.asked else 0)
@@ -167,9 +168,9 @@ class SlowedConnections:
 
     def slowed(self) -> list[Wait]:
         """Return the connections that count as slowed, the longest first."""
-        found = [wait for wait in self._waits.values() if wait.since is not None]
-        found.sort(key=_since)
-        return found
+        waits = [wait for wait in self._waits.values() if wait.since is not None]
+        waits.sort(key=_since)
+        return waits
 
     def sample(self, now: float) -> tuple[list[Wait], list[Wait]]:
         """Update all states, about once a second.

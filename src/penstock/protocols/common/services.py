@@ -1,4 +1,4 @@
-"""Services: what connections may ask of the broker that they belong to. The driver provides them."""
+"""Services: the interface of the broker that connections use. The driver implements it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Services:
         raise NotImplementedError
 
     def may_be_anonymous(self, loopback: bool) -> bool:
-        """Tell whether clients may log in as guest without a password: everybody knows it."""
+        """Return whether clients may log in as guest without a password: everybody knows it."""
         raise NotImplementedError
 
     def access_refusal(self, user: str, loopback: bool) -> str:
@@ -83,7 +83,7 @@ class Services:
         raise NotImplementedError
 
     def log_request_refused(self, connection: Connection, subject: str, error: BrokerError) -> None:
-        """Log a refused request of a connection: the first with this error code, and later how many followed."""
+        """Log a refused request of a connection: the first with this error code, and later the number of others."""
         raise NotImplementedError
 
     def log_without_effect(self, argument: str) -> None:
@@ -135,7 +135,7 @@ class Services:
         raise NotImplementedError
 
     def end_blocks(self, connection: Connection) -> None:
-        """Drop what is not taken yet of the blocks that a connection has published: it is being torn down."""
+        """Drop the remaining rows of a connection's blocks, because it is being torn down."""
         raise NotImplementedError
 
     def node_name(self) -> str:

@@ -50,13 +50,13 @@ class SinglePublishes:
 
     def origin(self, user: str) -> ConnectionGates:
         """Return the origin of a user's publishes, created at first use."""
-        found = self._origins.pop(user, None)
-        if found is None:
+        gates = self._origins.pop(user, None)
+        if gates is None:
             self._forget_unused()
-            found = ConnectionGates(user, "http")
-            self.broker.gates.add_connection(found)
-        self._origins[user] = found
-        return found
+            gates = ConnectionGates(user, "http")
+            self.broker.gates.add_connection(gates)
+        self._origins[user] = gates
+        return gates
 
     def _forget_unused(self) -> None:
         """Make room for one more origin, if one has no publish in progress."""
@@ -73,7 +73,7 @@ class SinglePublishes:
         self._done.append(publish)
 
     def has_done(self) -> bool:
-        """Tell whether publishes are to be taken whose outcome is known."""
+        """Return whether publishes are to be taken whose outcome is known."""
         return len(self._done) > 0
 
     def take_done(self) -> list[SinglePublish]:
@@ -108,7 +108,7 @@ class SinglePublish(ProducerListener):
         self.done: bool = False
         self._sinks = [publishes.broker.gates.counts_of_user(user)]
         """Tallies of its user and its virtual host."""
-        self.patience_s: float = NEVER
+        self.timeout_s: float = NEVER
         """Seconds that its sender waits for an answer: the hold deadline, and as long again for the disk."""
 
     def send(self, vhost: VirtualHost, exchange: str, key: str, properties: Properties, body: bytes) -> None:
@@ -145,7 +145,7 @@ class SinglePublish(ProducerListener):
             properties.headers = {name: value for name, value in headers.items() if name != BCC}
             content = message_format.encode(properties, body)
         self.target = admission.describe_target(route)
-        self.patience_s = 2 * admission.hold_deadline_s(route.queues)
+        self.timeout_s = 2 * admission.hold_deadline_s(route.queues)
         self.producer.publish(route, content, charge)
 
     def give_up(self) -> None:

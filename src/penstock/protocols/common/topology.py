@@ -1,6 +1,6 @@
 """Declaring, purging and deleting queues for a client, as every protocol does it on its connections.
 
-Deliveries of the queue are written first: what a client asked for before must not be overtaken.
+Deliveries of the queue are written first, so that the answer does not overtake earlier deliveries.
 """
 
 from __future__ import annotations

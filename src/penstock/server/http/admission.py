@@ -36,7 +36,7 @@ class Socket(Protocol):
     """Host of the peer, without the port."""
 
     def is_busy(self) -> bool:
-        """Tell whether a request is being answered."""
+        """Return whether a request is being answered."""
 
     def hang_up(self) -> None:
         """Close it at once; `leave` follows."""
@@ -79,7 +79,7 @@ class Admission:
         return True
 
     def is_stranger(self, socket: Socket) -> bool:
-        """Tell whether a socket is not logged in."""
+        """Return whether a socket is not logged in."""
         return socket in self._strangers
 
     def leave(self, socket: Socket) -> None:
@@ -102,7 +102,7 @@ class HttpDebts:
         """End of the rest of each user, in monotonic seconds."""
 
     async def rest(self, user: str) -> None:
-        """Wait until the rest of a user is over; returns at once as a rule."""
+        """Wait until the pause imposed on a user has ended. Usually returns at once."""
         until = self._until.get(user)
         if until is not None:
             await asyncio.sleep(until - monotonic())
@@ -161,7 +161,7 @@ def result_of(event_loop: EventLoop, steps: Steps[Told], changes: bool = False) 
 def _known_by(steps: Steps[Told], known: asyncio.Future[Told]) -> Steps[None]:
     """Run steps and set their result or error on a future; the waiter may be gone by then."""
     try:
-        found = yield from steps
+        result = yield from steps
     except Exception as error:
         if not known.done():
             known.set_exception(error)
@@ -169,4 +169,4 @@ def _known_by(steps: Steps[Told], known: asyncio.Future[Told]) -> Steps[None]:
             raise
     else:
         if not known.done():
-            known.set_result(found)
+            known.set_result(result)

@@ -60,7 +60,7 @@ NO_RABBITMQADMIN: Final = (
 
 
 class Own:
-    """Paths whose handler is written for HTTP: it answers with objects of lists, or with what is of HTTP alone."""
+    """Paths with a handler written for HTTP: it answers with objects of lists, or with content that only HTTP has."""
 
     def __init__(
         self, where: str, tag: str, handler: Handler, *permissions: str, vhost: str | None = None, audited: bool = True
@@ -138,7 +138,7 @@ OWN: Final = (
 
 
 class Place(NamedTuple):
-    """Handler of a method at a path, and what it needs."""
+    """Handler of a method at a path, and the rights that it needs."""
 
     handler: Handler
     need: Need
@@ -146,18 +146,18 @@ class Place(NamedTuple):
 
 
 def _table() -> dict[str, dict[str, Place]]:
-    found: dict[str, dict[str, Place]] = {}
+    table: dict[str, dict[str, Place]] = {}
     for row in OWN:
         for path, need in zip(row.paths, row.needs, strict=True):
-            found.setdefault(path, {})[row.method] = Place(row.handler, need, row.audited)
+            table.setdefault(path, {})[row.method] = Place(row.handler, need, row.audited)
     for operation in OPERATIONS:
         for route in operation.routes:
             derived = handler(operation, route, PREPARED.get(operation.name))
             for path in route.paths:
                 tag = operation.tag if route.tag is None else route.tag
                 need = need_at(path, tag, operation.permissions, route.vhost)
-                found.setdefault(path, {})[route.method] = Place(derived, need, operation.audited)
-    return found
+                table.setdefault(path, {})[route.method] = Place(derived, need, operation.audited)
+    return table
 
 
 PREPARED: Final = {"user.declare": objects.hash_given}
@@ -259,8 +259,8 @@ async def _on_disk(service: Service, before: int) -> None:
         broker = service.driver.broker
         fault = broker.gates.disk.fault
         why = "the disk has not answered" if fault.gate.open else fault.reason
-        patience = f"{broker.defaults.hold_deadline_s:g} s"
-        reason = f"the change is made, but not durable after {patience}, and may be lost: {why}"
+        hold_deadline = f"{broker.defaults.hold_deadline_s:g} s"
+        reason = f"the change is made, but not durable after {hold_deadline}, and may be lost: {why}"
         raise HttpError(503, "not_on_disk", reason) from None
 
 

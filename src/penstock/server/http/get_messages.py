@@ -70,7 +70,7 @@ class _Arrived(PieceListener):
         self._known: asyncio.Future[None] | None = None
 
     def expect(self) -> asyncio.Future[None]:
-        """Return what is done when the next piece was read."""
+        """Return the callback for the next piece that is read."""
         self._known = asyncio.get_running_loop().create_future()
         return self._known
 
@@ -183,7 +183,7 @@ class Taking:
             properties: object = plain(message_format.properties(message.content).as_dict()) or []
         except UnreadableContent:
             properties = []  # Its headers are malformed inside: no earlier code has read them.
-        found: Row = {
+        row: Row = {
             "payload_bytes": size,
             "redelivered": message.redelivered,
             "exchange": message.envelope.exchange,
@@ -191,7 +191,7 @@ class Taking:
             "message_count": left,
             "properties": properties,
         }
-        head = json_octets(found)[:-1]
+        head = json_octets(row)[:-1]
         encoding, payload = "string", None if self._base64 else await self._as_text(shown)
         if payload is None:
             encoding, payload = "base64", await self._as_base64(shown)
@@ -253,7 +253,7 @@ class Taking:
         self._leave_counts()
 
     def _leave_counts(self) -> None:
-        """Leave what the request has taken to the counts of its user and its virtual host."""
+        """Add the counts of the request to those of its user and its virtual host."""
         broker, counts = self.ask.driver.broker, consumed(self._session)
         vhost = broker.vhosts.get(self.queue.vhost)
         if vhost is not None:

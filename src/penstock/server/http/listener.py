@@ -152,7 +152,7 @@ class HttpListener:
         origins: Sequence[str] = (),
         on_stop: Callable[[], None] | None = None,
     ) -> None:
-        """`hosts` and `origins` are those of `BrowserGuard`; `on_stop` ends what the application has in progress."""
+        """`hosts` and `origins` are those of `BrowserGuard`; `on_stop` ends the running work of the application."""
         self.event_loop = event_loop
         self._on_stop = on_stop
         self._config = uvicorn.Config(

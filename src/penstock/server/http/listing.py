@@ -45,7 +45,7 @@ BY_NAME: Final = ("queues", "exchanges", "consumers", "cursors", "vhosts")
 
 
 async def collected(request: ApiRequest, kind: str, vhost: VirtualHost | None) -> list[Item]:
-    """Return all objects of a kind that the user may see; what is created meanwhile may be missing."""
+    """Return all objects of a kind that the user may see. Objects created meanwhile may be missing."""
     items: list[Item] = []
     whole = await request.in_steps(collected_steps(request.driver, kind, vhost))
     async for part in _slices(request, whole, COLLECTED_AT_ONCE):
@@ -88,10 +88,10 @@ async def listed_queues(request: ApiRequest, vhost: VirtualHost | None) -> Respo
     size = _page_size(request)
     wanted = request.query.get("name", "").lower()
     order = QueueOrder(number, request.flag("sort_reverse"))
-    found = await request.in_steps(first_steps(request.driver, vhost, request.rules, wanted, order, page * size))
+    first = await request.in_steps(first_steps(request.driver, vhost, request.rules, wanted, order, page * size))
     request.begin_turn()
-    shown = found.items[(page - 1) * size :]
-    return await _page(request, shown, found.filtered, found.total, _rows(request, False))
+    shown = first.items[(page - 1) * size :]
+    return await _page(request, shown, first.filtered, first.total, _rows(request, False))
 
 
 def _paths(request: ApiRequest) -> list[str]:
@@ -136,16 +136,16 @@ async def _named(request: ApiRequest, items: list[Item], wanted: str) -> list[It
 
     Letters count in either case. RE2 takes up to half a millisecond for a name.
     """
-    found: list[Item] = []
+    result: list[Item] = []
     if request.flag("use_regex"):
         expression = PolicyPattern(wanted, True)
         async for part in _slices(request, items):
-            found += [item for item in part if expression.matches(item.name)]
-        return found
+            result += [item for item in part if expression.matches(item.name)]
+        return result
     wanted = wanted.lower()
     async for part in _slices(request, items, COLLECTED_AT_ONCE):
-        found += [item for item in part if wanted in item.name.lower()]
-    return found
+        result += [item for item in part if wanted in item.name.lower()]
+    return result
 
 
 def reading_of(request: ApiRequest) -> Reading:
@@ -177,18 +177,18 @@ def chosen(request: ApiRequest, content: Row) -> Row:
     paths = _paths(request)
     if not paths:
         return content
-    found: Row = {}
+    row: Row = {}
     for path in paths:
         place, _, name = path.rpartition(".")
         source = field_at(content, place) if place else content
         if isinstance(source, dict) and name in source:
-            target = found
+            target = row
             for outer in place.split(".") if place else ():
                 inner = target.setdefault(outer, {})
                 assert isinstance(inner, dict)
                 target = inner
             target[name] = source[name]
-    return found
+    return row
 
 
 async def _sorted(request: ApiRequest, items: list[Item], as_bindings: bool) -> list[Item]:

@@ -144,7 +144,7 @@ def refusal_of(rules: Rules, need: Need, parts: Mapping[str, str]) -> HttpError 
 
 
 def check_own(request: ApiRequest, user: str, tag: str = MONITORING) -> None:
-    """Check that what a request is about belongs to its user, or that it has a tag. Raises HttpError (401)."""
+    """Check that the object of a request belongs to its user, or that the user has a tag. Raises HttpError (401)."""
     if user != request.user and not request.rules.has_tag(tag):
         raise not_authorised(NO_OBJECT)
 
@@ -161,7 +161,7 @@ SECURITY_HEADERS: Final = {
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
     "cross-origin-resource-policy": "same-origin",
 }
-"""Headers of every answer: what a browser may do with it (OWASP Secure Headers)."""
+"""Headers of every answer: restrictions for browsers (OWASP Secure Headers)."""
 STRICT_TRANSPORT: Final = "max-age=31536000"
 """Value of Strict-Transport-Security over TLS: a year."""
 _HOST: Final = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::[0-9]*)?")
@@ -234,5 +234,5 @@ class BrowserGuard:
 
 def _without_port(host: str) -> str:
     """Return the name in a Host header: `name:15672` is name, `[::1]:15672` is [::1]; empty for another text."""
-    found = _HOST.fullmatch(host)
-    return "" if found is None else found[1]
+    match = _HOST.fullmatch(host)
+    return "" if match is None else match[1]

@@ -73,7 +73,7 @@ async def _answered(request: ApiRequest, publication: SinglePublish) -> bool:
     known = request.event_loop.when_published(publication)
     gone = asyncio.ensure_future(until_gone(request.http_request.receive))
     try:
-        timeout = None if publication.patience_s == NEVER else publication.patience_s
+        timeout = None if publication.timeout_s == NEVER else publication.timeout_s
         done, _ = await asyncio.wait((known, gone), timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         return len(done) > 0
     finally:

@@ -73,7 +73,8 @@ class MetricsService:
         return BoundedStream(self, _texts(slices, pause), OPENMETRICS_TYPE if openmetrics else PLAIN, http_request)
 
     def _selection(self, http_request: Request) -> Selection:
-        """Return what the query of `/metrics/detailed` asks for: `family` and `vhost`, each any number of times."""
+        """Return the families and virtual hosts in the query of `/metrics/detailed`: any number of `family` and
+        `vhost`."""
         wanted = http_request.query_params.getlist("family")
         unknown = [name for name in wanted if name not in GROUPS and name not in IGNORED]
         if unknown:

@@ -45,7 +45,7 @@ async def overview(request: ApiRequest) -> Response:
     monitors = request.rules.has_tag(MONITORING)
     rules = None if monitors else request.rules
     totals = await request.in_steps(totals_steps(driver, rules, request.user, sample_ranges(request)))
-    found: Row = {
+    row: Row = {
         "management_version": API_VERSION,
         "rabbitmq_version": API_VERSION,
         "product_name": "Penstock",
@@ -67,11 +67,11 @@ async def overview(request: ApiRequest) -> Response:
         ],
         "contexts": _contexts(request) if monitors else [],
     }
-    return one(request, found)
+    return one(request, row)
 
 
 def _churn(driver: BrokerDriver, totals: Row) -> Row:
-    """Return what came and went since the start, as RabbitMQ's overview has it; `totals` are what is there."""
+    """Return RabbitMQ's `churn_rates`: counters of created and deleted objects. `totals` has the numbers that exist."""
     channels, queues = field_at(totals, "object_totals.channels"), field_at(totals, "object_totals.queues")
     assert isinstance(channels, int) and isinstance(queues, int)
     return {**churn(driver, driver.connected, channels, queues)}
@@ -203,10 +203,10 @@ def _tiers(request: ApiRequest) -> list[int]:
     wanted = request.query.get("seconds")
     if wanted is None:
         return list(range(len(TIERS)))
-    found = [tier for tier, seconds in enumerate(history.STEPS_S) if wanted == str(seconds)]
-    if not found:
+    tiers = [tier for tier, seconds in enumerate(history.STEPS_S) if wanted == str(seconds)]
+    if not tiers:
         raise bad_request(f"seconds must be one of {', '.join(map(str, history.STEPS_S))}, not {wanted}")
-    return found
+    return tiers
 
 
 EXPORTED_AT_ONCE: Final = 100
@@ -217,7 +217,8 @@ RABBITMQ: Final = "rabbitmq"
 
 
 async def export(request: ApiRequest) -> Response:
-    """Export the definitions of all virtual hosts or of one, in slices; `for=rabbitmq` without what it refuses."""
+    """Export the definitions of all virtual hosts or of one; `for=rabbitmq` leaves out entries that RabbitMQ
+    refuses."""
     reader = request.query.get("for")
     if reader not in (None, RABBITMQ):
         raise bad_request(f"for must be {RABBITMQ}, or be left out")
@@ -244,7 +245,7 @@ async def _export(request: ApiRequest, only: VirtualHost | None, for_rabbitmq: b
 
 
 async def _collected(request: ApiRequest, section: str, only: VirtualHost | None) -> AsyncIterator[list[Item]]:
-    """Yield the items of a section, some at a time, each once; what is created meanwhile may be missing."""
+    """Yield the items of a section, some at a time, each once. Items created meanwhile may be missing."""
     some: list[Item] = []
     seen = 0
     for vhost, subjects in definitions_export.groups(request.driver, section, only):
@@ -264,7 +265,7 @@ async def _collected(request: ApiRequest, section: str, only: VirtualHost | None
 async def import_(request: ApiRequest) -> Response:
     """Import definitions: all or nothing; errors (400) name line and key. `dry_run=true` answers what would differ.
 
-    With options that skip single entries, or change them, the answer has what was made and what was skipped. Without
+    With options that skip single entries, or change them, the answer lists the created and the skipped ones. Without
     them it is empty, as RabbitMQ's.
     """
     only = request.vhost_or_all()
@@ -277,6 +278,6 @@ async def import_(request: ApiRequest) -> Response:
     dry_run = request.flag("dry_run")
     body = await request.body(BYTES_MOST)
     steps = import_steps(request.driver, body, None if only is None else only.name, options, dry_run)
-    found = await request.in_steps(steps, True)
+    answer = await request.in_steps(steps, True)
     tells = dry_run or not IMPORT_OPTIONS.isdisjoint(request.query) or any(":" in each for each in skip)
-    return json_response(found) if tells else no_content()
+    return json_response(answer) if tells else no_content()

@@ -1,4 +1,4 @@
-"""Handlers of objects that HTTP lists and shows with columns, pages and samples, and of closing connections."""
+"""Handlers that list and show objects with columns, pages and samples, and close connections."""
 
 from __future__ import annotations
 
@@ -85,13 +85,13 @@ async def bindings_between(request: ApiRequest) -> Response:
 
 def _between(request: ApiRequest) -> list[Item]:
     vhost, source = request.vhost(), request.exchange("source")
-    found, target = destination(vhost, request.part("kind"), request.part("destination"))
+    origin, target = destination(vhost, request.part("kind"), request.part("destination"))
     if source.name == "":
-        return [] if found is None else [Item(found.name, vhost, found)]
+        return [] if origin is None else [Item(origin.name, vhost, origin)]
     return [
         Item(source.name, vhost, each)
         for each in source.bindings.values()
-        if each.queue is found and each.exchange is target
+        if each.queue is origin and each.exchange is target
     ]
 
 
@@ -101,17 +101,17 @@ REASON = "Closed via management plugin"
 
 async def connection(request: ApiRequest) -> Response:
     """Show a connection."""
-    found = _connection(request)
-    check_own(request, found.user)
-    return one(request, CONNECTION.row(found, reading_of(request)))
+    connection = _connection(request)
+    check_own(request, connection.user)
+    return one(request, CONNECTION.row(connection, reading_of(request)))
 
 
 async def close_connection(request: ApiRequest) -> Response:
     """Close a connection (320); the header X-Reason is sent to its client."""
     request.begin()
-    found = _connection(request)
-    check_own(request, found.user, ADMINISTRATOR)
-    found.close(ConnectionForced(_reason(request)))
+    connection = _connection(request)
+    check_own(request, connection.user, ADMINISTRATOR)
+    connection.close(ConnectionForced(_reason(request)))
     return no_content()
 
 
@@ -133,9 +133,9 @@ async def close_connections_of_user(request: ApiRequest) -> Response:
 
 async def channels_of_connection(request: ApiRequest) -> Response:
     """List the channels of a connection."""
-    found = _connection(request)
-    check_own(request, found.user)
-    items = [Item(channel.name, found.vhost, channel) for channel in found.engine.sessions()]
+    connection = _connection(request)
+    check_own(request, connection.user)
+    items = [Item(channel.name, connection.vhost, channel) for channel in connection.engine.sessions()]
     return await listed(request, items)
 
 
@@ -148,9 +148,9 @@ async def channel(request: ApiRequest) -> Response:
 
 
 def _connection(request: ApiRequest) -> Connection:
-    for found in request.driver.connections.values():
-        if found.vhost is not None and found.name() == request.part("name"):
-            return found
+    for connection in request.driver.connections.values():
+        if connection.vhost is not None and connection.name() == request.part("name"):
+            return connection
     raise found_or_hidden(request)
 
 
@@ -179,12 +179,12 @@ async def user(request: ApiRequest) -> Response:
     if there is None:
         raise not_found()
     at = reading_of(request)
-    found = USER.row(there, at)
+    row = USER.row(there, at)
     counted = request.driver.stats.users.get(request.part("user"))
     stats = None if counted is None else tally_stats(counted.tally, counted.series, at.ranges)
     if stats is not None:
-        found["penstock"] = {**USER.own(there, at), "message_stats": stats}
-    return json_response(found)
+        row["penstock"] = {**USER.own(there, at), "message_stats": stats}
+    return json_response(row)
 
 
 async def hash_given(fields: Row) -> None:

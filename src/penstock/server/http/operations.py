@@ -41,10 +41,10 @@ def handler(operation: Operation, route: Route, prepare: Prepare | None = None) 
 
 
 async def _answer(request: ApiRequest, operation: Operation, asked: ControlRequest) -> Answer:
-    found = operation.run(request.driver, asked)
-    if found is None or isinstance(found, dict | list):
-        return found
-    return await request.in_steps(found, operation.how == CHANGES)
+    answer = operation.run(request.driver, asked)
+    if answer is None or isinstance(answer, dict | list):
+        return answer
+    return await request.in_steps(answer, operation.how == CHANGES)
 
 
 async def _asked(request: ApiRequest, operation: Operation, route: Route, prepare: Prepare | None) -> ControlRequest:

@@ -1,7 +1,8 @@
 """Health checks under RabbitMQ's paths, and metrics and probes at an address of their own, without a login.
 
-A standby answers here too, so that a scheduler knows it for alive but not ready, and a scraper sees it stand by. The
-address tells names of queues and connections to everybody who reaches it: choose one that only scrapers reach.
+A standby answers here too, so that a scheduler sees that it is alive but not ready, and a scraper sees that it is a
+standby. Everybody who reaches the address can read the names of queues and connections: choose one that only scrapers
+reach.
 """
 
 from __future__ import annotations
@@ -82,8 +83,8 @@ async def aliveness(request: ApiRequest) -> Response:
 async def alarms(request: ApiRequest) -> Response:
     """Report whether the node's memory gate, or a disk gate, is closed: RabbitMQ's alarms."""
     closed = [("memory", request.driver.memory_alarm()), ("disk", request.driver.disk_alarm())]
-    found = [{"node": request.driver.name, "resource": resource} for resource, alarm in closed if alarm]
-    return status("There are alarms in effect", alarms=found) if found else status()
+    rows = [{"node": request.driver.name, "resource": resource} for resource, alarm in closed if alarm]
+    return status("There are alarms in effect", alarms=rows) if rows else status()
 
 
 async def port_listener(request: ApiRequest) -> Response:

@@ -120,7 +120,7 @@ class Service:
 
 
 class Identity(NamedTuple):
-    """User of a request, and what it may do."""
+    """User of a request, and its rights."""
 
     user: str
     rules: Rules
@@ -143,7 +143,7 @@ class ApiRequest:
         self.query = http_request.query_params
         self._taken = 0
         self.before: object = None
-        """State that the request has changed, for the audit log; None if it tells none."""
+        """State before the request, for the audit log; None if it records none."""
         self._given: Row | None = None
         """Fields of a body of ordinary size."""
 
@@ -158,7 +158,7 @@ class ApiRequest:
         return await result_of(self.event_loop, steps, changes)
 
     def begin_turn(self) -> None:
-        """Set the time for what is read from now on."""
+        """Set the time at which later reads are made."""
         self.driver.begin(self.event_loop.loop.time())
 
     def begin(self) -> None:
@@ -193,13 +193,13 @@ class ApiRequest:
 
     def live_vhost(self) -> VirtualHost:
         """Return the virtual host named in the path. Raises HttpError (404), also for one that is being deleted."""
-        found = self.driver.broker.vhosts.get(self.part("vhost"))
-        if found is None or found.deleting:
+        vhost = self.driver.broker.vhosts.get(self.part("vhost"))
+        if vhost is None or vhost.deleting:
             raise not_found()
-        return found
+        return vhost
 
     def access(self, vhost: VirtualHost) -> ConnectionAccess:
-        """Return what the user may do in a virtual host. Raises AccessRefused (401) for one that it may not enter."""
+        """Return the rights of the user in a virtual host. Raises AccessRefused (401) for one that it may not enter."""
         self._check_entered(vhost.name)
         return ConnectionAccess(self.rules, self.user, vhost.name)
 
@@ -216,8 +216,8 @@ class ApiRequest:
 
     def exchange_name(self, name: str = "name") -> str:
         """Return the name of the exchange in the path."""
-        found = self.part(name)
-        return "" if found == DEFAULT_EXCHANGE else found
+        given = self.part(name)
+        return "" if given == DEFAULT_EXCHANGE else given
 
     def exchange(self, name: str = "name") -> Exchange:
         """Return the exchange named in the path. Raises HttpError (404)."""
@@ -347,7 +347,7 @@ async def until_gone(receive: Receive) -> None:
 
 
 def is_forwarded(http_request: Request) -> bool:
-    """Tell whether a proxy forwarded the request: then it does not count as local."""
+    """Return whether a proxy forwarded the request: then it does not count as local."""
     return any(name in http_request.headers for name in FORWARDED)
 
 

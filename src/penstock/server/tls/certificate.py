@@ -2,7 +2,7 @@
 
 See X.690 and RFC 5280 sections 4.1 and 5.1.
 
-Python's ssl module tells them of a peer's certificate only, and only if it was verified.
+Python's ssl module has them only for the certificate of a peer that was verified.
 """
 
 from __future__ import annotations
@@ -87,12 +87,12 @@ def first_certificate(pem: str) -> Certificate:
 def certificates(pem: str, most: int = sys.maxsize) -> list[Certificate]:
     """Read the certificates of a text in PEM form, at most so many. Raises NotACertificate, also if it has none."""
     try:
-        found = [read_certificate(der) for der in islice(_parts(pem, BEGIN, END), most)]
+        certificates = [read_certificate(der) for der in islice(_parts(pem, BEGIN, END), most)]
     except binascii.Error:
         raise NotACertificate("its certificate is damaged") from None
-    if not found:
+    if not certificates:
         raise NotACertificate("it has no certificate in PEM form")
-    return found
+    return certificates
 
 
 def read_certificate(der: bytes) -> Certificate:
@@ -114,12 +114,12 @@ def read_certificate(der: bytes) -> Certificate:
 def revocation_lists(pem: str) -> list[RevocationList]:
     """Read the lists of revoked certificates of a text in PEM form. Raises NotACertificate, also if it has none."""
     try:
-        found = [_read_list(der) for der in _parts(pem, BEGIN_LIST, END_LIST)]
+        lists = [_read_list(der) for der in _parts(pem, BEGIN_LIST, END_LIST)]
     except (ValueError, IndexError):  # binascii.Error is a ValueError.
         raise NotACertificate("one of its lists is damaged") from None
-    if not found:
+    if not lists:
         raise NotACertificate("it has no list of revoked certificates in PEM form (X509 CRL)")
-    return found
+    return lists
 
 
 def _read_list(der: bytes) -> RevocationList:
@@ -133,7 +133,7 @@ def _read_list(der: bytes) -> RevocationList:
 
 
 def _parts(pem: str, begin: str, end: str) -> Iterator[bytes]:
-    """Yield what is between two lines in a text in PEM form. Raises binascii.Error."""
+    """Yield the decoded content between two marker lines of a text in PEM form. Raises binascii.Error."""
     for part in pem.split(begin)[1:]:
         text, sign, _ = part.partition(end)
         if not sign:
@@ -143,7 +143,7 @@ def _parts(pem: str, begin: str, end: str) -> Iterator[bytes]:
 
 def _elements(octets: bytes) -> list[tuple[int, bytes]]:
     """Cut a run of elements: their tags and contents. Raises ValueError if one is not whole."""
-    found: list[tuple[int, bytes]] = []
+    elements: list[tuple[int, bytes]] = []
     at = 0
     while at < len(octets):
         tag, length = octets[at], octets[at + 1]
@@ -154,9 +154,9 @@ def _elements(octets: bytes) -> list[tuple[int, bytes]]:
             at += octets_of_length
         if at + length > len(octets):
             raise ValueError("an element that is not whole")
-        found.append((tag, octets[at : at + length]))
+        elements.append((tag, octets[at : at + length]))
         at += length
-    return found
+    return elements
 
 
 def _time(tag: int, value: bytes) -> datetime:
@@ -169,12 +169,12 @@ def _time(tag: int, value: bytes) -> datetime:
 
 def _name(octets: bytes) -> Name:
     """Read a name."""
-    found = [
+    parts = [
         (kind, value.decode(TEXTS[tag], "replace") if tag in TEXTS else value.hex())
         for kind, tag, value in _attributes(octets)
     ]
-    key = tuple((kind, " ".join(text.lower().split())) for kind, text in found)
-    return Name(", ".join(text for _, text in found), key)
+    key = tuple((kind, " ".join(text.lower().split())) for kind, text in parts)
+    return Name(", ".join(text for _, text in parts), key)
 
 
 def _common_name(name: bytes) -> str:
@@ -191,7 +191,7 @@ def _attributes(name: bytes) -> Iterator[tuple[bytes, int, bytes]]:
 
 
 def _alternative_names(extensions: bytes) -> tuple[str, ...]:
-    found: list[str] = []
+    alternatives: list[str] = []
     for _, every in _elements(extensions):
         for _, extension in _elements(every):
             parts = _elements(extension)
@@ -200,10 +200,10 @@ def _alternative_names(extensions: bytes) -> tuple[str, ...]:
             for _, names in _elements(parts[-1][1]):
                 for tag, value in _elements(names):
                     if tag == DNS_NAME:
-                        found.append(value.decode(errors="replace"))
+                        alternatives.append(value.decode(errors="replace"))
                     elif tag == IP_ADDRESS:
-                        found.append(str(ip_address(value)))
-    return tuple(found)
+                        alternatives.append(str(ip_address(value)))
+    return tuple(alternatives)
 
 
 SHORT: Final = {
@@ -225,7 +225,7 @@ NAME_MAX: Final = 255
 
 
 def session_of(tls: ssl.SSLObject, user_from: str) -> TlsSession:
-    """Return the TLS of a connection whose handshake is over, with the user that its peer's certificate names."""
+    """Return the TLS of a connection after its handshake, with the user that its peer's certificate names."""
     suite = tls.cipher()
     session = TlsSession(tls.version() or "", "" if suite is None else suite[0])
     certificate: dict[str, Any] = dict(tls.getpeercert() or {})
@@ -241,15 +241,15 @@ def session_of(tls: ssl.SSLObject, user_from: str) -> TlsSession:
 def user_of(certificate: dict[str, Any], user_from: str) -> str:
     """Return the user that a certificate names; empty unless it names exactly one, with printable characters."""
     if user_from == "dn":
-        found = [distinguished_name(certificate.get("subject", ()))]
+        names = [distinguished_name(certificate.get("subject", ()))]
     elif user_from == "cn":
-        found = [value for part in certificate.get("subject", ()) for name, value in part if name == "commonName"]
+        names = [value for part in certificate.get("subject", ()) for name, value in part if name == "commonName"]
     else:
         kind = SAN_KINDS[user_from]
-        found = [value for name, value in certificate.get("subjectAltName", ()) if name == kind]
-    if len(found) != 1 or not found[0].isprintable() or len(found[0].encode(errors="replace")) > NAME_MAX:
+        names = [value for name, value in certificate.get("subjectAltName", ()) if name == kind]
+    if len(names) != 1 or not names[0].isprintable() or len(names[0].encode(errors="replace")) > NAME_MAX:
         return ""
-    return str(found[0])
+    return str(names[0])
 
 
 def distinguished_name(parts: Any) -> str:

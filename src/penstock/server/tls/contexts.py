@@ -37,7 +37,7 @@ VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 CLIENTS: Final = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 CRL_FLAGS: Final = {LEAF: ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF, CHAIN: ssl.VerifyFlags.VERIFY_CRL_CHECK_CHAIN}
 SOON_DAYS: Final = 30
-"""Days before its end from which on a certificate is told."""
+"""Days before expiry from which a certificate is reported."""
 
 
 class BadNameHook:
@@ -133,10 +133,10 @@ class Contexts:
 
     def warnings(self, now: datetime) -> list[str]:
         """Return a sentence about each certificate that is not valid now or not for long, and about an old list."""
-        found = [each.warning(now) for each in self.served]
+        warnings = [each.warning(now) for each in self.served]
         if self.lists is not None:
-            found.append(self.lists.warning(now))
-        return [each for each in found if each]
+            warnings.append(self.lists.warning(now))
+        return [each for each in warnings if each]
 
     def _make(self, settings: TlsSettings, files: CertificateFiles, name: str) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -159,16 +159,16 @@ class Contexts:
         if name is None:
             return
         wanted = name.lower()
-        found = self._by_name.get(wanted) or self._by_name.get(f"*.{wanted.partition('.')[2]}")
-        if found is not None:
-            tls.context = found
+        context = self._by_name.get(wanted) or self._by_name.get(f"*.{wanted.partition('.')[2]}")
+        if context is not None:
+            tls.context = context
 
 
 def _load_pair(context: ssl.SSLContext, files: CertificateFiles) -> Certificate:
     """Load a certificate and its key into a context; return the certificate. Raises ConfigError."""
     where = f"certificate '{files.certificate}'"
     try:
-        found = first_certificate(_read(files.certificate, "certificate"))
+        certificate = first_certificate(_read(files.certificate, "certificate"))
     except NotACertificate as error:
         raise ConfigError(f"[tls] {where} cannot be used: {error}") from None
     key = _read(files.key, "key")
@@ -190,7 +190,7 @@ def _load_pair(context: ssl.SSLContext, files: CertificateFiles) -> Certificate:
         raise ConfigError(f"[tls] {text}") from None
     except OSError as error:
         raise ConfigError(f"[tls] {where} cannot be read: {error.strerror}") from None
-    return found
+    return certificate
 
 
 def _read_lists(settings: TlsSettings) -> ServedLists | None:
@@ -325,13 +325,13 @@ class ServedCertificates(Certificates):
         Raises ConfigError, and then those before stay: for a file that cannot be used, or an expired certificate where
         the present ones have not expired.
         """
-        found = await asyncio.to_thread(Contexts, settings)
+        contexts = await asyncio.to_thread(Contexts, settings)
         present = now()
-        expired = found.has_expired(present)
+        expired = contexts.has_expired(present)
         if expired and not self.server.contexts.has_expired(present):
             raise ConfigError(f"[tls] {expired[0]}")
         self._settings = settings
-        self.server.contexts = found
+        self.server.contexts = contexts
         self._warn()
 
     def stop(self) -> None:

@@ -5,7 +5,7 @@ number of waiting steps is bounded by that of connections that are not logged in
 meanwhile.
 
 Networks take turns. Steps of clients that have answered go before hellos. Of the hellos of a network the newest goes
-first: under a flood the older ones are given up before their turn, and nobody would ever be answered.
+first. In the order of arrival, a flood would make all of them expire before their turn.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Handshake:
         """Network of the peer; networks take turns."""
 
     def step(self) -> tuple[bool, Exception | None]:
-        """Handle what has arrived; return whether the handshake is over, and the error that has ended it."""
+        """Handle the received octets; return whether the handshake has ended, and the error if it failed."""
         try:
             if self.given_up:
                 return True, ConnectionAbortedError("its connection is gone")

@@ -74,7 +74,7 @@ TLS_STATES: Final = StateTable(
 
 
 class SecuredProtocol(asyncio.BufferedProtocol):
-    """Protocol that is told when the handshake of its connection is over, before its first octets."""
+    """Protocol with a callback for the end of the handshake, which is called before its first octets."""
 
     def secured(self, session: TlsSession) -> None:
         """Take the TLS of the connection."""
@@ -216,7 +216,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         return self._server.plain
 
     def _decrypt(self, buffer: memoryview, filled: int) -> int:
-        """Decrypt what has come into a buffer that is filled up to a point; return how far it is filled then."""
+        """Decrypt received octets into a buffer that is filled up to a position; return the new position."""
         room = len(buffer)
         read = self._tls.read
         try:
@@ -286,7 +286,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
     # Output
 
     def _send_control(self) -> None:
-        """Send what the TLS protocol itself has to say; a peer that asks for much and reads nothing is disconnected."""
+        """Send the messages of the TLS protocol itself. A peer that requests many and reads nothing is disconnected."""
         if self._lost or self.state is not TlsState.OPEN:  # A thread may use the octets.
             return
         waiting = self._outgoing.pending

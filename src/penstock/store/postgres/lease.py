@@ -93,7 +93,7 @@ class Lease:
         return True
 
     def take(self, session: Session) -> None:
-        """Begin a new epoch, with the lock held: commits of all earlier brokers are refused from now on."""
+        """Begin a new epoch, with the lock held: the database then refuses the commits of all earlier brokers."""
         ((self.was_left,),) = session.ask("SELECT process = 0 FROM lease")
         ((self.epoch,),) = session.ask(
             "UPDATE lease SET epoch = epoch + 1, host = %s, process = %s, since = now(), backend = %s RETURNING epoch",
@@ -113,10 +113,10 @@ class Lease:
             self._backend, self._key[0], self._key[1] & 0xFFFFFFFF,
         )  # fmt: skip
         got = self.lock(session, patience_s)
-        found = session.ask(
+        row = session.ask(
             "UPDATE lease SET backend = %s WHERE epoch = %s AND %s RETURNING 1", session.pid, self.epoch, got
         )
-        if found:
+        if row:
             self._held(session)
             return
         holder = self.holder(session)
@@ -129,7 +129,7 @@ class Lease:
         return b"UPDATE lease SET process = 0 WHERE epoch = %d" % self.epoch
 
     def is_ours(self, session: Session) -> bool:
-        """Tell whether no other broker has begun an epoch."""
+        """Return whether no other broker has begun an epoch."""
         return session.ask("SELECT epoch FROM lease") == [(self.epoch,)]
 
     def _held(self, session: Session) -> None:
@@ -141,8 +141,8 @@ class Lease:
         ((there,),) = session.ask("SELECT to_regclass('lease') IS NOT NULL")
         if not there:
             return None
-        found = session.ask("SELECT epoch, host, process, since, backend FROM lease WHERE epoch > %s", NEVER)
-        return Holder(*found[0]) if found else None
+        row = session.ask("SELECT epoch, host, process, since, backend FROM lease WHERE epoch > %s", NEVER)
+        return Holder(*row[0]) if row else None
 
     def busy(self, holder: Holder | None) -> StoreBusy:
         """Return the exception to raise while another broker has the lock."""

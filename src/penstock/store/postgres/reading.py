@@ -49,18 +49,18 @@ class Reading:
         data = "data" if with_data else table.head
         low = -1
         while True:
-            found = self._piece(table, data, low)
-            for columns in found:
+            rows = self._piece(table, data, low)
+            for columns in rows:
                 low = columns[0]
                 record = self._judged(table, columns)
                 if record is not None:
                     yield record
-            if not found:
+            if not rows:
                 return
 
     def pages(self, queue: int, first: int, most: int) -> list[MessageRow]:
         """Return the pages of a queue from a sequence on, up to a number of bytes, but at least one."""
-        found: list[MessageRow] = []
+        rows: list[MessageRow] = []
         behind = -1
         while True:
             listed = self._query(
@@ -68,10 +68,10 @@ class Reading:
                 f"AND (first, number) > (%s, %s) ORDER BY first, number LIMIT {LISTED_PAGES}",
                 queue, first, behind,
             )  # fmt: skip
-            room = most - sum(len(page.data) for page in found)
+            room = most - sum(len(page.data) for page in rows)
             numbers: list[int] = []
             for number, begin, size in listed:
-                if (found or numbers) and size > room:
+                if (rows or numbers) and size > room:
                     break
                 numbers.append(number)
                 room -= size
@@ -79,9 +79,9 @@ class Reading:
             for columns in self._read(ROWS, "data", numbers):
                 page = self._judged(ROWS, columns)
                 if page is not None:
-                    found.append(page)
-            if not numbers or (found and len(numbers) < LISTED_PAGES):
-                return found
+                    rows.append(page)
+            if not numbers or (rows and len(numbers) < LISTED_PAGES):
+                return rows
 
     def page_heads(self, queue: int, sequence: int, most: int) -> list[MessageRow]:
         """Return pages of a queue without their data, from the one that a sequence may be in on."""
@@ -91,8 +91,8 @@ class Reading:
             "ORDER BY first, number LIMIT %s",
             queue, queue, sequence, most,
         )  # fmt: skip
-        found = [self._judged(ROWS, columns) for columns in self._read(ROWS, "NULL", [number for (number,) in listed])]
-        return [page for page in found if page is not None]
+        heads = [self._judged(ROWS, columns) for columns in self._read(ROWS, "NULL", [number for (number,) in listed])]
+        return [page for page in heads if page is not None]
 
     def piece(self, body: int, at: int) -> bytes | None:
         """Return the data of a piece; None if it is missing or damaged."""
@@ -120,8 +120,8 @@ class Reading:
             )  # fmt: skip
         except psycopg.Error as error:
             _damage_in(error)
-        found: list[Columns] = []
-        while not found:
+        rows: list[Columns] = []
+        while not rows:
             keys = [
                 number
                 for (number,) in self._query(
@@ -131,8 +131,8 @@ class Reading:
             if not keys:
                 break
             low = keys[-1]
-            found = self._one_by_one(table, data, keys)
-        return found
+            rows = self._one_by_one(table, data, keys)
+        return rows
 
     def _read(self, table: Table, data: str, keys: Sequence[int]) -> list[Columns]:
         """Return those of the records with these keys that can be read."""
@@ -149,16 +149,16 @@ class Reading:
         return self._one_by_one(table, data, keys)
 
     def _one_by_one(self, table: Table, data: str, keys: Sequence[int]) -> list[Columns]:
-        found = []
+        rows = []
         for key in keys:
             head = (key,)
             without = ", ".join(name for name in table.columns if name != "data")
             try:
                 head = self._query(f"SELECT {without} FROM {table.name} WHERE {table.key} = %s", key)[0]
-                found += self._query(f"SELECT {_columns(table, data)} FROM {table.name} WHERE {table.key} = %s", key)
+                rows += self._query(f"SELECT {_columns(table, data)} FROM {table.name} WHERE {table.key} = %s", key)
             except psycopg.Error as error:
                 self._meet(_damage(table, head, _damage_in(error)))
-        return found
+        return rows
 
     def _judged(self, table: Table, columns: Columns) -> Any:
         """Return the record; None if its checksum is wrong, which is recorded as damage."""
@@ -291,8 +291,8 @@ class Vacuum:
 
 def _vacuums(session: Session) -> int:
     """Return the number of vacuums of the tables that hold the data of rows and pieces (TOAST)."""
-    found = session.ask(
+    row = session.ask(
         "SELECT coalesce(sum(vacuum_count + autovacuum_count), 0)::bigint FROM pg_stat_all_tables WHERE relid IN "
         "(SELECT reltoastrelid FROM pg_class WHERE oid IN ('rows'::regclass, 'pieces'::regclass))"
     )
-    return int(found[0][0]) if found else 0
+    return int(row[0][0]) if row else 0

@@ -117,8 +117,8 @@ def migrate(
 
 def _version(session: Session, address: DatabaseAddress) -> int:
     """Return the schema's version; 0 for an empty one, which is created if missing. Raises StoreError."""
-    found = session.ask("SELECT 1 FROM pg_namespace WHERE nspname = %s", address.schema)
-    if not found:
+    row = session.ask("SELECT 1 FROM pg_namespace WHERE nspname = %s", address.schema)
+    if not row:
         session.connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(address.schema)))
         return 0
     tables = [

@@ -320,7 +320,7 @@ class Session:
         return cursor.fetchall() if cursor.description is not None else []
 
     def is_alive(self) -> bool:
-        """Tell whether the session has not ended, as far as the client knows."""
+        """Return whether the session has not ended, as far as the client knows."""
         return not self.connection.closed
 
     def close(self, *last: bytes) -> None:

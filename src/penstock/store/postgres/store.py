@@ -227,7 +227,7 @@ class PostgresStore(Store):
         return work()
 
     def _has_ended(self, error: Failure) -> bool:
-        """Tell whether the error ended the session; it is dropped then."""
+        """Return whether the error ended the session; it is dropped then."""
         session = self._session
         if session is not None and session.is_alive() and state_of(error) not in ENDED:
             return False
@@ -276,7 +276,7 @@ class PostgresStore(Store):
             raise (self._give_up() if isinstance(failure, StoreLost) else failure) from None
 
     def _give_up(self) -> StoreLost:
-        """Return the exception to raise when another broker has the lease, now and from now on."""
+        """Return the exception to raise when another broker has the lease. All later calls raise it too."""
         holder = None
         if self._session is not None:
             with contextlib.suppress(psycopg.Error):  # Its holder stays unnamed.

@@ -180,8 +180,8 @@ def property_flags(data: bytes, pos: i64, end: i64) -> i64:
     """
     if end - pos < 2:
         return UNFIT
-    found: i64 = (data[pos] << 8) | data[pos + 1]
-    flags = found
+    result: i64 = (data[pos] << 8) | data[pos + 1]
+    flags = result
     pos += 2
     if flags & _NO_MEANING:
         return UNFIT
@@ -199,7 +199,7 @@ def property_flags(data: bytes, pos: i64, end: i64) -> i64:
     # As two returns: a conditional expression of the two would make an object of the flags.
     if pos != end:
         return UNFIT
-    return found
+    return result
 
 
 def table_fits(data: bytes, pos: i64, end: i64, depth: i64) -> bool:

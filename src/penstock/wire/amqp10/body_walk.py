@@ -47,7 +47,7 @@ def body_start(data: bytes, end: i64) -> i64:
 
 
 def may_walk(data: bytes, pos: i64) -> bool:
-    """Tell whether a body that begins at `pos`, with at least eight octets, can be walked in pieces."""
+    """Return whether a body that begins at `pos`, with at least eight octets, can be walked in pieces."""
     code: i64 = data[pos + 3]
     if data[pos + 2] == DATA:
         return code == BINARY8 or code == BINARY32

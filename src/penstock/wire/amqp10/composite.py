@@ -48,13 +48,13 @@ class Composite:
 
     def text(self, name: str) -> str:
         """Return a string or symbol; empty if it is absent."""
-        found = self.fields[name]
-        return found if isinstance(found, str) else ""
+        value = self.fields[name]
+        return value if isinstance(value, str) else ""
 
     def number(self, name: str, absent: int = -1) -> int:
         """Return an integer."""
-        found = self.fields[name]
-        return found if isinstance(found, int) else absent
+        value = self.fields[name]
+        return value if isinstance(value, int) else absent
 
     def flag(self, name: str) -> bool:
         """Return a boolean; False if it is absent."""
@@ -62,23 +62,23 @@ class Composite:
 
     def octets(self, name: str) -> bytes:
         """Return a binary; empty if it is absent."""
-        found = self.fields[name]
-        return found if isinstance(found, bytes) else b""
+        value = self.fields[name]
+        return value if isinstance(value, bytes) else b""
 
     def texts(self, name: str) -> list[str]:
         """Return the symbols of a field with multiple values."""
-        found = self.fields[name]
-        return [item for item in found if isinstance(item, str)] if isinstance(found, list) else []
+        value = self.fields[name]
+        return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
     def mapping(self, name: str) -> dict[object, object]:
         """Return a map; empty if it is absent."""
-        found = self.fields[name]
-        return found if isinstance(found, dict) else {}
+        value = self.fields[name]
+        return value if isinstance(value, dict) else {}
 
     def inner(self, name: str) -> Composite | None:
         """Return a composite; None if it is absent, or is a described value of another specification."""
-        found = self.fields[name]
-        return found if isinstance(found, Composite) else None
+        value = self.fields[name]
+        return value if isinstance(value, Composite) else None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Composite) and self.spec is other.spec and self.fields == other.fields
@@ -115,10 +115,10 @@ def decode_performative(data: bytes, pos: int = 0, end: int = -1) -> tuple[Compo
     """
     if end < 0:
         end = len(data)
-    found, after = decode_composite(data, pos, end)
-    if after != end and found.code != TRANSFER:
-        raise CodecError(f"{found.name}: {end - after} octets too many")
-    return found, after
+    composite, after = decode_composite(data, pos, end)
+    if after != end and composite.code != TRANSFER:
+        raise CodecError(f"{composite.name}: {end - after} octets too many")
+    return composite, after
 
 
 def spec_of(descriptor: object) -> CompositeSpec | None:
@@ -168,10 +168,10 @@ def read_field(reader: ValueReader, field: FieldSpec, depth: int) -> object:
         return _read_role(reader, field, code, depth)
     if field.kind == ANY or field.kind == MESSAGE_ID:
         reader.pos -= 1
-        found = reader.value(depth)
+        value = reader.value(depth)
         if field.kind == MESSAGE_ID and KINDS[code] not in _ID_KINDS:
             raise CodecError("it must be a ulong, uuid, binary or string")
-        return found
+        return value
     _check_kind(field.kind, code)
     plain = reader.plain(code, depth)
     _check(field, plain)
@@ -180,8 +180,8 @@ def read_field(reader: ValueReader, field: FieldSpec, depth: int) -> object:
 
 def _check_kind(kind: str, code: int) -> None:
     if KINDS[code] != kind:
-        found = "described value" if code == DESCRIBED else KINDS[code] or f"value of unknown type {code:#04x}"
-        raise CodecError(f"it must be of type {kind}, not a {found}")
+        actual = "described value" if code == DESCRIBED else KINDS[code] or f"value of unknown type {code:#04x}"
+        raise CodecError(f"it must be of type {kind}, not a {actual}")
 
 
 def _absent(field: FieldSpec) -> object:
@@ -195,13 +195,13 @@ def _read_multiple(reader: ValueReader, field: FieldSpec, code: int, depth: int)
     if KINDS[code] != values.ARRAY:
         _check_kind(field.kind, code)
         return [reader.plain(code, depth)]
-    found = reader.plain(code, depth)
-    assert isinstance(found, Array)
-    if found.values and (found.kind != field.kind or found.descriptors):
-        raise CodecError(f"it must be an array of type {field.kind}, not {found.kind}")
-    if field.mandatory and not found.values:
+    value = reader.plain(code, depth)
+    assert isinstance(value, Array)
+    if value.values and (value.kind != field.kind or value.descriptors):
+        raise CodecError(f"it must be an array of type {field.kind}, not {value.kind}")
+    if field.mandatory and not value.values:
         raise CodecError("it is mandatory and absent", INVALID_FIELD)
-    return found.values
+    return value.values
 
 
 def _read_role(reader: ValueReader, field: FieldSpec, code: int, depth: int) -> object:
@@ -269,9 +269,9 @@ def encode_composite(value: Composite) -> bytes:
 def as_described(value: Composite) -> Described:
     """Return a composite as a described list, for maps such as `unsettled`."""
     reader = ValueReader(encode_composite(value))
-    found = reader.value()
-    assert isinstance(found, Described)
-    return found
+    described = reader.value()
+    assert isinstance(described, Described)
+    return described
 
 
 def as_composite(value: object) -> Composite | None:

@@ -95,9 +95,9 @@ class FieldCursor:
         reader = ValueReader(data, int(pos), int(end))
         if reader.octet() != DESCRIBED:
             raise CodecError("a composite or section must begin with its descriptor")
-        found = descriptor_code(reader.value(2))
+        code = descriptor_code(reader.value(2))
         self.pos = reader.pos
-        return found
+        return code
 
     def enter(self) -> None:
         """Go to the first field."""
@@ -167,10 +167,10 @@ class FieldCursor:
             return ABSENT
         pos = self.pos
         if code == UBYTE and pos < self.end:
-            found: i64 = self.data[pos]
-            if found <= largest:
+            octet: i64 = self.data[pos]
+            if octet <= largest:
                 self.pos = pos + 1
-                return found
+                return octet
         return self._fail()
 
     def boolean(self) -> i64:
@@ -184,10 +184,10 @@ class FieldCursor:
             return ABSENT
         pos = self.pos
         if code == BOOLEAN and pos < self.end:
-            found: i64 = self.data[pos]
-            if found <= 1:
+            octet: i64 = self.data[pos]
+            if octet <= 1:
                 self.pos = pos + 1
-                return found
+                return octet
         return self._fail()
 
     def binary(self, largest: i64) -> None:
@@ -252,29 +252,29 @@ class FieldCursor:
             self.state = last
             return
         try:
-            found = read_field(ValueReader(data, int(start), int(self.stop)), _STATE, 3)
+            state = read_field(ValueReader(data, int(start), int(self.stop)), _STATE, 3)
         except CodecError:
             self._fail()
             return
         self.state_code = NONE
-        self.state = found
-        if isinstance(found, Composite):
-            self.state_code = found.code
-            if ACCEPTED <= found.code <= MODIFIED and all(value is None for value in found.fields.values()):
+        self.state = state
+        if isinstance(state, Composite):
+            self.state_code = state.code
+            if ACCEPTED <= state.code <= MODIFIED and all(value is None for value in state.fields.values()):
                 self.state = None
             elif len(octets) <= STORED_STATE_MAX:
                 self._octets = octets
-                self._state = found
+                self._state = state
 
     def is_finished(self) -> bool:
-        """Tell whether all fields were read, were well formed, and fill their list."""
+        """Return whether all fields were read, were well formed, and fill their list."""
         return not self.malformed and self.left == 0 and self.pos == self.end
 
 
 def malformed(data: bytes, pos: i64, end: i64) -> CodecError:
     """Return the error for the composite at `pos`, which a cursor found malformed."""
     try:
-        found = decode_performative(data, int(pos), int(end))[0]
+        composite = decode_performative(data, int(pos), int(end))[0]
     except CodecError as error:
         return error
-    return CodecError(f"{found.name}: malformed")
+    return CodecError(f"{composite.name}: malformed")

@@ -80,11 +80,11 @@ _CODES: Final[dict[str, bytes]] = {
 
 
 def _kinds() -> list[str]:
-    found = [""] * 256
+    kinds = [""] * 256
     for kind, codes in _CODES.items():
         for code in codes:
-            found[code] = kind
-    return found
+            kinds[code] = kind
+    return kinds
 
 
 def _widths() -> list[int]:
@@ -99,9 +99,9 @@ WIDTHS: Final[list[int]] = _widths()
 
 def codes_of(*kinds: str) -> bytes:
     """Return 256 octets: 1 for the format codes of these types and of null, else 0."""
-    found = bytearray(256)
-    found[NULL] = 1
+    codes = bytearray(256)
+    codes[NULL] = 1
     for kind in kinds:
         for code in _CODES[kind]:
-            found[code] = 1
-    return bytes(found)
+            codes[code] = 1
+    return bytes(codes)

@@ -22,7 +22,7 @@ INCOMPLETE: Final = 0
 
 
 def is_header(start: bytes) -> bool:
-    """Tell whether a connection that begins with these octets, at most eight, may be AMQP 1.0."""
+    """Return whether a connection that begins with these octets, at most eight, may be AMQP 1.0."""
     return AMQP_HEADER.startswith(start) or SASL_HEADER.startswith(start) or TLS_HEADER.startswith(start)
 
 
@@ -102,15 +102,15 @@ class FrameSplitter:
         self.unparsed += data
         if len(self.unparsed) < HEADER_OCTETS:
             return b""
-        found = self.unparsed[:HEADER_OCTETS]
+        header = self.unparsed[:HEADER_OCTETS]
         self.unparsed = self.unparsed[HEADER_OCTETS:]
-        return found
+        return header
 
     def feed(self, data: bytes) -> list[Frame]:
         """Return the frames that are complete now. Raises CodecError; the frames before the error are lost."""
         if self.unparsed:
             data = self.unparsed + data
-        found: list[Frame] = []
+        frames: list[Frame] = []
         pos: i64 = 0
         n: i64 = len(data)
         while True:
@@ -118,7 +118,7 @@ class FrameSplitter:
             if end == INCOMPLETE:
                 break
             body = data[frame_body(data, pos) : end]
-            found.append(Frame(int(frame_kind(data, pos)), int(frame_channel(data, pos)), body))
+            frames.append(Frame(int(frame_kind(data, pos)), int(frame_channel(data, pos)), body))
             pos = end
         self.unparsed = data[pos:]
-        return found
+        return frames

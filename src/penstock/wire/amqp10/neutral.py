@@ -45,25 +45,25 @@ def to_neutral(value: object, depth: int = 1) -> object:
 
 def neutral_table(entries: dict[object, object], depth: int = 1) -> dict[str, object]:
     """Return a map as a table, without the entries whose key is longer than a table's may be (255 octets)."""
-    found: dict[str, object] = {}
+    table: dict[str, object] = {}
     for key, value in entries.items():
         name = key.decode(errors="replace") if isinstance(key, bytes) else str(to_neutral(key))
         if is_name(name):
-            found[name] = to_neutral(value, depth)
-    return found
+            table[name] = to_neutral(value, depth)
+    return table
 
 
 def _typed(value: Typed) -> object:
-    plain = value.value
-    if value.kind == values.TIMESTAMP and isinstance(plain, int):
-        return moment_of(plain)
-    if value.kind == values.UUID and isinstance(plain, bytes):
-        return uuid_text(plain)
-    if isinstance(plain, bytes):  # a decimal
-        return plain.hex()
-    if isinstance(plain, int) and plain >= _INT64:
-        return str(plain)
-    return plain
+    inner = value.value
+    if value.kind == values.TIMESTAMP and isinstance(inner, int):
+        return moment_of(inner)
+    if value.kind == values.UUID and isinstance(inner, bytes):
+        return uuid_text(inner)
+    if isinstance(inner, bytes):  # a decimal
+        return inner.hex()
+    if isinstance(inner, int) and inner >= _INT64:
+        return str(inner)
+    return inner
 
 
 def moment_of(milliseconds: int) -> object:
@@ -118,18 +118,18 @@ def entries_in(annotation: object) -> list[Entry]:
     """Return the deaths of an annotation with the names of x-death; empty if it is none of ours."""
     if not isinstance(annotation, Array) or annotation.kind != values.MAP:
         return []
-    found: list[Entry] = []
+    entries: list[Entry] = []
     for item in annotation.values:
         if isinstance(item, dict):
-            found.append(_entry(item))
-    return found
+            entries.append(_entry(item))
+    return entries
 
 
 def _entry(item: dict[object, object]) -> Entry:
     entry: Entry = {}
     for name in ("queue", "reason", "exchange"):
-        found = item.get(Symbol(name))
-        entry[name] = found.text if isinstance(found, Symbol) else found
+        value = item.get(Symbol(name))
+        entry[name] = value.text if isinstance(value, Symbol) else value
     entry["count"] = _number(item.get(Symbol("count")))
     first = item.get(Symbol("first-time"))
     entry["time"] = moment_of(_number(first)) if isinstance(first, Typed) else None
@@ -149,14 +149,14 @@ def _number(value: object) -> int:
 
 def last_times(annotation: object) -> dict[tuple[object, object], object]:
     """Return the time of the last death of each queue and reason, which x-death does not have."""
-    found: dict[tuple[object, object], object] = {}
+    times: dict[tuple[object, object], object] = {}
     if isinstance(annotation, Array):
         for item in annotation.values:
             if isinstance(item, dict):
                 reason = item.get(Symbol("reason"))
                 key = (item.get(Symbol("queue")), reason.text if isinstance(reason, Symbol) else reason)
-                found[key] = item.get(Symbol("last-time"))
-    return found
+                times[key] = item.get(Symbol("last-time"))
+    return times
 
 
 def annotation_of(deaths: list[Entry], times: dict[tuple[object, object], object], now: float = -1.0) -> Array:
@@ -164,7 +164,7 @@ def annotation_of(deaths: list[Entry], times: dict[tuple[object, object], object
 
     `times` are the times of the last deaths; where one is missing, that of the first death stands in.
     """
-    found: list[object] = []
+    items: list[object] = []
     for index, entry in enumerate(deaths):
         first = entry.get("time")
         first_time = timestamp(milliseconds_of(first) if isinstance(first, datetime) else 0)
@@ -183,8 +183,8 @@ def annotation_of(deaths: list[Entry], times: dict[tuple[object, object], object
         item[Symbol("exchange")] = entry.get("exchange", "")
         keys = entry.get("routing-keys")
         item[Symbol("routing-keys")] = Array(values.STRING, list(keys) if isinstance(keys, list) else [])
-        found.append(item)
-    return Array(values.MAP, found)
+        items.append(item)
+    return Array(values.MAP, items)
 
 
 QUEUES: Final = "/queues/"
@@ -234,11 +234,11 @@ _INTERNAL: Final = frozenset({"x-routing-key", "x-exchange", "x-death"})
 
 def properties_of(content: bytes, sections: Sections) -> Properties:
     """Return the neutral properties of a message whose sections were found. Raises CodecError."""
-    found = Properties(delivery_mode=1 if sections.durable == 0 else 2)
+    properties = Properties(delivery_mode=1 if sections.durable == 0 else 2)
     if sections.priority != ABSENT:
-        found.priority = int(sections.priority)
+        properties.priority = int(sections.priority)
     if sections.ttl != ABSENT:
-        found.expiration = str(int(sections.ttl))
+        properties.expiration = str(int(sections.ttl))
     headers: dict[str, object] = {}
     if sections.application_properties != ABSENT:
         headers.update(application_headers(content, sections))
@@ -246,13 +246,13 @@ def properties_of(content: bytes, sections: Sections) -> Properties:
     _add_annotations(annotations, headers)
     type_ = annotations.get(Symbol(TYPE))
     if isinstance(type_, str) and is_name(type_):
-        found.type = type_
+        properties.type = type_
     if sections.body_code == spec.AMQP_VALUE or sections.body_code == spec.AMQP_SEQUENCE:
-        found.type = AMQP10_TYPE
+        properties.type = AMQP10_TYPE
     if sections.properties != ABSENT:
-        _read_properties(_properties_section(content, sections), found, headers)
-    found.headers = headers or None
-    return found
+        _read_properties(_properties_section(content, sections), properties, headers)
+    properties.headers = headers or None
+    return properties
 
 
 def application_headers(content: bytes, sections: Sections) -> dict[str, object]:
@@ -265,8 +265,8 @@ def annotations_of(content: bytes, sections: Sections) -> dict[object, object]:
     """Return the message annotations."""
     if sections.message_annotations == ABSENT:
         return {}
-    found = decode_value(content, int(sections.message_annotations))[0]
-    return found if isinstance(found, dict) else {}
+    annotations = decode_value(content, int(sections.message_annotations))[0]
+    return annotations if isinstance(annotations, dict) else {}
 
 
 def _add_annotations(annotations: dict[object, object], headers: dict[str, object]) -> None:
@@ -291,17 +291,17 @@ def _properties_section(content: bytes, sections: Sections) -> Composite:
     return decode_composite(b"\x00\x53\x73" + content[sections.properties :])[0]
 
 
-def _read_properties(section: Composite, found: Properties, headers: dict[str, object]) -> None:
-    found.message_id = _id_text(section.fields["message_id"], "x-message-id", headers)
-    found.correlation_id = _id_text(section.fields["correlation_id"], "x-correlation-id", headers)
-    found.user_id = _user(section.octets("user_id"))
-    found.reply_to = _short(reply_queue(section.text("reply_to")))
-    found.content_type = _short(section.text("content_type"))
-    found.content_encoding = _short(section.text("content_encoding"))
+def _read_properties(section: Composite, properties: Properties, headers: dict[str, object]) -> None:
+    properties.message_id = _id_text(section.fields["message_id"], "x-message-id", headers)
+    properties.correlation_id = _id_text(section.fields["correlation_id"], "x-correlation-id", headers)
+    properties.user_id = _user(section.octets("user_id"))
+    properties.reply_to = _short(reply_queue(section.text("reply_to")))
+    properties.content_type = _short(section.text("content_type"))
+    properties.content_encoding = _short(section.text("content_encoding"))
     created = section.number("creation_time")
     if created >= 0:
-        found.timestamp = created // 1000
-    found.app_id = _short(section.text("group_id"))
+        properties.timestamp = created // 1000
+    properties.app_id = _short(section.text("group_id"))
 
 
 def _short(text: str) -> str | None:
@@ -410,21 +410,21 @@ def _header_of(properties: Properties) -> bytes:
 
 
 def _annotations_from(properties: Properties, headers: dict[str, object]) -> dict[object, object]:
-    found: dict[object, object] = {}
+    annotations: dict[object, object] = {}
     for name, value in headers.items():
         if name == "x-death":
             deaths = deaths_in(value)
             if deaths:
-                found[Symbol(DEATHS)] = annotation_of(deaths, {})
+                annotations[Symbol(DEATHS)] = annotation_of(deaths, {})
         elif name == CC and isinstance(value, list):
-            found[Symbol(COPIES)] = to_amqp10(value)
+            annotations[Symbol(COPIES)] = to_amqp10(value)
         elif name in _JMS_BYTES and isinstance(value, int) and -128 <= value < 128:
-            found[Symbol(name)] = Typed(values.BYTE, value)
+            annotations[Symbol(name)] = Typed(values.BYTE, value)
         elif name.startswith("x-") and name.isascii():
-            found[Symbol(name)] = to_amqp10(value)
+            annotations[Symbol(name)] = to_amqp10(value)
     if properties.type is not None:
-        found[Symbol(TYPE)] = properties.type
-    return found
+        annotations[Symbol(TYPE)] = properties.type
+    return annotations
 
 
 def _properties_from(properties: Properties) -> Composite:
@@ -466,7 +466,7 @@ def data_section(body: bytes) -> bytes:
 
 
 def is_body(octets: bytes) -> bool:
-    """Tell whether octets are the body sections of a message and nothing else."""
+    """Return whether octets are the body sections of a message and nothing else."""
     sections = Sections()
     try:
         sections.walk(octets, 0, len(octets))

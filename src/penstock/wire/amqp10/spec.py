@@ -150,11 +150,11 @@ class FieldSpec:
         self.name: Final = name
         self.domain: Final = domain
         """Type in the specification's table; in brackets, a role."""
-        found = Domain(ROLE) if domain.startswith("[") else DOMAINS.get(domain, Domain(domain))
-        self.kind: Final = found.kind
+        resolved = Domain(ROLE) if domain.startswith("[") else DOMAINS.get(domain, Domain(domain))
+        self.kind: Final = resolved.kind
         self.role: Final = domain.strip("[]") if domain.startswith("[") else ""
-        self.largest: Final = found.largest
-        self.choices: Final = found.choices
+        self.largest: Final = resolved.largest
+        self.choices: Final = resolved.choices
         self.mandatory: Final = mandatory
         self.multiple: Final = multiple
         self.default: Final = default

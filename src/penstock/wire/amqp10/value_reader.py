@@ -63,9 +63,9 @@ class ValueReader:
         """Return one octet, such as a format code."""
         if self.pos >= self.end:
             raise CodecError("a value ends before its format code")
-        found = self.data[self.pos]
+        octet = self.data[self.pos]
         self.pos += 1
-        return found
+        return octet
 
     def value(self, depth: int = 1) -> object:
         """Return a value that carries its type (`values`); `depth` is its nesting."""
@@ -103,31 +103,31 @@ class ValueReader:
 
     def _list(self, code: int, depth: int) -> list[object]:
         outer, count = self.enter(code, depth)
-        found: list[object] = []
+        items: list[object] = []
         for _ in range(count):
-            found.append(self.value(depth + 1))
+            items.append(self.value(depth + 1))
         self.leave(outer)
-        return found
+        return items
 
     def _map(self, code: int, depth: int) -> dict[object, object]:
         outer, count = self.enter(code, depth)
         if count & 1:
             raise CodecError(f"a map has {count} keys and values, an odd number")
-        found: dict[object, object] = {}
+        entries: dict[object, object] = {}
         for _ in range(count >> 1):
             key = self.key(depth + 1)
-            if key in found:
+            if key in entries:
                 raise CodecError(f"a map has the key {_shown(key)} twice")
-            found[key] = self.value(depth + 1)
+            entries[key] = self.value(depth + 1)
         self.leave(outer)
-        return found
+        return entries
 
     def key(self, depth: int) -> object:
         """Return the key of a map entry: a scalar. The specification permits others, which nobody uses."""
-        found = self.value(depth)
-        if isinstance(found, (list, dict, Array, Described)):
+        key = self.value(depth)
+        if isinstance(key, (list, dict, Array, Described)):
             raise CodecError("the key of a map is a list, map, array or described value")
-        return found
+        return key
 
     def _array(self, code: int, depth: int) -> Array:
         outer, count = self.enter(code, depth)
@@ -143,11 +143,11 @@ class ValueReader:
         if not KINDS[element]:
             raise CodecError(f"no type has the format code {element:#04x}")
         check_count(count, self.end - self.pos, WIDTHS[element])
-        found: list[object] = []
+        items: list[object] = []
         for _ in range(count):
-            found.append(self.plain(element, depth + 1))
+            items.append(self.plain(element, depth + 1))
         self.leave(outer)
-        return Array(KINDS[element], found, tuple(descriptors))
+        return Array(KINDS[element], items, tuple(descriptors))
 
     def enter(self, code: int, depth: int) -> tuple[int, int]:
         """Limit reading to a list, map or array; return the former end, to `leave` with, and the count of elements."""
@@ -230,8 +230,8 @@ def _boolean(code: int, octets: bytes) -> bool:
 
 
 def _unpacked(layout: struct.Struct, octets: bytes) -> float:
-    found: float = layout.unpack(octets)[0]
-    return found
+    number: float = layout.unpack(octets)[0]
+    return number
 
 
 def _character(octets: bytes) -> str:
@@ -249,5 +249,5 @@ def _shown(key: object) -> str:
 def decode_value(data: bytes, pos: int = 0) -> tuple[object, int]:
     """Read the value at `pos`; return it and the position after it. Raises CodecError."""
     reader = ValueReader(data, pos)
-    found = reader.value()
-    return found, reader.pos
+    value = reader.value()
+    return value, reader.pos

@@ -214,7 +214,7 @@ def _variable_end(data: bytes, pos: i64, end: i64, code: i64) -> i64:
 
 
 def is_ascii(data: bytes, start: i64, stop: i64) -> bool:
-    """Tell whether octets are ASCII. Texts of messages are short: they are looked at in place, eight at a time."""
+    """Return whether octets are ASCII. Texts of messages are short: they are looked at in place, eight at a time."""
     size = stop - start
     if size > _SHORT or stop < 8:
         return data[start:stop].isascii()
@@ -228,7 +228,7 @@ def is_ascii(data: bytes, start: i64, stop: i64) -> bool:
 
 
 def is_utf8(octets: bytes) -> bool:
-    """Tell whether octets are UTF-8."""
+    """Return whether octets are UTF-8."""
     if octets.isascii():
         return True
     try:
@@ -356,14 +356,14 @@ def entries_of(data: bytes, pos: i64, end: i64) -> list[tuple[bytes, bytes]]:
     stop = content_stop(data, pos + 1, end, width)
     count = content_count(data, pos + 1, width)
     pos = content_start(pos + 1, width)
-    found: list[tuple[bytes, bytes]] = []
+    entries: list[tuple[bytes, bytes]] = []
     while count > 0:
         middle = value_end(data, pos, stop)
         after = value_end(data, middle, stop)
-        found.append((data[pos:middle], data[middle:after]))
+        entries.append((data[pos:middle], data[middle:after]))
         pos = after
         count -= 2
-    return found
+    return entries
 
 
 def map_octets(entries: list[tuple[bytes, bytes]]) -> bytes:

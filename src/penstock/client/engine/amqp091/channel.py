@@ -197,11 +197,11 @@ class Channel:
                 self.transaction.returned(exchange, key, body, reason)
 
     def _method(self, method: Method, payload: bytes) -> None:
-        found = method.id
-        if found == spec.BASIC_RETURN:
+        method_id = method.id
+        if method_id == spec.BASIC_RETURN:
             self.envelope = payload
             self.content = spec.BASIC_RETURN
-        elif found == spec.CHANNEL_FLOW:
+        elif method_id == spec.CHANNEL_FLOW:
             active = bool(method.args["active"])
             self.write(spec.CHANNEL_FLOW_OK, {"active": active})
             self.engine.wake_output()
@@ -211,12 +211,12 @@ class Channel:
                 self.requester.flow(active)
             elif self.transaction is not None:
                 self.transaction.flow(active)
-        elif found == spec.CHANNEL_CLOSE:
+        elif method_id == spec.CHANNEL_CLOSE:
             self._closed_by_broker(cast(int, method.args["reply_code"]), str(method.args["reply_text"]))
-        elif found == spec.CHANNEL_CLOSE_OK:
+        elif method_id == spec.CHANNEL_CLOSE_OK:
             self.is_closed = True
             self.engine.channels.pop(self.number, None)
-        elif found == spec.BASIC_CANCEL:
+        elif method_id == spec.BASIC_CANCEL:
             receiver = self.receiver
             if self.transaction is not None:
                 receiver = self.transaction.receiver_of(str(method.args["consumer_tag"]))
@@ -225,20 +225,20 @@ class Channel:
             elif self.is_for_control:
                 self.close()
                 self.engine.lost_control(ChannelClosed(None, "the queue of the answers was deleted"))
-        elif found == spec.BASIC_GET_OK and self.calls and found in self.calls[0].expected:
+        elif method_id == spec.BASIC_GET_OK and self.calls and method_id in self.calls[0].expected:
             # Read on as a delivery; its call ends with the content.
             names = ("delivery_tag", "redelivered", "exchange", "routing_key")
             fields = {name: method.args[name] for name in names}
             self.envelope = method_frame(self.number, spec.BASIC_DELIVER, consumer_tag="", **fields)[7:-1]
             self.tag = cast(int, fields["delivery_tag"])
             self.content = spec.BASIC_GET_OK
-        elif self.calls and found in self.calls[0].expected:
+        elif self.calls and method_id in self.calls[0].expected:
             call = self.calls.popleft()
             call.value = method.args
             self.engine.finish(call)
-            if self.is_for_declarations and found != spec.CHANNEL_OPEN_OK:
+            if self.is_for_declarations and method_id != spec.CHANNEL_OPEN_OK:
                 self.engine.declared()
-            elif self.is_for_control and found == spec.QUEUE_DECLARE_OK:
+            elif self.is_for_control and method_id == spec.QUEUE_DECLARE_OK:
                 self.engine.has_replies(self, str(method.args["queue"]))
         elif not self.calls and self.publisher is None and self.receiver is None and self.transaction is None:
             return  # An answer to what was asked before the channel was closed.

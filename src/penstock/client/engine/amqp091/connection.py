@@ -208,25 +208,25 @@ class Engine091(Engine):
         if kind != spec.FRAME_METHOD:
             raise CodecError(f"a frame of kind {kind} on channel 0")
         method = decode_method(payload)
-        found = method.id
-        if found == spec.CONNECTION_START:
+        method_id = method.id
+        if method_id == spec.CONNECTION_START:
             self._start(method)
-        elif found == spec.CONNECTION_TUNE:
+        elif method_id == spec.CONNECTION_TUNE:
             self._tune(method)
-        elif found == spec.CONNECTION_OPEN_OK:
+        elif method_id == spec.CONNECTION_OPEN_OK:
             self._opened()
-        elif found == spec.CONNECTION_BLOCKED:
+        elif method_id == spec.CONNECTION_BLOCKED:
             self.block(str(method.args["reason"]) or "it gave no reason")
-        elif found == spec.CONNECTION_UNBLOCKED:
+        elif method_id == spec.CONNECTION_UNBLOCKED:
             self.block("")
-        elif found == spec.CONNECTION_CLOSE:
+        elif method_id == spec.CONNECTION_CLOSE:
             self.out.write(method_frame(0, spec.CONNECTION_CLOSE_OK))
             self.break_off(ConnectionClosed(cast(int, method.args["reply_code"]), str(method.args["reply_text"])))
-        elif found == spec.CONNECTION_CLOSE_OK and self.phase == CLOSING:
+        elif method_id == spec.CONNECTION_CLOSE_OK and self.phase == CLOSING:
             for call in self.calls:
                 self.finish(call)
             self.calls.clear()
-        elif found == spec.CONNECTION_UPDATE_SECRET_OK:
+        elif method_id == spec.CONNECTION_UPDATE_SECRET_OK:
             for call in [call for call in self.calls if call.what == UPDATE_SECRET][:1]:
                 self.calls.remove(call)
                 self.finish(call)
@@ -315,27 +315,27 @@ class Engine091(Engine):
             if number not in self.channels:
                 break
         self.last_number = number
-        found = Channel(self, number)
-        self.channels[number] = found
-        found.expect(Call("channel.open", (spec.CHANNEL_OPEN_OK,)))
-        found.write(spec.CHANNEL_OPEN, {})
-        return found
+        channel = Channel(self, number)
+        self.channels[number] = channel
+        channel.expect(Call("channel.open", (spec.CHANNEL_OPEN_OK,)))
+        channel.write(spec.CHANNEL_OPEN, {})
+        return channel
 
     @override
     def publisher(self, terms: PublisherTerms) -> PublisherCore:
-        found = Publisher091(self, terms)
-        self.publishers.append(found)
+        publisher = Publisher091(self, terms)
+        self.publishers.append(publisher)
         if self.is_ready():
-            found.attach()
-        return found
+            publisher.attach()
+        return publisher
 
     @override
     def receiver(self, terms: ReceiverTerms) -> ReceiverCore:
-        found = Receiver091(self, terms)
-        self.receivers.append(found)
+        receiver = Receiver091(self, terms)
+        self.receivers.append(receiver)
         if self.is_ready():
-            found.attach()
-        return found
+            receiver.attach()
+        return receiver
 
     @override
     def requester(self, exchange: str, key: str) -> Requester:

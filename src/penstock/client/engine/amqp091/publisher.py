@@ -259,6 +259,6 @@ class Why(Call):
 
 def with_mode(properties: Properties) -> Properties:
     """Return the same properties of a durable message."""
-    found = Properties(**properties.as_dict())  # type: ignore[arg-type]  # They come from there.
-    found.delivery_mode = 2
-    return found
+    copy = Properties(**properties.as_dict())  # type: ignore[arg-type]  # They come from there.
+    copy.delivery_mode = 2
+    return copy

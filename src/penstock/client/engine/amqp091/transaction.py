@@ -52,21 +52,21 @@ class Transaction091(TransactionCore):
 
     @override
     def new_publisher(self, terms: PublisherTerms) -> PublisherCore:
-        found = Publisher091(self.connection, terms)
-        found.unit = self
+        publisher = Publisher091(self.connection, terms)
+        publisher.unit = self
         assert self.channel is not None
-        found.use(self.channel)
-        found.go_on()
-        return found
+        publisher.use(self.channel)
+        publisher.go_on()
+        return publisher
 
     @override
     def new_receiver(self, terms: ReceiverTerms) -> ReceiverCore:
         name = f"{terms.name or 'receiver'}-{len(self.receivers) + 1}"
-        found = Receiver091(self.connection, terms._replace(name=name))
-        found.unit = self
+        receiver = Receiver091(self.connection, terms._replace(name=name))
+        receiver.unit = self
         assert self.channel is not None
-        found.use(self.channel)
-        return found
+        receiver.use(self.channel)
+        return receiver
 
     @override
     def detach(self) -> None:

@@ -297,10 +297,10 @@ class Engine10(Engine):
             self._seldom(decode_performative(data, int(pos), int(end))[0], channel)
 
     def _session_of(self, channel: i64) -> Session:
-        found = self.by_channel.get(int(channel))
-        if found is None:
+        session = self.by_channel.get(int(channel))
+        if session is None:
             raise CodecError(f"channel {channel} has no session")
-        return found
+        return session
 
     def _sasl(self, performative: Composite) -> None:
         code = performative.code
@@ -386,28 +386,28 @@ class Engine10(Engine):
                 return session
         if len(self.sessions) > self.channel_max:
             raise ClientError(f"all {self.channel_max + 1} sessions of the connection are full")
-        found = Session(self, len(self.sessions))
-        self.sessions.append(found)
-        found.begin()
-        return found
+        new = Session(self, len(self.sessions))
+        self.sessions.append(new)
+        new.begin()
+        return new
 
     @override
     def publisher(self, terms: PublisherTerms) -> PublisherCore:
         self.links_made += 1
-        found = Publisher10(self, terms, self.links_made)
-        self.publishers.append(found)
+        publisher = Publisher10(self, terms, self.links_made)
+        self.publishers.append(publisher)
         if self.is_ready():
-            found.attach()
-        return found
+            publisher.attach()
+        return publisher
 
     @override
     def receiver(self, terms: ReceiverTerms) -> ReceiverCore:
         self.links_made += 1
-        found = Receiver10(self, terms, self.links_made)
-        self.receivers.append(found)
+        receiver = Receiver10(self, terms, self.links_made)
+        self.receivers.append(receiver)
         if self.is_ready():
-            found.attach()
-        return found
+            receiver.attach()
+        return receiver
 
     @override
     def requester(self, exchange: str, key: str) -> Requester:

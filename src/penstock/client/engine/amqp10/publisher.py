@@ -128,13 +128,13 @@ class Publisher10(PublisherCore):
         self.size_max = max(attach.number("max_message_size", 0), 0)
         self.is_exact = EXACT_CREDIT in attach.texts("offered_capabilities")
         self.stopped_at = self.engine.now
-        found = {key.text: value for key, value in attach.mapping("properties").items() if isinstance(key, Symbol)}
-        refused = found.get("penstock:refused")
-        if self.lane is None or "penstock:known" not in found:
+        properties = {key.text: value for key, value in attach.mapping("properties").items() if isinstance(key, Symbol)}
+        refused = properties.get("penstock:refused")
+        if self.lane is None or "penstock:known" not in properties:
             self.go_on()
         else:
             numbers = [_whole(number) for number in refused] if isinstance(refused, list) else []
-            self.go_on_from(found["penstock:known"] is True, _whole(found.get("penstock:taken")), numbers)
+            self.go_on_from(properties["penstock:known"] is True, _whole(properties.get("penstock:taken")), numbers)
         if self.line and self.credit <= 0:
             self.ask_room()
 
@@ -163,24 +163,24 @@ class Publisher10(PublisherCore):
         self.review()
 
     def _note_blocked(self, properties: dict[object, object]) -> None:
-        found = {key.text: value for key, value in properties.items() if isinstance(key, Symbol)}
-        by = found.get("penstock:blocked-by")
+        named = {key.text: value for key, value in properties.items() if isinstance(key, Symbol)}
+        by = named.get("penstock:blocked-by")
         if not isinstance(by, str):
             return
-        since = found.get("penstock:since")
+        since = named.get("penstock:since")
         if isinstance(since, float):
             self.stopped_at = self.engine.now - since
-        queue = found.get("penstock:queue")
-        after = found.get("penstock:retry-after")
+        queue = named.get("penstock:queue")
+        after = named.get("penstock:retry-after")
         info = Blocked(
             CREDIT,
             f"{by} has no room",
             0.0,
             queue if isinstance(queue, str) else None,
-            _amounts(found.get("penstock:depth")),
-            _amounts(found.get("penstock:stop")),
-            _amounts(found.get("penstock:resume")),
-            _amounts(found.get("penstock:capacity")),
+            _amounts(named.get("penstock:depth")),
+            _amounts(named.get("penstock:stop")),
+            _amounts(named.get("penstock:resume")),
+            _amounts(named.get("penstock:capacity")),
             after.value / 1000 if isinstance(after, Typed) and isinstance(after.value, int) else None,
         )
         latest = self.connection.latest_info
@@ -307,14 +307,14 @@ class Publisher10(PublisherCore):
 
 def _whole(value: object) -> int:
     """Return a number with a type of AMQP, or 0 for another value."""
-    found = value.value if isinstance(value, Typed) else value
-    return found if isinstance(found, int) else 0
+    number = value.value if isinstance(value, Typed) else value
+    return number if isinstance(number, int) else 0
 
 
 def _amounts(value: object) -> Amounts | None:
     """Return the amounts of a map in the properties of a flow."""
     if not isinstance(value, dict):
         return None
-    found = {str(key): item.value if isinstance(item, Typed) else item for key, item in value.items()}
-    messages, size = found.get("messages"), found.get("bytes")
+    amounts = {str(key): item.value if isinstance(item, Typed) else item for key, item in value.items()}
+    messages, size = amounts.get("messages"), amounts.get("bytes")
     return Amounts(messages if isinstance(messages, int) else None, size if isinstance(size, int) else None)

@@ -260,9 +260,9 @@ class Receiver10(ReceiverCore):
             if stop < end and data[start:stop] == before:
                 at = data_alone(data, stop, end)
             if at > 0:
-                found = Delivery(self, number, self.engine.epoch, data[at:end], before or _NO_HEAD, b"")
-                found.is_settled = is_settled
-                self.arrived(found)
+                delivery = Delivery(self, number, self.engine.epoch, data[at:end], before or _NO_HEAD, b"")
+                delivery.is_settled = is_settled
+                self.arrived(delivery)
             else:
                 self._arrived(number, data[start:end], is_settled)
         if self.stopping:
@@ -288,9 +288,9 @@ class Receiver10(ReceiverCore):
         body = joined_data(payload, sections) if sections.body_code == spec.DATA else other_body(payload, sections)
         if data_alone(payload, sections.body_at, len(payload)) > 0:
             self.before = payload[: sections.body_at]
-        found = Delivery(self, number, self.engine.epoch, body, payload, b"")
-        found.is_settled = is_settled
-        self.arrived(found)
+        delivery = Delivery(self, number, self.engine.epoch, body, payload, b"")
+        delivery.is_settled = is_settled
+        self.arrived(delivery)
 
     @override
     def extends(self, tag: i64) -> bool:

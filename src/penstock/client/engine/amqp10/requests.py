@@ -346,14 +346,14 @@ def _request_of_binding(name: str, arguments: dict[str, Any]) -> tuple[str, str,
 
 def _fields(arguments: dict[str, Any], names: tuple[str, ...]) -> dict[object, object]:
     """Return the named arguments as the map of a body, with strings as keys."""
-    found: dict[object, object] = {}
+    fields: dict[object, object] = {}
     for name in names:
         value = arguments.get(name)
         if name == "arguments":
-            found[name] = {key: to_amqp10(item) for key, item in (value or {}).items()}
+            fields[name] = {key: to_amqp10(item) for key, item in (value or {}).items()}
         elif value is not None:
-            found[name] = value
-    return found
+            fields[name] = value
+    return fields
 
 
 def _symbols(entries: dict[object, object]) -> dict[object, object]:

@@ -159,18 +159,22 @@ class Session:
 
     def sent(self, publisher: PublisherCore, number: i64) -> i64:
         """Number the next delivery, the message `number` of a publisher; return its delivery-id."""
-        found = self.next_id
-        self.next_id = found + 1
+        delivery_id = self.next_id
+        self.next_id = delivery_id + 1
         runs = self.runs
         if runs:
             last = runs[-1]
-            if last.publisher is publisher and last.number + last.count == number and last.first + last.count == found:
+            if (
+                last.publisher is publisher
+                and last.number + last.count == number
+                and last.first + last.count == delivery_id
+            ):
                 last.count += 1
-                return found
+                return delivery_id
         if len(runs) >= RUNS:
             self.runs = [run for run in runs if run.number + run.count > run.publisher.base]
-        self.runs.append(SentRun(found, 1, publisher, number))
-        return found
+        self.runs.append(SentRun(delivery_id, 1, publisher, number))
+        return delivery_id
 
     def on_disposition(self, disposition: Disposition) -> None:
         """Take the outcomes of deliveries that were sent."""

@@ -137,20 +137,20 @@ class Transaction10(TransactionCore):
     @override
     def new_publisher(self, terms: PublisherTerms) -> PublisherCore:
         self.connection.links_made += 1
-        found = Publisher10(self.connection, terms, self.connection.links_made)
-        found.unit = self
-        found.transaction = self
-        found.attach()
-        return found
+        publisher = Publisher10(self.connection, terms, self.connection.links_made)
+        publisher.unit = self
+        publisher.transaction = self
+        publisher.attach()
+        return publisher
 
     @override
     def new_receiver(self, terms: ReceiverTerms) -> ReceiverCore:
         self.connection.links_made += 1
-        found = Receiver10(self.connection, terms, self.connection.links_made)
-        found.unit = self
-        found.transaction = self
-        found.attach()
-        return found
+        receiver = Receiver10(self.connection, terms, self.connection.links_made)
+        receiver.unit = self
+        receiver.transaction = self
+        receiver.attach()
+        return receiver
 
     @override
     def detach(self) -> None:

@@ -47,7 +47,7 @@ class OverflowPolicy:
     def judge(self, queue: Queue, messages: i64, bytes: i64, largest: i64, unacked: Level) -> int:
         """Return the verdict for a commit of several messages; `largest` is the charge of the largest.
 
-        `unacked` is what is unacknowledged when the commit's settlements are done. Changes nothing.
+        `unacked` is the amount that stays unacknowledged after the commit's settlements. Changes nothing.
         """
         return self.verdict(queue, largest)
 

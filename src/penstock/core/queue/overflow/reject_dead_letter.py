@@ -1,6 +1,6 @@
 """reject-dead-letter: as reject, and the refused message goes to the queue's dead-letter exchange.
 
-RabbitMQ's reject-publish-dlx. Its publisher gets the refusal all the same.
+RabbitMQ's reject-publish-dlx. Its publisher gets the refusal too.
 """
 
 from __future__ import annotations

@@ -89,9 +89,9 @@ class Channel:
 
     def _text_steps(self) -> Steps[bytes]:
         """Return the next map as JSON."""
-        found = yield from self._map.steps()
+        answer = yield from self._map.steps()
         broker = self.hub.event_loop.driver.broker
-        whole = {"at": round((broker.now + broker.wall_offset) * 1000), "node": self.hub.node(), **found}
+        whole = {"at": round((broker.now + broker.wall_offset) * 1000), "node": self.hub.node(), **answer}
         return (yield from text_steps(whole, broker.work))
 
 

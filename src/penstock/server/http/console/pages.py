@@ -51,9 +51,9 @@ class Page:
 
 def routes() -> list[Route]:
     """Return a route for each file, and / for the first page. Nothing else is ever read from the disk."""
-    found = []
+    routes = []
     for path in sorted(FILES.rglob("*")):
         if path.suffix in TYPES:
             name = path.relative_to(FILES).as_posix()
-            found.append(Route("/" if name == START else f"/static/{name}", Page(path).answer, methods=["GET"]))
-    return found
+            routes.append(Route("/" if name == START else f"/static/{name}", Page(path).answer, methods=["GET"]))
+    return routes

@@ -89,5 +89,5 @@ class EventStream(Response):
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     def _is_permitted(self, now: float) -> bool:
-        """Tell whether its login is still valid, and permits it; it is asked before each map."""
+        """Return whether its login is still valid, and permits it; it is asked before each map."""
         return self._rules.has_tag(self._tag) and now + self._broker.wall_offset < self._expires_at
