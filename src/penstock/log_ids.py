@@ -161,7 +161,12 @@ CATALOGUE: Final[tuple[LogId, ...]] = (
         "PST-1003", WARNING, "the gate of a virtual host, the node's memory or an address closed", "`penstock status`"
     ),
     LogId("PST-1004", INFO, "that gate opened"),
-    LogId("PST-1005", INFO, "an operator blocked something", "`penstock unblock`, when the reason is gone"),
+    LogId(
+        "PST-1005",
+        INFO,
+        "an operator blocked something",
+        "`penstock queues unblock` (or of another noun), when the reason is gone",
+    ),
     LogId("PST-1006", INFO, "an operator released it"),
     LogId("PST-1007", INFO, "a gate that has no record of its own closed or opened"),
     LogId("PST-1008", WARNING, "a consumer is slower than its `slow-consumer-rate`", "look at the consumer"),

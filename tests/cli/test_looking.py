@@ -41,7 +41,7 @@ def test_set_names_the_stronger_source_and_an_override_counts_over_a_restart(tmp
         hidden = run(broker, "set", "queue", "orders", "capacity-messages=1000", code=1)
         assert hidden == (
             "capacity-messages=1000 has no effect on queue orders: argument capacity-messages=10 is stronger; "
-            "`penstock set --override` is stronger than all\n"
+            "`set --override` is stronger than all\n"
         )
         assert _shown(broker, "orders", "capacity-messages") == (10, "argument capacity-messages=10")
         told_so = run(broker, "set", "queue", "orders", "capacity-messages=1000", "--override")

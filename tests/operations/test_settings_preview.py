@@ -73,7 +73,7 @@ def test_argument_of_the_declaration_is_stronger() -> None:
     assert found["sentences"] == [
         "its limits stay as they are",
         "capacity-messages=100 has no effect on queue orders: argument capacity-messages=10 is stronger; "
-        "`penstock set --override` is stronger than all",
+        "`set --override` is stronger than all",
     ]
 
 

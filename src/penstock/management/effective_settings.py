@@ -174,7 +174,7 @@ def _instead(values: dict[str, SettingValue], mark: str, limit: Level) -> Settin
 
 def hidden_sentence(value: SettingValue, source: str, queues: list[str]) -> str:
     """Return the sentence that a setting has no effect on queues, with the source that is stronger."""
-    advice = "" if value.override or value.origin == POLICY else "; `penstock set --override` is stronger than all"
+    advice = "" if value.override or value.origin == POLICY else "; `set --override` is stronger than all"
     return f"{value.alias}={shown(value.raw)} has no effect on queue {some(queues)}: {source} is stronger{advice}"
 
 
