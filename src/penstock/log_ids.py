@@ -165,7 +165,7 @@ CATALOGUE: Final[tuple[LogId, ...]] = (
         "PST-1005",
         INFO,
         "an operator blocked something",
-        "`penstock queues unblock` (or of another noun), when the reason is gone",
+        "`unblock` of its noun, when the reason is gone",
     ),
     LogId("PST-1006", INFO, "an operator released it"),
     LogId("PST-1007", INFO, "a gate that has no record of its own closed or opened"),
