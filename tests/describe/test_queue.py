@@ -10,11 +10,10 @@ from penstock.describe.metrics import Selection
 from penstock.describe.queue import QUEUE, fill_percent, queue_row
 from penstock.describe.session import consumer_row, producer_row
 from penstock.describe.table import field_at, key_of, reading
-from tests.describe.test_message_stats import passed
 from tests.management.test_why import GATED, consume
 from tests.support.blocked_producers import BlockedProducers
 from tests.support.broker_fixture import MIB, House
-from tests.support.driven_connection import Dialogue, make_driver, publish
+from tests.support.driven_connection import Dialogue, make_driver, publish, sampled
 from tests.support.metrics import Samples, samples_of, scraped
 from tests.support.sender_links import CHARGE, OCTETS, Link, run_until_quiet
 
@@ -80,9 +79,9 @@ def test_number_of_a_queue_is_that_of_its_row(path: str) -> None:
         client.say(publish(name, b"x") * count)
     client.declare("unbounded", capacity_messages="none", capacity_bytes="none")
     consume(client, "few")
-    passed(client, 1)
+    sampled(client.driver, 1)
     client.say(publish("few", b"x") + publish("none", b"x"))
-    passed(client, 2)
+    sampled(client.driver, 2)
     number = QUEUE.number(path)
     assert number is not None
     for queue in client.driver.broker.vhosts["/"].queues.values():

@@ -25,7 +25,7 @@ SMALL: Final = {
     "LOG_KEPT": 64 * KIB,
     "FREE_BEGIN": 160 * KIB,
     "FREE_END": 40 * KIB,
-    "STEP_PAGES": 8,
+    "FREED_AT_ONCE": 8,
 }
 """What stands in space.py, a hundredth of it."""
 QUEUES: Final = 3

@@ -13,9 +13,8 @@ from penstock.core.routing.route import Route
 from penstock.core.settings.limits import Defaults
 from penstock.core.vhost import VirtualHost
 from penstock.errors import NotFound
-from tests.core.routing.test_topic_trie import naive
 from tests.profiles import examples
-from tests.support.topology import rule
+from tests.support.topology import rule, topic_rule
 
 Headers = dict[str, object]
 
@@ -99,7 +98,7 @@ class Model:
         matches = {
             "f": lambda key: True,
             "d": lambda key: key == pattern,
-            "t": lambda key: naive(words, key.split(".") if key else []),
+            "t": lambda key: topic_rule(words, key.split(".") if key else []),
         }[source]
         return any(matches(key) for key in keys)
 

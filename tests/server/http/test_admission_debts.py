@@ -122,7 +122,7 @@ async def test_number_of_users_with_debts_is_bounded(
     world: tuple[BrokerDriver, Machine, HttpDebts], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, machine, found = world
-    monkeypatch.setattr(admission, "USERS_MOST", 2)
+    monkeypatch.setattr(admission, "DEBTORS_MOST", 2)
 
     async def request() -> None:
         machine.ahead += 10.0
