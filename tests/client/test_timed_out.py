@@ -20,7 +20,7 @@ async def full_queue(connection: Connection) -> str:
     queue = await connection.declare_queue(fresh("full"), capacity_messages=4, hold_deadline=60)
     with pytest.raises(penstock.FlowControlTimeout):  # noqa: PT012 - how many a queue takes is its own affair.
         while True:
-            await connection.publisher(queue, window=1).send(b"filler", timeout=0.2)
+            await connection.publisher(queue, window=1).send(b"filler", timeout=1.0)
     return queue
 
 
