@@ -34,6 +34,17 @@ from penstock.client.shells import AsyncShell
 from penstock.flow.timers import NEVER
 from penstock.markers import override
 
+__all__ = ["Connection", "Events", "Publisher", "Receiver", "Transaction", "connect"]
+
+HEARTBEAT = 30.0
+"""Seconds between heartbeats where no option says it."""
+UNSENT = 512 * 1024
+"""Octets that the transport holds before publishers wait."""
+ACKNOWLEDGE_AFTER = 0.01
+"""Seconds after which accepted messages are acknowledged at the latest."""
+CLOSE_S = 1.0
+"""Seconds that the end of a transport may take."""
+
 
 class Runner(AsyncShell):
     """Connection, as its links use it."""
@@ -194,18 +205,6 @@ class Transaction(TransactionShell[Publisher, Receiver], AsyncShell):
     """Transaction; `Connection.transaction` makes it, for `async with`."""
 
     _publisher, _receiver = Publisher, Receiver
-
-
-__all__ = ["Connection", "Events", "Publisher", "Receiver", "Transaction", "connect"]
-
-HEARTBEAT = 30.0
-"""Seconds between heartbeats where no option says it."""
-UNSENT = 512 * 1024
-"""Octets that the transport holds before publishers wait."""
-ACKNOWLEDGE_AFTER = 0.01
-"""Seconds after which accepted messages are acknowledged at the latest."""
-CLOSE_S = 1.0
-"""Seconds that the end of a transport may take."""
 
 
 def connect(url: str = "amqp://", **options: object) -> Connection:

@@ -41,6 +41,13 @@ from penstock.client.options import Address, Options
 from penstock.client.shells import BlockingShell
 from penstock.markers import override
 
+__all__ = ["Connection", "Events", "Publisher", "Receiver", "Transaction", "connect"]
+
+RECEIVE: Final = 256 * 1024
+"""Octets of one read."""
+UNSENT: Final = 512 * 1024
+"""Octets that are kept for a broker that does not read, before publishers wait."""
+
 
 class Runner(BlockingShell):
     """Connection, as its links use it."""
@@ -211,14 +218,6 @@ class Transaction(TransactionShell[Publisher, Receiver], BlockingShell):
     """Transaction; `Connection.transaction` makes it, for `with`."""
 
     _publisher, _receiver = Publisher, Receiver
-
-
-__all__ = ["Connection", "Events", "Publisher", "Receiver", "Transaction", "connect"]
-
-RECEIVE: Final = 256 * 1024
-"""Octets of one read."""
-UNSENT: Final = 512 * 1024
-"""Octets that are kept for a broker that does not read, before publishers wait."""
 
 
 def connect(url: str = "amqp://", **options: object) -> Connection:
