@@ -125,7 +125,7 @@ def test_a_client_that_obeys_is_asked_to_stop_and_to_go_on() -> None:
     assert flows(peer.say(publish("q", b"4"))) == [False]
 
 
-def test_who_goes_on_within_the_enforcement_time_is_heard_and_after_it_closed() -> None:
+def test_client_that_goes_on_is_heard_within_the_enforcement_time_and_closed_after_it() -> None:
     driver, peer, _ = blocked_publisher(obeys=True)
     driver.begin(104.9)
     assert methods(peer.say(publish("q", b"3"))) == []
@@ -160,7 +160,7 @@ def test_nobody_else_is_ever_asked(product: str) -> None:
     assert flows(peer.listen(200.0)) == []
 
 
-def test_who_obeys_is_asked_to_go_on_at_the_hold_deadline_and_is_held_and_refused_as_everybody() -> None:
+def test_client_that_obeys_is_asked_to_go_on_at_the_hold_deadline_and_is_held_and_refused_as_everybody() -> None:
     driver, peer, _ = blocked_publisher(obeys=True)
     assert flows(peer.listen(129.9)) == []
     assert flows(peer.listen(130.1)) == [True], "nobody else would ever tell its caller"
@@ -173,7 +173,7 @@ def test_who_obeys_is_asked_to_go_on_at_the_hold_deadline_and_is_held_and_refuse
     assert "refused after its hold deadline" in str(closed.args["reply_text"])
 
 
-def test_who_obeys_and_has_a_queue_that_holds_for_ever_is_never_asked_to_go_on_before_there_is_room() -> None:
+def test_client_that_obeys_and_has_a_queue_that_holds_for_ever_is_never_asked_to_go_on_before_there_is_room() -> None:
     driver = make_driver()
     driver.begin(100.0)
     peer = Dialogue(driver, obeys=True)
@@ -184,7 +184,7 @@ def test_who_obeys_and_has_a_queue_that_holds_for_ever_is_never_asked_to_go_on_b
     assert flows(peer.listen(1e6)) == [True]
 
 
-def test_who_was_asked_to_stop_and_then_chose_confirms_is_asked_to_go_on() -> None:
+def test_client_that_was_asked_to_stop_and_then_chose_confirms_is_asked_to_go_on() -> None:
     driver, peer, came = blocked_publisher(obeys=True)
     assert flows(came) == [False]
     peer.confirm()

@@ -115,7 +115,7 @@ def test_a_get_is_told_that_there_is_nothing_when_its_queue_goes_meanwhile() -> 
     assert old.answers() == ["basic.get-empty"]
 
 
-def test_what_follows_a_get_waits_for_its_answer() -> None:
+def test_frames_behind_a_get_wait_for_its_answer() -> None:
     old = Old()
     old.driver.scheduler.receive(old.client.connection, GET + method_frame(2, spec.CHANNEL_OPEN))
     while old.client.connection.busy:

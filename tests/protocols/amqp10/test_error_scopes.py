@@ -102,7 +102,7 @@ def test_malformed_input_has_a_code_of_amqp_0_9_1_whose_condition_is_the_same_wh
         assert CODES[MalformedMessage(CodecError("x", name)).code].condition == name
 
 
-def test_what_fits_stays_as_it_is() -> None:
+def test_performative_that_fits_stays_as_it_is() -> None:
     flow = composite(
         spec.FLOW,
         incoming_window=1,
