@@ -259,19 +259,7 @@ TALLY_KEYS: Final = (
 class Tally:
     """Counts of messages; they only grow."""
 
-    __slots__ = (
-        "publish",
-        "confirm",
-        "return_unroutable",
-        "drop_unroutable",
-        "deliver",
-        "deliver_no_ack",
-        "get",
-        "get_no_ack",
-        "get_empty",
-        "ack",
-        "redeliver",
-    )
+    __slots__ = TALLY_KEYS
 
     def __init__(self) -> None:
         self.publish: i64 = 0
