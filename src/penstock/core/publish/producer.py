@@ -37,6 +37,7 @@ from penstock.core.publish.waiting_publisher import (
 )
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_room import PinnedRoom
+from penstock.core.queue.storage import QueueStorage
 from penstock.core.routing.route import Route
 from penstock.core.settings.limits import Limits
 from penstock.errors import BrokerError, ResourceError
@@ -490,20 +491,20 @@ class Producer(WaitingPublisher, DurabilityListener):
 def publish_at_once(producer: Producer, route: Route, content: bytes, charge: i64) -> bool:
     """Handle a publish by the fast path; return whether it could. One on credit has its own room where others wait.
 
-    It is a function because a call of a method is indirect: producers have interpreted subclasses. `storage` is read
-    twice, so that a transient message pays nothing for it.
+    It is a function because a call of a method is indirect: producers have interpreted subclasses.
     """
     if not producer.fast_path:
         return False
     broker = producer.broker
     queue = route.single_queue
-    stored = False
+    storage: QueueStorage | None = None
     if queue is None:
         queue = route.stored_queue
-        storage = None if queue is None else queue.storage
-        if queue is None or storage is None or not storage.vhost_usage.all_open:
+        if queue is None:
             return False
-        stored = True
+        storage = queue.storage
+        if storage is None or not storage.vhost_usage.all_open:
+            return False
     sequence: i64 = 0
     if not broker.turns.pending:
         sequence = queue.take_place(charge)
@@ -511,9 +512,7 @@ def publish_at_once(producer: Producer, route: Route, content: bytes, charge: i6
         sequence = producer.credit.reservation.take_place(queue, charge)
     if sequence == 0:
         return False
-    if stored:
-        storage = queue.storage
-        assert storage is not None
+    if storage is not None:
         message = StoredMessage(route.envelope, content, charge, sequence, broker.now)
         route.append(message)
         storage.add(message)
@@ -531,6 +530,6 @@ def publish_at_once(producer: Producer, route: Route, content: bytes, charge: i6
         broker.schedule_delivery(queue)
     if producer.confirming:
         producer.confirms.published += 1
-        if not stored and not producer.scheduled:
+        if storage is None and not producer.scheduled:
             broker.schedule_confirms(producer)
     return True
