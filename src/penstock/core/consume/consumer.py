@@ -15,6 +15,7 @@ from penstock.flow.level import UNLIMITED
 if TYPE_CHECKING:
     from penstock.core.consume.consumer_pace import ConsumerRateLimiter, ConsumerWindow, SlowConsumerMonitor
     from penstock.core.consume.context import ConsumeContext
+    from penstock.core.consume.scan import Scan
     from penstock.core.consume.session import Session
     from penstock.core.queue.queue import Queue
 
@@ -156,53 +157,6 @@ BATCH_MESSAGES: Final = 256
 """Most messages of one consumer in one round, so that a fast one does not delay the others."""
 BATCH_BYTES: Final = 256 * 1024
 """Bytes after which a batch ends: they bound the output written at once to a connection."""
-
-
-class Scan:
-    """The way of one consumer through its queue, where it does not simply take the next message."""
-
-    copies: bool = False
-    """True if it reads copies, and takes nothing (a browser)."""
-
-    def check(self) -> None:
-        """Raise a BrokerError if its queue cannot be scanned so."""
-        raise NotImplementedError
-
-    def begin(self) -> None:
-        """Begin when its consumer is subscribed: the messages of the queue have an index then."""
-        raise NotImplementedError
-
-    def end(self) -> None:
-        """End when its consumer is gone."""
-        raise NotImplementedError
-
-    def take(self, room: i64, now: float) -> Batch | None:
-        """Look at further messages, a slice of them; return a batch of at most `room`, or None if none was found."""
-        raise NotImplementedError
-
-    def has_more(self) -> bool:
-        """Return whether there are messages that it has not looked at."""
-        raise NotImplementedError
-
-    def is_reading(self) -> bool:
-        """Return whether further messages will come without any event from outside, such as pages from the disk."""
-        raise NotImplementedError
-
-    def memory(self) -> int:
-        """Return the bytes of its selector, which count with the arguments of its consumer."""
-        raise NotImplementedError
-
-    def next_fits(self) -> bool:
-        """Return whether the next message fits into the byte windows. True if its size is not known yet."""
-        raise NotImplementedError
-
-    def available(self) -> i64:
-        """Return an upper bound of the messages that it may still get, those on the disk included."""
-        raise NotImplementedError
-
-    def obstacle(self) -> str:
-        """Return the reason why its consumer gets nothing when it has looked at all messages, as a phrase."""
-        raise NotImplementedError
 
 
 class Consumer(Subscriber):

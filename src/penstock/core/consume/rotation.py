@@ -29,9 +29,9 @@ from penstock.core.consume.consumer import (
     Consumer,
     ConsumerList,
     RoundRobin,
-    Scan,
     WaitList,
 )
+from penstock.core.consume.scan import Scan
 from penstock.core.queue.context import Subscriptions
 from penstock.core.queue.indexed_ready_queue import indexed, lines_of
 from penstock.core.queue.queue import Queue

@@ -21,7 +21,7 @@ from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
 from penstock.content.selector.fields import LIKE_WORK_MAX, PatternsTooCostly
-from penstock.core.consume.consumer import BATCH_BYTES, BATCH_MESSAGES, Batch, Consumer, Scan
+from penstock.core.consume.consumer import BATCH_BYTES, BATCH_MESSAGES, Batch, Consumer
 from penstock.core.message import Message, OriginEnvelope, StoredMessage, TrackedMessage
 from penstock.core.message_format import MessageFormats, UnreadableContent
 from penstock.core.queue.indexed_ready_queue import REACH_WORK, IndexedReadyQueue, Place, lines_of
@@ -38,27 +38,84 @@ SLICE: Final = 500
 """Units of work of one turn of a scan."""
 
 
+class Scan:
+    """The way of one consumer through its queue, where it does not simply take the next message."""
+
+    copies: bool = False
+    """True if it reads copies, and takes nothing (a browser)."""
+
+    def __init__(self, consumer: Consumer, filter: MessageFilter) -> None:
+        self.consumer = consumer
+        self.filter = filter
+        self._places: dict[IndexedReadyQueue, Place] = {}
+
+    def check(self) -> None:
+        """Raise a BrokerError if its queue cannot be scanned so."""
+        self.filter.check(self.consumer.queue)
+
+    def memory(self) -> int:
+        """Return the bytes of its selector, which count with the arguments of its consumer."""
+        return self.filter.memory()
+
+    def begin(self) -> None:
+        """Begin when its consumer is subscribed: the messages of the queue have an index then."""
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """End when its consumer is gone."""
+        raise NotImplementedError
+
+    def take(self, room: i64, now: float) -> Batch | None:
+        """Look at further messages, a slice of them; return a batch of at most `room`, or None if none was found."""
+        raise NotImplementedError
+
+    def has_more(self) -> bool:
+        """Return whether there are messages that it has not looked at."""
+        raise NotImplementedError
+
+    def is_reading(self) -> bool:
+        """Return whether further messages will come without any event from outside, such as pages from the disk."""
+        raise NotImplementedError
+
+    def next_fits(self) -> bool:
+        """Return whether the next message fits into the byte windows. True if its size is not known yet."""
+        raise NotImplementedError
+
+    def available(self) -> i64:
+        """Return an upper bound of the messages that it may still get, those on the disk included."""
+        raise NotImplementedError
+
+    def obstacle(self) -> str:
+        """Return the reason why its consumer gets nothing when it has looked at all messages, as a phrase."""
+        raise NotImplementedError
+
+    def _place(self, line: IndexedReadyQueue) -> Place:
+        """Return the place in a line; the first call makes it."""
+        place = self._places.get(line)
+        if place is None:
+            place = Place()
+            self._places[line] = place
+        return place
+
+    def _has_in_memory(self) -> bool:
+        """Return whether messages in memory come after its places."""
+        for line in lines_of(self.consumer.queue.ready_queue):
+            if line.has_after(self._place(line)):
+                return True
+        return False
+
+
 class SelectorScan(Scan):
     """The scan of one consumer that takes messages."""
 
     def __init__(self, consumer: Consumer, filter: MessageFilter, work: WorkMeter) -> None:
-        self.consumer = consumer
-        self.filter = filter
+        super().__init__(consumer, filter)
         self.work = work
-        self._places: dict[IndexedReadyQueue, Place] = {}
         self._unfit: Message | None = None
         """A message that matches and was larger than the byte windows; it is looked at next, without the filter."""
         self._unfit_line: IndexedReadyQueue | None = None
         self._met_unfit: bool = False
         """True if this slice has reached it."""
-
-    @override
-    def check(self) -> None:
-        self.filter.check(self.consumer.queue)
-
-    @override
-    def memory(self) -> int:
-        return self.filter.memory()
 
     @override
     def begin(self) -> None:
@@ -71,11 +128,11 @@ class SelectorScan(Scan):
             line.remove_place(place)
         self._places.clear()
 
+    @override
     def _place(self, line: IndexedReadyQueue) -> Place:
         place = self._places.get(line)
         if place is None:
-            place = Place()
-            self._places[line] = place
+            place = super()._place(line)
             line.add_place(place)
         return place
 
@@ -149,10 +206,7 @@ class SelectorScan(Scan):
 
     @override
     def has_more(self) -> bool:
-        for line in lines_of(self.consumer.queue.ready_queue):
-            if line.has_after(self._place(line)):
-                return True
-        return False
+        return self._has_in_memory()
 
     @override
     def is_reading(self) -> bool:
@@ -193,12 +247,10 @@ class BrowserScan(Scan, PageReader):
     """The scan of one browser."""
 
     def __init__(self, consumer: Consumer, filter: MessageFilter, broker: ConsumeContext) -> None:
+        super().__init__(consumer, filter)
         self.copies = True
         consumer.no_ack = True  # Nothing that it gets is ever settled.
-        self.consumer = consumer
-        self.filter = filter
         self.broker = broker
-        self._places: dict[IndexedReadyQueue, Place] = {}
         self._copies: deque[StoredMessage] = deque()
         """Messages read from the disk, in order."""
         self._next: i64 = 0
@@ -206,14 +258,6 @@ class BrowserScan(Scan, PageReader):
         self._requested: bool = False
         """True while a read is in progress."""
         self._over: bool = False
-
-    @override
-    def check(self) -> None:
-        self.filter.check(self.consumer.queue)
-
-    @override
-    def memory(self) -> int:
-        return self.filter.memory()
 
     @override
     def begin(self) -> None:
@@ -224,13 +268,6 @@ class BrowserScan(Scan, PageReader):
         self._over = True
         self._copies.clear()
         self._places.clear()
-
-    def _place(self, line: IndexedReadyQueue) -> Place:
-        place = self._places.get(line)
-        if place is None:
-            place = Place()
-            self._places[line] = place
-        return place
 
     @override
     def take(self, room: i64, now: float) -> Batch | None:
@@ -296,12 +333,6 @@ class BrowserScan(Scan, PageReader):
                 continue
             return self._copies.popleft()
         return None
-
-    def _has_in_memory(self) -> bool:
-        for line in lines_of(self.consumer.queue.ready_queue):
-            if line.has_after(self._place(line)):
-                return True
-        return False
 
     def _disk_position(self) -> i64:
         """Return the first sequence on the disk that it has not read; 0 if there is none."""
