@@ -96,14 +96,16 @@ def test_every_panel_has_data_and_every_rule_is_evaluated(tmp_path: Path) -> Non
         eventually(lambda: told(f"{api}/rules"), "Prometheus listens")
         for title, query in queries().items():
             eventually(lambda query=query: told(f"{api}/query?{urlencode({'query': query})}")["result"], title)
-        groups = eventually(
-            lambda: [
-                each for each in told(f"{api}/rules")["groups"] if all(rule["health"] == "ok" for rule in each["rules"])
-            ],
-            "rules are evaluated",
-        )
-        names = {rule["name"]: rule for group in groups for rule in group["rules"]}
-        assert names["PenstockQueueWithoutConsumer"]["alerts"][0]["labels"]["queue"] == "full"
-        assert names["PenstockProducersBlocked"]["alerts"][0]["state"] == "pending"
+
+        def alerts(name: str) -> list[dict[str, Any]]:
+            """Return the alerts of a rule once every rule is evaluated; an evaluation may have come before the data."""
+            rules = [rule for group in told(f"{api}/rules")["groups"] for rule in group["rules"]]
+            evaluated = all(rule["health"] == "ok" for rule in rules)
+            return [alert for rule in rules if evaluated and rule["name"] == name for alert in rule["alerts"]]
+
+        without_consumer = eventually(lambda: alerts("PenstockQueueWithoutConsumer"), "rules are evaluated")
+        assert without_consumer[0]["labels"]["queue"] == "full"
+        blocked = eventually(lambda: alerts("PenstockProducersBlocked"), "the alert of blocked producers")
+        assert blocked[0]["state"] == "pending"
         targets = told(f"{api}/targets")["activeTargets"]
         assert [each["lastError"] for each in targets] == ["", ""]
