@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from penstock.server import turn_loop
+from penstock.server import pacing, turn_loop
 from penstock.server.turn_loop import TurnLoop, TurnSelector
 
 pytestmark = pytest.mark.skipif(not turn_loop.HAS_EPOLL, reason="this system has no epoll")
@@ -58,6 +58,53 @@ def test_turn_runs_once_and_after_the_watchers_of_all_readable_sockets() -> None
     happened = run(story)
     assert sorted(happened[:3]) == ["read 0", "read 1", "read 2"]
     assert happened[3:] == ["turn"]
+
+
+def test_pause_brings_input_of_others_into_the_same_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pacing, "BUSY", 0.0)
+    monkeypatch.setattr(pacing, "WINDOW_S", 0.0)
+    monkeypatch.setattr(pacing, "PAUSES_A_WINDOW", 0)
+    happened: list[str] = []
+    selector = TurnSelector()
+    selector.set_latency_target(0.001)
+    pairs = [socket.socketpair() for _ in range(2)]
+
+    def turn() -> None:
+        happened.append("turn")
+        selector.interrupt()
+
+    def watch(number: int, near: socket.socket) -> None:
+        def read(events: int) -> None:
+            near.recv(1)
+            if number == 0:
+                selector.schedule(turn)
+            happened.append(f"read {number}")
+
+        selector.watch(near.fileno(), READS, read)
+
+    def pause(seconds: float) -> None:
+        happened.append(f"pause of {seconds}")
+        pairs[1][1].send(b"x")
+
+    for number, (near, _) in enumerate(pairs):
+        watch(number, near)
+    monkeypatch.setattr(turn_loop.time, "sleep", pause)
+    selector.select(0.0005)
+    assert not happened, "no pause where a timer is due before its end"
+    selector.schedule(turn)
+    pairs[0][1].send(b"x")
+    selector.select(1.0)
+    assert happened == ["read 0", "turn", "turn"], "none where a turn waits"
+    happened.clear()
+    pairs[0][1].send(b"x")
+    selector.select(1.0)
+    assert happened[0] == "pause of 0.001"
+    assert sorted(happened[1:3]) == ["read 0", "read 1"]
+    assert happened[3:] == ["turn"]
+    selector.close()
+    for pair in pairs:
+        for each in pair:
+            each.close()
 
 
 def test_turn_that_schedules_the_next_keeps_neither_sockets_nor_callbacks_nor_timers_waiting() -> None:

@@ -70,7 +70,7 @@ from penstock.server.store_writer import StoreWriter
 from penstock.server.tls.contexts import Contexts, ServedCertificates, TlsServer, served_tls
 from penstock.server.traces import check_endpoint, collector_at
 from penstock.server.transport import Transport
-from penstock.server.turn_loop import loop_clock, wall_clock
+from penstock.server.turn_loop import TurnLoop, loop_clock, wall_clock
 from penstock.settings.start import AUTO_HTTP, DEFAULT_HTTP, NO_HTTP, NO_LOG, RELOADABLE
 from penstock.settings.table import BROKER
 from penstock.store.directory import DataDirectory
@@ -187,6 +187,7 @@ class Server:
                 self.driver.tracer = HoldTracer(self.driver.broker, collector_at(self.settings.traces_endpoint))
             self.driver.scheduler.entries.clock = loop_clock()
             self._event_loop = EventLoop(self.driver, loop, self._flow_log, None, self._audit_log)
+            _set_latency_target(self.settings)
             await self._open_store(self._event_loop)
             threads = self.settings.login_threads or default_threads()
             back_end = self.settings.back_end
@@ -355,7 +356,7 @@ class Server:
                     RELOADED, "reload: %d connections are closed: their users may not use their vhosts any more", closed
                 )
             self._warn_of_open_file(settings)
-            self._reload_log(settings)
+            self._apply_reloadable(settings)
             for name in changed_at_start(self.settings, settings):
                 log(NEEDS_RESTART, "reload: %s takes effect only at the start; restart the broker", name)
         except BrokerError as error:
@@ -364,8 +365,8 @@ class Server:
             if not done.done():
                 done.set_result(None)
 
-    def _reload_log(self, settings: Settings) -> None:
-        """Apply the log's settings of a file that was read again; options of the command line stay."""
+    def _apply_reloadable(self, settings: Settings) -> None:
+        """Apply settings of the start that a file which was read again may change; options of the command line stay."""
         before = self.settings
         stronger = [name for name in RELOADABLE if before.sources.get(name, "").startswith(STRONGER)]
         changed = {name: getattr(settings, name) for name in RELOADABLE if name not in stronger}
@@ -375,6 +376,7 @@ class Server:
         self._tell_settings()
         settings = self.settings
         self.driver.slow_turn_s = slow_turn_s(settings)
+        _set_latency_target(settings)
         if set_level(settings.log_level):
             log(LOG_LEVEL, "reload: the log has records from level %s on", settings.log_level)
 
@@ -524,6 +526,12 @@ class Server:
         self._servers.append(listener)
         event_loop.listeners += [("amqp" if tls is None else "amqp/ssl", *address) for address in addresses]
         return addresses
+
+
+def _set_latency_target(settings: Settings) -> None:
+    loop = asyncio.get_running_loop()
+    if isinstance(loop, TurnLoop):
+        loop.turn_selector.set_latency_target(settings.latency_target_ms / 1000)
 
 
 def _token_keys(where: str) -> FetchedKeys:

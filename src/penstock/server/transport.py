@@ -407,6 +407,9 @@ class SocketTransport(asyncio.Transport):
             return
         try:
             if count:
+                pacer = self._selector.pacer
+                if pacer is not None:
+                    pacer.received(count)
                 self._received(count)
             elif self._protocol.eof_received():
                 self.pause_reading()

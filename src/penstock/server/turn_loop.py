@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Final
 from typing_extensions import TypeVarTuple, override
 
 from penstock.driver.entry_times import EntryClock
+from penstock.server.pacing import Pacer
 
 if TYPE_CHECKING:
     from _typeshed import FileDescriptorLike
@@ -71,11 +72,17 @@ class TurnSelector(selectors.BaseSelector):
         """Descriptors of the broker."""
         self._turns: list[Turn] = []
         self._interrupted = False
+        self.pacer: Pacer | None = None
+        """Pauses before polls; None without a latency target."""
         self._on_error: Callable[[Exception], None] | None = None
 
     def set_error_handler(self, handler: Callable[[Exception], None]) -> None:
         """Set the function that is called with the error of a watcher or a turn. Without it the error ends the loop."""
         self._on_error = handler
+
+    def set_latency_target(self, seconds: float) -> None:
+        """Let messages wait up to so long for others, so that one wake-up serves them all; 0.0 is never."""
+        self.pacer = Pacer(seconds, time.thread_time) if seconds else None
 
     def schedule(self, turn: Turn) -> None:
         """Run a turn once, at the end of the present or the next call of `select`."""
@@ -111,15 +118,24 @@ class TurnSelector(selectors.BaseSelector):
         until = None if timeout is None else monotonic() + timeout
         wait = timeout
         while True:
-            self._poll(0.0 if self._turns else wait, ready)
+            if self._turns:
+                wait = 0.0
+            elif self.pacer is not None:
+                self._pause(self.pacer, wait)
+            self._poll(wait, ready)
             if self._turns:
                 self._run_turns()
             if ready or self._interrupted:
                 return ready
-            if until is not None:
-                wait = until - monotonic()
-                if wait <= 0:
-                    return ready
+            wait = None if until is None else until - monotonic()
+            if wait is not None and wait <= 0:
+                return ready
+
+    def _pause(self, pacer: Pacer, wait: float | None) -> None:
+        """Let messages gather, unless the loop has something to do before."""
+        seconds = pacer.pause_s(monotonic())
+        if seconds and (wait is None or wait > seconds):
+            time.sleep(seconds)
 
     def _poll(self, wait: float | None, ready: Events) -> None:
         """Wait once, and call the watchers; add events of asyncio to `ready`."""

@@ -162,6 +162,10 @@ class Start:
     """Format of the log: `text`; `json`, which is a JSON object a line; or `qpid`, the form of Qpid's Java broker."""
     slow_turn_ms: Annotated[int, Rule(most=60_000, reloadable=True)] = 100
     """Milliseconds from which a turn of the event loop is logged; 0 is never; SIGHUP reads it again."""
+    latency_target_ms: Annotated[int, Rule(most=100, reloadable=True)] = 0
+    """Milliseconds that a message may wait for others, so that one wake-up of the broker serves them all; 0: none.
+    SIGHUP reads it again.
+    """
     traces_endpoint: str | None = None
     """URL of a collector of OpenTelemetry that spans of waiting publishes are sent to (OTLP over HTTP), such as
     `http://127.0.0.1:4318/v1/traces`; none: there are none.
