@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from penstock.access.tokens import TokenError, TokenKey, TokenKeys, TokenPolicy
-from penstock.server.login_threads import parse_keys
+from penstock.server.remote_logins import parse_keys
 
 
 @cache

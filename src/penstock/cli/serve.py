@@ -168,7 +168,7 @@ def with_options(settings: Settings, given: dict[str, Any]) -> Settings:
 async def _serve(settings: Settings, standby: bool) -> None:
     import asyncio
 
-    from penstock.server.node_figures import keep_freed_memory
+    from penstock.server.process_limits import keep_freed_memory
     from penstock.server.server import Server
     from penstock.server.service_manager import ServiceManager
 

@@ -39,7 +39,7 @@ from penstock.log_ids import (
     level_of,
 )
 from penstock.logger import log
-from penstock.server.node_figures import memory_bytes, open_files
+from penstock.server.process_limits import memory_bytes, open_files
 from penstock.texts import printable, printable_json
 from penstock.version import VERSION
 

@@ -63,7 +63,7 @@ from penstock.server.event_loop import EventLoop
 from penstock.server.listener import Listener, url_of
 from penstock.server.login_threads import LoginPools, default_threads
 from penstock.server.logs import counted_connections, log_start, set_level, slow_turn_s
-from penstock.server.node_figures import memory_bytes, open_files
+from penstock.server.process_limits import memory_bytes, open_files
 from penstock.server.record_log import RecordLog
 from penstock.server.store_open import store_of, take_hold
 from penstock.server.store_writer import StoreWriter
@@ -78,7 +78,7 @@ from penstock.version import VERSION
 
 if TYPE_CHECKING:
     from penstock.server.http.listener import HttpListener
-    from penstock.server.login_threads import FetchedKeys, HttpBackEnd
+    from penstock.server.remote_logins import FetchedKeys, HttpBackEnd
 
 
 METRICS: Final = "http/prometheus"
@@ -460,7 +460,7 @@ class Server:
 
     def _serve_users(self, driver: BrokerDriver, settings: BackEndSettings) -> None:
         """Configure the HTTP back end that is asked for users that the broker does not know."""
-        from penstock.server.login_threads import HttpBackEnd  # It loads slowly, and few need it.
+        from penstock.server.remote_logins import HttpBackEnd  # It loads slowly, and few need it.
 
         self._back_end = HttpBackEnd(settings)
         secret = secrets.token_bytes(32)
@@ -544,7 +544,7 @@ def _token_keys(where: str) -> FetchedKeys:
             importlib.import_module(name)
     except ImportError:
         raise StartError("[oauth] needs PyJWT and cryptography: pip install 'penstock[oauth]'") from None
-    keys: FetchedKeys = importlib.import_module("penstock.server.login_threads").FetchedKeys(where)
+    keys: FetchedKeys = importlib.import_module("penstock.server.remote_logins").FetchedKeys(where)
     return keys
 
 

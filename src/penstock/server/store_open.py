@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from penstock.errors import ConfigError, StoreError
 from penstock.log_ids import STANDBY
@@ -17,11 +17,13 @@ from penstock.persistence.settlements import Loss
 from penstock.persistence.store_scan import StoreScanner
 from penstock.store.directory import DataDirectory
 from penstock.store.postgres import SCHEMES, postgres_store
-from penstock.store.postgres.store import PostgresStore
 from penstock.store.records import Damage, StoreTransaction
 from penstock.store.repair import Saved, repair
 from penstock.store.sqlite import SqliteStore
 from penstock.store.store import Store, Usage
+
+if TYPE_CHECKING:
+    from penstock.store.postgres.store import PostgresStore
 
 ASKED_S: Final = 1.0
 """Seconds per attempt of a standby to get the store; it can be stopped in between."""
@@ -38,8 +40,6 @@ def store_of(url: str | None, directory: DataDirectory | None) -> Store | None:
         return database_of(url)
     if directory is None:
         return None
-    from penstock.store.sqlite import SqliteStore  # A broker without a store starts sooner.
-
     return SqliteStore(directory.path, directory)
 
 

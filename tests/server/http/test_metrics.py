@@ -17,7 +17,7 @@ from starlette.requests import Request
 
 from penstock.describe.metrics import GROUPS
 from penstock.server.http import metrics
-from penstock.server.node_figures import Collector
+from penstock.server.http.metrics import Collector
 from tests.support.brokers import BrokerProcess, in_process
 from tests.support.http_client import Answer, Web
 from tests.support.metrics import families_of, samples_of

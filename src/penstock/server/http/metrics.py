@@ -7,18 +7,26 @@ and the labels of its objects for `SCRAPE_S` at most, and at most `SCRAPES_MOST`
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import Final
+import platform
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from typing import Final, Protocol
 
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.gc_collector import GCCollector
+from prometheus_client.metrics_core import Metric
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import CollectorRegistry
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from penstock.core.broker import Broker
+from penstock.describe.exposition import COUNTER, Family, label
 from penstock.describe.metrics import GROUPS, Scrape, Selection
+from penstock.describe.node import NodeFigures
 from penstock.server.event_loop import EventLoop
 from penstock.server.http.request import ApiRequest, HttpError, bad_request
-from penstock.server.node_figures import FigureSource
 
 SCRAPES_MOST: Final = 8
 """Most scrapes in progress."""
@@ -38,6 +46,73 @@ IGNORED: Final = frozenset(
     )
 )  # fmt: skip
 """Groups of RabbitMQ for which there are no figures by object here: a scrape that asks for them gets the others."""
+
+
+class Collector(Protocol):
+    """Source of metrics in the library's form."""
+
+    def collect(self) -> Iterable[Metric]:
+        """Return the metrics as they are now."""
+
+
+class FigureSource:
+    """Source of the figures of one broker."""
+
+    def __init__(self, event_loop: EventLoop) -> None:
+        self._event_loop = event_loop
+        none = CollectorRegistry()
+        self._collectors: list[Collector] = [ProcessCollector(registry=none), GCCollector(registry=none)]
+
+    def process(self) -> list[Metric]:
+        """Return the metrics of the process. They list all open files, which takes long with many: for a thread."""
+        return [metric for collector in self._collectors for metric in collector.collect()]
+
+    def figures(self, process: list[Metric]) -> NodeFigures:
+        """Return the figures as they are now, with the metrics of the process."""
+        event_loop = self._event_loop
+        driver = event_loop.driver
+        figures = NodeFigures()
+        figures.ready = not event_loop.readiness.obstacle
+        figures.uptime_s = event_loop.loop.time() - event_loop.started
+        figures.sockets = len(event_loop.transports)
+        figures.python = platform.python_version()
+        figures.compiled = not str(sys.modules[Broker.__module__].__file__).endswith(".py")
+        figures.turns = driver.scheduler.turn_times.seconds
+        figures.long_entries = driver.scheduler.entries.view()
+        figures.connections_opened = driver.connected
+        if driver.tracer is not None:
+            figures.spans = driver.tracer.collector.exported(), driver.tracer.collector.dropped()
+        writer = event_loop.store_writer
+        if writer is not None:
+            figures.store = type(writer.store).__name__.removesuffix("Store").lower()
+            figures.transactions = writer.transactions
+            figures.transaction_bytes = writer.transaction_bytes
+        figures.certificates += driver.certificates.ends()
+        for metric in process:
+            figures.process.append(_family(metric))
+            self._note(figures, metric)
+        return figures
+
+    def _note(self, figures: NodeFigures, metric: Metric) -> None:
+        """Take what RabbitMQ has under a name of its own."""
+        value = int(metric.samples[0].value) if metric.samples else 0
+        if metric.name == "process_open_fds":
+            figures.open_files = value
+        elif metric.name == "process_max_fds":
+            figures.files_max = value
+        elif metric.name == "process_resident_memory_bytes":
+            figures.resident_bytes = value
+
+
+def _family(metric: Metric) -> tuple[Family, list[tuple[str, str, float]]]:
+    """Return a metric of the library as a family with its samples."""
+    name = f"{metric.name}_total" if metric.type == "counter" else metric.name
+    kind = COUNTER if metric.type == "counter" else metric.type
+    samples = [
+        (sample.name, ",".join(label(key, value) for key, value in sample.labels.items()), float(sample.value))
+        for sample in metric.samples
+    ]
+    return Family(name, metric.documentation, kind), samples
 
 
 class MetricsService:

@@ -33,7 +33,7 @@ from penstock.server.http.request import (
     no_content,
     not_found,
 )
-from penstock.server.node_figures import mapped_bytes
+from penstock.server.process_limits import mapped_bytes
 
 RETAINED_S = [round(slots * entries * SLOT_S) for slots, entries in TIERS]
 """Seconds of each tier of samples."""

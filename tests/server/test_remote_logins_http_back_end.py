@@ -14,7 +14,7 @@ from penstock.access.back_end import BackEndError
 from penstock.client.errors import LoginRefused
 from penstock.config import load
 from penstock.file_tables import BackEndSettings
-from penstock.server.login_threads import ANSWER_OCTETS, AWAY_S, HttpBackEnd
+from penstock.server.remote_logins import ANSWER_OCTETS, AWAY_S, HttpBackEnd
 from penstock.server.server import Server
 from tests.support.back_ends import PASSWORDS, BackEndServer, back_end
 from tests.support.http_client import Web

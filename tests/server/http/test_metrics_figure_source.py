@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from penstock import Broker
-from penstock.server.node_figures import FigureSource
+from penstock.server.http.metrics import FigureSource
 from tests.support.brokers import in_process
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.server import node_figures
-from penstock.server.node_figures import group_bytes
+from penstock.server import process_limits
+from penstock.server.process_limits import group_bytes
 
 
 def group(folder: Path, path: str, name: str, limit: str) -> None:
@@ -52,7 +52,7 @@ def test_file_of_groups_that_is_missing_leaves_the_root(tmp_path: Path) -> None:
 def test_memory_is_what_the_limit_of_the_process_leaves(which: int) -> None:
     most = 512 * 1024 * 1024
     code = (
-        "import resource; from penstock.server.node_figures import memory_bytes; print(memory_bytes());"
+        "import resource; from penstock.server.process_limits import memory_bytes; print(memory_bytes());"
         f"resource.setrlimit({which}, ({most}, resource.getrlimit({which})[1])); print(memory_bytes())"
     )
     before, after = subprocess.run(
@@ -63,4 +63,4 @@ def test_memory_is_what_the_limit_of_the_process_leaves(which: int) -> None:
 
 def test_host_memory_knows_the_limit_of_open_files() -> None:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    assert node_figures.open_files() == soft or soft == resource.RLIM_INFINITY
+    assert process_limits.open_files() == soft or soft == resource.RLIM_INFINITY

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from penstock.access.tokens import TokenError, TokenKey
-from penstock.server import login_threads
-from penstock.server.login_threads import APART_S, FRESH_S, OCTETS_MOST, STALE_S, FetchedKeys, parse_keys
+from penstock.server import remote_logins
+from penstock.server.remote_logins import APART_S, FRESH_S, OCTETS_MOST, STALE_S, FetchedKeys, parse_keys
 from tests.support.brokers import PATIENCE
 from tests.support.tokens import ec_key, jwk, pem, rsa_key
 
@@ -131,7 +131,7 @@ def in_thread(keys: FetchedKeys, key_id: str) -> Future[TokenKey]:
 
 
 def test_old_keys_serve_while_the_provider_is_slow(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(login_threads, "FETCH_S", 3_600.0)
+    monkeypatch.setattr(remote_logins, "FETCH_S", 3_600.0)
     provider.answer = key_set(jwk(rsa_key(), "one"))
     keys, clock = keys_of(provider)
     first = keys.find("one")
@@ -145,8 +145,8 @@ def test_old_keys_serve_while_the_provider_is_slow(provider: Provider, monkeypat
 
 
 def test_unknown_keys_stop_no_known_ones(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(login_threads, "FETCH_S", 3_600.0)
-    monkeypatch.setattr(login_threads, "WAIT_S", 3_600.0)
+    monkeypatch.setattr(remote_logins, "FETCH_S", 3_600.0)
+    monkeypatch.setattr(remote_logins, "WAIT_S", 3_600.0)
     provider.answer = key_set(jwk(rsa_key(), "one"))
     keys, clock = keys_of(provider)
     first = keys.find("one")

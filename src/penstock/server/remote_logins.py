@@ -1,0 +1,407 @@
+"""Answers from elsewhere that logins need: of an HTTP back end, and the keys of tokens. Few brokers import it."""
+
+from __future__ import annotations
+
+import http.client
+import io
+import json
+import math
+import socket
+import ssl
+import threading
+import time
+import urllib.request
+from collections.abc import Callable
+from http.client import HTTPException
+from pathlib import Path
+from typing import IO, Any, Final
+from urllib.parse import urlencode, urlsplit
+
+from typing_extensions import override
+
+from penstock.access.back_end import BackEnd, BackEndError
+from penstock.access.tokens import ALGORITHMS, TokenError, TokenKey, TokenKeys
+from penstock.file_tables import BackEndSettings
+
+AWAY_S: Final = 1.0
+"""Seconds after a failure during which nothing is asked, and every login is refused."""
+ALL_VHOSTS: Final = 2.0
+"""Times of one question that those for all virtual hosts may take together."""
+ANSWER_OCTETS: Final = 4096
+"""Most octets of an answer; a longer one is none."""
+TAGS_MOST: Final = 100
+SHOWN_LETTERS: Final = 100
+SUCCESSES: Final = (200, 201)
+FORM: Final = "application/x-www-form-urlencoded"
+
+
+class HttpBackEnd(BackEnd):
+    """Back end at the URLs of the settings."""
+
+    def __init__(self, settings: BackEndSettings, clock: Callable[[], float] = time.monotonic) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._context = ssl.create_default_context(cafile=settings.ca or None)
+        self._of_thread = threading.local()
+        self._connections: list[_Connection] = []
+        """Connections of all threads: at most two each."""
+        self._away_until: float = 0.0
+        self._failure: str = ""
+
+    @override
+    def tags_of(self, user: str, password: str) -> list[str]:
+        allowed, rest = self._ask(self._settings.user_path, {"username": user, "password": password})
+        if not allowed:
+            raise BackEndError("the back end denies it" + (f": {rest[:SHOWN_LETTERS]!r}" if rest else ""))
+        return rest.lower().split()[:TAGS_MOST]
+
+    @override
+    def entered(self, user: str, vhosts: list[str], address: str, tags: list[str]) -> list[str]:
+        url = self._settings.vhost_path
+        if not url:
+            return vhosts
+        entered: list[str] = []
+        ends = self._clock() + ALL_VHOSTS * self._settings.timeout_s
+        for vhost in vhosts:
+            if self._clock() > ends:
+                raise BackEndError(f"the back end '{url}' takes too long for {len(vhosts)} virtual hosts")
+            allowed, _ = self._ask(url, {"username": user, "vhost": vhost, "ip": address, "tags": " ".join(tags)})
+            if allowed:
+                entered.append(vhost)
+        return entered
+
+    def _ask(self, url: str, fields: dict[str, str]) -> tuple[bool, str]:
+        """Return whether the back end allows it, and the rest of its answer.
+
+        Raises BackEndError for any other answer.
+        """
+        if self._clock() < self._away_until:
+            raise BackEndError(f"the back end was away a moment ago: {self._failure}")
+        try:
+            status, body = self._exchange(url, urlencode(fields, errors="replace"))
+        except (OSError, http.client.HTTPException) as error:
+            self._connection(url).close()
+            self._failure = str(error) or type(error).__name__
+            self._away_until = self._clock() + AWAY_S
+            raise BackEndError(f"the back end '{url}' cannot be asked: {self._failure}") from None
+        if status not in SUCCESSES:
+            raise BackEndError(f"the back end '{url}' answered with status {status}")
+        if len(body) > ANSWER_OCTETS:
+            raise BackEndError(f"the back end '{url}' answered with more than {ANSWER_OCTETS} octets")
+        answer = body.decode(errors="replace").strip()
+        verdict, _, rest = answer.partition(" ")
+        if verdict.lower() not in ("allow", "deny"):
+            raise BackEndError(f"the back end answered neither allow nor deny, but {answer[:SHOWN_LETTERS]!r}")
+        return verdict.lower() == "allow", rest.strip()
+
+    def _exchange(self, url: str, form: str) -> tuple[int, bytes]:
+        """Send a question; return status and body. A connection that the server has closed is opened once more."""
+        ends = self._clock() + self._settings.timeout_s
+        connection = self._connection(url)
+        was_open = connection.sock is not None
+        try:
+            return connection.ask(url, form, self._settings.http_method, ends)
+        except ConnectionError:  # RemoteDisconnected is one.
+            if not was_open:
+                raise
+            connection.close()
+        return connection.ask(url, form, self._settings.http_method, ends)
+
+    def _connection(self, url: str) -> _Connection:
+        """Return the connection of this thread to the server of a URL."""
+        connections: dict[str, _Connection] = self._of_thread.__dict__
+        parts = urlsplit(url)
+        server = f"{parts.scheme}://{parts.netloc}"
+        if server not in connections:
+            connections[server] = _Connection(url, self._context, self._clock)
+            self._connections.append(connections[server])
+        return connections[server]
+
+    def close(self) -> None:
+        """Close all connections; a question that is being asked fails."""
+        for connection in self._connections:
+            connection.close()
+
+
+class _Connection:
+    """Connection to a server, for one question after another."""
+
+    def __init__(self, url: str, context: ssl.SSLContext, clock: Callable[[], float]) -> None:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        if parts.scheme == "https":
+            self._http: http.client.HTTPConnection = http.client.HTTPSConnection(host, parts.port, context=context)
+        else:
+            self._http = http.client.HTTPConnection(host, parts.port)
+        self._clock = clock
+        self._ends = 0.0
+        made: Any = self._response
+        self._http.response_class = made
+
+    @property
+    def sock(self) -> socket.socket | None:
+        """Socket; None if it is not open."""
+        return self._http.sock
+
+    def ask(self, url: str, form: str, method: str, ends: float) -> tuple[int, bytes]:
+        """Send a question; return status and body. Raises OSError and HTTPException, also when its time has passed."""
+        self._ends = ends
+        path = urlsplit(url).path or "/"
+        left = self._left()
+        if self._http.sock is None:
+            self._http.timeout = left
+            self._http.connect()
+            left = self._left()
+        self._http.sock.settimeout(left)
+        if method == "get":
+            self._http.request("GET", f"{path}?{form}")
+        else:
+            self._http.request("POST", path, form.encode(), {"Content-Type": FORM})
+        answer = self._http.getresponse()
+        body = answer.read(ANSWER_OCTETS + 1)
+        if len(body) > ANSWER_OCTETS or not answer.isclosed():
+            self.close()
+        return answer.status, body
+
+    def close(self) -> None:
+        """Close the socket; the next question opens another."""
+        self._http.close()
+
+    def _left(self) -> float:
+        left = self._ends - self._clock()
+        if left <= 0:
+            raise TimeoutError("it takes too long")
+        return left
+
+    def _response(self, sock: socket.socket, *arguments: Any, **named: Any) -> http.client.HTTPResponse:
+        response = http.client.HTTPResponse(sock, *arguments, **named)
+        response.fp = io.BufferedReader(_UntilDeadline(sock, response.fp, self._left))
+        return response
+
+
+class _UntilDeadline(io.RawIOBase):
+    """Octets of a socket, until the time of the question has passed."""
+
+    def __init__(self, sock: socket.socket, file: io.BufferedIOBase, left: Callable[[], float]) -> None:
+        super().__init__()
+        self._sock = sock
+        self._file = file
+        """File of the response, which keeps the socket open."""
+        self._left = left
+
+    @override
+    def readable(self) -> bool:
+        return True
+
+    @override
+    def readinto(self, buffer: Any) -> int:
+        self._sock.settimeout(self._left())
+        return self._sock.recv_into(buffer)
+
+    @override
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+FRESH_S: Final = 600.0
+"""Seconds after which the keys are fetched again."""
+STALE_S: Final = 3_600.0
+"""Seconds for which old keys are used while new ones cannot be fetched."""
+APART_S: Final = 10.0
+"""Least seconds between two attempts to fetch them."""
+FETCH_S: Final = 5.0
+"""Seconds that a fetch may wait for each answer of the server, and twice that for all of it."""
+WAIT_S: Final = 3 * FETCH_S
+"""Most seconds that a token waits for a fetch: its time, and some for the name of the server."""
+OCTETS_MOST: Final = 1024 * 1024
+"""Most octets of a set of keys."""
+KEYS_MOST: Final = 100
+"""Most keys of a set; others are ignored."""
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Refusal of redirects: keys come from where the settings say."""
+
+    @override
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
+    ) -> None:
+        return None
+
+
+class FetchedKeys(TokenKeys):
+    """Keys from a source: a path (JWKS or PEM), or a URL (JWKS, RFC 7517 section 5)."""
+
+    def __init__(self, source: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._source = source
+        self._shown = source.partition("?")[0]
+        """The source for the log: its query may hold a secret."""
+        self._clock = clock
+        self._changed = threading.Condition()
+        """Guard of all that follows; it is held for moments only, never during a fetch."""
+        self._fetching = False
+        """True while a thread fetches the keys."""
+        self._waiting = 0
+        """Number of threads that wait for it."""
+        self._keys: dict[str, TokenKey] = {}
+        self._fetched_at: float | None = None
+        self._tried_at: float | None = None
+        self._error = ""
+
+    @override
+    def find(self, key_id: str) -> TokenKey:
+        with self._changed:
+            key = self._usable(key_id)
+            if key is None or self._age() >= FRESH_S:
+                self._begin_fetch()
+            if key is None:
+                self._await_fetch()
+                key = self._usable(key_id)
+            if key is None:
+                raise TokenError(self._refusal(key_id))
+            return key
+
+    def _age(self) -> float:
+        """Return the age of the keys in seconds; infinity while there are none."""
+        return math.inf if self._fetched_at is None else self._clock() - self._fetched_at
+
+    def _usable(self, key_id: str) -> TokenKey | None:
+        return self._get(key_id) if self._age() < STALE_S else None
+
+    def _refusal(self, key_id: str) -> str:
+        if self._age() >= STALE_S:
+            return f"keys of tokens cannot be had from '{self._shown}': {self._error or 'they are being fetched'}"
+        named = repr(key_id[:SHOWN_LETTERS]) if key_id else "no key"
+        again = "; they are being fetched again" if self._fetching else ""
+        return f"token names {named}, and '{self._shown}' has {len(self._keys)} others{again}"
+
+    def _get(self, key_id: str) -> TokenKey | None:
+        if len(self._keys) == 1 and (not key_id or "" in self._keys):  # A PEM file has a key without an id.
+            return next(iter(self._keys.values()))
+        return self._keys.get(key_id)
+
+    def _begin_fetch(self) -> None:
+        """Start a fetch of the keys in a thread, unless one is running or ended a moment ago."""
+        now = self._clock()
+        if self._fetching or (self._tried_at is not None and now - self._tried_at < APART_S):
+            return
+        self._tried_at = now
+        try:
+            threading.Thread(target=self._fetch_keys, args=(now,), name="penstock-token-keys", daemon=True).start()
+        except RuntimeError as error:  # The machine has no thread left.
+            self._error = str(error)
+        else:
+            self._fetching = True
+
+    def _await_fetch(self) -> None:
+        """Wait for the fetch that runs. While there are keys, only one thread does: the others serve their tokens."""
+        if self._age() < STALE_S and self._waiting:
+            return
+        self._waiting += 1
+        self._changed.wait_for(lambda: not self._fetching, WAIT_S)
+        self._waiting -= 1
+
+    def _fetch_keys(self, now: float) -> None:
+        keys: dict[str, TokenKey] = {}
+        problem = "internal error"
+        try:
+            keys = parse_keys(self._read())
+        except (OSError, ValueError, HTTPException) as error:
+            problem = str(error) or type(error).__name__
+        finally:
+            with self._changed:
+                if keys:
+                    self._keys, self._fetched_at, problem = keys, now, ""
+                self._error = problem
+                self._fetching = False
+                self._changed.notify_all()
+
+    def _read(self) -> bytes:
+        if urlsplit(self._source).scheme in ("http", "https"):
+            return _fetch(self._source)
+        with Path(self._source).open("rb") as file:
+            return _bounded(file.read(OCTETS_MOST + 1))
+
+
+def _fetch(url: str) -> bytes:
+    opener = urllib.request.build_opener(_NoRedirect)
+    ends = time.monotonic() + 2 * FETCH_S
+    content = b""
+    with opener.open(url, timeout=FETCH_S) as answer:
+        while part := answer.read1(65_536):
+            content += part
+            if time.monotonic() > ends:
+                raise TimeoutError(f"it took more than {2 * FETCH_S:g} s")
+            if len(content) > OCTETS_MOST:
+                break
+    return _bounded(content)
+
+
+def _bounded(data: bytes) -> bytes:
+    if len(data) > OCTETS_MOST:
+        raise ValueError(f"it has more than {OCTETS_MOST:,} octets")
+    return data
+
+
+def parse_keys(data: bytes) -> dict[str, TokenKey]:
+    """Parse a set of keys by their ids: JWKS, or one public key in PEM. Raises ValueError if it has no usable key."""
+    if data.lstrip().startswith(b"-----BEGIN"):
+        return {"": _pem_key(data)}
+    try:
+        parsed = json.loads(data)
+    except (ValueError, RecursionError):
+        raise ValueError("it is neither JSON nor PEM") from None
+    keys = parsed.get("keys") if isinstance(parsed, dict) else None
+    if not isinstance(keys, list):
+        raise ValueError('it is no set of keys: {"keys": [...]}')
+    result: dict[str, TokenKey] = {}
+    for each in keys[:KEYS_MOST]:
+        key = _jwk(each)
+        if key is not None:
+            result[str(each.get("kid", ""))] = key
+    if not result:
+        raise ValueError("it has no key for signatures that is understood")
+    return result
+
+
+def _jwk(given: object) -> TokenKey | None:
+    """Return a key of a set; None for one that is not for signatures, or not understood."""
+    import jwt
+
+    if not isinstance(given, dict) or given.get("use", "sig") != "sig":
+        return None
+    kind = given.get("kty")
+    algorithms = ALGORITHMS.get(kind, ()) if isinstance(kind, str) else ()
+    if given.get("alg") is not None:
+        algorithms = tuple(each for each in algorithms if each == given["alg"])
+    if not algorithms:
+        return None
+    try:
+        return TokenKey(jwt.PyJWK(given).key, algorithms)
+    except (jwt.PyJWTError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _pem_key(data: bytes) -> TokenKey:
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+    from cryptography.x509 import load_pem_x509_certificate
+
+    try:
+        key: object
+        if b"BEGIN CERTIFICATE" in data:
+            key = load_pem_x509_certificate(data).public_key()
+        else:
+            key = load_pem_public_key(data)
+    except (ValueError, UnsupportedAlgorithm):
+        raise ValueError("it is no public key in PEM") from None
+    for kind, classes in (
+        ("RSA", (rsa.RSAPublicKey,)),
+        ("EC", (ec.EllipticCurvePublicKey,)),
+        ("OKP", (ed25519.Ed25519PublicKey, ed448.Ed448PublicKey)),
+    ):
+        if isinstance(key, classes):
+            return TokenKey(key, ALGORITHMS[kind])
+    raise ValueError("its key is none for signatures")

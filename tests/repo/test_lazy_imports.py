@@ -1,0 +1,52 @@
+"""Imports of a broker that starts: what few brokers need is loaded where it is needed, and may be absent."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+EXTRAS = (
+    "cryptography", "jwt", "numpy", "opentelemetry", "pandas", "psycopg", "pyarrow", "pyspark", "textual", "trustme",
+    "uvloop",
+)  # fmt: skip
+"""Packages of the extras in pyproject.toml."""
+OF_HTTP = ("prometheus_client", "starlette", "uvicorn")
+OF_REMOTE_LOGINS = ("http.client", "urllib.request")
+SERVE = """
+import asyncio, sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {absent!r}:
+            raise ModuleNotFoundError(f"No module named '{{name}}'", name=name)
+
+sys.meta_path.insert(0, Absent())
+import penstock
+from penstock.config import Settings
+
+async def serve():
+    async with penstock.Broker("127.0.0.1:0", http={http!r}, data={data!r}):
+        print(*sys.modules)
+
+asyncio.run(serve())
+"""
+
+
+def modules_of_a_broker(http: str | None, data: str | None) -> set[str]:
+    """Return the modules that a broker has imported which serves where no extra is installed."""
+    code = SERVE.format(absent=EXTRAS, http=http, data=data)
+    return set(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split())
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_broker_without_http_serves_without_extras_and_without_its_libraries(stored: bool, tmp_path: object) -> None:
+    modules = modules_of_a_broker(None, str(tmp_path) if stored else None)
+    assert "penstock.server.server" in modules
+    assert not modules & {*OF_HTTP, *OF_REMOTE_LOGINS}
+
+
+def test_broker_with_http_serves_without_extras() -> None:
+    modules = modules_of_a_broker("127.0.0.1:0", None)
+    assert {*OF_HTTP} <= modules
