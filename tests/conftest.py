@@ -56,9 +56,21 @@ def pytest_report_header() -> str:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Keep the garbage collector from looking at thousands of tests again and again; prepare for those with Spark."""
+    forget_survivors()
+    provide_java(session)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Do the same for what a file of tests leaves behind: caches, and reports of its tests."""
+    if nextitem is not None and nextitem.path != item.path:
+        forget_survivors()
+
+
+def forget_survivors() -> None:
+    """Collect garbage, and hide all that is left from later collections."""
     gc.collect()
     gc.freeze()
-    provide_java(session)
 
 
 def provide_java(session: pytest.Session) -> None:

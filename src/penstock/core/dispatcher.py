@@ -38,7 +38,7 @@ class Dispatcher(PublishContext):
         self.now = 0.0
         self.work = WorkMeter()
         self.timers = Timers()
-        self.page_reads: list[PageRead] = []
+        self.page_reads = []
         self.credits = CreditLine()
         """Links of senders whose credit changes."""
         self.pinned_rooms = PinnedRooms()
@@ -46,8 +46,8 @@ class Dispatcher(PublishContext):
         self.producer_lanes = ProducerLanes(self)
         self.expirable = EXPIRED_A_TURN
         self.expiry_cutoff = 0.0
-        self.waiting: deque[WaitList] = deque()
-        self.sessions: dict[Session, None] = {}
+        self.waiting = deque()
+        self.sessions = {}
         self._dirty: deque[Queue] = deque()
         self._effects: list[Effect] = []
         self._served: list[Queue] = []

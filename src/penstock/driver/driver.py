@@ -78,7 +78,7 @@ class BrokerDriver(Node):
         self.connection_limits = policy
         self.audit = AuditTrail(broker)
         self.control = ControlApi(self, broker, version, OPERATIONS)
-        self.connections: dict[int, Connection] = {}
+        self.connections = {}
         self.log_queue = LogQueue(broker)
         self.failures = Failures(self.log_queue)
         self.scheduler = Scheduler(broker, self.connections, self.failures, self.log_queue)

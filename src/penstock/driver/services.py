@@ -42,7 +42,7 @@ class DriverServices(Services):
         self._driver = driver
         self.broker = driver.broker
         self.connection_limits = driver.connection_limits
-        self.authenticator: Authenticator = InlineAuthenticator()
+        self.authenticator = InlineAuthenticator()
         self.tokens: TokenPolicy | None = None
         """Tokens that are accepted as passwords; None: none is."""
         self.served: ServedUsers | None = None

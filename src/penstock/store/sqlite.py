@@ -126,7 +126,7 @@ class SqliteStore(Store):
         self._log = self.path.with_name(FILE + "-wal")
         self._identities: tuple[Identity | None, Identity | None] = (None, None)
         """Identities of the open file and its log."""
-        self.damaged: list[Damage] = []
+        self.damaged = []
         self._space = Space(self.path)
         self._reserve = None if held is None else Reserve(directory)
         self._connection: sqlite3.Connection | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from enum import IntEnum
-from typing import Final
+from typing import Final, cast
 
 from mypy_extensions import i64, mypyc_attr, trait
 
@@ -307,23 +307,26 @@ class JournalGroup(StoredRow):
 
     def assign_indexes(self) -> None:
         """Fill the runs and assign final indexes."""
+        messages = self.messages
+        has_gaps = self.live != len(messages)
         remaining: list[StoredMessage | None] = []
         runs = self.runs
         for at in range(len(runs)):
             run = runs[at]
-            end: i64 = runs[at + 1].start if at + 1 < len(runs) else len(self.messages)
-            place = run.start
-            run.start = len(remaining)
-            while place < end:
-                message = self.messages[place]
-                if message is not None:
+            end: i64 = runs[at + 1].start if at + 1 < len(runs) else len(messages)
+            if not has_gaps:
+                run.messages = cast("list[StoredMessage]", messages[run.start : end])
+            else:
+                run.messages = [each for each in messages[run.start : end] if each is not None]
+                run.start = len(remaining)
+                for message in run.messages:
                     message.index = len(remaining)
                     remaining.append(message)
-                    run.messages.append(message)
-                    if message.envelope.persistent:
-                        run.persistent_messages += 1
-                place += 1
-        self.messages = remaining
+            for message in run.messages:
+                if message.envelope.persistent:
+                    run.persistent_messages += 1
+        if has_gaps:
+            self.messages = remaining
         self.size = self.bytes
         self.state = GROUP_STATES.step(self.state, GroupState.SEALED)
 

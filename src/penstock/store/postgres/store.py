@@ -65,7 +65,7 @@ class PostgresStore(Store):
         """Take a URL; `makes` says whether a missing schema is created. Raises ConfigError."""
         self.address = DatabaseAddress(url)
         self._makes = makes
-        self.damaged: list[Damage] = []
+        self.damaged = []
         self.holder: Holder | None = None
         """Holder of the lease when `try_open` returned False; None if unknown."""
         self._lines = SessionSockets()
