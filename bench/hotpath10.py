@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from bench import hotpath
 from bench.hotpath import BATCH, BODY_OCTETS, CAPACITY, MESSAGE, PREPARED, QUEUE, Bench, mark, take_steps
+from penstock.core.journal.journal import Journal
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp091 import spec as spec091
@@ -22,6 +23,8 @@ CREDIT = 1000
 """Link credit of the consumer, renewed when half of it is used."""
 WINDOW = 0x7FFFFFFF
 DATA = b"\x00\x53\x75\xa0" + bytes([BODY_OCTETS]) + bytes(BODY_OCTETS)
+DURABLE = b"\x00\x53\x70\xc0\x02\x01\x41"
+"""Header of a durable message."""
 
 
 def performative(code: int, **fields: object) -> bytes:
@@ -29,17 +32,22 @@ def performative(code: int, **fields: object) -> bytes:
     return frame(0, encode_composite(composite(code, **fields)))
 
 
-def transfer(number: int, settled: bool) -> bytes:
-    """Return a transfer as most clients write it: small handle, id of four octets, short tag."""
+def identified(number: int) -> bytes:
+    """Return the properties of a message with an id of its own."""
+    return b"\x00\x53\x73\xc0\x0d\x01\xa1\x0a" + b"%010d" % number
+
+
+def transfer(number: int, settled: bool, before: bytes = b"") -> bytes:
+    """Return a transfer as most clients write it: small handle, id of four octets, short tag; `before` are sections."""
     fields = b"\x43\x70" + number.to_bytes(4, "big") + b"\xa0\x04" + number.to_bytes(4, "big") + b"\x43"
     fields += b"\x41" if settled else b"\x42"
-    return frame(0, b"\x00\x53\x14\xc0" + bytes([len(fields) + 1, 5]) + fields + DATA)
+    return frame(0, b"\x00\x53\x14\xc0" + bytes([len(fields) + 1, 5]) + fields + before + DATA)
 
 
-def batches(settled: bool) -> list[bytes]:
+def batches(settled: bool, before: Callable[[int], bytes]) -> list[bytes]:
     """Return the input of all messages after the primer, in reads of a hundred."""
     return [
-        b"".join(transfer(number, settled) for number in range(at, at + BATCH))
+        b"".join(transfer(number, settled, before(number)) for number in range(at, at + BATCH))
         for at in range(PRIMER, PRIMER + PREPARED, BATCH)
     ]
 
@@ -76,6 +84,8 @@ class Bench10(Bench):
     inputs: list[bytes] = field(default_factory=list)
     answers: list[bytes] = field(default_factory=list)
     """What the receiver sends after each hundred deliveries."""
+    before: Callable[[int], bytes] = lambda number: b""
+    """The sections of a message before its body."""
     fed: int = 0
 
     def __post_init__(self) -> None:
@@ -101,16 +111,28 @@ class Bench10(Bench):
 
     def attach_sender(self) -> None:
         """Attach the sender and use its first credit."""
-        self.inputs = batches(self.settled)
+        self.inputs = batches(self.settled, self.before)
         self.answers = [self.answer(first) for first in range(0, PREPARED, BATCH)]
         self.feed(self.publisher, sender_attach(0))
-        self.feed(self.publisher, b"".join(transfer(number, self.settled) for number in range(PRIMER)))
+        self.feed(
+            self.publisher, b"".join(transfer(number, self.settled, self.before(number)) for number in range(PRIMER))
+        )
 
     def publish(self, messages: int) -> None:
         """Send in reads of a hundred."""
         for _ in range(messages // BATCH):
             self.feed(self.publisher, self.inputs[self.fed])
             self.fed += 1
+
+    def keep(self) -> None:
+        """Make the queue a durable one of a broker with a store, and send durable messages from now on."""
+        broker = self.driver.broker
+        broker.journal = Journal(broker.durable_changes, broker.gates.disk)
+        vhost = broker.vhosts["/"]
+        vhost.delete_queue(self.queue, broker.now)
+        vhost.declare_queue(QUEUE, {"capacity-bytes": CAPACITY}, True, False, None, None)
+        self.before = lambda number: DURABLE
+        self.keeps = True
 
     def attach_receiver(self) -> None:
         """Attach the receiver, without credit."""
@@ -202,6 +224,12 @@ def settled10(bench: Bench10, messages: int) -> None:
     through10(bench, messages)
 
 
+def stored10(bench: Bench10, messages: int) -> None:
+    """As `through10`, but durable, and encoded for the store: all but the disk."""
+    bench.keep()
+    through10(bench, messages)
+
+
 def to10(bench: Bench10, messages: int) -> None:
     """Take publishes of AMQP 0-9-1, deliver and settle them over AMQP 1.0, a hundred at a time."""
     publisher = bench.connect091()
@@ -227,8 +255,15 @@ def from10(bench: Bench10, messages: int) -> None:
         bench.call(consumer, spec091.BASIC_ACK, delivery_tag=bench.acknowledged, multiple=True)
 
 
+def ids10(bench: Bench10, messages: int) -> None:
+    """As `from10`, with an id in each message."""
+    bench.before = identified
+    from10(bench, messages)
+
+
 STEPS: dict[str, Callable[[Bench10, int], None]] = {
-    step.__name__: step for step in (publish10, confirm10, deliver10, ack10, through10, settled10, to10, from10)
+    step.__name__: step
+    for step in (publish10, confirm10, deliver10, ack10, through10, settled10, stored10, to10, from10, ids10)
 }
 
 
@@ -238,7 +273,7 @@ def check(step: str, bench: Bench10, messages: int) -> None:
     published = primer + (PREPARED if step in ("deliver10", "ack10") else messages)
     delivered = {"deliver10": messages, "ack10": PREPARED}.get(step, 0)
     settled = {"ack10": messages}.get(step, 0)
-    if step in ("through10", "settled10", "to10", "from10"):
+    if step in ("through10", "settled10", "stored10", "to10", "from10", "ids10"):
         delivered = published
         settled = published if bench.settled else messages
     queue = bench.queue
