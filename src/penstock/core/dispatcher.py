@@ -8,10 +8,10 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
-from penstock.core.consume.consumer import BATCH_MESSAGES, Batch, Consumer, WaitList
+from penstock.core.consume.consumer import BATCH_MESSAGES, Batch, Consumer
 from penstock.core.consume.rotation import Rotation, next_consumer, review_unmatched, rotation_of, wake_first
 from penstock.core.consume.scan import Scan
-from penstock.core.consume.session import Session, drained_consumers
+from penstock.core.consume.session import drained_consumers
 from penstock.core.effects import Drained, Effect, QueueChanged
 from penstock.core.publish.context import PublishContext
 from penstock.core.publish.credit_line import CreditLine

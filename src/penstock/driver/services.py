@@ -23,7 +23,7 @@ from penstock.log_ids import WITHOUT_EFFECT
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_limits import OpenConnections
 from penstock.protocols.common.log_line import LogLine
-from penstock.protocols.common.login import Authenticator, InlineAuthenticator
+from penstock.protocols.common.login import InlineAuthenticator
 from penstock.protocols.common.login_limits import Backoff, LoginRate, PendingLogins
 from penstock.protocols.common.partial_messages import PartialMessages
 from penstock.protocols.common.services import Services

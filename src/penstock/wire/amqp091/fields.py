@@ -225,13 +225,19 @@ def write_unsigned(out: bytearray, value: object, size: int) -> None:
 
 def write_shortstr(out: bytearray, value: object) -> None:
     """Append a short string: at most 255 octets of UTF-8."""
+    octets = shortstr_octets(value)
+    out.append(len(octets))
+    out += octets
+
+
+def shortstr_octets(value: object) -> bytes:
+    """Return the octets of a short string, without their number. Raises CodecError for more than 255."""
     if not isinstance(value, str):
         raise unfit("a short string", value)
     octets = _utf8(value)
     if len(octets) > 255:
         raise CodecError(f"{value[:60]!r}… has {len(octets)} octets, a short string 255", ReplyCode.SYNTAX_ERROR)
-    out.append(len(octets))
-    out += octets
+    return octets
 
 
 def write_longstr(out: bytearray, value: object) -> None:

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from mypy_extensions import i64
+from librt.strings import BytesWriter, write_i64_be
+from mypy_extensions import i64, u8
 
 from penstock.content.field_table import NESTING_MAX
 from penstock.content.properties import Properties
-from penstock.wire.amqp091.fields import CodecError, FieldReader, write_shortstr, write_table, write_unsigned
+from penstock.wire.amqp091.fields import (
+    CodecError,
+    FieldReader,
+    shortstr_octets,
+    unfit,
+    write_table,
+    write_unsigned,
+)
 from penstock.wire.amqp091.spec import CLASS_BASIC, ReplyCode
 
 _CONTENT_TYPE: Final = 1 << 15
@@ -84,45 +92,59 @@ def _read_properties(reader: FieldReader, flags: int, properties: Properties) ->
 
 def encode_header(body_size: int, properties: Properties) -> bytes:
     """The payload of a content header frame; `body_size` in octets. Raises `CodecError` for a value out of range."""
-    out = bytearray(b"\x00\x3c\x00\x00")
-    write_unsigned(out, body_size, 8)
-    at = len(out)
-    out += b"\x00\x00"
-    out[at : at + 2] = _write_properties(out, properties).to_bytes(2, "big")
-    return bytes(out)
+    out = BytesWriter()
+    out.write(b"\x00\x3c\x00\x00")
+    if body_size < 0 or body_size >> 63:
+        raise unfit("a size of a body", body_size)
+    write_i64_be(out, body_size)
+    out.write(b"\x00\x00")
+    flags: i64 = _write_properties(out, properties)
+    out[FIXED_OCTETS] = u8(flags >> 8)
+    out[FIXED_OCTETS + 1] = u8(flags & 0xFF)
+    return out.getvalue()
 
 
-def _write_properties(out: bytearray, properties: Properties) -> int:
+def _write_properties(out: BytesWriter, properties: Properties) -> int:
     """Append the properties that are present, in wire order; returns their flags."""
     flags = _write_text(out, properties.content_type, _CONTENT_TYPE)
     flags |= _write_text(out, properties.content_encoding, _CONTENT_ENCODING)
     if properties.headers is not None:
-        write_table(out, properties.headers)
+        table = bytearray()
+        write_table(table, properties.headers)
+        out.write(table)
         flags |= _HEADERS
-    flags |= _write_number(out, properties.delivery_mode, 1, _DELIVERY_MODE)
-    flags |= _write_number(out, properties.priority, 1, _PRIORITY)
+    flags |= _write_octet(out, properties.delivery_mode, _DELIVERY_MODE)
+    flags |= _write_octet(out, properties.priority, _PRIORITY)
     flags |= _write_text(out, properties.correlation_id, _CORRELATION_ID)
     flags |= _write_text(out, properties.reply_to, _REPLY_TO)
     flags |= _write_text(out, properties.expiration, _EXPIRATION)
     flags |= _write_text(out, properties.message_id, _MESSAGE_ID)
-    flags |= _write_number(out, properties.timestamp, 8, _TIMESTAMP)
+    if properties.timestamp is not None:
+        moment = bytearray()
+        write_unsigned(moment, properties.timestamp, 8)
+        out.write(moment)
+        flags |= _TIMESTAMP
     flags |= _write_text(out, properties.type, _TYPE)
     flags |= _write_text(out, properties.user_id, _USER_ID)
     flags |= _write_text(out, properties.app_id, _APP_ID)
     return flags | _write_text(out, properties.cluster_id, _CLUSTER_ID)
 
 
-def _write_text(out: bytearray, value: str | None, flag: int) -> int:
+def _write_text(out: BytesWriter, value: str | None, flag: int) -> int:
     if value is None:
         return 0
-    write_shortstr(out, value)
+    octets = shortstr_octets(value)
+    out.append(len(octets))
+    out.write(octets)
     return flag
 
 
-def _write_number(out: bytearray, value: int | None, size: int, flag: int) -> int:
+def _write_octet(out: BytesWriter, value: int | None, flag: int) -> int:
     if value is None:
         return 0
-    write_unsigned(out, value, size)
+    if not 0 <= value <= 255:
+        raise unfit("an unsigned integer of 8 bits", value)
+    out.append(value)
     return flag
 
 

@@ -8,13 +8,19 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from librt.strings import read_i64_be
+from mypy_extensions import i64
+
 from penstock.content.field_table import NESTING_MAX, Entry, deaths_in
 from penstock.content.properties import BCC, CC, TRACE_HEADERS, Properties, is_name
+from penstock.wire.amqp10 import sections as at
 from penstock.wire.amqp10 import spec, values
-from penstock.wire.amqp10.composite import Composite, composite, decode_composite, encode_composite
-from penstock.wire.amqp10.field_cursor import ABSENT
+from penstock.wire.amqp10.composite import Composite, composite, encode_composite
+from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
+from penstock.wire.amqp10.format_codes import NULL
 from penstock.wire.amqp10.sections import Sections, durable_header, header_octets
 from penstock.wire.amqp10.value_reader import decode_value
+from penstock.wire.amqp10.value_walk import text_at, value_end
 from penstock.wire.amqp10.value_writer import encode_text, encode_value
 from penstock.wire.amqp10.values import Array, CodecError, Described, Symbol, Typed, tagged, timestamp, uint, ulong
 
@@ -250,7 +256,7 @@ def properties_of(content: bytes, sections: Sections) -> Properties:
     if sections.body_code == spec.AMQP_VALUE or sections.body_code == spec.AMQP_SEQUENCE:
         properties.type = AMQP10_TYPE
     if sections.properties != ABSENT:
-        _read_properties(_properties_section(content, sections), properties, headers)
+        _read_properties(content, sections, properties, headers)
     properties.headers = headers or None
     return properties
 
@@ -286,44 +292,65 @@ def _add_annotations(annotations: dict[object, object], headers: dict[str, objec
             headers[name] = to_neutral(value)
 
 
-def _properties_section(content: bytes, sections: Sections) -> Composite:
-    """Return the properties of a message that has some: their descriptor is added anew, whatever its form was."""
-    return decode_composite(b"\x00\x53\x73" + content[sections.properties :])[0]
+def _read_properties(content: bytes, sections: Sections, properties: Properties, headers: dict[str, object]) -> None:
+    """Read the properties section of a message that has one, in place: it was found well formed."""
+    cursor = FieldCursor()
+    cursor.data = content
+    cursor.pos = sections.properties
+    cursor.end = sections.end
+    cursor.enter()
+    pos = cursor.pos
+    index: i64 = 0
+    while index < cursor.left:
+        if content[pos] != NULL:
+            _read_property(content, pos, index, properties, headers)
+        pos = value_end(content, pos, cursor.end, 3)
+        index += 1
 
 
-def _read_properties(section: Composite, properties: Properties, headers: dict[str, object]) -> None:
-    properties.message_id = _id_text(section.fields["message_id"], "x-message-id", headers)
-    properties.correlation_id = _id_text(section.fields["correlation_id"], "x-correlation-id", headers)
-    properties.user_id = _user(section.octets("user_id"))
-    properties.reply_to = _short(reply_queue(section.text("reply_to")))
-    properties.content_type = _short(section.text("content_type"))
-    properties.content_encoding = _short(section.text("content_encoding"))
-    created = section.number("creation_time")
-    if created >= 0:
-        properties.timestamp = created // 1000
-    properties.app_id = _short(section.text("group_id"))
+def _read_property(content: bytes, pos: i64, index: i64, properties: Properties, headers: dict[str, object]) -> None:
+    if index == at.MESSAGE_ID:
+        properties.message_id = _id_text(content, pos, "x-message-id", headers)
+    elif index == at.CORRELATION_ID:
+        properties.correlation_id = _id_text(content, pos, "x-correlation-id", headers)
+    elif index == at.USER_ID:
+        properties.user_id = _user(decode_value(content, int(pos))[0])
+    elif index == at.CREATION_TIME:
+        created = read_i64_be(content, pos + 1)
+        if created >= 0:
+            properties.timestamp = int(created // 1000)
+    elif index == at.REPLY_TO:
+        properties.reply_to = _short(reply_queue(text_at(content, pos) or ""))
+    elif index == at.CONTENT_TYPE:
+        properties.content_type = _short(text_at(content, pos) or "")
+    elif index == at.CONTENT_ENCODING:
+        properties.content_encoding = _short(text_at(content, pos) or "")
+    elif index == at.GROUP_ID:
+        properties.app_id = _short(text_at(content, pos) or "")
 
 
 def _short(text: str) -> str | None:
     return text if text and is_name(text) else None
 
 
-def _id_text(value: object, header: str, headers: dict[str, object]) -> str | None:
+def _id_text(content: bytes, pos: i64, header: str, headers: dict[str, object]) -> str | None:
     """Return a message-id as text; one that no text of 255 octets can be becomes a header."""
+    value: object = text_at(content, pos)
+    if value is None:
+        value = decode_value(content, int(pos))[0]
     if isinstance(value, Typed):
         if value.kind == values.UUID and isinstance(value.value, bytes):
             return URN + uuid_text(value.value)
         return str(value.value)
     if isinstance(value, str) and is_name(value):
         return value
-    if value is not None:
-        headers[header] = value
+    headers[header] = value
     return None
 
 
-def _user(octets: bytes) -> str | None:
+def _user(octets: object) -> str | None:
     try:
-        text = octets.decode()
+        text = octets.decode() if isinstance(octets, bytes) else ""
     except UnicodeDecodeError:
         return None
     return _short(text) if "\0" not in text else None
