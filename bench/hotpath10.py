@@ -7,11 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from bench import hotpath
-from bench.hotpath import BATCH, BODY_OCTETS, CAPACITY, MESSAGE, PREPARED, QUEUE, Bench, mark, take_steps
+from bench.hotpath import BATCH, BODY, BODY_OCTETS, CAPACITY, MESSAGE, PREPARED, PUBLISH, QUEUE, Bench, mark, take_steps
 from penstock.core.journal.journal import Journal
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp091 import spec as spec091
+from penstock.wire.amqp091.codec import Properties, encode_header
+from penstock.wire.amqp091.codec import frame as frame091
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite, encode_composite
 from penstock.wire.amqp10.frames import AMQP_HEADER, SASL_HEADER, frame
@@ -35,6 +37,12 @@ def performative(code: int, **fields: object) -> bytes:
 def identified(number: int) -> bytes:
     """Return the properties of a message with an id of its own."""
     return b"\x00\x53\x73\xc0\x0d\x01\xa1\x0a" + b"%010d" % number
+
+
+def message091(number: int) -> bytes:
+    """Return a publish of AMQP 0-9-1 with an id of its own and a header."""
+    properties = Properties(delivery_mode=1, message_id=f"{number:010}", headers={"number": number})
+    return PUBLISH + frame091(2, 1, encode_header(BODY_OCTETS, properties)) + BODY
 
 
 def transfer(number: int, settled: bool, before: bytes = b"") -> bytes:
@@ -232,13 +240,18 @@ def stored10(bench: Bench10, messages: int) -> None:
 
 def to10(bench: Bench10, messages: int) -> None:
     """Take publishes of AMQP 0-9-1, deliver and settle them over AMQP 1.0, a hundred at a time."""
+    publish_to10(bench, [MESSAGE * BATCH] * (messages // BATCH))
+
+
+def publish_to10(bench: Bench10, inputs: list[bytes]) -> None:
+    """Take publishes of AMQP 0-9-1 in reads of a hundred, deliver and settle them over AMQP 1.0."""
     publisher = bench.connect091()
     bench.answers = [bench.answer(first) for first in range(0, PREPARED, BATCH)]
     bench.attach_receiver()
     bench.feed(bench.consumer, bench.flow(0, CREDIT))
     mark()
-    for _ in range(messages // BATCH):
-        bench.feed(publisher, MESSAGE * BATCH)
+    for each in inputs:
+        bench.feed(publisher, each)
         bench.acknowledge(BATCH)
 
 
@@ -255,25 +268,44 @@ def from10(bench: Bench10, messages: int) -> None:
         bench.call(consumer, spec091.BASIC_ACK, delivery_tag=bench.acknowledged, multiple=True)
 
 
-def ids10(bench: Bench10, messages: int) -> None:
+def from10_ids(bench: Bench10, messages: int) -> None:
     """As `from10`, with an id in each message."""
     bench.before = identified
     from10(bench, messages)
 
 
+def to10_ids(bench: Bench10, messages: int) -> None:
+    """As `to10`, with an id and a header in each message."""
+    publish_to10(
+        bench, [b"".join(message091(at + number) for number in range(BATCH)) for at in range(0, messages, BATCH)]
+    )
+
+
 STEPS: dict[str, Callable[[Bench10, int], None]] = {
     step.__name__: step
-    for step in (publish10, confirm10, deliver10, ack10, through10, settled10, stored10, to10, from10, ids10)
+    for step in (
+        publish10,
+        confirm10,
+        deliver10,
+        ack10,
+        through10,
+        settled10,
+        stored10,
+        to10,
+        from10,
+        to10_ids,
+        from10_ids,
+    )
 }
 
 
 def check(step: str, bench: Bench10, messages: int) -> None:
     """Fail unless exactly that has happened which the step is about."""
-    primer = 0 if step == "to10" else PRIMER
+    primer = 0 if step in ("to10", "to10_ids") else PRIMER
     published = primer + (PREPARED if step in ("deliver10", "ack10") else messages)
     delivered = {"deliver10": messages, "ack10": PREPARED}.get(step, 0)
     settled = {"ack10": messages}.get(step, 0)
-    if step in ("through10", "settled10", "stored10", "to10", "from10", "ids10"):
+    if step in ("through10", "settled10", "stored10", "to10", "from10", "to10_ids", "from10_ids"):
         delivered = published
         settled = published if bench.settled else messages
     queue = bench.queue

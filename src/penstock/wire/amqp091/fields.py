@@ -15,6 +15,9 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Final
 
+from librt.strings import read_i16_be, read_i32_be, read_i64_be
+from mypy_extensions import i64
+
 from penstock.content.field_table import NESTING_MAX
 from penstock.errors import CODES, PenstockError
 from penstock.wire.amqp091.spec import ReplyCode
@@ -60,36 +63,40 @@ class FieldReader:
         if pos < 0 or pos > len(data):
             raise CodecError(f"position {pos} is outside the payload of {len(data)} octets")
         self.data = data
-        self.pos = pos
-        self._end = len(data)
+        self.pos: i64 = pos
+        self._end: i64 = len(data)
 
     def remaining(self) -> int:
         """Octets left."""
-        return self._end - self.pos
+        return int(self._end - self.pos)
 
-    def _take(self, size: int, what: str) -> bytes:
+    def _skip(self, size: i64, what: str) -> i64:
+        """Go past some octets; return where they begin."""
         start = self.pos
-        stop = start + size
-        if stop > self._end:
-            raise CodecError(f"{what} needs {size} octets where {self._end - start} are left")
-        self.pos = stop
-        return self.data[start:stop]
+        if size > self._end - start:
+            raise CodecError(f"{what} needs {int(size)} octets where {int(self._end - start)} are left")
+        self.pos = start + size
+        return start
+
+    def _take(self, size: i64, what: str) -> bytes:
+        start = self._skip(size, what)
+        return self.data[start : start + size]
 
     def octet(self) -> int:
         """An unsigned 8-bit integer."""
-        return self._take(1, "an octet")[0]
+        return self.data[self._skip(1, "an octet")]
 
     def short(self) -> int:
         """An unsigned 16-bit integer."""
-        return int.from_bytes(self._take(2, "a short integer"), "big")
+        return int(i64(read_i16_be(self.data, self._skip(2, "a short integer"))) & 0xFFFF)
 
     def long(self) -> int:
         """An unsigned 32-bit integer."""
-        return int.from_bytes(self._take(4, "a long integer"), "big")
+        return int(i64(read_i32_be(self.data, self._skip(4, "a long integer"))) & 0xFFFFFFFF)
 
     def longlong(self) -> int:
         """An unsigned 64-bit integer."""
-        return int.from_bytes(self._take(8, "a long long integer"), "big")
+        return int(read_i64_be(self.data, self._skip(8, "a long long integer"))) & _UINT64_MAX
 
     def shortstr(self) -> str:
         """A string of at most 255 octets of UTF-8."""
@@ -122,14 +129,14 @@ class FieldReader:
         self._end = outer
         return values
 
-    def _enter(self, what: str, depth: int) -> int:
+    def _enter(self, what: str, depth: int) -> i64:
         """Limit reading to a table or array; returns the former end, for the caller to restore."""
         if depth > NESTING_MAX:
             raise CodecError(f"{what} lies more than {NESTING_MAX} deep", ReplyCode.SYNTAX_ERROR)
-        size = self.long()
+        size: i64 = self.long()
         outer = self._end
         if self.pos + size > outer:
-            raise CodecError(f"{what} of {size} octets is longer than the {outer - self.pos} octets left")
+            raise CodecError(f"{what} of {int(size)} octets is longer than the {int(outer - self.pos)} octets left")
         self._end = self.pos + size
         return outer
 
@@ -143,11 +150,11 @@ class FieldReader:
             except UnicodeDecodeError:
                 return octets
         if kind == 73:  # I
-            return self._signed(4)
+            return int(read_i32_be(self.data, self._skip(4, "an integer")))
         if kind == 116:  # t
             return self.octet() != 0
         if kind == 108 or kind == 76:  # l L
-            return self._signed(8)
+            return int(read_i64_be(self.data, self._skip(8, "an integer")))
         if kind == 70:  # F
             return self.table(depth + 1)
         if kind == 65:  # A
@@ -206,6 +213,7 @@ _INT32_MAX: Final = (1 << 31) - 1
 _INT64_MIN: Final = -(1 << 63)
 _INT64_MAX: Final = (1 << 63) - 1
 _UINT32_MAX: Final = (1 << 32) - 1
+_UINT64_MAX: Final = (1 << 64) - 1
 
 
 def unfit(what: str, value: object) -> CodecError:

@@ -15,13 +15,13 @@ from penstock.content.field_table import NESTING_MAX, Entry, deaths_in
 from penstock.content.properties import BCC, CC, TRACE_HEADERS, Properties, is_name
 from penstock.wire.amqp10 import sections as at
 from penstock.wire.amqp10 import spec, values
-from penstock.wire.amqp10.composite import Composite, composite, encode_composite
+from penstock.wire.amqp10.composite import write_list
 from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
 from penstock.wire.amqp10.format_codes import NULL
 from penstock.wire.amqp10.sections import Sections, durable_header, header_octets
 from penstock.wire.amqp10.value_reader import decode_value
 from penstock.wire.amqp10.value_walk import text_at, value_end
-from penstock.wire.amqp10.value_writer import encode_text, encode_value
+from penstock.wire.amqp10.value_writer import encode_text, encode_value, write_value
 from penstock.wire.amqp10.values import Array, CodecError, Described, Symbol, Typed, tagged, timestamp, uint, ulong
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -393,6 +393,13 @@ _INT64_MAX: Final = (1 << 63) - 1
 _HEX: Final = frozenset("0123456789abcdefABCDEF")
 
 
+ANNOTATIONS_START: Final = bytes((0x00, 0x53, spec.MESSAGE_ANNOTATIONS))
+PROPERTIES_START: Final = bytes((0x00, 0x53, spec.PROPERTIES))
+APPLICATION_START: Final = bytes((0x00, 0x53, spec.APPLICATION_PROPERTIES))
+DATA_START: Final = bytes((0x00, 0x53, spec.DATA))
+"""Beginnings of sections, before their values."""
+
+
 def encode_message(properties: Properties, body: bytes) -> bytes:
     """Return a message with neutral properties. Raises CodecError."""
     own = properties.type == AMQP10_TYPE and is_body(body)
@@ -402,26 +409,55 @@ def encode_message(properties: Properties, body: bytes) -> bytes:
 def encode_head(properties: Properties, place: dict[str, object] | None = None) -> bytes:
     """Return the sections before the body of a message with neutral properties. Raises CodecError.
 
-    `place` has fields of the properties section that no neutral property has: `to` and `subject`.
+    `place` has fields of the properties section that no neutral property has: `to` and `subject`; and `reply_to`.
     """
-    headers = properties.headers or {}
-    parts = [_header_of(properties)]
+    out = bytearray(_header_of(properties))
+    headers = properties.headers
     annotations = _annotations_from(properties, headers)
     if annotations:
-        parts.append(_section(spec.MESSAGE_ANNOTATIONS, annotations))
-    section = _properties_from(properties)
-    if place:
-        section.fields.update(place)
-    if any(value is not None for value in section.fields.values()):
-        parts.append(encode_composite(section))
-    application: dict[object, object] = {
-        name: to_amqp10(value)
-        for name, value in headers.items()
-        if not name.startswith("x-") and name != BCC and not isinstance(value, (list, dict))
-    }
-    if application:
-        parts.append(_section(spec.APPLICATION_PROPERTIES, application))
-    return b"".join(parts)
+        out += ANNOTATIONS_START
+        write_value(out, annotations)
+    _write_properties(out, properties, place or {})
+    if headers is not None:
+        application: dict[object, object] = {
+            name: to_amqp10(value)
+            for name, value in headers.items()
+            if not name.startswith("x-") and name != BCC and not isinstance(value, (list, dict))
+        }
+        if application:
+            out += APPLICATION_START
+            write_value(out, application)
+    return bytes(out)
+
+
+def _write_properties(out: bytearray, properties: Properties, place: dict[str, object]) -> None:
+    """Append the properties section without its absent last fields; nothing if all are absent."""
+    created = properties.timestamp
+    reply_to = None if properties.reply_to is None else to_reply_address(properties.reply_to)
+    fields: list[object] = [
+        _id_from(properties.message_id),
+        None if properties.user_id is None else encode_text(properties.user_id),
+        place.get("to"),
+        place.get("subject"),
+        place.get("reply_to", reply_to),
+        _id_from(properties.correlation_id),
+        _symbol(properties.content_type),
+        _symbol(properties.content_encoding),
+        None,
+        timestamp(created * 1000) if created is not None and created * 1000 <= _INT64_MAX else None,
+        properties.app_id,
+    ]
+    content = bytearray()
+    count = end = 0
+    for place_in_list, value in enumerate(fields):
+        if value is None:
+            content.append(NULL)
+        else:
+            write_value(content, value)
+            count, end = place_in_list + 1, len(content)
+    if count:
+        out += PROPERTIES_START
+        write_list(out, count, bytes(content[:end]))
 
 
 def _header_of(properties: Properties) -> bytes:
@@ -436,9 +472,9 @@ def _header_of(properties: Properties) -> bytes:
     )
 
 
-def _annotations_from(properties: Properties, headers: dict[str, object]) -> dict[object, object]:
+def _annotations_from(properties: Properties, headers: dict[str, object] | None) -> dict[object, object]:
     annotations: dict[object, object] = {}
-    for name, value in headers.items():
+    for name, value in (headers or {}).items():
         if name == "x-death":
             deaths = deaths_in(value)
             if deaths:
@@ -454,21 +490,6 @@ def _annotations_from(properties: Properties, headers: dict[str, object]) -> dic
     return annotations
 
 
-def _properties_from(properties: Properties) -> Composite:
-    created = properties.timestamp
-    return composite(
-        spec.PROPERTIES,
-        message_id=_id_from(properties.message_id),
-        user_id=None if properties.user_id is None else encode_text(properties.user_id),
-        reply_to=None if properties.reply_to is None else to_reply_address(properties.reply_to),
-        correlation_id=_id_from(properties.correlation_id),
-        content_type=_ascii(properties.content_type),
-        content_encoding=_ascii(properties.content_encoding),
-        creation_time=created * 1000 if created is not None and created * 1000 <= _INT64_MAX else None,
-        group_id=properties.app_id,
-    )
-
-
 def _id_from(text: str | None) -> object:
     """Return a message-id: a uuid from its URN, else a string."""
     if text is None or not text.startswith(URN) or len(text) != len(URN) + 36:
@@ -479,17 +500,13 @@ def _id_from(text: str | None) -> object:
     return Typed(values.UUID, bytes.fromhex(digits.replace("-", "")))
 
 
-def _ascii(text: str | None) -> str | None:
-    return text if text is not None and text.isascii() else None
-
-
-def _section(code: int, value: object) -> bytes:
-    return encode_value(Described(ulong(code), value))
+def _symbol(text: str | None) -> Symbol | None:
+    return Symbol(text) if text is not None and text.isascii() else None
 
 
 def data_section(body: bytes) -> bytes:
     """Return a body as one data section."""
-    return _section(spec.DATA, body)
+    return DATA_START + encode_value(body)
 
 
 def is_body(octets: bytes) -> bool:

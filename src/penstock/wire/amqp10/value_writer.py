@@ -70,6 +70,9 @@ _SIZED: Final[dict[str, tuple[int, int]]] = {
 }
 """Format codes of the forms with a size of one octet and of four."""
 _UINT32_MAX: Final = (1 << 32) - 1
+SMALL_LONG: Final = 0x55
+WIDE: Final = 0x10
+"""Bit in which the format code of a size of four octets differs from that of one octet."""
 
 
 def unfit(value: object, kind: str) -> CodecError:
@@ -92,13 +95,17 @@ def write_value(out: bytearray, value: object, depth: int = 1) -> None:
     if value is None:
         out.append(0x40)
     elif isinstance(value, str):
-        write_plain(out, values.STRING, value, depth)
+        _write_octets(out, STRING8, _encoded(value, "utf-8", values.STRING))
     elif isinstance(value, bool):
         out.append(0x41 if value else 0x42)
     elif isinstance(value, Symbol):
-        write_plain(out, values.SYMBOL, value.text, depth)
+        _write_octets(out, SYMBOL8, _encoded(value.text, "ascii", values.SYMBOL))
     elif isinstance(value, int):
-        write_plain(out, values.LONG, value, depth)
+        if -128 <= value < 128:
+            out.append(SMALL_LONG)
+            out.append(value & 0xFF)
+        else:
+            write_plain(out, values.LONG, value, depth)
     elif isinstance(value, Typed):
         write_plain(out, value.kind, value.value, depth)
     elif isinstance(value, Described):
@@ -110,7 +117,9 @@ def write_value(out: bytearray, value: object, depth: int = 1) -> None:
         write_plain(out, values.LIST, value, depth)
     elif isinstance(value, dict):
         write_plain(out, values.MAP, value, depth)
-    elif isinstance(value, (bytes, bytearray, memoryview)):
+    elif isinstance(value, bytes):
+        _write_octets(out, BINARY8, value)
+    elif isinstance(value, (bytearray, memoryview)):
         write_plain(out, values.BINARY, value, depth)
     elif isinstance(value, float):
         write_plain(out, values.DOUBLE, value, depth)
@@ -118,6 +127,18 @@ def write_value(out: bytearray, value: object, depth: int = 1) -> None:
         write_plain(out, values.ARRAY, value, depth)
     else:
         raise unfit(value, "of any AMQP value")
+
+
+def _write_octets(out: bytearray, code: int, octets: bytes) -> None:
+    """Append a string, symbol or binary; `code` is the format code of its form with a size of one octet."""
+    size = len(octets)
+    if size > 0xFF:
+        out.append(code | WIDE)
+        _write_content(out, -1, octets, 4)
+        return
+    out.append(code)
+    out.append(size)
+    out += octets
 
 
 def write_plain(out: bytearray, kind: str, value: object, depth: int = 1) -> None:
