@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from penstock.content.properties import Properties
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import encode
-from penstock.wire.amqp10.neutral import percent_decoded, properties_of, reply_queue
+from penstock.wire.amqp10.neutral import encode_head, percent_decoded, properties_of, reply_queue
+from penstock.wire.amqp10.sections import durable_header
 from penstock.wire.amqp10.values import Symbol, Typed, timestamp, ulong
 from tests.support.amqp10_sections import walked
-from tests.support.amqp10_strategies import section
+from tests.support.amqp10_strategies import names, section, texts
 
 BODY = section(spec.DATA, b"body")
 UUID = "urn:uuid:00010203-0405-0607-0809-0a0b0c0d0e0f"
@@ -54,6 +58,35 @@ def properties(**fields: Any) -> bytes:
 )  # fmt: skip
 def test_properties_section(fields: dict[str, Any], found: dict[str, object]) -> None:
     assert neutral(properties(**fields)) == found
+
+
+@given(
+    ids=st.lists(st.none() | texts, min_size=2, max_size=2),
+    symbols=st.lists(st.none() | names, min_size=2, max_size=2),
+    user=st.none() | texts,
+    app=st.none() | texts | st.just("a" * 300),
+    seconds=st.none() | st.integers(0, 2**50),
+    place=st.dictionaries(st.sampled_from(("to", "subject", "reply_to")), texts),
+)
+def test_properties_section_is_that_of_the_composite(
+    ids: list[str | None],
+    symbols: list[str | None],
+    user: str | None,
+    app: str | None,
+    seconds: int | None,
+    place: dict[str, object],
+) -> None:
+    given_properties = Properties(
+        message_id=ids[0], correlation_id=ids[1], user_id=user, app_id=app, timestamp=seconds,
+        content_type=symbols[0], content_encoding=symbols[1],
+    )  # fmt: skip
+    fields: dict[str, Any] = {
+        "message_id": ids[0], "correlation_id": ids[1], "user_id": None if user is None else user.encode(),
+        "group_id": app, "creation_time": None if seconds is None else seconds * 1000,
+        "content_type": symbols[0], "content_encoding": symbols[1], **place,
+    }  # fmt: skip
+    expected = properties(**fields) if any(value is not None for value in fields.values()) else b""
+    assert encode_head(given_properties, place) == durable_header(False) + expected
 
 
 def test_header_section() -> None:
