@@ -305,7 +305,9 @@ def write_list(out: bytearray, count: int, content: bytes) -> None:
     if count == 0:
         out.append(0x45)
     elif len(content) <= 254 and count <= 255:
-        out += bytes((0xC0, len(content) + 1, count))
+        out.append(0xC0)
+        out.append(len(content) + 1)
+        out.append(count)
         out += content
     else:
         out.append(0xD0)

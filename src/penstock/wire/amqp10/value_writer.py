@@ -70,6 +70,8 @@ _SIZED: Final[dict[str, tuple[int, int]]] = {
 }
 """Format codes of the forms with a size of one octet and of four."""
 _UINT32_MAX: Final = (1 << 32) - 1
+_INT64_MIN: Final = -(1 << 63)
+_INT64_MAX: Final = (1 << 63) - 1
 SMALL_LONG: Final = 0x55
 WIDE: Final = 0x10
 """Bit in which the format code of a size of four octets differs from that of one octet."""
@@ -101,11 +103,7 @@ def write_value(out: bytearray, value: object, depth: int = 1) -> None:
     elif isinstance(value, Symbol):
         _write_octets(out, SYMBOL8, _encoded(value.text, "ascii", values.SYMBOL))
     elif isinstance(value, int):
-        if -128 <= value < 128:
-            out.append(SMALL_LONG)
-            out.append(value & 0xFF)
-        else:
-            write_plain(out, values.LONG, value, depth)
+        _write_long(out, value)
     elif isinstance(value, Typed):
         write_plain(out, value.kind, value.value, depth)
     elif isinstance(value, Described):
@@ -116,7 +114,7 @@ def write_value(out: bytearray, value: object, depth: int = 1) -> None:
     elif isinstance(value, (list, tuple)):
         write_plain(out, values.LIST, value, depth)
     elif isinstance(value, dict):
-        write_plain(out, values.MAP, value, depth)
+        _write_sized(out, values.MAP, value, depth)
     elif isinstance(value, bytes):
         _write_octets(out, BINARY8, value)
     elif isinstance(value, (bytearray, memoryview)):
@@ -135,10 +133,22 @@ def _write_octets(out: bytearray, code: int, octets: bytes) -> None:
     if size > 0xFF:
         out.append(code | WIDE)
         _write_content(out, -1, octets, 4)
-        return
-    out.append(code)
-    out.append(size)
-    out += octets
+    else:
+        out.append(code)
+        out.append(size)
+        out += octets
+
+
+def _write_long(out: bytearray, value: int) -> None:
+    """Append a long in its smallest form. Raises CodecError for an integer of more than 64 bits."""
+    if -128 <= value < 128:
+        out.append(SMALL_LONG)
+        out.append(value & 0xFF)
+    elif _INT64_MIN <= value <= _INT64_MAX:
+        out.append(_FULL[values.LONG])
+        out += value.to_bytes(8, "big", signed=True)
+    else:
+        raise unfit(value, values.LONG)
 
 
 def write_plain(out: bytearray, kind: str, value: object, depth: int = 1) -> None:
