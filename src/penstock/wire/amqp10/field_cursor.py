@@ -99,6 +99,15 @@ class FieldCursor:
         self.pos = reader.pos
         return code
 
+    def enter_at(self, data: bytes, pos: i64, end: i64) -> None:
+        """Go to the first field of the list at `pos`, whose descriptor lies before it."""
+        self.data = data
+        self.pos = pos
+        self.end = end
+        self.left = 0
+        self.malformed = False
+        self.enter()
+
     def enter(self) -> None:
         """Go to the first field."""
         data = self.data

@@ -295,10 +295,7 @@ def _add_annotations(annotations: dict[object, object], headers: dict[str, objec
 def _read_properties(content: bytes, sections: Sections, properties: Properties, headers: dict[str, object]) -> None:
     """Read the properties section of a message that has one, in place: it was found well formed."""
     cursor = FieldCursor()
-    cursor.data = content
-    cursor.pos = sections.properties
-    cursor.end = sections.end
-    cursor.enter()
+    cursor.enter_at(content, sections.properties, sections.end)
     pos = cursor.pos
     index: i64 = 0
     while index < cursor.left:

@@ -372,10 +372,7 @@ def property_at(data: bytes, properties: i64, end: i64, index: i64) -> i64:
     if properties == ABSENT:
         return ABSENT
     cursor = FieldCursor()
-    cursor.data = data
-    cursor.pos = properties
-    cursor.end = end
-    cursor.enter()
+    cursor.enter_at(data, properties, end)
     pos = cursor.pos
     if index >= cursor.left:
         return ABSENT
