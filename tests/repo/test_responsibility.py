@@ -77,6 +77,18 @@ def foreign_writes(texts: dict[str, str]) -> dict[str, int]:
     return dict(found)
 
 
+@cache
+def large() -> dict[str, list[int]]:
+    """The large classes of the package."""
+    return large_classes(files())
+
+
+@cache
+def foreign() -> dict[str, int]:
+    """The foreign writes of its modules."""
+    return foreign_writes(files())
+
+
 def listed(kind: str) -> dict[str, object]:
     """What is above a limit and known."""
     found: dict[str, object] = tomllib.loads(LISTED.read_text())[kind]
@@ -102,14 +114,14 @@ def test_large_class_is_found() -> None:
 
 def test_class_has_at_most_15_public_methods_and_15_attributes_or_is_listed() -> None:
     known = listed("large classes")
-    assert {name: counts for name, counts in large_classes(files()).items() if counts != known.get(name)} == {}
+    assert {name: counts for name, counts in large().items() if counts != known.get(name)} == {}
 
 
 def test_attribute_is_assigned_in_the_file_of_its_class_or_its_writer_is_listed() -> None:
     known = listed("writes of others")
-    assert {path: count for path, count in foreign_writes(files()).items() if count != known.get(path)} == {}
+    assert {path: count for path, count in foreign().items() if count != known.get(path)} == {}
 
 
 def test_list_names_only_what_is_above_a_limit() -> None:
-    assert sorted(listed("large classes").keys() - large_classes(files()).keys()) == []
-    assert sorted(listed("writes of others").keys() - foreign_writes(files()).keys()) == []
+    assert sorted(listed("large classes").keys() - large().keys()) == []
+    assert sorted(listed("writes of others").keys() - foreign().keys()) == []
