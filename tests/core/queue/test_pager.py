@@ -85,16 +85,17 @@ def test_page_that_is_wanted_at_once_is_not_read_again() -> None:
     assert house.broker.take_page_reads() == []
 
 
-def test_settled_messages_of_a_page_that_was_not_read_again_do_not_come_back() -> None:
+def test_settled_message_of_a_page_that_was_not_read_again_is_the_one_that_does_not_come_back() -> None:
     shelf = Shelf()
     house = house_with(shelf)
     publish(house, 1, 7)
     for _ in range(4):
         house.get("q")
     house.write()
-    assert (house.get("q"), house.get("q")) != (None, None)
+    assert house.get("q", no_ack=False) is not None
+    assert house.get("q") is not None
     house.write()
-    assert house_with(shelf).drain("q") == numbered(7, 7)
+    assert house_with(shelf).drain("q") == [*numbered(5, 5), *numbered(7, 7)]
 
 
 def test_message_that_comes_back_has_its_place_before_what_was_read_meanwhile() -> None:
