@@ -39,6 +39,12 @@ Check = Callable[[str, Any, int], None]
 PUBLISH = method_frame(1, spec.BASIC_PUBLISH, exchange="", routing_key=QUEUE)
 BODY = frame(3, 1, bytes(BODY_OCTETS))
 MESSAGE = PUBLISH + frame(2, 1, encode_header(BODY_OCTETS, Properties(delivery_mode=1))) + BODY
+BOUND = 1 << 20
+"""Capacity of the bounded queue."""
+WINDOW = 500
+"""Unconfirmed publishes of the publisher of that queue."""
+KILOBYTE = PUBLISH + frame(2, 1, encode_header(1024, Properties(delivery_mode=1))) + frame(3, 1, bytes(1024))
+ACK = b"\x00\x3c\x00\x50"
 PERSISTENT = PUBLISH + frame(2, 1, encode_header(BODY_OCTETS, Properties(delivery_mode=2))) + BODY
 
 
@@ -51,6 +57,10 @@ class Bench:
     acknowledged: int = 0
     message: bytes = MESSAGE
     keeps: bool = False
+    watched: Connection | None = None
+    """Connection whose confirmations are read."""
+    confirmed: int = 0
+    """Publishes confirmed to the publisher."""
     written: int = 0
     """Bytes that a store would have written."""
 
@@ -96,7 +106,9 @@ class Bench:
         while more:
             more = driver.run_turn()
             for connection in driver.take_pending_output():
-                connection.take_output()
+                output = connection.take_output()
+                if connection is self.watched and (at := output.rfind(ACK) + len(ACK)) >= len(ACK):
+                    self.confirmed = int.from_bytes(output[at : at + 8], "big")
                 if not connection.output.writable:
                     connection.output.drained()
                     more = True
@@ -190,19 +202,37 @@ def stored(bench: Bench, messages: int) -> None:
     through(bench, messages)
 
 
+def bounded(bench: Bench, messages: int) -> None:
+    """Take, deliver and settle 1 KiB behind a bound of 1 MiB, with a window of confirms that keeps the queue full."""
+    bench.call(bench.publisher, spec.QUEUE_DELETE, queue=QUEUE)
+    bench.call(bench.publisher, spec.QUEUE_DECLARE, queue=QUEUE, arguments={"capacity-bytes": BOUND})
+    bench.call(bench.publisher, spec.CONFIRM_SELECT)
+    bench.deliver(0)
+    bench.message = KILOBYTE
+    bench.watched = bench.publisher
+    published = 0
+    while bench.acknowledged < messages:
+        if bench.acknowledged == 0:
+            mark()
+        while published < messages and published + BATCH <= bench.confirmed + WINDOW:
+            bench.publish(BATCH)
+            published += BATCH
+        bench.acknowledge(BATCH)
+
+
 STEPS: dict[str, Callable[[Bench, int], None]] = {
-    step.__name__: step for step in (publish, confirm, deliver, ack, through, stored)
+    step.__name__: step for step in (publish, confirm, deliver, ack, through, stored, bounded)
 }
 
 
 def check(step: str, bench: Bench, messages: int) -> None:
     """Fail unless exactly that has happened which the step is about."""
-    published = messages if step in ("publish", "confirm", "through", "stored") else PREPARED
-    settled = {"ack": messages, "through": messages, "stored": messages}.get(step, 0)
+    published = messages if step in ("publish", "confirm", "through", "stored", "bounded") else PREPARED
+    settled = {"ack": messages, "through": messages, "stored": messages, "bounded": messages}.get(step, 0)
     delivered = {"deliver": messages, "ack": PREPARED}.get(step, 0)
     queue = bench.queue
     found = (int(queue.tail), int(queue.messages), int(queue.unacked_messages))
-    if step in ("through", "stored"):
+    if step in ("through", "stored", "bounded"):
         delivered = messages
     if found != (published, published - settled, delivered - settled) or bool(bench.written) != (step == "stored"):
         raise AssertionError(f"{step} of {messages}: sequence, depth and unacknowledged are {found}")

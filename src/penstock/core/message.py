@@ -207,6 +207,13 @@ class StoredRow:
         self.compact_at: i64 = 0
         """Number of the group with which its remaining messages move, if it is sparse; otherwise 0."""
 
+    def append(self, message: StoredMessage) -> None:
+        """Take a message as the last one."""
+        message.index = len(self.messages)
+        self.messages.append(message)
+        self.live += 1
+        self.bytes += message.charge
+
 
 @mypyc_attr(acyclic=True)
 class StoredMessage(Message):

@@ -93,6 +93,8 @@ class Turns:
         """Position that a newcomer draws."""
         self._floor: i64 = 1
         """Position of the last turn; never decreases."""
+        self._end: i64 = 0
+        """Work done at which the turns of this run end."""
         self.pending: bool = False
         """True if a waiter may have a turn now."""
         self.transitions: list[GateTransition] = []
@@ -126,36 +128,38 @@ class Turns:
         """Give up to `turns` turns, of `UNITS_A_TURN` units of work together; returns how many messages passed."""
         passed = 0
         meter = self._meter
-        end = meter.done + UNITS_A_TURN
-        while turns > 0 and self._scheduled and meter.done < end:
-            turns -= 1
+        self._end = meter.done + UNITS_A_TURN
+        while turns > 0 and self._scheduled and meter.done < self._end:
             gate = heapq.heappop(self._scheduled)[2]
             gate.scheduled = False
             first = self._next_entry(gate)
-            if first is not None and self._turn(gate, first, now):
-                passed += 1
+            messages = 0 if first is None else self._turn(gate, first, turns, now)
+            passed += messages
+            turns -= messages or 1
         self.pending = bool(self._scheduled)
         return passed
 
-    def _turn(self, gate: Gate, first: tuple[i64, i64, Waiter], now: float) -> bool:
+    def _turn(self, gate: Gate, first: tuple[i64, i64, Waiter], turns: int, now: float) -> int:
+        """Give the first in line its turn, and up to `turns` in a row if nobody else waits; return the messages."""
         if gate.returning and self._is_expected(gate, first[0], now):
-            return False
+            return 0
         waiter = first[2]
         obstacle = waiter.obstacle(None if gate.open else gate)
         if obstacle is gate:
             if gate.open and gate.owner is not None:
                 self._recall(gate, gate.owner, now)
-            return False  # No room for the first yet; its owner schedules the gate again when there is more.
+            return 0  # No room for the first yet; its owner schedules the gate again when there is more.
         others: i64 = gate.in_line()
         gate.leave(waiter)
         gate.review(now)
+        passed = 0
         if obstacle is None:
-            self._pass(waiter, gate, others, now)
+            passed = self._pass(waiter, gate, others, turns, now)
         else:
             self.wait(waiter, obstacle, now)
         if self._next_entry(gate) is not None:
             self.schedule(gate)
-        return obstacle is None
+        return passed
 
     def _recall(self, gate: Gate, owner: GateOwner, now: float) -> None:
         """Take back room that is only reserved, and look again at once or soon while there is some."""
@@ -263,8 +267,38 @@ class Turns:
             gate.timer = timer
         self.timers.add(timer, when)
 
-    def _pass(self, waiter: Waiter, gate: Gate, others: i64, now: float) -> None:
-        """Let one message pass and queue its producer again. `others`: waiters at the gate, this one included."""
+    def _pass(self, waiter: Waiter, gate: Gate, others: i64, turns: int, now: float) -> int:
+        """Let a message pass and queue its producer again; return how many passed.
+
+        While it is the only one that waits, up to `turns` pass without going back into the line between them. `others`:
+        waiters at the gate, this one included.
+        """
+        passed = 1
+        self._pass_one(waiter, gate, others, now)
+        following = waiter.next_gate()
+        while following is gate and passed < turns and others == 1 and self._stays_alone(waiter, gate):
+            passed += 1
+            self._pass_one(waiter, gate, others, now)
+            following = waiter.next_gate()
+        if following is None:
+            waiter.ticket = 0
+            if waiter.will_return_soon():
+                waiter.back_by = now + RETURN_GRACE_S  # The last one at the gate keeps its position too.
+                if others > 1 or gate.returning:
+                    self._expect(waiter, gate, now)
+        else:
+            self._number(waiter)
+            self.wait(waiter, following, now)
+        return passed
+
+    def _stays_alone(self, waiter: Waiter, gate: Gate) -> bool:
+        """Return whether nobody else waits, and the next message of a publisher that left the line may pass."""
+        if self._scheduled or gate.in_line() > 0 or gate.returning or self._meter.done >= self._end:
+            return False
+        return gate.open and not waiter.asks_for_credit and waiter.obstacle() is None
+
+    def _pass_one(self, waiter: Waiter, gate: Gate, others: i64, now: float) -> None:
+        """Let one message pass, and advance its producer and the clock."""
         if waiter.ticket > self._floor:
             self._floor = waiter.ticket
         was_open = gate.open
@@ -282,17 +316,7 @@ class Turns:
             clock = self._floor
         if clock > self._clock:
             self._clock = clock
-        following = waiter.next_gate()
-        waiter.ticket = 0
-        if following is None:
-            if waiter.will_return_soon():
-                waiter.back_by = now + RETURN_GRACE_S  # The last one at the gate keeps its position too.
-                if others > 1 or gate.returning:
-                    self._expect(waiter, gate, now)
-        else:
-            waiter.ticket = waiter.finish
-            self._number(waiter)
-            self.wait(waiter, following, now)
+        waiter.ticket = waiter.finish
 
     def _number(self, waiter: Waiter) -> None:
         self._drawn += 1

@@ -148,10 +148,7 @@ class QueuePager(PageOwner, PageLister):
         if self.messages == 0:
             self._begin_at(sequence)
         page = self._page_for(charge, sequence)
-        message.index = len(page.group.messages)
-        page.group.messages.append(message)
-        page.group.live += 1
-        page.group.bytes += charge
+        page.group.append(message)
         journal.open.paged += charge
         if is_large(content):
             self.bodies.hold(int(page.group.number), content)
