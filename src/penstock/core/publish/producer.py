@@ -187,7 +187,8 @@ class Producer(WaitingPublisher, DurabilityListener):
             held = f"{holding.messages} publishes ({holding.bytes} bytes) are held already"
             self._refuse_new(route, held, content, charge)
             return
-        self.mark_stops()
+        if not self.outbox or self.outbox[-1].since != self.broker.now:  # Within one instant nothing falls due.
+            self.mark_stops()
         deadline = self.deadline_of(route.queues)
         pending = self.confirms.hold(deadline) if self.confirming else None
         holding.take(charge, 1)
