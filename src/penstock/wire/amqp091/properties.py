@@ -33,6 +33,7 @@ _TYPE: Final = 1 << 5
 _USER_ID: Final = 1 << 4
 _APP_ID: Final = 1 << 3
 _CLUSTER_ID: Final = 1 << 2
+_INT64_MAX: Final = (1 << 63) - 1
 _UNKNOWN: Final = 0b11
 """Bit 1 has no meaning and bit 0 announces more flags, which 0-9-1 never defined."""
 
@@ -94,9 +95,9 @@ def encode_header(body_size: int, properties: Properties) -> bytes:
     """The payload of a content header frame; `body_size` in octets. Raises `CodecError` for a value out of range."""
     out = BytesWriter()
     out.write(b"\x00\x3c\x00\x00")
-    if body_size < 0 or body_size >> 63:
-        raise unfit("a size of a body", body_size)
-    write_i64_be(out, body_size)
+    if body_size < 0 or body_size >> 64:
+        raise unfit("an unsigned integer of 64 bits", body_size)
+    write_i64_be(out, body_size if body_size <= _INT64_MAX else body_size - (1 << 64))
     out.write(b"\x00\x00")
     flags: i64 = _write_properties(out, properties)
     out[FIXED_OCTETS] = u8(flags >> 8)
