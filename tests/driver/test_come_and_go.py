@@ -1,7 +1,12 @@
-"""What comes and goes in a broker leaves nothing to the garbage collector: with it off there are no objects of ours."""
+"""What comes and goes in a broker leaves nothing to the garbage collector: with it off there are no objects of ours.
+
+The garbage collector frees a broker that nobody uses any more, with all that it has.
+"""
 
 from __future__ import annotations
 
+import gc
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -15,7 +20,7 @@ from penstock.wire.amqp10.values import Described, Symbol
 from tests.support.amqp10_dialogue import Amqp10Dialogue, accepted, data_section, names, performative
 from tests.support.amqp10_transactions import TransactionalPeer
 from tests.support.driven_connection import Dialogue, make_driver, publish
-from tests.support.left_objects import left_by
+from tests.support.left_objects import left_by, ours
 from tests.support.logging_in import GREETING, start_ok, stranger
 
 pytestmark = pytest.mark.once
@@ -364,3 +369,16 @@ def test_nothing_of_amqp091_is_left_to_the_collector(kind: str) -> None:
 def test_nothing_of_amqp10_is_left_to_the_collector(kind: str) -> None:
     client = Client10()
     assert left_by(lambda: [getattr(client, kind)(), end(client.driver)], ROUNDS) == {}
+
+
+@pytest.mark.parametrize("client", [Client091, Client10])
+def test_collector_frees_brokers_that_are_dropped_with_their_connections(client: type[Client091 | Client10]) -> None:
+    def come_and_go() -> None:
+        for kind in kinds_of(client):
+            getattr(client(), kind)()
+        gc.collect()
+
+    come_and_go()
+    before = ours()
+    come_and_go()
+    assert ours() - before == Counter()

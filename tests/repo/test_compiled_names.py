@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import ast
 import builtins
-from pathlib import Path
 
-from tests.support.source_trees import nodes_of
-
-SOURCES = Path(__file__).resolve().parents[2] / "src" / "penstock"
-NOT_COMPILED = {"cli", "client", "server"}
-"""Packages that are always interpreted."""
+from tests.support.source_trees import compiled_sources, nodes_of
 
 
 def bound_twice(source: str) -> list[str]:
@@ -30,12 +25,7 @@ def bound_twice(source: str) -> list[str]:
 
 
 def test_except_clauses_of_a_function_give_a_name_one_type() -> None:
-    found = {
-        str(path.relative_to(SOURCES)): names
-        for path in sorted(SOURCES.rglob("*.py"))
-        if path.relative_to(SOURCES).parts[0] not in NOT_COMPILED and (names := bound_twice(path.read_text()))
-    }
-    assert found == {}
+    assert {path: names for path, text in compiled_sources().items() if (names := bound_twice(text))} == {}
 
 
 def test_second_type_is_found() -> None:

@@ -11,28 +11,15 @@ from pathlib import Path
 import pytest
 
 import penstock
+from tests.support.source_trees import pure_packages
 
 ROOT = Path(__file__).resolve().parents[2]
-PURE_PACKAGES = (
-    "access",
-    "content",
-    "flow",
-    "core",
-    "wire",
-    "protocols",
-    "persistence",
-    "describe",
-    "ranges",
-    "management",
-    "operations",
-    "driver",
-)
 
 
 def pure_modules() -> list[str]:
     names = []
-    for package in PURE_PACKAGES:
-        module = importlib.import_module(f"penstock.{package}")
+    for package in pure_packages():
+        module = importlib.import_module(f"penstock.{package.replace('/', '.')}")
         names += [info.name for info in pkgutil.walk_packages(module.__path__, module.__name__ + ".") if not info.ispkg]
     return names
 

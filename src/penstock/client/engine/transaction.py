@@ -199,8 +199,8 @@ class TransactionCore:
             aborted = error if isinstance(error, TransactionAborted) else TransactionAborted(error.text)
             self.end(aborted)
             raise aborted from None
-        except ClientError as error:
-            in_doubt = TransactionInDoubt(str(error))
+        except ClientError as failure:
+            in_doubt = TransactionInDoubt(str(failure))
         finally:
             self.is_committing = False
             if in_doubt is not None:
