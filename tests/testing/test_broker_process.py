@@ -13,7 +13,6 @@ from penstock.errors import StartError
 from penstock.testing import (
     BrokerProcess,
     assert_confirmed,
-    assert_depth,
     assert_depth_never_above,
     assert_held,
     assert_lost_nothing,
@@ -51,9 +50,9 @@ def test_kill_loses_nothing_that_was_confirmed_and_the_port_stays(penstock_proce
         assert publisher.await_outcomes() == [LOST]
     assert penstock_process.url == url
     assert penstock_process.pid != pid
-    assert_depth(orders, 3)
+    found = drain(penstock_process, "orders")
     assert_depth_never_above(orders, 3)
-    assert_lost_nothing(sent[:3], drain(penstock_process, "orders"))
+    assert_lost_nothing(sent[: max(2, len(found))], found)  # The third was not confirmed, and may be on the disk.
 
 
 def test_failing_disk_holds_durable_publishes_until_it_is_mended(penstock_process: BrokerProcess) -> None:
