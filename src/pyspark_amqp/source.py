@@ -1,19 +1,17 @@
 """Data source that Spark finds under the format ``amqp``."""
 
 from collections.abc import MutableMapping
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from pyspark_amqp.options import amqp_options
+from pyspark_amqp.reader import AmqpStreamReader
 from pyspark_penstock.errors import SparkSourceError
 from pyspark_penstock.schema import check_source_schema, source_ddl
 from pyspark_penstock.sentences import sentence_first
 from pyspark_penstock.versions import check_source
-
-if TYPE_CHECKING:
-    from pyspark_amqp.reader import AmqpStreamReader
 
 
 @sentence_first

@@ -1,23 +1,20 @@
 """Data source that Spark finds under the format ``penstock``."""
 
 from collections.abc import MutableMapping
-from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
+from pyspark_penstock.batch import PenstockBatchReader
 from pyspark_penstock.batch_options import BATCH, BATCH_ONLY, batch_options
 from pyspark_penstock.errors import OptionError
 from pyspark_penstock.options import SOURCE, check_names, sink_options, source_options
+from pyspark_penstock.reader import PenstockStreamReader
 from pyspark_penstock.schema import check_sink_schema, check_source_schema, source_ddl
 from pyspark_penstock.sentences import sentence_first
 from pyspark_penstock.tables import table_comment, with_table_options
 from pyspark_penstock.versions import check_source, check_stream_sink
-
-if TYPE_CHECKING:
-    from pyspark_penstock.batch import PenstockBatchReader
-    from pyspark_penstock.reader import PenstockStreamReader
-    from pyspark_penstock.writer import PenstockBatchWriter, PenstockStreamWriter
+from pyspark_penstock.writer import PenstockBatchWriter, PenstockStreamWriter
 
 TABLE_OPTIONS = (*SOURCE, *BATCH_ONLY)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
 from typing_extensions import override
 
@@ -14,16 +15,12 @@ from penstock.core.gates.operator import QUEUE
 from penstock.core.queue.ordered_refusals import RefusalOrder
 from penstock.errors import NotFound
 from penstock.management import why
+from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.single_publish import SinglePublish
+from penstock.testing.broker_thread import BrokerThread
 from penstock.testing.expectations import Observed, Subject, View
+from penstock.testing.faulty_broker import FaultyTransport
 from penstock.testing.slow_consumer import SlowConsumer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from penstock.protocols.common.connection import Connection
-    from penstock.testing.broker_thread import BrokerThread
-    from penstock.testing.faulty_broker import FaultyTransport
 
 PEER: Final = "the test"
 """Name of the kit in logs, where a client's address would be."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from typing_extensions import override
 
@@ -11,9 +11,7 @@ from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.session import Session
 from penstock.core.message import Message
 from penstock.core.queue.queue_settings import ConsumerSettings
-
-if TYPE_CHECKING:
-    from penstock.testing.broker_thread import BrokerThread
+from penstock.testing.broker_thread import BrokerThread
 
 BODIES_MOST: Final = 10_000
 """Bodies that are kept; older ones are forgotten."""

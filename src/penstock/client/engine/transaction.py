@@ -9,22 +9,20 @@ what was received and not committed returns to its queue.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i64
 
 from penstock.client.engine.connection import OPEN, Engine
 from penstock.client.engine.failures import CommitRefused, TransactionAborted, TransactionInDoubt
+from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receipt import CONFIRMED, REFUSED, UNKNOWN
+from penstock.client.engine.receiver import ReceiverCore
 from penstock.client.engine.terms import WARNING, Event, PublisherTerms, ReceiverTerms
 from penstock.client.engine.waits import Call, Steps
 from penstock.client.engine.window import UNLIMITED
 from penstock.client.errors import ChannelClosed, ClientError, LinkClosed
 from penstock.flow.timers import NEVER
-
-if TYPE_CHECKING:
-    from penstock.client.engine.publisher import PublisherCore
-    from penstock.client.engine.receiver import ReceiverCore
 
 ROLLBACK_WITHIN: Final = 5.0
 """Seconds that the answer to a rollback is waited for; closing the links rolls back as well."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from penstock.client.engine.amqp091.channel import Channel
+from penstock.client.engine.amqp091.connection import Engine091
 from penstock.client.engine.amqp091.publisher import Publisher091
 from penstock.client.engine.amqp091.receiver import Receiver091
 from penstock.client.engine.failures import CommitRefused
@@ -15,9 +14,6 @@ from penstock.client.engine.transaction import TransactionCore
 from penstock.client.engine.waits import Call
 from penstock.markers import override
 from penstock.wire.amqp091 import spec
-
-if TYPE_CHECKING:
-    from penstock.client.engine.amqp091.connection import Engine091
 
 
 class Transaction091(TransactionCore):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from mypy_extensions import i64
 
+from penstock.client.engine.amqp10.connection import Engine10
 from penstock.client.engine.amqp10.publisher import Publisher10
 from penstock.client.engine.amqp10.receiver import Receiver10
 from penstock.client.engine.amqp10.session import Asked, Link, Session, reason_of
@@ -22,9 +23,6 @@ from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.frames import frame
 from penstock.wire.amqp10.transfer import TRANSFER_OVERHEAD, Disposition, Flow
 from penstock.wire.amqp10.values import serial_distance
-
-if TYPE_CHECKING:
-    from penstock.client.engine.amqp10.connection import Engine10
 
 COMMIT_RETRY: Final = "penstock:commit-retry"
 """Capability of a coordinator link whose transactions stay open when their commit is refused."""
