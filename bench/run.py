@@ -19,7 +19,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from bench import loadgen, peers10, processes, report
+from bench import loadgen, page, peers10, processes, report
 from bench.brokers import STARTERS, Broker, start_all
 from bench.loadgen import AMQP091
 from bench.report import Measurement, Row
@@ -129,6 +129,7 @@ def arguments() -> argparse.Namespace:
                         help="by default all of the protocol: %(choices)s")  # fmt: skip
     parser.add_argument("--repeat", type=int, help=f"repetitions (default {NORMAL.repetitions})")
     parser.add_argument("--output", type=Path, default=OUTPUT, help="the JSON file (default %(default)s)")
+    parser.add_argument("--record", action="store_true", help=f"also in {page.RECORD.name}, for docs/benchmarks.md")
     wanted = parser.parse_args()
     there = {scenario.key for protocol in wanted.protocol for scenario in SCENARIOS_OF[protocol]}
     wanted.only = wanted.only or sorted(there)
@@ -194,6 +195,8 @@ def main() -> int:
     done = {protocol: data for protocol, data in found.items() if data}
     wanted.output.write_text(json.dumps(done, indent=1) + "\n")
     say(f"Written to {wanted.output}.")
+    if wanted.record:
+        page.record(done)
     return 0 if done and all(data and data["complete"] for data in found.values()) else 1
 
 
