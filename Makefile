@@ -50,7 +50,7 @@ demo:  ## 336,776 flights through a queue of 4 MiB into Spark, and a picture of 
 	@$(PYTHON) scripts/prepare.py --demo
 	@java_home=$$(scripts/jdk.sh) && JAVA_HOME="$$java_home" $(RUN) -m demo
 
-bench: setup  ## CPU time per message, beside the peers that are installed: make bench ARGS="--protocol amqp1"
+bench: setup  ## CPU time per message, beside the peers that are installed, over both protocols: make bench ARGS="--record"
 	@$(RUN) -m bench.run $(ARGS)
 
 bench-tls: setup  ## CPU time per message of 1 KiB by TLS 1.3, RabbitMQ's beside it where it is installed

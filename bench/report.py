@@ -106,6 +106,11 @@ class Row:
         """Judge one scenario."""
         mine = [m for m in measurements if m.scenario == scenario.key]
         best = {name: found for name in ORDER if (found := Best.of(m for m in mine if m.broker == name))}
+        return cls.judged(scenario, best)
+
+    @classmethod
+    def judged(cls, scenario: Scenario, best: dict[str, Best]) -> "Row":
+        """Judge the best figures of each broker."""
         return cls(scenario, best, tuple(_goals(scenario, best)))
 
     def ratio(self, name: str) -> float | None:

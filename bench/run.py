@@ -7,6 +7,7 @@ repetitions: whatever else runs on the machine only adds to it, for every broker
 """
 
 import argparse
+import datetime
 import json
 import os
 import signal
@@ -18,14 +19,13 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from bench import loadgen, peers10, processes, report
+from bench import loadgen, page, peers10, processes, report
 from bench.brokers import STARTERS, Broker, start_all
-from bench.loadgen import AMQP091, AMQP1
+from bench.loadgen import AMQP091
 from bench.report import Measurement, Row
-from bench.scenarios import SCENARIOS, SCENARIOS10, Scenario
+from bench.scenarios import SCENARIOS_OF, Scenario
 
 OUTPUT = Path(__file__).resolve().parent / "output" / "bench.json"
-SCENARIOS_OF = {AMQP091: SCENARIOS, AMQP1: SCENARIOS10}
 
 
 @dataclass(frozen=True)
@@ -118,80 +118,100 @@ def measurements(
 def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="bench.run", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--protocol", choices=list(SCENARIOS_OF), default=AMQP091, help="default %(default)s")
+    parser.add_argument("--protocol", nargs="+", choices=list(SCENARIOS_OF), default=list(SCENARIOS_OF),
+                        help="by default each: %(choices)s")  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="one repetition, windows of a second")
     for protocol, scenarios in SCENARIOS_OF.items():
         keys = ", ".join(scenario.key for scenario in scenarios)
         parser.add_argument_group(f"scenarios of {protocol}", keys)
-    parser.add_argument("--only", nargs="+", metavar="SCENARIO", help="by default all of the protocol")
+    parser.add_argument("--only", nargs="+", metavar="SCENARIO", help="by default all")
     parser.add_argument("--brokers", nargs="+", choices=sorted({*STARTERS, *peers10.NAMES}), metavar="BROKER",
                         help="by default all of the protocol: %(choices)s")  # fmt: skip
     parser.add_argument("--repeat", type=int, help=f"repetitions (default {NORMAL.repetitions})")
     parser.add_argument("--output", type=Path, default=OUTPUT, help="the JSON file (default %(default)s)")
+    parser.add_argument("--record", action="store_true", help=f"also in {page.RECORD.name}, for docs/benchmarks.md")
     wanted = parser.parse_args()
-    there = [scenario.key for scenario in SCENARIOS_OF[wanted.protocol]]
-    wanted.only = wanted.only or there
-    if unknown := sorted(set(wanted.only) - set(there)):
-        parser.error(f"no scenario of {wanted.protocol}: {', '.join(unknown)}")
+    there = {scenario.key for protocol in wanted.protocol for scenario in SCENARIOS_OF[protocol]}
+    wanted.only = wanted.only or sorted(there)
+    if unknown := sorted(set(wanted.only) - there):
+        parser.error(f"no scenario of {' or '.join(wanted.protocol)}: {', '.join(unknown)}")
     return wanted
 
 
-def started(wanted: argparse.Namespace, scratch: Path, stack: ExitStack) -> dict[str, Broker]:
+def started(
+    wanted: argparse.Namespace, protocol: str, scenarios: list[Scenario], scratch: Path, stack: ExitStack
+) -> dict[str, Broker]:
     """Start those brokers of the protocol that are wanted and can be."""
-    if wanted.protocol == AMQP091:
-        return start_all(wanted.brokers or list(STARTERS), scratch, stack, say)
-    kinds = {scenario.stored for scenario in SCENARIOS10 if scenario.key in wanted.only}
+    if protocol == AMQP091:
+        return start_all([name for name in wanted.brokers or STARTERS if name in STARTERS], scratch, stack, say)
+    kinds = {scenario.stored for scenario in scenarios}
     names = [name for name in peers10.NAMES if any(peers10.takes_part(name, stored) for stored in kinds)]
     found = {name: peers10.start(name, scratch, stack, say, None) for name in wanted.brokers or names}
     return {name: broker for name, broker in found.items() if broker is not None}
 
 
+def compared(wanted: argparse.Namespace, protocol: str, scenarios: list[Scenario]) -> dict[str, object] | None:
+    """Compare the brokers over one protocol, and print the rows; None if nothing could be measured."""
+    effort = QUICK if wanted.quick else NORMAL
+    effort = Effort(wanted.repeat or effort.repetitions, effort.warm_up, effort.window)
+    # The brokers' directories stand beside the results: temporary ones are in memory on some machines.
+    surroundings = {"date": datetime.datetime.now(datetime.UTC).date().isoformat()} | report.conditions(
+        wanted.output.parent
+    )
+    try:
+        loadgen.build(protocol)
+    except loadgen.LoadError as reason:
+        say(str(reason))
+        return None
+    with ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scratch-", dir=wanted.output.parent)))
+        brokers = started(wanted, protocol, scenarios, scratch, stack)
+        titles = {name: broker.title for name, broker in brokers.items()}
+        found = list(measurements(brokers, scenarios, effort, protocol))
+    if not found:
+        say("Nothing was measured.")
+        return None
+    others = sorted(one.others for one in found)
+    surroundings |= {"brokers": titles, "load_after": os.getloadavg(), "effort": asdict(effort),
+                     "others": [round(others[len(others) // 2], 1), round(others[-1], 1)]}  # fmt: skip
+    rows = [Row.of(scenario, found) for scenario in scenarios]
+    say(f"\n{protocol}: {report.table(rows)}\n{_describe(surroundings, found)}")
+    wanted_runs = [name for name in titles for scenario in scenarios if peers10.takes_part(name, scenario.stored)]
+    complete = len(found) == effort.repetitions * len(wanted_runs)
+    return {"conditions": surroundings, "complete": complete, "rows": [row.as_data() for row in rows],
+            "all": [asdict(one) for one in found]}  # fmt: skip
+
+
 def main() -> int:
-    """Run the comparison; 1 if nothing could be measured or a load failed."""
+    """Run the comparisons; 1 if one could not be measured or a load failed."""
     wanted = arguments()
     # The brokers run in sessions of their own: whoever ends this program must not leave them behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    effort = QUICK if wanted.quick else NORMAL
-    effort = Effort(wanted.repeat or effort.repetitions, effort.warm_up, effort.window)
-    scenarios = possible([scenario for scenario in SCENARIOS_OF[wanted.protocol] if scenario.key in wanted.only])
-    # The brokers' directories stand beside the results: temporary ones are in memory on some machines.
     wanted.output.parent.mkdir(parents=True, exist_ok=True)
-    surroundings = report.conditions(wanted.output.parent)
-    try:
-        loadgen.build(wanted.protocol)
-    except loadgen.LoadError as reason:
-        say(str(reason))
-        return 1
-    with ExitStack() as stack:
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scratch-", dir=wanted.output.parent)))
-        brokers = started(wanted, scratch, stack)
-        titles = {name: broker.title for name, broker in brokers.items()}
-        found = list(measurements(brokers, scenarios, effort, wanted.protocol))
-    if not found:
-        say("Nothing was measured.")
-        return 1
-    surroundings |= {"brokers": titles, "load_after": os.getloadavg(), "effort": asdict(effort)}
-    rows = [Row.of(scenario, found) for scenario in scenarios]
-    say(f"\n{report.table(rows)}\n{_describe(surroundings, found)}")
-    data = {"conditions": surroundings, "rows": [row.as_data() for row in rows], "all": [asdict(m) for m in found]}
-    wanted.output.write_text(json.dumps(data, indent=1) + "\n")
+    found = {}
+    for protocol in wanted.protocol:
+        if scenarios := possible([each for each in SCENARIOS_OF[protocol] if each.key in wanted.only]):
+            found[protocol] = compared(wanted, protocol, scenarios)
+    done = {protocol: data for protocol, data in found.items() if data}
+    wanted.output.write_text(json.dumps(done, indent=1) + "\n")
     say(f"Written to {wanted.output}.")
-    wanted_runs = [name for name in titles for scenario in scenarios if peers10.takes_part(name, scenario.stored)]
-    return 0 if len(found) == effort.repetitions * len(wanted_runs) else 1
+    if wanted.record:
+        page.record(done)
+    return 0 if done and all(data and data["complete"] for data in found.values()) else 1
 
 
 def _describe(about: dict[str, object], found: list[Measurement]) -> str:
-    others = sorted(one.others for one in found)
+    titles, others = about["brokers"], about["others"]
+    assert isinstance(titles, dict)
+    assert isinstance(others, list)
     lines = [
         f"Conditions: {about['processor']}, {about['cores']} cores, {about['memory_gib']} GiB, {about['system']}, "
         f"CPython {about['python']}; everything on loopback, at most 20,000 in flight, transient messages but where "
         f"it says persistent, stores on {about['file_system']}.",
         f"Load average before {about['load_before']}, after {about['load_after']}; other processes used "
-        f"{others[len(others) // 2]:.1f} cores in the middle, {others[-1]:.1f} at most. "
+        f"{others[0]} cores in the middle, {others[1]} at most. "
         f"The generator took at most {max(one.generator * one.rate for one in found) / 1e6:.2f} of a core.",
     ]
-    titles = about["brokers"]
-    assert isinstance(titles, dict)
     return "\n".join([*lines, *(f"{name}: {title}" for name, title in titles.items())])
 
 

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from bench.loadgen import AMQP091, AMQP1
+
 
 @dataclass(frozen=True)
 class Scenario:
@@ -83,3 +85,5 @@ SCENARIOS10 = (
              compiled=3, at_most=4.6, stored=True),
 )  # fmt: skip
 """Over AMQP 1.0: messages are one data section where nothing else is said."""
+
+SCENARIOS_OF = {AMQP091: SCENARIOS, AMQP1: SCENARIOS10}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from bench import page as bench_page
 from tests.support import (
     access_tables,
     checklist_tables,
@@ -30,7 +31,7 @@ PLACE = re.compile(r"^<!-- table: (.+) -->$", re.MULTILINE)
 MAKERS = (
     *(access_tables, checklist_tables, client_option_table, command_tables, conversion_table, error_table),
     *(http_reference, log_id_table, metric_tables, record_tables, seed_tables, settings_tables),
-    *(spark_option_tables, state_diagrams),
+    *(spark_option_tables, state_diagrams, bench_page),
 )
 """Modules whose `tables` returns tables by name."""
 
