@@ -85,8 +85,8 @@ __all__ = [
 __version__ = VERSION
 
 _PURE_PACKAGES = (
-    *("access", "content", "flow", "core", "wire", "protocols", "persistence", "management", "driver"),
-    "client/engine",
+    *("access", "content", "flow", "core", "wire", "protocols", "persistence", "describe", "ranges", "management"),
+    *("operations", "driver", "client/engine"),
 )
 
 _HOMES = {

@@ -29,6 +29,10 @@ def test_pure_modules_run_in_the_form_that_is_reported() -> None:
     assert [path for path in paths if path.endswith(tuple(EXTENSION_SUFFIXES)) is not penstock.compiled()] == []
 
 
+def test_packages_whose_form_is_reported_are_those_that_the_build_compiles() -> None:
+    assert set(penstock._PURE_PACKAGES) == set(pure_packages())
+
+
 def test_version_is_the_same_in_the_package_and_in_its_metadata() -> None:
     assert penstock.__version__ == importlib.metadata.version("penstock")
 
