@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.brokers import BrokerProcess, eventually, serving
+from tests.support.brokers import GRACE, BrokerProcess, eventually, serving
 from tests.support.commands import run, started
 from tests.support.terminals import Terminal, in_terminal
 
@@ -102,6 +102,13 @@ def test_screen_tells_that_the_broker_is_lost_and_goes_on_when_it_is_back(tmp_pa
                 terminal.wait(lambda _: rows(terminal) == ["kept", "new"], "what is new there")
                 terminal.press("\x03")
                 assert terminal.ended() == 130
+
+
+def test_screen_ends_when_its_terminal_has_gone_and_no_signal_said_so(busy: BrokerProcess) -> None:
+    with in_terminal("top", "--url", busy.url, "--interval", "0.1", controlling=False) as terminal:
+        terminal.wait(lambda _: "deep" in rows(terminal), "the queues")
+        terminal.close()
+        assert terminal.process.wait(GRACE) == 1
 
 
 def test_without_the_extra_one_sentence_says_what_to_install(broker: BrokerProcess, tmp_path: Path) -> None:

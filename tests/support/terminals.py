@@ -75,6 +75,12 @@ class Terminal:
         self.screen.resize(lines, columns)
         self.process.send_signal(signal.SIGWINCH)
 
+    def close(self) -> None:
+        """Close the other end of the terminal, as when its window is killed."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor = -1
+
     def ended(self) -> int:
         """Read to the end of the command, and return its exit code."""
         deadline = time.monotonic() + GRACE
@@ -93,8 +99,13 @@ def _take_terminal() -> None:
 
 
 @contextmanager
-def in_terminal(*words: str, columns: int = 100, lines: int = 30, **environment: str) -> Iterator[Terminal]:
-    """Run a `penstock` command in a pseudo-terminal; it is killed at the end of the context."""
+def in_terminal(
+    *words: str, columns: int = 100, lines: int = 30, controlling: bool = True, **environment: str
+) -> Iterator[Terminal]:
+    """Run a `penstock` command in a pseudo-terminal; it is killed at the end of the context.
+
+    Only a controlling terminal gives the command signals: Ctrl-C, and that the terminal has gone.
+    """
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
     left_out = ("NO_COLOR", "COLUMNS", "LINES", "TEXTUAL", "FORCE_COLOR")
@@ -102,13 +113,14 @@ def in_terminal(*words: str, columns: int = 100, lines: int = 30, **environment:
     every |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", **environment}
     process = subprocess.Popen(
         [sys.executable, "-m", "penstock", *words], stdin=its, stdout=its, stderr=its, env=every,
-        start_new_session=True, preexec_fn=_take_terminal,
+        start_new_session=True, preexec_fn=_take_terminal if controlling else None,
     )  # fmt: skip
     os.close(its)
+    terminal = Terminal(process, ours, columns, lines)
     try:
-        yield Terminal(process, ours, columns, lines)
+        yield terminal
     finally:
         if process.poll() is None:
             process.kill()
         process.wait()
-        os.close(ours)
+        terminal.close()

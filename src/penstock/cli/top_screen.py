@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -79,6 +80,7 @@ class TopScreen(App[int]):
         self._names: list[tuple[str, str]] = []
         """Virtual host and name of each queue that is shown."""
         self._vhost = ""
+        self._has_terminal = os.isatty(0)
 
     def compose(self) -> ComposeResult:
         """Make the parts, from top to bottom."""
@@ -104,6 +106,8 @@ class TopScreen(App[int]):
                 self._woken.clear()
                 self._ask_once()
                 self._woken.wait(self._interval_s)
+                if self._has_terminal and not os.isatty(0):  # It vanished, and no signal said so.
+                    self.call_from_thread(self.action_leave, 1)
         self._feed.close()
 
     def _ask_once(self) -> None:
