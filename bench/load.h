@@ -60,20 +60,27 @@ static double percentile_us(const struct histogram *h, double share)
     return (double)h->largest / 1000;
 }
 
-/* Processor time in seconds of the processes that --pid named: utime + stime of proc(5). */
+/* Processor time in seconds of the processes that --pid named: utime + stime of proc(5). A helper of a broker may end
+   meanwhile: then what it had taken when it was last seen counts. */
 static double broker_cpu(void)
 {
+    static unsigned long long seen[MOST_PIDS];
+    static int is_begun;
     unsigned long long user, system, ticks = 0;
     for (int i = 0; i < option.pid_count; i++) {
         char path[64], line[1024];
         snprintf(path, sizeof path, "/proc/%d/stat", option.pids[i]);
         FILE *f = fopen(path, "r");
         char *after = f && fgets(line, sizeof line, f) ? strrchr(line, ')') : NULL;
-        if (!after || sscanf(after + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &system) != 2)
-            die("the process %d is gone", option.pids[i]);
-        fclose(f);
-        ticks += user + system;
+        if (after && sscanf(after + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &system) == 2)
+            seen[i] = user + system;
+        else if (!is_begun)
+            die("there is no process %d", option.pids[i]);
+        if (f)
+            fclose(f);
+        ticks += seen[i];
     }
+    is_begun = 1;
     return (double)ticks / (double)sysconf(_SC_CLK_TCK);
 }
 

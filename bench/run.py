@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -67,11 +67,12 @@ def measure(broker: Broker, scenario: Scenario, repetition: int, effort: Effort,
 
 
 def _cpu_of(pids: list[int]) -> float:
-    """Return the CPU seconds of these processes; they are all running."""
+    """Return the CPU seconds of those of these processes that still run; helpers of a broker may have ended."""
     ticks = 0
     for pid in pids:
-        fields = (processes.PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
+        with suppress(OSError):
+            fields = (processes.PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
