@@ -24,6 +24,7 @@ from penstock.errors import PreconditionFailed, ResourceError
 from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.flow.shared_limit import SharedLimit
 from penstock.wire.amqp091.codec import decode_table, encode_table
+from tests.support.topology import declare
 
 pytestmark = pytest.mark.once
 
@@ -47,10 +48,6 @@ TABLES = st.dictionaries(st.text(max_size=6), VALUES, max_size=5)
 def make() -> tuple[Broker, VirtualHost]:
     broker = Broker(Defaults())
     return broker, broker.add_vhost("/")
-
-
-def declare(vhost: VirtualHost, name: str, arguments: Table | None = None) -> Queue:
-    return vhost.declare_queue(name, arguments or {}, False, False, None, None)
 
 
 def bounded(broker: Broker, capacity: int) -> None:
