@@ -73,7 +73,7 @@ def test_consumer_of_a_channel_is_no_link() -> None:
 
 
 def explained(client: Amqp10Dialogue, link: str) -> dict[str, object]:
-    vhost = client.driver.broker.vhosts["/"]
+    vhost = client.vhost
     request = ControlRequest(vhost, None, None, None, b"{}")
     request.fields = {"link": link}
     return why.answer(request, client.driver)

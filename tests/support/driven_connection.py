@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.core.broker import Broker
 from penstock.core.settings.limits import Defaults
+from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.series import SLOT_S
 from penstock.protocols.common.connection_limits import ConnectionLimits
@@ -94,6 +95,10 @@ class Dialogue:
     def names(self, data: bytes) -> list[str]:
         """Send octets and return the names of the methods that come back."""
         return [decode_method(payload).name for kind, _, payload in self.say(data) if kind == spec.FRAME_METHOD]
+
+    @property
+    def vhost(self) -> VirtualHost:
+        return self.driver.broker.vhosts["/"]
 
     def declare(self, queue: str, **arguments: object) -> None:
         """Declare a queue; `capacity_messages=5` is the argument capacity-messages."""

@@ -46,7 +46,7 @@ def test_content_assembly_passes_through_its_states_and_keeps_the_body(piece: in
         assert state(dialogue) is ContentState.BODY
         dialogue.say(body(payload[at : at + piece]))
     assert state(dialogue) is ContentState.METHOD
-    vhost = dialogue.driver.broker.vhosts["/"]
+    vhost = dialogue.vhost
     (message,) = vhost.queues["q"].ready_queue.messages()
     assert body_of(message.content) == payload
 
@@ -56,7 +56,7 @@ def test_content_assembly_of_an_empty_body_ends_with_its_header() -> None:
     dialogue.say(method())
     dialogue.say(header(0))
     assert state(dialogue) is ContentState.METHOD
-    assert dialogue.driver.broker.vhosts["/"].queues["q"].messages == 1
+    assert dialogue.vhost.queues["q"].messages == 1
 
 
 def test_content_assembly_ignores_the_body_of_an_oversized_control_request() -> None:

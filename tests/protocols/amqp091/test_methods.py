@@ -89,7 +89,7 @@ def test_octets_behind_a_close_are_not_acted_on() -> None:
     declare = frame(spec.FRAME_METHOD, 1, encode_method(spec.QUEUE_DECLARE, queue="q"))
     said = dialogue.names(frame(spec.FRAME_METHOD, 1, b"\0\x32\0\x0a") + declare * 3)
     assert said == ["connection.close"]
-    assert dialogue.driver.broker.vhosts["/"].queues == {}
+    assert dialogue.vhost.queues == {}
 
 
 def test_malformed_octets_close_the_connection_with_the_code_and_reason_of_the_codec() -> None:

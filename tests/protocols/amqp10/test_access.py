@@ -12,7 +12,7 @@ from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite, encode
 from tests.support.access_matrix import grants
 from tests.support.access_needs import AMQP_1_0
-from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, data_section, performative
+from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, data_section
 from tests.support.amqp10_management import ManagementClient
 
 Act = Callable[[Amqp10Dialogue], list[Heard]]
@@ -60,7 +60,7 @@ def restricted(needs: list[str], new: str = "") -> Amqp10Dialogue:
     """Return a client of guest with these permissions and nothing more, and the objects of the table."""
     client = Amqp10Dialogue()
     client.declare("q")
-    vhost = client.driver.broker.vhosts["/"]
+    vhost = client.vhost
     for name, kind in (("x", "topic"), ("dead", "fanout"), ("alt", "fanout")):
         vhost.declare_exchange(name, kind, {}, False, False, False)
     given, table = grants(needs, new), client.driver.broker.access
@@ -71,10 +71,6 @@ def restricted(needs: list[str], new: str = "") -> Amqp10Dialogue:
 
 def cells(rows: dict[str, object]) -> list[tuple[str, str]]:
     return [(row, need) for row in rows for need in AMQP_1_0[row]]
-
-
-def new_of(row: str) -> str:
-    return "new" if ", new with" in row else ""
 
 
 @pytest.mark.parametrize("row", LINKS)
@@ -91,13 +87,14 @@ def test_link_without_one_of_its_needs_is_detached(row: str, need: str) -> None:
 
 @pytest.mark.parametrize("row", REQUESTS)
 def test_request_with_what_it_needs_is_carried_out(row: str) -> None:
-    response = ManagementClient(restricted(list(AMQP_1_0[row]), new_of(row))).ask(*REQUESTS[row])
+    client = restricted(list(AMQP_1_0[row]), "new" if ", new with" in row else "")
+    response = ManagementClient(client).ask(*REQUESTS[row])
     assert response.status in (200, 201, 204)
 
 
 @pytest.mark.parametrize(("row", "need"), cells({**REQUESTS}))
 def test_request_without_one_of_its_needs_is_403(row: str, need: str) -> None:
-    client = restricted([each for each in AMQP_1_0[row] if each != need], new_of(row))
+    client = restricted([each for each in AMQP_1_0[row] if each != need], "new" if ", new with" in row else "")
     response = ManagementClient(client).ask(*REQUESTS[row])
     assert response.status == 403
     assert f"{need.partition(' ')[0]} access to " in str(response.body)
@@ -170,7 +167,7 @@ def subscribed(row: str, needs: list[str]) -> list[str]:
             spec.SOURCE, address="/exchanges/x/k", capabilities=["topic"], durable=2, expiry_policy="never"
         )
         client.attach_receiver(None, 1, name="sub", source=lasting)
-        client.say(performative(spec.DETACH, handle=1, closed=False))
+        client.detach(1, closed=False)
     else:
         source = composite(spec.SOURCE, address="/exchanges/x/k", capabilities=["topic"])
     queue, reads = "^amq[.]subscription", []

@@ -96,7 +96,7 @@ def test_peer_that_does_not_know_rejected_is_detached() -> None:
     txn_id = client.begin_transaction()
     (detach,) = client.discharge(b"none")
     assert (detach.name, condition(detach)) == ("detach", "amqp:transaction:unknown-id")
-    client.say(performative(spec.DETACH, handle=COORDINATOR, closed=True))
+    client.detach(COORDINATOR)
     client.attach_coordinator(7)
     assert condition(client.discharge(txn_id, handle=7)[0]) == "amqp:transaction:unknown-id"
 
@@ -113,7 +113,7 @@ def test_declare_beyond_the_most_is_rejected(monkeypatch: pytest.MonkeyPatch) ->
 def test_coordinator_is_not_suspended_but_ends_with_its_transactions() -> None:
     client = TransactionalPeer()
     txn_id = client.begin_transaction()
-    (detach,) = client.say(performative(spec.DETACH, handle=COORDINATOR))
+    (detach,) = client.detach(COORDINATOR, closed=False)
     assert (detach.name, detach.field("closed")) == ("detach", False)
     client.attach_coordinator(COORDINATOR)
     assert condition(client.discharge(txn_id)[0]) == "amqp:transaction:unknown-id"

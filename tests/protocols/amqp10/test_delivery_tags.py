@@ -249,7 +249,7 @@ def test_withheld_outcome_is_known_after_the_link_is_resumed() -> None:
 def test_held_message_is_as_if_it_had_never_come() -> None:
     client = sender_of_unsent_outcomes(capacity_messages=1)
     client.say(client.transfer(body()), client.transfer(body()))
-    client.say(performative(spec.DETACH, handle=0))
+    client.detach(0, closed=False)
     unsettled = {n.to_bytes(4, "big"): None for n in (0, 1)}
     attached = client.attach_sender(None, target=LASTING, unsettled=unsettled)[0]
     assert (1).to_bytes(4, "big") not in attached.performative.mapping("unsettled")
@@ -262,7 +262,7 @@ def test_outcome_that_the_sender_has_not_settled_is_remembered() -> None:
     client.attach_sender(None, target=LASTING, rcv_settle_mode=1)
     client.say(client.transfer(body()), client.transfer(body()))
     client.say(performative(spec.DISPOSITION, role=False, first=0, settled=True, state=accepted()))
-    client.say(performative(spec.DETACH, handle=0))
+    client.detach(0, closed=False)
     unsettled = {n.to_bytes(4, "big"): None for n in (0, 1)}
     attached = client.attach_sender(None, target=LASTING, rcv_settle_mode=1, unsettled=unsettled)[0]
     assert list(attached.performative.mapping("unsettled")) == [(1).to_bytes(4, "big")]
@@ -281,7 +281,7 @@ def test_resumed_delivery_of_several_frames_is_read_over() -> None:
 def test_sender_without_a_map_begins_anew() -> None:
     client = sender_of_unsent_outcomes()
     client.say(client.transfer(body()))
-    client.say(performative(spec.DETACH, handle=0))
+    client.detach(0, closed=False)
     attached = client.attach_sender(None, target=LASTING)[0]
     assert attached.field("unsettled") is None
 
@@ -291,12 +291,10 @@ def take(unsent: UnsentOutcomes, number: int, tag: bytes) -> None:
 
 
 def test_outcomes_that_are_kept_are_bounded_and_the_oldest_are_forgotten() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q", capacity_messages=TAGS_MAX * 2, stop_messages=0, resume_messages=0)
-    client.attach_sender("/queues/q")
+    client = sender(capacity_messages=TAGS_MAX * 2, stop_messages=0, resume_messages=0)
     for _ in range(TAGS_MAX // 16 + 1):
         client.say(*(client.transfer(body()) for _ in range(16)))
-    client.say(performative(spec.DETACH, handle=0))
+    client.detach(0, closed=False)
     assert client.session().engine.suspended.outcomes == TAGS_MAX
     unsettled = {n.to_bytes(4, "big"): None for n in (15, 16)}
     known = client.attach_sender("/queues/q", unsettled=unsettled)[0].performative.mapping("unsettled")
@@ -384,7 +382,7 @@ def test_awaited_outcomes_of_a_link_leave_the_count_of_its_connection_with_it() 
     for _ in range(3):
         client.say(client.transfer(body()), client.transfer(body()))
         assert engine.unsent.count == 2
-        client.say(performative(spec.DETACH, handle=0))
+        client.detach(0, closed=False)
         client.listen()
         assert engine.unsent.count == 0
         client.attach_sender(None, target=LASTING, rcv_settle_mode=1)
@@ -458,7 +456,7 @@ def test_settlement_by_the_sender_counts_the_links_that_are_asked() -> None:
 def test_map_of_unsettled_deliveries_counts_its_entries() -> None:
     def spent(count: int) -> int:
         client = sender_of_unsent_outcomes()
-        client.say(performative(spec.DETACH, handle=0))
+        client.detach(0, closed=False)
         before = client.driver.broker.work.done
         client.attach_sender(None, target=LASTING, unsettled={n.to_bytes(8, "big"): None for n in range(count)})
         return int(client.driver.broker.work.done - before)
@@ -474,7 +472,7 @@ def test_sender_that_detaches_in_its_session_is_told_the_outcomes_that_it_missed
     place = composite(spec.TARGET, address="/queues/q", **target)
     client.attach_sender(None, target=place)
     client.say(*(client.transfer(body()) for _ in range(3)))
-    client.say(performative(spec.DETACH, handle=0))
+    client.detach(0, closed=False)
     unsettled = {n.to_bytes(4, "big"): None for n in (1, 2, 7)}
     attached = client.attach_sender(None, target=place, unsettled=unsettled)[0]
     known = attached.performative.mapping("unsettled")
@@ -485,11 +483,9 @@ def test_sender_that_detaches_in_its_session_is_told_the_outcomes_that_it_missed
 
 
 def test_outcomes_that_a_sender_missed_end_with_its_session() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q", capacity_messages=10, stop_messages=1, resume_messages=0)
-    client.attach_sender("/queues/q")
+    client = sender(capacity_messages=10, stop_messages=1, resume_messages=0)
     client.say(*(client.transfer(body()) for _ in range(3)))
-    client.say(performative(spec.DETACH, handle=0))
+    client.detach(0, closed=False)
     suspended = client.session().engine.suspended
     assert (suspended.count(), suspended.outcomes) == (1, 2)
     client.say(performative(spec.END))
@@ -498,11 +494,9 @@ def test_outcomes_that_a_sender_missed_end_with_its_session() -> None:
 
 
 def test_tag_of_an_outcome_that_its_sender_missed_is_used_until_it_is_settled() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q", capacity_messages=10, stop_messages=1, resume_messages=0)
-    client.attach_sender("/queues/q")
+    client = sender(capacity_messages=10, stop_messages=1, resume_messages=0)
     client.say(*(client.transfer(body()) for _ in range(3)))
-    client.say(performative(spec.DETACH, handle=0))
+    client.detach(0, closed=False)
     tag = (1).to_bytes(4, "big")
     client.attach_sender("/queues/q", unsettled={tag: None})
     assert condition(client.say(client.transfer(body(), delivery_tag=tag))[0]) == "amqp:invalid-field"

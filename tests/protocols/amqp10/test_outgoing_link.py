@@ -18,7 +18,7 @@ from tests.support.amqp10_dialogue import (
     condition,
     data_section,
     names,
-    performative,
+    sender,
     transfers,
 )
 from tests.support.driven_connection import Dialogue, publish
@@ -26,10 +26,8 @@ from tests.support.large_messages import filled
 
 
 def receiver(messages: int, credit: int, **fields: object) -> tuple[Amqp10Dialogue, list[Heard]]:
-    client = Amqp10Dialogue()
-    client.declare("q")
-    client.attach_sender("/queues/q")
-    client.say(*(client.transfer(data_section(bytes([n]))) for n in range(messages)))
+    client = sender()
+    client.put(*(bytes([n]) for n in range(messages)))
     heard = client.attach_receiver("/queues/q", credit=credit, **fields)
     return client, [each for each in heard if each.name == "transfer"]
 
@@ -59,7 +57,7 @@ def test_unsettled_messages_of_a_closed_link_get_the_default_outcome() -> None:
     source = composite(spec.SOURCE, address="/queues/q", default_outcome=composite(spec.ACCEPTED))
     client, _sent = receiver(5, 5, source=source)
     client.settle(1, 1, composite(spec.RELEASED))
-    client.say(performative(spec.DETACH, handle=1, closed=True))
+    client.detach(1)
     assert client.depth("q") == 1
 
 

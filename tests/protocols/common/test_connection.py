@@ -201,7 +201,7 @@ def test_removed_queue_is_not_taken() -> None:
     client = Dialogue(make_driver())
     connection = client.connection
     exclusive = ExclusiveQueues()
-    exclusive.add(client.driver.broker.vhosts["/"].declare_queue("own", {}, False, False, connection, connection))
+    exclusive.add(client.vhost.declare_queue("own", {}, False, False, connection, connection))
     exclusive.remove("own")
     exclusive.remove("another")
     assert exclusive.take() is None
@@ -228,7 +228,7 @@ def test_a_socket_that_is_lost_in_the_middle_of_a_goodbye_changes_nothing_of_it(
     client.connection.receive(CONNECTION_CLOSE)
     client.driver.disconnect(client.connection)
     turns_until_over(client)
-    queue = client.driver.broker.vhosts["/"].queues["q"]
+    queue = client.vhost.queues["q"]
     assert (queue.unacked_messages, queue.available()) == (0, MANY)
     assert client.connection.origin is None
 
@@ -290,4 +290,4 @@ def test_a_shut_down_tells_everybody_at_once_whatever_there_is_to_put_back() -> 
         each.connection.shut_down()
         assert heard(each) == ["connection.close"]
     turns_until_over(client)
-    assert not client.driver.broker.vhosts["/"].queues["q"].unacked_messages
+    assert not client.vhost.queues["q"].unacked_messages
