@@ -8,7 +8,8 @@ from penstock.protocols.amqp091.content_assembly import SMALL_PIECE, ContentStat
 from penstock.protocols.amqp091.content_frames import body_of
 from penstock.protocols.common.control_request import IMPORT_OCTETS
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Properties, decode_method, encode_header, frame, method_frame
+from penstock.wire.amqp091.codec import decode_method, method_frame
+from tests.support.amqp091_frames import body, header
 from tests.support.driven_connection import Dialogue, make_driver
 
 
@@ -24,14 +25,6 @@ def state(dialogue: Dialogue) -> ContentState:
 
 def method(queue: str = "q", exchange: str = "") -> bytes:
     return method_frame(1, spec.BASIC_PUBLISH, exchange=exchange, routing_key=queue)
-
-
-def header(size: int) -> bytes:
-    return frame(spec.FRAME_HEADER, 1, encode_header(size, Properties()))
-
-
-def body(payload: bytes) -> bytes:
-    return frame(spec.FRAME_BODY, 1, payload)
 
 
 @pytest.mark.parametrize("piece", [1, 7, SMALL_PIECE - 1, SMALL_PIECE, 4000])

@@ -9,13 +9,10 @@ from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import encode
 from penstock.wire.amqp10.value_writer import encode_value
 from penstock.wire.amqp10.values import Described, Symbol, Typed, ulong
-from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, data_section, performative, sender
+from tests.support.amqp10_dialogue import Amqp10Dialogue, data_section, performative, sender
 from tests.support.amqp10_messages import decode_message, delivered
 from tests.support.driven_connection import Dialogue, publish
-
-
-def whole(heard: list[Heard]) -> bytes:
-    return b"".join(each.payload for each in heard if each.name == "transfer")
+from tests.support.large_messages import payload
 
 
 def test_large_message_is_cut_to_the_peers_frames() -> None:
@@ -26,7 +23,7 @@ def test_large_message_is_cut_to_the_peers_frames() -> None:
     client.say(client.transfer(body))
     heard = [each for each in client.attach_receiver("/queues/q", credit=1) if each.name == "transfer"]
     assert [each.field("more") for each in heard] == [True] * (len(heard) - 1) + [False]
-    assert whole(heard).endswith(body)
+    assert payload(heard).endswith(body)
 
 
 def test_frames_beyond_the_window_wait_and_block_no_other_session() -> None:
@@ -45,7 +42,7 @@ def test_frames_beyond_the_window_wait_and_block_no_other_session() -> None:
     assert len([each for each in other if each.name == "transfer"]) > 2
     for seen in (2, 4, 6):
         sent += client.say(performative(spec.FLOW, 0, next_incoming_id=seen, link_credit=1, **flow))
-    assert whole(sent).endswith(body)
+    assert payload(sent).endswith(body)
 
 
 @pytest.mark.parametrize("said", [None, False, True])

@@ -13,6 +13,7 @@ from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, as_described, composite
 from penstock.wire.amqp10.values import UINT, Array, Described, Symbol, Typed
 from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, condition, data_section, names, performative
+from tests.support.amqp10_messages import last_octets
 
 
 def dynamic(code: int, policy: int | None = None, *capabilities: str, **properties: object) -> Composite:
@@ -162,10 +163,6 @@ def publish(driver: BrokerDriver, body: bytes, address: str = TOPIC) -> None:
     client.say(client.transfer(data_section(body)))
 
 
-def bodies(heard: list[Heard]) -> list[bytes]:
-    return [each.payload[-1:] for each in heard if each.name == "transfer"]
-
-
 def subscriptions(client: Amqp10Dialogue) -> list[str]:
     return [name for name in client.vhost.queues if name.startswith("amq.subscription")]
 
@@ -175,7 +172,7 @@ def test_each_volatile_subscription_gets_every_message_and_ends_with_its_link() 
     subscribe(client, 1, "a")
     subscribe(client, 2, "b")
     publish(client.driver, b"1")
-    assert bodies(client.listen()) == [b"1", b"1"]
+    assert last_octets(client.listen()) == [b"1", b"1"]
     client.detach(1)
     assert len(subscriptions(client)) == 1
     client.say(performative(spec.CLOSE))
@@ -200,7 +197,7 @@ def test_durable_subscription_keeps_messages_while_nobody_is_there_and_ends_when
     client.say(performative(spec.CLOSE))
     publish(client.driver, b"1")
     again = Amqp10Dialogue(client.driver, container_id="me")
-    assert bodies(subscribe(again, 1, "sub", **DURABLE)) == [b"1"]
+    assert last_octets(subscribe(again, 1, "sub", **DURABLE)) == [b"1"]
     again.detach(1)
     assert subscriptions(again) == []
 
@@ -238,7 +235,7 @@ def test_another_topic_is_another_subscription() -> None:
     client.say(performative(spec.CLOSE))
     publish(client.driver, b"1")
     again = Amqp10Dialogue(client.driver, container_id="me")
-    assert bodies(subscribe(again, 1, "sub", address="/exchanges/amq.topic/other", **DURABLE)) == []
+    assert last_octets(subscribe(again, 1, "sub", address="/exchanges/amq.topic/other", **DURABLE)) == []
 
 
 def test_links_of_a_shared_subscription_share_its_messages() -> None:
@@ -247,7 +244,7 @@ def test_links_of_a_shared_subscription_share_its_messages() -> None:
     subscribe(client, 2, "sub|2", "shared", **DURABLE)
     for number in range(4):
         publish(client.driver, b"%d" % number)
-    assert sorted(bodies(client.listen())) == [b"0", b"1", b"2", b"3"]
+    assert sorted(last_octets(client.listen())) == [b"0", b"1", b"2", b"3"]
     client.detach(1)
     assert len(subscriptions(client)) == 1
     client.detach(2)
@@ -261,7 +258,7 @@ def test_global_subscription_is_shared_by_containers_and_others_are_not() -> Non
         subscribe(client, 1, "both|global", "shared", "global", **DURABLE)
         subscribe(client, 2, "own", "shared", **DURABLE)
     publish(first.driver, b"1")
-    assert len(bodies(first.listen()) + bodies(second.listen())) == 3
+    assert len(last_octets(first.listen()) + last_octets(second.listen())) == 3
 
 
 def test_name_that_is_too_long_is_refused() -> None:

@@ -34,6 +34,7 @@ from penstock.wire.sasl import plain_response
 from tests.support.amqp10_dialogue import login
 from tests.support.driven_connection import make_driver
 from tests.support.held_logins import HeldAuthenticator
+from tests.support.logging_in import peer_at
 from tests.support.users import file_users, table_of
 
 PASSWORDS = {"ada": "lovelace", "é,=": "pässword", "guest": "guest"}
@@ -72,9 +73,7 @@ class Exchange(SaslExchange):
 
 
 def exchange(driver: BrokerDriver | None = None, address: str = "127.0.0.1", subject: str = "") -> SaslExchange:
-    peer = Peer(f"{address}:1", address.startswith("127."))
-    peer.tls_subject = subject
-    return Exchange((driver or driver_with_passwords()).services, peer)
+    return Exchange((driver or driver_with_passwords()).services, peer_at(address, subject))
 
 
 def accepted(step: SaslStep) -> bool:

@@ -25,12 +25,9 @@ from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, data_sectio
 from tests.support.amqp10_messages import decode_message, delivered
 from tests.support.driven_connection import Dialogue, make_driver
 from tests.support.restored_broker import journaled
+from tests.support.topology import a_vhost
 
 GUEST = ConnectionAccess(UserRules(make_driver().broker.access, "guest"), "guest", "/")
-
-
-def a_vhost() -> VirtualHost:
-    return make_driver().broker.vhosts["/"]
 
 
 def target(vhost: VirtualHost, address: str, *capabilities: str) -> Target:

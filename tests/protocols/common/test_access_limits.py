@@ -9,8 +9,9 @@ from penstock.errors import NotAllowed, PreconditionFailed
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import decode_method, method_frame
-from tests.support.driven_connection import cut, make_driver
+from penstock.wire.amqp091.codec import method_frame
+from tests.support.amqp091_frames import last_method
+from tests.support.driven_connection import make_driver
 
 OPENING = (
     b"AMQP\x00\x00\x09\x01",
@@ -31,7 +32,7 @@ def ask(connection: Connection, *data: bytes) -> tuple[str, object, str]:
     for each in data:
         connection.receive(each)
         said += connection.take_output()
-    last = decode_method(cut(said)[-1][2])
+    last = last_method(said)
     return last.name, last.args.get("reply_code"), str(last.args.get("reply_text", ""))
 
 

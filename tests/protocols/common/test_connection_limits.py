@@ -8,8 +8,10 @@ from __future__ import annotations
 from penstock.protocols.common.connection_limits import AHEAD, CHARGE_PER_OCTET, PULSING_S_MAX, ConnectionLimits
 from penstock.protocols.common.peer import THIS_MACHINE, Peer
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import decode_method, method_frame
-from tests.support.driven_connection import cut, make_driver
+from penstock.wire.amqp091.codec import method_frame
+from tests.support.amqp091_frames import last_method
+from tests.support.driven_connection import make_driver
+from tests.support.limited_connections import limits
 
 
 def test_connection_limits_budget_pulses_for_the_hold_deadline_within_a_bound() -> None:
@@ -39,12 +41,6 @@ OPEN = (
 )
 
 
-def limits(total=0, address=0):
-    found = ConnectionLimits()
-    found.connections_max, found.connections_address_max = total, address
-    return found
-
-
 def connect(driver, network=THIS_MACHINE):
     """Open a connection; return it with the name and the text of the last method that it gets."""
     peer = Peer("127.0.0.1:1", True)  # So that guest may log in.
@@ -54,12 +50,12 @@ def connect(driver, network=THIS_MACHINE):
     for data in OPEN:
         connection.receive(data)
         said += connection.take_output()
-    last = decode_method(cut(said)[-1][2])
+    last = last_method(said)
     return connection, last.name, str(last.args.get("reply_text")), last.args.get("reply_code")
 
 
 def test_connection_beyond_the_limit_of_the_node_is_refused_with_rabbitmqs_code_and_its_limit():
-    driver = make_driver(limits(total=2))
+    driver = make_driver(limits(connections_max=2))
     first = [connect(driver)[0] for _ in range(2)]
     third, name, text, code = connect(driver)
     assert (name, code) == ("connection.close", 530)
@@ -71,7 +67,7 @@ def test_connection_beyond_the_limit_of_the_node_is_refused_with_rabbitmqs_code_
 
 
 def test_limit_of_an_address_touches_no_other_address_and_never_this_machine():
-    driver = make_driver(limits(address=1))
+    driver = make_driver(limits(connections_address_max=1))
     one, *_ = connect(driver, "203.0.113.9")
     _, name, text, code = connect(driver, "203.0.113.9")
     assert (name, code) == ("connection.close", 530)
