@@ -17,10 +17,6 @@ def delete_queue(client: Amqp10Dialogue, name: str = "q") -> list[Heard]:
     return client.listen()
 
 
-def links_of(client: Amqp10Dialogue) -> list[IncomingLink]:
-    return [link for link in client.session().links.by_handle.values() if isinstance(link, IncomingLink)]
-
-
 @pytest.mark.parametrize("settled", [False, True])
 def test_sender_is_detached_when_its_queue_is_deleted(settled: bool) -> None:
     client = Amqp10Dialogue()
@@ -92,7 +88,8 @@ def test_senders_of_a_deleted_queue_are_closed_in_slices() -> None:
     client.declare("q")
     for handle in range(5):
         client.attach_sender("/queues/q", handle)
-    producers = [link.producer for link in links_of(client)]
+    links = client.session().links.by_handle.values()
+    producers = [link.producer for link in links if isinstance(link, IncomingLink)]
     ending = SendersTeardown(("queue", "q"), producers)
     assert ending.work(2 * NOTIFY_WORK, 0.0) == 2 * NOTIFY_WORK
     assert [producer.state is ProducerState.OPEN for producer in producers] == [False, False, True, True, True]

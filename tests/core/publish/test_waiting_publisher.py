@@ -8,6 +8,7 @@ from penstock.core.effects import Stopped
 from penstock.core.publish.producer import Producer
 from penstock.flow.level import UNLIMITED, Level, Thresholds
 from tests.support.broker_fixture import House, told
+from tests.support.repeated_publishes import publish
 from tests.support.transaction_client import Client, traces
 
 
@@ -16,11 +17,6 @@ def house() -> House:
     house = House()
     house.queue("a", capacity_messages=10, stop_messages=3, resume_messages=1, hold_deadline=5)
     return house
-
-
-def publish(house: House, producer: Producer, count: int = 1, queue: str = "a") -> None:
-    for _ in range(count):
-        house.publish(producer, queue, 100)
 
 
 def closed(house: House, count: int = 4) -> Producer:

@@ -31,10 +31,10 @@ from penstock.protocols.common.login_limits import (
 from penstock.protocols.common.peer import THIS_MACHINE, network_of
 from penstock.wire.amqp091.codec import Method
 from tests.support.amqp091_frames import last_method
-from tests.support.blocked_producers import texts
 from tests.support.driven_connection import make_driver
 from tests.support.held_logins import holding, logging_in
 from tests.support.limited_connections import limits
+from tests.support.log_lines import texts
 from tests.support.logging_in import GREETING, log_in, peer_at, start_ok, stranger
 from tests.support.users import table_of
 
@@ -394,7 +394,7 @@ def test_the_line_about_too_many_sockets_names_the_address_and_the_setting() -> 
     driver = make_driver(policy)
     for _ in range(100):
         stranger(driver)
-    assert texts(driver) == [
+    assert texts(driver.log_queue) == [
         "[con:2(@10.0.0.1:1/)] turned away: too many connections have not logged in "
         "(1 of its address, handshakes-address-max)"
     ]
