@@ -11,9 +11,9 @@ from penstock.driver.driver import BrokerDriver
 from penstock.errors import NotFound
 from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.management.redaction import answer_why, redact
-from penstock.protocols.common.control_request import ControlRequest
 from tests.support.access_of import access_of
 from tests.support.driven_connection import Dialogue, make_driver, publish
+from tests.support.operation_calls import request_of
 
 NAME = "con:1(guest@127.0.0.1:1/)"
 
@@ -32,9 +32,7 @@ def driver() -> BrokerDriver:
 
 
 def ask(driver: BrokerDriver, user: str, /, **fields: str) -> str:
-    asked = json.dumps(fields).encode()
-    request = ControlRequest(driver.broker.vhost("/"), None, None, None, asked, access_of(driver.broker, user))
-    return json.dumps(answer_why(request, driver))
+    return json.dumps(answer_why(request_of(driver, user, **fields), driver))
 
 
 def test_others_are_named_with_the_tag_monitoring_only(driver: BrokerDriver) -> None:

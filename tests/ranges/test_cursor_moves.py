@@ -13,6 +13,7 @@ from penstock.core.settings.limits import Defaults
 from penstock.errors import Fenced, NotFound, PreconditionFailed
 from penstock.ranges.cursors import Cursor, Move, apply_moves, check_move, count_steps
 from tests.profiles import examples
+from tests.support.attached_cursors import attached
 
 
 class Desk:
@@ -25,8 +26,7 @@ class Desk:
             self.queue.enqueue(Envelope("", "q"), b"", 10, 0.0)
 
     def attach(self, name: str, settled: int = 0) -> Cursor:
-        cursor = Cursor("/", name)
-        cursor.attach([self.queue], {"q": "earliest"}, 0.0)
+        cursor = attached(self.queue, name)
         cursor.settle("q", settled, 0.0)
         return cursor
 

@@ -26,6 +26,7 @@ from penstock.errors import Fenced, NotFound, PreconditionFailed, ResourceError,
 from penstock.flow.work import AT_ONCE, UNITS_A_TURN, WorkMeter
 from penstock.ranges.cursors import POSITIONS_MAX, Cursor
 from tests.profiles import examples
+from tests.support.attached_cursors import attached, sequences
 from tests.support.full_queue import CHARGE, MANY, FullQueue
 
 FOR_EVER = 1 << 62
@@ -45,13 +46,7 @@ class Desk:
             self.queue.enqueue(Envelope("", "q"), b"", charge, 0.0)
 
     def attach(self, name: str = "c", starting: int | str = "earliest") -> Cursor:
-        cursor = Cursor("/", name)
-        cursor.attach([self.queue], {"q": starting}, 0.0)
-        return cursor
-
-
-def sequences(cursor: Cursor, lo: int, hi: int, rows: int = FOR_EVER, size: int = FOR_EVER) -> list[int]:
-    return [int(message.sequence) for message in cursor.read("q", lo, hi, rows, size)]
+        return attached(self.queue, name, starting)
 
 
 def test_plan_takes_what_rows_bytes_and_end_allow_but_at_least_one() -> None:

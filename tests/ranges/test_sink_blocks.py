@@ -178,15 +178,11 @@ def test_row_that_reaches_no_queue_ends_its_block_after_those_before_it() -> Non
 def test_row_that_cannot_be_a_message_ends_its_block(row: dict[str, object], code: int, text: str) -> None:
     sink = Sink(capacity_bytes=100_000)
     first = {"value": b"0", "routing_key": "q"}
-    (answer,) = _sent(sink, [first, row, first])
+    sink.client.say(block(encode_published([first, {"routing_key": "q", **row}, first])))
+    (answer,) = sink.heard()
     assert (answer["taken"], answer["code"], answer["retriable"]) == (1, code, False)
     assert text in answer["text"]
     assert sink.held() == [b"0"]
-
-
-def _sent(sink: Sink, rows: list[dict[str, object]]) -> list[Any]:
-    sink.client.say(block(encode_published([{"routing_key": "q", **row} for row in rows])))
-    return sink.heard()
 
 
 def test_own_user_id_is_taken() -> None:

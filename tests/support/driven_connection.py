@@ -105,6 +105,12 @@ class Dialogue:
         table = {name.replace("_", "-"): value for name, value in arguments.items()}
         assert self.names(method_frame(1, spec.QUEUE_DECLARE, queue=queue, arguments=table)) == ["queue.declare-ok"]
 
+    def consume(self, queue: str, tag: str = "c1", prefetch: int = 0, **how: object) -> list[Frame]:
+        """Consume on channel 1, with at most so many unacknowledged messages if a number is given."""
+        if prefetch:
+            self.say(method_frame(1, spec.BASIC_QOS, prefetch_count=prefetch))
+        return self.say(method_frame(1, spec.BASIC_CONSUME, queue=queue, consumer_tag=tag, **how))
+
     def confirm(self) -> None:
         """Turn confirms on."""
         assert self.names(method_frame(1, spec.CONFIRM_SELECT)) == ["confirm.select-ok"]

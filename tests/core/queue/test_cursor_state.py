@@ -9,6 +9,7 @@ from penstock.core.queue.indexed_ready_queue import CHUNK
 from penstock.core.queue.queue import Queue
 from penstock.core.settings.limits import Defaults
 from penstock.ranges.cursors import Cursor
+from tests.support.attached_cursors import attached
 
 
 class Desk:
@@ -25,9 +26,7 @@ class Desk:
             self.queue.enqueue(Envelope("", "q"), b"", charge, self.now)
 
     def attach(self, name: str, starting: int | str = "earliest") -> Cursor:
-        cursor = Cursor("/", name)
-        cursor.attach([self.queue], {"q": starting}, self.now)
-        return cursor
+        return attached(self.queue, name, starting, self.now)
 
     def lag(self, cursor: Cursor) -> Lag | None:
         return lag_of(cursor.position("q"), self.broker.work)

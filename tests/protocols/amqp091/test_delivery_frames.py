@@ -163,9 +163,7 @@ def consuming(driver: BrokerDriver, prefetch: int = 0) -> Dialogue:
     """Return a client that consumes from the queue q."""
     client = Dialogue(driver)
     client.declare("q")
-    if prefetch:
-        client.say(method_frame(1, spec.BASIC_QOS, prefetch_count=prefetch))
-    client.say(method_frame(1, spec.BASIC_CONSUME, queue="q", consumer_tag="t"))
+    client.consume("q", "t", prefetch)
     return client
 
 
