@@ -22,7 +22,7 @@ from penstock.flow.level import Level, Thresholds
 from penstock.flow.shared_limit import SharedLimit
 from penstock.settings.read import read_settings
 from tests.profiles import examples
-from tests.support import at_once
+from tests.support import at_once, setting_values
 from tests.support.broker_fixture import House
 
 NAMES = ("q0", "q1", "q2")
@@ -35,7 +35,7 @@ MUCH = 1 << 40
 
 
 def in_bytes(capacity: int) -> Thresholds:
-    return Thresholds(Level(bytes=capacity), Level(bytes=capacity * 8 // 10), Level(bytes=capacity // 2))
+    return setting_values.in_bytes(capacity, capacity * 8 // 10, capacity // 2)
 
 
 class Sender:

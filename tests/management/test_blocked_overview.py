@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.flow.work import finish
 from penstock.management import blocked_overview
 from penstock.management.blocked_overview import GATES_TOLD
@@ -12,6 +11,7 @@ from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from tests.support.blocked_scene import GATED, Scene, asked
 from tests.support.driven_connection import publish
+from tests.support.setting_values import in_bytes
 
 
 def test_who_is_blocked_longest_comes_first_and_each_gate_once() -> None:
@@ -135,7 +135,7 @@ def test_what_the_operator_holds_is_let_go_by_the_command_that_is_advised(scope:
 def test_sum_over_queues_is_advised_about_as_such() -> None:
     scene = Scene()
     broker = scene.driver.broker
-    thresholds = Thresholds(Level(UNLIMITED, 2000), Level(UNLIMITED, 900), Level(UNLIMITED, 500))
+    thresholds = in_bytes(2000, 900, 500)
     broker.gates.set_vhost_limit(broker.vhosts["/"], thresholds)
     producer = scene.join()
     producer.declare("orders")

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.management import why
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
@@ -17,6 +16,7 @@ from tests.support.amqp10_dialogue import Amqp10Dialogue, data_section, performa
 from tests.support.blocked_scene import GATED, Scene, asked
 from tests.support.chained_queues import Chain
 from tests.support.driven_connection import publish
+from tests.support.setting_values import in_bytes
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "why.md"
 OUTPUT_FULL_BODY = 300 * 1024
@@ -143,7 +143,7 @@ SITUATIONS: dict[str, Callable[[Scene], list[str]]] = {
 
 def test_sum_over_many_queues_says_which_of_them_are_the_largest() -> None:
     scene = Scene()
-    thresholds = Thresholds(Level(UNLIMITED, 2000), Level(UNLIMITED, 900), Level(UNLIMITED, 500))
+    thresholds = in_bytes(2000, 900, 500)
     broker = scene.driver.broker
     broker.gates.set_vhost_limit(broker.vhosts["/"], thresholds)
     producer = scene.join()

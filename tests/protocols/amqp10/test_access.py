@@ -14,6 +14,7 @@ from tests.support.access_matrix import grants
 from tests.support.access_needs import AMQP_1_0
 from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, data_section
 from tests.support.amqp10_management import ManagementClient
+from tests.support.granted_access import restrict
 
 Act = Callable[[Amqp10Dialogue], list[Heard]]
 BINDING = {"source": "x", "destination_queue": "q", "binding_key": "k"}
@@ -63,9 +64,7 @@ def restricted(needs: list[str], new: str = "") -> Amqp10Dialogue:
     vhost = client.vhost
     for name, kind in (("x", "topic"), ("dead", "fanout"), ("alt", "fanout")):
         vhost.declare_exchange(name, kind, {}, False, False, False)
-    given, table = grants(needs, new), client.driver.broker.access
-    table.set_permission("guest", "/", Permission(given.configure, given.write, given.read))
-    table.set_topic_permission("guest", "/", "x", TopicPermission(given.topic_write, given.topic_read))
+    restrict(client.driver, grants(needs, new))
     return client
 
 
@@ -138,10 +137,7 @@ def transferred(row: str, needs: list[str]) -> str:
     address, properties = TRANSFERS[row]
     client = restricted(list(AMQP_1_0[row]))
     client.attach_sender(address)
-    given = grants(needs)
-    table = client.driver.broker.access
-    table.set_permission("guest", "/", Permission(given.configure, given.write, given.read))
-    table.set_topic_permission("guest", "/", "x", TopicPermission(given.topic_write, given.topic_read))
+    restrict(client.driver, grants(needs))
     return str(client.say(client.transfer(encode(spec.PROPERTIES, **properties) + data_section(b"m"))))
 
 

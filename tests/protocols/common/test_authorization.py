@@ -19,6 +19,7 @@ from tests.profiles import examples
 from tests.support.access_matrix import NEW, Grants, cells, grants, octets_of, refusal_of, rows
 from tests.support.access_needs import AMQP_0_9_1
 from tests.support.driven_connection import Dialogue, Frame, cut, make_driver, publish, refused
+from tests.support.granted_access import restrict
 
 NONE = Permission("", "", "")
 
@@ -33,13 +34,6 @@ def driver() -> BrokerDriver:
         declared = owner.names(method_frame(1, spec.EXCHANGE_DECLARE, exchange=name, type=kind))
         assert declared == ["exchange.declare-ok"]
     return driver
-
-
-def restrict(driver: BrokerDriver, given: Grants) -> None:
-    """Give guest these permissions."""
-    table = driver.broker.access
-    table.set_permission("guest", "/", Permission(given.configure, given.write, given.read))
-    table.set_topic_permission("guest", "/", "x", TopicPermission(given.topic_write, given.topic_read))
 
 
 def closes(frames: list[Frame]) -> list[tuple[int, str]]:
