@@ -24,6 +24,7 @@ from penstock.settings.read import read_settings
 from tests.profiles import examples
 from tests.support import at_once, setting_values
 from tests.support.broker_fixture import House
+from tests.support.topology import resolve
 
 NAMES = ("q0", "q1", "q2")
 ROUTES = (("", "q0"), ("", "q1"), ("amq.fanout", ""), ("", "q2"), ("amq.fanout", ""))
@@ -49,8 +50,7 @@ class Sender:
         self.reservation = Reservation(self.route.queues, CHARGES[number] * scale, self.route.gates)
 
     def resolved(self) -> Route:
-        route = self.house.vhost.route(self.exchange, self.key, False)
-        self.house.vhost.resolve(route, {})
+        route = resolve(self.house.vhost, self.exchange, self.key)
         return route
 
     def follow(self) -> None:

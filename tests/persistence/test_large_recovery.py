@@ -14,6 +14,7 @@ from penstock.persistence.recovery import Recovery
 from penstock.persistence.store_scan import StoreScanner
 from penstock.store.records import UNKNOWN, QueuePosition, piece_key
 from tests.support.memory_store import WALL, Shelf, some_large
+from tests.support.topology import resolve
 
 
 class Life:
@@ -40,8 +41,7 @@ class Life:
 
     def publish(self, content: bytes) -> None:
         vhost = self.broker.vhosts["/"]
-        route = vhost.route("", "q", False)
-        vhost.resolve(route, {})
+        route = resolve(vhost, "", "q")
         Producer(self.broker, "p", HoldBudget(1 << 40)).publish(route.persistent(), content, 5000)
 
     def write(self) -> None:

@@ -27,6 +27,7 @@ from penstock.protocols.common.callbacks import DurableCallback
 from tests.profiles import examples
 from tests.support import at_once
 from tests.support.memory_store import WALL, Shelf, some_large
+from tests.support.topology import resolve
 
 QUEUES = ("plain", "urgent", "work", "dead")
 BOUND = (
@@ -73,8 +74,7 @@ class House:
         self.transaction = Transaction(self.mover, self.moving)
 
     def route(self, exchange: str, key: str, priority: int, persistent: bool) -> Route:
-        route = self.vhost.route(exchange, key, False)
-        self.vhost.resolve(route, {})
+        route = resolve(self.vhost, exchange, key)
         return (route.persistent() if persistent else route).with_priority(priority)
 
 

@@ -29,16 +29,11 @@ def settled(*tags: int) -> tuple[Shelf, dict[int, RowSettlements]]:
     return shelf, found
 
 
-def positions(found: RowSettlements) -> set[int]:
-    """Return the positions in the row that are settled."""
-    ranges = found.settled
-    return {at for first, count in zip(ranges[::2], ranges[1::2], strict=True) for at in range(first, first + count)}
-
-
 def test_settlement_has_neighbours_in_one_range_and_others_in_their_own() -> None:
     _, found = settled(2, 3, 4, 8)
     (row,) = found.values()
-    assert positions(row) == {1, 2, 3, 7}
+    ranges = zip(row.settled[::2], row.settled[1::2], strict=True)
+    assert [at for first, count in ranges for at in range(first, first + count)] == [1, 2, 3, 7]
     assert len(row.settled) == 2 * 2
 
 

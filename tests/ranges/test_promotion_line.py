@@ -21,6 +21,7 @@ from penstock.wire.amqp091.codec import Properties
 from tests.profiles import examples
 from tests.support.restored_broker import Declared, journaled, queue_of
 from tests.support.settings_bench import Bench
+from tests.support.topology import resolve
 
 CHARGE = 10_000
 CAPACITY = 6 * AT_ONCE
@@ -387,8 +388,7 @@ def test_batch_is_there_as_a_whole_or_not_at_all_whatever_happens_between_its_sl
 def test_transient_rows_are_hidden_as_well_without_a_store() -> None:
     bench = Bench()
     queue = bench.queue("a")
-    route = bench.vhost.route("", "a", False)
-    bench.vhost.resolve(route, {})
+    route = resolve(bench.vhost, "", "a")
     marks = SinkMarks(bench.broker)
     progress = marks.begin_batch("/", "q", TARGET, 0, "r", "w", "u")
     stage = marks.stages(progress).begin(0, 0, 0.0)

@@ -13,6 +13,7 @@ from penstock.ranges.stages import Stage, StagedRow, StagedRows
 from tests.support.chained_queues import LIMIT, Chain
 from tests.support.restored_broker import Declared, journaled
 from tests.support.settings_bench import Bench
+from tests.support.topology import resolve
 
 TARGET = "queue 'a'"
 
@@ -30,8 +31,7 @@ class Committing:
         return self.marks.begin_batch("/", "q", TARGET, batch, run, f"{run}/{batch}", "u")
 
     def stage(self, progress: BatchProgress, partition: int, queue: str, count: int, attempt: int = 0) -> Stage:
-        route = self.bench.vhost.route("", queue, False)
-        self.bench.vhost.resolve(route, {})
+        route = resolve(self.bench.vhost, "", queue)
         staged = self.marks.stages(progress)
         stage = staged.begin(partition, attempt, self.broker.now)
         rows = StagedRows(0)
@@ -170,8 +170,6 @@ def test_rows_and_the_record_of_the_promotion_are_in_one_journal_group() -> None
     store.write()
     committing = Committing(bench)
     progress = committing.begin(0)
-    route = bench.vhost.route("", "a", False)
-    bench.vhost.resolve(route, {})
     committing.commit(progress, committing.stage(progress, 0, "a", 3))
     journal = driver.broker.journal
     assert journal is not None

@@ -6,6 +6,7 @@ from penstock.core.publish.producer import Producer
 from penstock.core.queue.ordered_refusals import RefusalOrder
 from penstock.core.queue.queue import Queue
 from tests.support.broker_fixture import House
+from tests.support.topology import resolve
 
 CHARGE = 300
 
@@ -22,8 +23,7 @@ class Line(House):
         self.writer: Producer = self.producer("p")
 
     def put(self, count: int, queue: str = "q") -> None:
-        route = self.vhost.route("", queue, False)
-        self.vhost.resolve(route, {})
+        route = resolve(self.vhost, "", queue)
         for number in range(count):
             self.writer.publish(route, b"%d" % number, CHARGE)
 

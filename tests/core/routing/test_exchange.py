@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import AccessRefused, NotFound, PreconditionFailed
-from tests.support.topology import a_vhost, declare, reached
+from tests.support.topology import a_vhost, declare, reached, resolve
 
 
 def test_the_default_exchange_leads_to_the_queue_of_that_name() -> None:
@@ -73,8 +73,7 @@ def test_a_route_that_was_found_is_found_again_after_the_topology_changed() -> N
     where = a_vhost()
     a, b = (declare(where, name) for name in "ab")
     where.bind("amq.fanout", a, None, "", {})
-    route = where.route("amq.fanout", "", False)
-    where.resolve(route, {})
+    route = resolve(where, "amq.fanout")
     assert route.single_queue is a
     where.bind("amq.fanout", b, None, "", {})
     assert route.epoch != where.epoch

@@ -219,10 +219,7 @@ LASTING = composite(spec.TARGET, address="/queues/q", expiry_policy="never")
 
 
 def sender_of_unsent_outcomes(**arguments: object) -> Amqp10Dialogue:
-    client = Amqp10Dialogue()
-    client.declare("q", **arguments)
-    client.attach_sender(None, target=LASTING)
-    return client
+    return sender(address=None, attach={"target": LASTING}, **arguments)
 
 
 def test_withheld_outcome_is_known_after_the_link_is_resumed() -> None:

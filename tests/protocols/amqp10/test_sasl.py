@@ -499,17 +499,12 @@ def unloaded(monkeypatch: pytest.MonkeyPatch) -> None:
 FIRST = b"n,,n=guest,r=client"
 
 
-def asked(mechanism: str) -> bytes:
-    """Return the init with a mechanism."""
-    init = composite(spec.SASL_INIT, mechanism=mechanism, initial_response=FIRST)
-    return frame(0, encode_composite(init), spec.FRAME_SASL)
-
-
 def asked_for_scram() -> tuple[Login, HeldAuthenticator]:
     """Return a client that has asked for SCRAM, and the authenticator that has yet to load its library."""
     client, authenticator = Login(), HeldAuthenticator()
     client.driver.services.authenticator = authenticator
-    client.connection.receive(asked("SCRAM-SHA-256"))
+    init = composite(spec.SASL_INIT, mechanism="SCRAM-SHA-256", initial_response=FIRST)
+    client.connection.receive(frame(0, encode_composite(init), spec.FRAME_SASL))
     return client, authenticator
 
 
