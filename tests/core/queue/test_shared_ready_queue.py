@@ -8,40 +8,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
-from penstock.core.message import Envelope
 from penstock.core.queue.indexed_ready_queue import CHUNK
-from penstock.core.queue.queue import Queue
 from penstock.core.queue.shared_ready_queue import SharedReadyQueue
-from penstock.core.settings.limits import Defaults
 from penstock.errors import ResourceLocked
 from penstock.ranges.cursors import Cursor
 from tests.profiles import examples
-from tests.support.attached_cursors import attached, sequences
+from tests.support import attached_cursors
+from tests.support.attached_cursors import sequences
 from tests.support.paging_broker import house_with, publish
 
 ALL = 1 << 62
 
 
-class Desk:
-    """A queue, cursors on it, and a session that gets and consumes."""
+class Desk(attached_cursors.Desk):
+    """The same with a session that gets and consumes."""
 
     def __init__(self, **arguments: object) -> None:
-        self.broker = Broker(Defaults())
-        self.vhost = self.broker.add_vhost("/")
-        table = {name.replace("_", "-"): value for name, value in arguments.items()}
-        self.queue: Queue = self.vhost.declare_queue("q", table, False, False, None, None)
+        super().__init__(**arguments)
         self.session = Session()
-
-    def put(self, count: int) -> None:
-        for _ in range(count):
-            self.queue.enqueue(Envelope("", "q"), b"", 10, 0.0)
-
-    def attach(self, name: str = "c", starting: int | str = "earliest") -> Cursor:
-        return attached(self.queue, name, starting)
 
     def get(self) -> int | None:
         """Take a message; its delivery tag is the number of messages taken so far."""
