@@ -29,3 +29,13 @@ def names(frames: list[Frame]) -> list[str]:
 def last_method(octets: bytes) -> Method:
     """Return the last method of an output."""
     return decode_method(cut(octets)[-1][2])
+
+
+def closes(frames: list[Frame]) -> list[Method]:
+    """Return the closes of channels and of the connection."""
+    return [method for method in methods(frames) if method.name.endswith(".close")]
+
+
+def close_reasons(frames: list[Frame]) -> list[tuple[int, str]]:
+    """Return code and text of each close."""
+    return [(int(str(each.args["reply_code"])), str(each.args["reply_text"])) for each in closes(frames)]

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.driver.driver import BrokerDriver
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.connection_state import ConnectionState
@@ -29,9 +28,8 @@ from penstock.protocols.common.login_limits import (
     LoginRate,
 )
 from penstock.protocols.common.peer import THIS_MACHINE, network_of
-from penstock.wire.amqp091.codec import Method
-from tests.support.amqp091_frames import last_method
 from tests.support.driven_connection import make_driver
+from tests.support.handshakes import ask
 from tests.support.held_logins import holding, logging_in
 from tests.support.limited_connections import limits
 from tests.support.log_lines import texts
@@ -215,20 +213,12 @@ def test_addresses_are_bounded_and_the_one_used_longest_ago_is_forgotten() -> No
 
 def test_a_refused_login_is_closed_with_530_and_its_password_does_not_count() -> None:
     driver = make_driver(limits(login_rate_address_max=1))
-    refusals = [said(driver, "wrong") for _ in range(20)]
-    assert refusals[0].args["reply_code"] == 403
+    refusals = [ask(stranger(driver), GREETING, start_ok("wrong")) for _ in range(20)]
+    assert refusals[0].code == 403
     for refusal in refusals[1:]:
-        assert (refusal.name, refusal.args["reply_code"]) == ("connection.close", 530)
-        assert "address login limit (1 a second) of 10.0.0.1" in str(refusal.args["reply_text"])
+        assert (refusal.name, refusal.code) == ("connection.close", 530)
+        assert "address login limit (1 a second) of 10.0.0.1" in refusal.text
     assert driver.services.backoff.failed("guest", "10.0.0.1", driver.broker.now) == 0.0, "only the second failure"
-
-
-def said(driver: BrokerDriver, password: str) -> Method:
-    client = stranger(driver)
-    client.receive(GREETING)
-    client.take_output()
-    client.receive(start_ok(password))
-    return last_method(client.take_output())
 
 
 def waiting(line: LoginLine, network: str, user: str = "ada") -> Verification:
