@@ -90,17 +90,10 @@ def side(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     broker = start_rabbitmq(RABBITMQ, folder, port)
     try:
         web = Web(f"http://127.0.0.1:{port}")
-        eventually(lambda: answers(web), "its HTTP API is there")
+        eventually(web.answers, "its HTTP API is there")
         yield Side(("127.0.0.1", broker.port), web, False)
     finally:
         broker.stop()
-
-
-def answers(web: Web) -> bool:
-    try:
-        return web.ask("GET", "/whoami").status == 200
-    except OSError:
-        return False
 
 
 def test_each_row_with_what_it_needs_and_nothing_more_is_permitted(side: Side) -> None:

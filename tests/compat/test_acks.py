@@ -7,7 +7,7 @@ import struct
 import pytest
 from pamqp import base, commands
 
-from tests.compat.test_reply_to import content, mandatory
+from tests.compat.test_reply_to import mandatory
 from tests.support.raw_client import METHOD, Peer, publish_frames, raw_frame
 
 RECOVER, RECOVER_ASYNC = 110, 100
@@ -17,7 +17,7 @@ Ack, Nack, Reject = commands.Basic.Ack, commands.Basic.Nack, commands.Basic.Reje
 def filled(peer: Peer, count: int) -> str:
     """A queue with messages 0, 1, 2 ..."""
     queue = peer.declare()
-    peer.say(b"".join(publish_frames(1, "", queue, b"%d" % index) for index in range(count)))
+    peer.put(queue, count)
     assert peer.is_well()
     return queue
 
@@ -25,12 +25,12 @@ def filled(peer: Peer, count: int) -> str:
 def got(peer: Peer, queue: str, no_ack: bool = False) -> tuple[int, bool, bytes]:
     """Tag, whether it was delivered before, and body of a message that must be there."""
     found = peer.ask(1, commands.Basic.Get(queue=queue, no_ack=no_ack), commands.Basic.GetOk)
-    return found.delivery_tag or 0, bool(found.redelivered), content(peer)[1]
+    return found.delivery_tag or 0, bool(found.redelivered), peer.content()[1]
 
 
 def delivered(peer: Peer) -> tuple[int, bool, bytes]:
     found = peer.expect(1, commands.Basic.Deliver)
-    return found.delivery_tag or 0, bool(found.redelivered), content(peer)[1]
+    return found.delivery_tag or 0, bool(found.redelivered), peer.content()[1]
 
 
 def taken(peer: Peer, count: int) -> str:
@@ -186,14 +186,14 @@ def test_return_comes_before_its_confirmation(peer: Peer) -> None:
         returned = peer.expect(1, commands.Basic.Return)
         assert (returned.reply_code, returned.reply_text) == (312, "NO_ROUTE")
         assert (returned.exchange, returned.routing_key) == ("", "nowhere")
-        assert content(peer)[1] == b"body"
+        assert peer.content()[1] == b"body"
         assert peer.expect(1, Ack).delivery_tag == number
 
 
 def test_without_confirms_a_return_still_comes(peer: Peer) -> None:
     mandatory(peer, "nowhere", b"")
     peer.expect(1, commands.Basic.Return)
-    assert content(peer)[1] == b""
+    assert peer.content()[1] == b""
 
 
 def test_exchange_that_is_not_there_closes_the_channel_confirms_or_not(peer: Peer) -> None:
@@ -237,7 +237,7 @@ def test_transaction_is_there_when_it_is_committed_and_not_before(peer: Peer) ->
     peer.ask(1, commands.Basic.Get(queue=queue), commands.Basic.GetEmpty)
     peer.send(1, commands.Tx.Commit())
     peer.expect(1, commands.Basic.Return)
-    content(peer)
+    peer.content()
     peer.expect(1, commands.Tx.CommitOk)
     assert got(peer, queue) == (1, False, b"x")
     peer.send(1, Ack(1))
@@ -263,7 +263,7 @@ def test_user_id_must_be_the_users(peer: Peer) -> None:
     queue = peer.declare()
     peer.say(publish_frames(1, "", queue, b"mine", {"user_id": "guest", "headers": {"a": 1}, "priority": 1}))
     peer.ask(1, commands.Basic.Get(queue=queue, no_ack=True), commands.Basic.GetOk)
-    assert content(peer)[0].user_id == "guest"
+    assert peer.content()[0].user_id == "guest"
     peer.say(publish_frames(1, "", queue, b"not mine", {"user_id": "ada", "app_id": "app"}))
     assert peer.refused(1) == (
         406,

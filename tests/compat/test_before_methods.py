@@ -8,8 +8,7 @@ from __future__ import annotations
 import pytest
 from pamqp import base, commands
 
-from tests.compat.test_reply_to import content
-from tests.support.raw_client import Peer, method_frame, publish_frames
+from tests.support.raw_client import Peer, method_frame, numbered_publishes, publish_frames
 
 Consume, ConsumeOk = commands.Basic.Consume, commands.Basic.ConsumeOk
 Cancel, CancelOk = commands.Basic.Cancel, commands.Basic.CancelOk
@@ -20,8 +19,7 @@ Tx = commands.Tx
 
 def together(peer: Peer, queue: str, *methods: base.Frame, count: int = 1, channel: int = 1) -> None:
     """Publish to a queue and send methods, in one piece."""
-    publishes = b"".join(publish_frames(channel, "", queue, b"%d" % number) for number in range(count))
-    peer.say(publishes + b"".join(method_frame(channel, method) for method in methods))
+    peer.say(numbered_publishes(channel, queue, count) + b"".join(method_frame(channel, method) for method in methods))
 
 
 def heard(peer: Peer) -> tuple[list[tuple[str, bytes]], list[base.Frame]]:
@@ -30,18 +28,14 @@ def heard(peer: Peer) -> tuple[list[tuple[str, bytes]], list[base.Frame]]:
     answers: list[base.Frame] = []
     for _ in range(2):  # The second one is asked when all that came of the methods waits in RabbitMQ's channel.
         peer.send(1, Cancel("nobody"))
-        while not isinstance(method := next_method(peer), CancelOk) or method.consumer_tag != "nobody":
+        while not isinstance(method := peer.read_method()[1], CancelOk) or method.consumer_tag != "nobody":
             if isinstance(method, Deliver):
-                deliveries.append((method.consumer_tag or "", content(peer)[1]))
+                deliveries.append((method.consumer_tag or "", peer.content()[1]))
             else:
                 answers.append(method)
                 if isinstance(method, GetOk):
-                    content(peer)
+                    peer.content()
     return deliveries, answers
-
-
-def next_method(peer: Peer) -> base.Frame:
-    return peer.read_method()[1]
 
 
 def test_consumer_that_is_cancelled_has_what_was_published_before(peer: Peer) -> None:
@@ -126,13 +120,13 @@ def test_what_is_committed_is_with_the_consumers_before_the_next_method(peer: Pe
     peer.consume(queue, "c", peer.channel(2), no_ack=True)
     peer.ask(1, Tx.Select(), Tx.SelectOk)
     together(peer, queue, Tx.Commit())
-    while not isinstance(method := next_method(peer), Tx.CommitOk):  # RabbitMQ takes no other method before.
+    while not isinstance(method := peer.read_method()[1], Tx.CommitOk):  # RabbitMQ takes no other method before.
         assert isinstance(method, Deliver)
-        content(peer)
+        peer.content()
     peer.send(1, Get(queue=queue))
-    while not isinstance(method := next_method(peer), GetEmpty):
+    while not isinstance(method := peer.read_method()[1], GetEmpty):
         assert isinstance(method, Deliver)
-        content(peer)
+        peer.content()
 
 
 @pytest.mark.parametrize("method", [Tx.Select, Tx.Commit, Tx.Rollback])
@@ -167,9 +161,9 @@ def test_connection_that_is_closed_has_had_it(peer: Peer, other: Peer, name: str
     peer.consume(name, "c", no_ack=no_ack)
     close = method_frame(0, commands.Connection.Close(200, "", 0, 0))
     peer.say(publish_frames(1, "", name, b"0") + close)
-    while not isinstance(method := next_method(peer), commands.Connection.CloseOk):
+    while not isinstance(method := peer.read_method()[1], commands.Connection.CloseOk):
         assert isinstance(method, Deliver)
-        content(peer)
+        peer.content()
     peer.close()
     check_had(other, name, no_ack)
 
@@ -180,7 +174,7 @@ def check_had(peer: Peer, queue: str, no_ack: bool) -> None:
         peer.ask(1, Get(queue=queue), GetEmpty)
     else:
         assert peer.ask(1, Get(queue=queue, no_ack=True), GetOk).redelivered
-        content(peer)
+        peer.content()
     peer.ask(1, commands.Queue.Delete(queue=queue), commands.Queue.DeleteOk)
 
 
@@ -191,7 +185,7 @@ def test_answer_reaches_who_asked_before_it_stops_to_listen(peer: Peer, ours: bo
     queue = peer.declare()
     peer.say(publish_frames(1, "", queue, b"question", {"reply_to": "amq.rabbitmq.reply-to"}))
     peer.ask(1, Get(queue=queue, no_ack=True), GetOk)
-    address = content(peer)[0].reply_to
+    address = peer.content()[0].reply_to
     assert address
     peer.say(publish_frames(1, "", address, b"answer") + method_frame(1, Cancel("r")))
     assert heard(peer)[0] == [("r", b"answer")]

@@ -7,7 +7,6 @@ import struct
 import pytest
 from pamqp import base, commands
 
-from tests.compat.test_reply_to import content
 from tests.support.brokers import PATIENCE
 from tests.support.raw_client import METHOD, Peer, open_peer, publish_frames, raw_frame
 from tests.support.stalls import undisturbed
@@ -16,12 +15,6 @@ Open, OpenOk = commands.Channel.Open, commands.Channel.OpenOk
 Close, CloseOk = commands.Channel.Close, commands.Channel.CloseOk
 CLOSE = Close(200, "bye", 0, 0)
 QOS = commands.Basic.Qos()
-
-
-def refused(peer: Peer, channel: int) -> tuple[int, str, int]:
-    """Code, text and method of the close that must come next."""
-    close = peer.expect(channel, Close if channel else commands.Connection.Close)
-    return close.reply_code or 0, close.reply_text or "", (close.class_id or 0) << 16 | (close.method_id or 0)
 
 
 def test_number_may_be_used_again_when_its_channel_is_closed(peer: Peer) -> None:
@@ -50,7 +43,7 @@ def test_method_that_its_channel_does_not_expect_is_504(
     peer: Peer, channel: int, method: base.Frame, said: str
 ) -> None:
     peer.send(channel, method)
-    assert refused(peer, 0) == (504, f"CHANNEL_ERROR - {said}", method.index)
+    assert peer.close_of(0) == (504, f"CHANNEL_ERROR - {said}", method.index)
 
 
 @pytest.mark.parametrize(
@@ -69,17 +62,17 @@ def test_method_that_its_channel_does_not_expect_is_504(
 )
 def test_method_that_no_client_sends_on_a_channel_is_503(peer: Peer, method: base.Frame) -> None:
     peer.send(1, method)
-    assert refused(peer, 0) == (503, "COMMAND_INVALID - unimplemented method", method.index)
+    assert peer.close_of(0) == (503, "COMMAND_INVALID - unimplemented method", method.index)
 
 
 def test_after_an_error_everything_is_ignored_until_close_ok(peer: Peer, name: str) -> None:
     peer.send(1, commands.Basic.Ack(9), commands.Queue.Declare(queue=name, exclusive=True), QOS)
     peer.say(publish_frames(1, "", name, b"x"))
-    assert refused(peer, 1) == (406, "PRECONDITION_FAILED - unknown delivery tag 9", commands.Basic.Ack.index)
+    assert peer.close_of(1) == (406, "PRECONDITION_FAILED - unknown delivery tag 9", commands.Basic.Ack.index)
     peer.send(1, CloseOk())
     peer.channel(1)
     peer.send(1, commands.Queue.Declare(queue=name, passive=True))
-    assert refused(peer, 1) == (404, f"NOT_FOUND - no queue '{name}' in vhost '/'", commands.Queue.Declare.index)
+    assert peer.close_of(1) == (404, f"NOT_FOUND - no queue '{name}' in vhost '/'", commands.Queue.Declare.index)
 
 
 def test_both_sides_may_close_a_channel_at_once(peer: Peer) -> None:
@@ -95,7 +88,7 @@ def test_channel_that_waits_for_close_ok_cannot_be_opened(peer: Peer) -> None:
     peer.send(1, commands.Basic.Ack(9))
     peer.expect(1, Close)
     peer.send(1, Open())
-    assert refused(peer, 0) == (504, "CHANNEL_ERROR - second 'channel.open' seen", Open.index)
+    assert peer.close_of(0) == (504, "CHANNEL_ERROR - second 'channel.open' seen", Open.index)
 
 
 def test_error_of_one_channel_leaves_the_others_alone(peer: Peer) -> None:
@@ -105,7 +98,7 @@ def test_error_of_one_channel_leaves_the_others_alone(peer: Peer) -> None:
     assert peer.refused(1)[0] == 406
     peer.say(publish_frames(2, "", queue, b"x"))
     peer.ask(2, commands.Basic.Get(queue=queue), commands.Basic.GetOk)
-    assert content(peer)[1] == b"x"
+    assert peer.content()[1] == b"x"
 
 
 def test_as_many_channels_as_were_agreed(at: tuple[str, int]) -> None:
@@ -113,7 +106,7 @@ def test_as_many_channels_as_were_agreed(at: tuple[str, int]) -> None:
         for number in (2, 3):
             peer.channel(number)
         peer.send(4, Open())
-        code, text, _ = refused(peer, 0)
+        code, text, _ = peer.close_of(0)
         assert (code, "number of channels opened (3) has reached the negotiated channel_max (3)" in text) == (530, True)
 
 

@@ -5,22 +5,17 @@ from __future__ import annotations
 import pytest
 from pamqp import base, commands
 
-from tests.compat.test_reply_to import content
-from tests.support.raw_client import Peer, open_peer, publish_frames
+from tests.support.raw_client import Peer, open_peer
 
 Consume, ConsumeOk = commands.Basic.Consume, commands.Basic.ConsumeOk
 Cancel, CancelOk = commands.Basic.Cancel, commands.Basic.CancelOk
 Qos, QosOk, Ack = commands.Basic.Qos, commands.Basic.QosOk, commands.Basic.Ack
 
 
-def put(peer: Peer, queue: str, count: int) -> None:
-    peer.say(b"".join(publish_frames(1, "", queue, b"%d" % index) for index in range(count)))
-
-
 def next_delivery(peer: Peer, channel: int = 1) -> tuple[str, int, bytes]:
     """Consumer, tag and body of the delivery that must come next."""
     found = peer.expect(channel, commands.Basic.Deliver)
-    return found.consumer_tag or "", found.delivery_tag or 0, content(peer)[1]
+    return found.consumer_tag or "", found.delivery_tag or 0, peer.content()[1]
 
 
 def test_broker_makes_a_tag_where_none_is_given(peer: Peer) -> None:
@@ -75,7 +70,7 @@ def test_queue_that_is_not_there_is_404(peer: Peer, method: base.Frame) -> None:
 
 def test_what_a_cancelled_consumer_had_is_still_its_channels(peer: Peer) -> None:
     queue = peer.declare()
-    put(peer, queue, 1)
+    peer.put(queue, 1)
     peer.consume(queue, "c")
     assert next_delivery(peer) == ("c", 1, b"0")
     peer.ask(1, Cancel("c"), CancelOk)
@@ -87,11 +82,11 @@ def test_what_a_cancelled_consumer_had_is_still_its_channels(peer: Peer) -> None
 def test_without_an_answer_where_none_is_wanted(peer: Peer) -> None:
     queue = peer.declare()
     peer.send(1, Consume(queue=queue, consumer_tag="c", nowait=True))
-    put(peer, queue, 1)
+    peer.put(queue, 1)
     assert next_delivery(peer) == ("c", 1, b"0")
     peer.send(1, Cancel("c", nowait=True))
     peer.is_well()
-    put(peer, queue, 1)
+    peer.put(queue, 1)
     assert peer.ask(1, commands.Basic.Get(queue=queue), commands.Basic.GetOk).delivery_tag == 2
 
 
@@ -131,7 +126,7 @@ def quiet(peer: Peer) -> Peer:
 
 def test_prefetch_is_for_the_consumers_that_come_after_it(quiet: Peer) -> None:
     queue = quiet.declare()
-    put(quiet, queue, 7)
+    quiet.put(queue, 7)
     qos(quiet, 1)
     quiet.consume(queue, "one")
     assert given(quiet, 1) == [("one", b"0")]
@@ -147,7 +142,7 @@ def test_prefetch_is_for_the_consumers_that_come_after_it(quiet: Peer) -> None:
 
 def test_global_prefetch_is_shared_and_its_change_counts_at_once(quiet: Peer) -> None:
     queue = quiet.declare()
-    put(quiet, queue, 9)
+    quiet.put(queue, 9)
     qos(quiet, 2, globally=True)
     quiet.consume(queue, "c")
     assert given(quiet, 2) == [("c", b"0"), ("c", b"1")]
@@ -170,7 +165,7 @@ def test_global_prefetch_is_shared_and_its_change_counts_at_once(quiet: Peer) ->
 
 def test_narrower_of_both_counts(quiet: Peer) -> None:
     queue = quiet.declare()
-    put(quiet, queue, 6)
+    quiet.put(queue, 6)
     qos(quiet, 2)
     qos(quiet, 3, globally=True)
     quiet.consume(queue, "c")
@@ -181,7 +176,7 @@ def test_narrower_of_both_counts(quiet: Peer) -> None:
 
 def test_prefetch_for_consumers_takes_the_place_of_the_channels(quiet: Peer) -> None:
     queue = quiet.declare()
-    put(quiet, queue, 6)
+    quiet.put(queue, 6)
     qos(quiet, 3, globally=True)
     quiet.consume(queue, "c")
     assert len(given(quiet, 3)) == 3
@@ -192,7 +187,7 @@ def test_prefetch_for_consumers_takes_the_place_of_the_channels(quiet: Peer) -> 
 
 def test_who_needs_no_acknowledgements_has_no_prefetch(quiet: Peer) -> None:
     queue = quiet.declare()
-    put(quiet, queue, 5)
+    quiet.put(queue, 5)
     qos(quiet, 1, globally=True)
     quiet.consume(queue, "c", no_ack=True)
     assert len(given(quiet, 5)) == 5
@@ -200,11 +195,11 @@ def test_who_needs_no_acknowledgements_has_no_prefetch(quiet: Peer) -> None:
 
 def test_getting_needs_no_room_and_takes_none(quiet: Peer) -> None:
     queue = quiet.declare()
-    put(quiet, queue, 4)
+    quiet.put(queue, 4)
     qos(quiet, 1, globally=True)
     for _ in range(2):
         quiet.ask(1, commands.Basic.Get(queue=queue), commands.Basic.GetOk)
-        content(quiet)
+        quiet.content()
     quiet.consume(queue, "c")
     assert given(quiet, 1) == [("c", b"2")]
     quiet.send(1, Ack(2, multiple=True))
@@ -218,5 +213,5 @@ def test_consumers_take_turns(quiet: Peer) -> None:
     qos(quiet, 1)
     for tag in ("a", "b", "c"):
         quiet.consume(queue, tag)
-    put(quiet, queue, 3)
+    quiet.put(queue, 3)
     assert sorted(given(quiet, 3)) == [("a", b"0"), ("b", b"1"), ("c", b"2")]

@@ -69,6 +69,19 @@ class Side:
             and "deliver_get" in channel.get("message_stats", {})
         )
 
+    def counts(self) -> dict[str, dict[str, int]]:
+        """Return what a side has counted, without rates."""
+        channels = [each for each in self.web.get("/channels") if each.get("message_stats", {}).get("publish") == 13]
+        found = {
+            "queue": self.web.get("/queues/%2F/counted"),
+            "exchange": self.web.get("/exchanges/%2F/counted"),
+            "channel": channels[0] if channels else {},
+        }
+        return {
+            name: {key: value for key, value in each.get("message_stats", {}).items() if not key.endswith("_details")}
+            for name, each in found.items()
+        }
+
 
 @pytest.fixture(scope="module")
 def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Side]]:
@@ -270,24 +283,10 @@ def count(connection: pika.BlockingConnection) -> None:
     channel.basic_get("counted")
 
 
-def counts(side: Side) -> dict[str, dict[str, int]]:
-    """Return what a side has counted, without rates."""
-    channels = [each for each in side.web.get("/channels") if each.get("message_stats", {}).get("publish") == 13]
-    found = {
-        "queue": side.web.get("/queues/%2F/counted"),
-        "exchange": side.web.get("/exchanges/%2F/counted"),
-        "channel": channels[0] if channels else {},
-    }
-    return {
-        name: {key: value for key, value in each.get("message_stats", {}).items() if not key.endswith("_details")}
-        for name, each in found.items()
-    }
-
-
 def test_counts_are_those_of_rabbitmq(sides: list[Side]) -> None:
     for side in sides:
         connection = pika.BlockingConnection(pika.URLParameters(side.url))
         count(connection)
-        assert counts(side) == COUNTED if side is sides[0] else True
-        eventually(lambda side=side: counts(side) == COUNTED, "RabbitMQ counts every five seconds", 30)
+        assert side.counts() == COUNTED if side is sides[0] else True
+        eventually(lambda side=side: side.counts() == COUNTED, "RabbitMQ counts every five seconds", 30)
         connection.close()

@@ -10,19 +10,11 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import NackError
 
 from tests.support.brokers import eventually
-from tests.support.pika_helpers import depth
+from tests.support.pika_helpers import depth, take_all
 
 pytestmark = pytest.mark.clients
 
 POLICIES = ("drop-head", "reject-publish", "reject-publish-dlx")
-
-
-def take_all(channel: BlockingChannel, queue: str) -> list[bytes]:
-    found = []
-    while (got := channel.basic_get(queue, auto_ack=True))[0] is not None:
-        assert got[2] is not None
-        found.append(got[2])
-    return found
 
 
 class Sender:

@@ -18,9 +18,9 @@ def header(size: int, class_id: int = 60, weight: int = 0, flags: bytes = b"\0\0
 
 
 def closed(peer: Peer) -> tuple[int, str, int]:
-    close = peer.expect(0, commands.Connection.Close)
+    close = peer.close_of(0)
     peer.send(0, commands.Connection.CloseOk())
-    return close.reply_code or 0, close.reply_text or "", (close.class_id or 0) << 16 | (close.method_id or 0)
+    return close
 
 
 @pytest.mark.parametrize(

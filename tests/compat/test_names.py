@@ -21,10 +21,6 @@ def say_with(peer: Peer, method: base.Frame, queue: str) -> None:
     peer.say(octets.replace(b"x" * len(queue), queue.encode()))
 
 
-def messages(peer: Peer, queue: str) -> int:
-    return peer.ask(1, Declare(queue=queue, passive=True), DeclareOk).message_count or 0
-
-
 def test_line_ends_are_left_out_of_the_name_of_a_queue_that_is_declared_or_deleted(peer: Peer, name: str) -> None:
     written = f"\r\n{name}\n-\ry"
     placeholder = "x" * len(written)
@@ -32,7 +28,7 @@ def test_line_ends_are_left_out_of_the_name_of_a_queue_that_is_declared_or_delet
         say_with(peer, Declare(queue=placeholder, passive=passive), written)
         assert peer.expect(1, DeclareOk).queue == f"{name}-y"
     peer.say(publish_frames(1, "", f"{name}-y", b"1"))
-    eventually(lambda: messages(peer, f"{name}-y") == 1, "it is there")
+    eventually(lambda: peer.counts(f"{name}-y")[0] == 1, "it is there")
     say_with(peer, Delete(queue=placeholder), written)
     assert peer.expect(1, DeleteOk).message_count == 1
     peer.send(1, Declare(queue=f"{name}-y", passive=True))
@@ -54,7 +50,7 @@ def test_reserved_name_is_reserved_with_line_ends_too(peer: Peer) -> None:
 def test_routing_key_keeps_its_line_ends(peer: Peer, name: str) -> None:
     peer.ask(1, Declare(queue=name, exclusive=True), DeclareOk)
     peer.say(publish_frames(1, "", f"{name}\n", b"to nobody") + publish_frames(1, "", name, b"1"))
-    eventually(lambda: messages(peer, name) == 1, "only the second is there")
+    eventually(lambda: peer.counts(name)[0] == 1, "only the second is there")
 
 
 @pytest.mark.parametrize(

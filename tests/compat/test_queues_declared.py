@@ -33,14 +33,9 @@ def answer(peer: Peer, method: base.Frame) -> base.Frame | tuple[int, str]:
     return found.reply_code or 0, found.reply_text or ""
 
 
-def counts(peer: Peer, queue: str) -> tuple[int, int]:
-    found = peer.ask(1, Declare(queue=queue, passive=True), DeclareOk)
-    return found.message_count or 0, found.consumer_count or 0
-
-
 def comes_to(peer: Peer, queue: str, messages: int) -> bool:
     """Wait for so many messages: RabbitMQ's queues take them in their own time."""
-    return eventually(lambda: counts(peer, queue)[0] == messages, f"{messages} messages")
+    return eventually(lambda: peer.counts(queue)[0] == messages, f"{messages} messages")
 
 
 def missing(name: str) -> tuple[int, str]:
@@ -67,7 +62,7 @@ def missing(name: str) -> tuple[int, str]:
 def test_exclusive_queue_is_locked_for_other_connections(peer: Peer, other: Peer, name: str, method: Any) -> None:
     peer.declare(name)
     assert answer(other, method(name)) == (405, LOCKED.format(name))
-    assert counts(peer, name) == (0, 0)
+    assert peer.counts(name) == (0, 0)
 
 
 @pytest.mark.parametrize("exclusive", [False, True])
@@ -96,7 +91,7 @@ def test_exclusive_queue_ends_with_its_connection_and_not_with_its_channel(at: t
         owner.declare(name)
         owner.ask(1, commands.Channel.Close(200, "", 0, 0), commands.Channel.CloseOk)
         owner.channel(1)
-        assert counts(owner, name) == (0, 0)
+        assert owner.counts(name) == (0, 0)
         owner.ask(0, commands.Connection.Close(200, "", 0, 0), commands.Connection.CloseOk)
         assert answer(other, Declare(queue=name, passive=True)) == missing(name)
 
@@ -114,7 +109,7 @@ def test_auto_delete_queue_goes_with_its_last_consumer(peer: Peer, name: str) ->
     for tag in ("a", "b"):
         peer.ask(1, Consume(queue=name, consumer_tag=tag), commands.Basic.ConsumeOk)
     peer.ask(1, commands.Basic.Cancel("a"), commands.Basic.CancelOk)
-    assert counts(peer, name) == (0, 1)
+    assert peer.counts(name) == (0, 1)
     peer.ask(1, commands.Basic.Cancel("b"), commands.Basic.CancelOk)
     assert answer(peer, Declare(queue=name, passive=True)) == missing(name)
 
@@ -132,7 +127,7 @@ def test_auto_delete_queue_that_had_no_consumer_stays(at: tuple[str, int], name:
         owner.ask(1, Declare(queue=name, auto_delete=True), DeclareOk)
         owner.ask(1, Get(queue=name), commands.Basic.GetEmpty)
         owner.ask(0, commands.Connection.Close(200, "", 0, 0), commands.Connection.CloseOk)
-        assert counts(other, name) == (0, 0)
+        assert other.counts(name) == (0, 0)
         other.ask(1, Delete(queue=name), DeleteOk)
 
 
@@ -147,7 +142,7 @@ def test_broker_makes_names_that_nobody_else_may_declare(peer: Peer) -> None:
         assert len(name) == 30
         refused = answer(peer, Declare(queue=name, exclusive=True))
         assert refused == (403, f"ACCESS_REFUSED - queue name '{name}' contains reserved prefix 'amq.*'")
-        assert counts(peer, name) == (0, 0)
+        assert peer.counts(name) == (0, 0)
 
 
 @pytest.mark.parametrize("name", ["amq.", "amq.mine"])
@@ -206,7 +201,7 @@ def test_empty_name_is_the_queue_declared_last_on_the_channel(peer: Peer, name: 
     peer.ask(1, Unbind(queue="", exchange="amq.direct", routing_key=""), commands.Queue.UnbindOk)
     peer.say(publish_frames(1, "amq.direct", name, b"x"))
     peer.ask(1, Consume(queue="", consumer_tag="c"), commands.Basic.ConsumeOk)
-    assert counts(peer, name) == (0, 1)
+    assert peer.counts(name) == (0, 1)
     assert peer.ask(1, Delete(queue=""), DeleteOk).message_count == 0
     assert peer.expect(1, commands.Basic.Cancel).consumer_tag == "c"
     assert answer(peer, Get(queue="")) == missing(name)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import struct
 
 import pytest
-from pamqp import commands, header
+from pamqp import commands
 
-from tests.support.raw_client import BODY, HEADER, METHOD, Peer, open_peer, publish_frames, raw_frame
+from tests.support.raw_client import METHOD, Peer, open_peer, publish_frames, raw_frame
 
 REPLY_TO = "amq.rabbitmq.reply-to"
 
@@ -20,20 +20,7 @@ def ask_for_replies(peer: Peer, tag: str = "replies", channel: int = 1) -> None:
 def take(peer: Peer, queue: str) -> tuple[commands.Basic.Properties, bytes]:
     """Get a message that must be there; its properties and its body."""
     peer.ask(1, commands.Basic.Get(queue=queue, no_ack=True), commands.Basic.GetOk)
-    return content(peer)
-
-
-def content(peer: Peer) -> tuple[commands.Basic.Properties, bytes]:
-    kind, _, payload = peer.read_frame()
-    assert kind == HEADER
-    found = header.ContentHeader()
-    found.unmarshal(payload)
-    body = b""
-    while len(body) < found.body_size:
-        kind, _, piece = peer.read_frame()
-        assert kind == BODY
-        body += piece
-    return found.properties, body
+    return peer.content()
 
 
 def requested(asker: Peer, answerer: Peer, queue: str) -> str:
@@ -69,7 +56,7 @@ def test_answer_comes_straight_to_the_channel_that_asked(peer: Peer, other: Peer
         delivered = peer.expect(1, commands.Basic.Deliver)
         assert (delivered.consumer_tag, delivered.exchange, delivered.routing_key) == ("replies", "", address)
         assert delivered.redelivered is False
-        properties, received = content(peer)
+        properties, received = peer.content()
         assert (properties.correlation_id, received) == ("7", body)
 
 
@@ -148,7 +135,7 @@ def test_answer_to_who_is_gone_comes_back_if_it_is_mandatory(at: tuple[str, int]
         mandatory(answerer, address, b"late")
         returned = answerer.expect(1, commands.Basic.Return)
         assert (returned.reply_code, returned.reply_text, returned.routing_key) == (312, "NO_ROUTE", address)
-        assert content(answerer)[1] == b"late"
+        assert answerer.content()[1] == b"late"
         declare(answerer, address, passive=True)
         assert answerer.refused(1) == (404, f"NOT_FOUND - no queue '{address}' in vhost '/'")
 
@@ -183,14 +170,14 @@ def test_address_is_reached_through_the_default_exchange_only(peer: Peer, other:
     other.say(publish_frames(1, "amq.direct", address, b"lost"))
     other.say(publish_frames(1, "", address, b"found"))
     peer.expect(1, commands.Basic.Deliver)
-    assert content(peer)[1] == b"found"
+    assert peer.content()[1] == b"found"
 
 
 def test_mandatory_answer_to_who_is_there_is_delivered(peer: Peer, other: Peer, name: str, ours: bool) -> None:
     address = requested(peer, other, name)
     mandatory(other, address, b"answer")
     peer.expect(1, commands.Basic.Deliver)
-    assert content(peer)[1] == b"answer"
+    assert peer.content()[1] == b"answer"
     if ours:  # RabbitMQ up to 4.1 delivers it and sends it back as well: to it the address is no queue.
         assert other.is_well()
     else:

@@ -9,7 +9,6 @@ import pytest
 from pamqp import commands
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.compat.test_reply_to import content
 from tests.support.brokers import eventually
 from tests.support.raw_client import Peer, publish_frames
 
@@ -100,7 +99,7 @@ class Shared:
         """Take the next frame in; whether it was a delivery."""
         method = self.peer.read_method()[1]
         if isinstance(method, commands.Basic.Deliver):
-            content(self.peer)
+            self.peer.content()
             self.seen.append(method.consumer_tag or "")
             return True
         return False
@@ -129,7 +128,7 @@ def test_global_prefetch_also_holds_consumers_without_acknowledgements(peer: Pee
     peer.say(publish_frames(1, "", acknowledged, b"a"))
     peer.ask(1, commands.Basic.Consume(queue=acknowledged, consumer_tag="a"), commands.Basic.ConsumeOk)
     assert peer.expect(1, commands.Basic.Deliver).consumer_tag == "a"
-    content(peer)
+    peer.content()
     peer.ask(1, commands.Basic.Consume(queue=held, consumer_tag="b", no_ack=True), commands.Basic.ConsumeOk)
     peer.say(b"".join(publish_frames(1, "", held, b"b") for _ in range(3)))
     for _ in range(2):  # Nothing goes out while the channel has all that it may have.
@@ -137,4 +136,4 @@ def test_global_prefetch_also_holds_consumers_without_acknowledgements(peer: Pee
     peer.send(1, commands.Basic.Ack(1))
     for _ in range(3):  # Those without acknowledgements count for nothing, so all of them go out now.
         assert peer.expect(1, commands.Basic.Deliver).consumer_tag == "b"
-        content(peer)
+        peer.content()

@@ -8,7 +8,6 @@ from pamqp import commands
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 
-from tests.compat.test_reply_to import content
 from tests.support.brokers import eventually
 from tests.support.pika_helpers import Taker, depth, take, take_all
 from tests.support.raw_client import Peer, publish_frames
@@ -161,7 +160,7 @@ def test_queue_that_is_consumed_from_does_not_expire(peer: Peer, name: str) -> N
         peer.read_frame(2.2)
     peer.say(publish_frames(1, "", name, b"here"))
     peer.expect(1, commands.Basic.Deliver)
-    assert content(peer)[1] == b"here"
+    assert peer.content()[1] == b"here"
     peer.ask(1, commands.Queue.Delete(queue=name), commands.Queue.DeleteOk)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any
 
 import pika
 import pytest
@@ -59,14 +58,9 @@ def anna(side: Side) -> Iterator[str]:
     side.web.ask("DELETE", "/users/anna")
 
 
-def shown(answer: Any, *names: str) -> dict[str, Any]:
-    return {name: answer[name] for name in names}
-
-
 def test_user_is_shown_with_its_tags_and_limits(side: Side, anna: str) -> None:
-    assert shown(side.web.get("/users/anna"), "name", "tags", "limits") == {
-        "name": "anna", "tags": ["management"], "limits": {},
-    }  # fmt: skip
+    shown = side.web.get("/users/anna")
+    assert (shown["name"], shown["tags"], shown["limits"]) == ("anna", ["management"], {})
     side.web.do("PUT", "/users/anna", {"password": "secret", "tags": "monitoring,other"}, 204)
     assert side.web.get("/users/anna")["tags"] == ["monitoring", "other"]
     assert {"password_hash", "hashing_algorithm"} <= side.web.get("/users/anna").keys()

@@ -5,11 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from penstock.content.field_table import deaths_in
-from penstock.core.deaths import DEATHS_KEPT, DeathRecord, added_headers, pairs_of
-
-
-def died(queue: str, reason: str = "rejected") -> DeathRecord:
-    return DeathRecord(queue, reason, "in", "key", 5.9)
+from penstock.core.deaths import DEATHS_KEPT, added_headers, pairs_of
+from tests.support.dead_letters import died
 
 
 def test_the_first_death_is_recorded_in_full() -> None:

@@ -7,22 +7,18 @@ from penstock.core.effects import Blocked, Effect, EffectHandlers, GateChanged
 from penstock.flow.gate import Gate, GateTransition
 
 
-def changed() -> GateChanged:
-    return GateChanged(GateTransition(Gate("queue", "orders", []), True, 1, 2, 3.0))
-
-
 def test_an_effect_is_handed_to_the_handler_of_its_class_and_to_no_other() -> None:
     handled: list[tuple[str, Effect]] = []
     handlers = EffectHandlers()
     handlers.add(GateChanged, lambda effect: handled.append(("changed", effect)))
     handlers.add(Blocked, lambda effect: handled.append(("blocked", effect)))
-    effect = changed()
+    effect = GateChanged(GateTransition(Gate("queue", "orders", []), True, 1, 2, 3.0))
     handlers.dispatch(effect)
     assert handled == [("changed", effect)]
 
 
 def test_an_effect_without_a_handler_is_ignored() -> None:
-    EffectHandlers().dispatch(changed())
+    EffectHandlers().dispatch(GateChanged(GateTransition(Gate("queue", "orders", []), True, 1, 2, 3.0)))
 
 
 def test_a_second_handler_of_the_same_class_is_refused() -> None:

@@ -6,13 +6,13 @@ from penstock.core.large_bodies import (
     PIECE_OCTETS,
     UNWRITTEN_OF_A_CONNECTION,
     LargeBodies,
-    LargeBody,
     LargeReader,
     PieceBudget,
     PieceListener,
     RoomListener,
     Span,
 )
+from tests.support.arrived_bodies import arrived
 
 OCTETS = bytes(range(251)) * 3000  # Three pieces; the last one is incomplete.
 
@@ -35,14 +35,6 @@ class Room(RoomListener):
 
     def on_room(self) -> None:
         self.calls += 1
-
-
-def arrived(bodies: LargeBodies, octets: bytes, frame: int = 100_000, spans: list[Span] | None = None) -> LargeBody:
-    """Return a body that has come in frames."""
-    arrival = bodies.begin(PieceBudget(bodies, None))
-    for start in range(0, len(octets), frame):
-        arrival.append(octets[start : start + frame])
-    return arrival.finish(spans or [])
 
 
 def stored(bodies: LargeBodies, store: dict[tuple[int, int], bytes]) -> None:

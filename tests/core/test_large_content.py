@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.core.large_bodies import LargeBodies, LargeBody, PieceBudget, Span
+from penstock.core.large_bodies import LargeBodies, Span
 from penstock.core.large_content import (
     body_of,
     head_of,
@@ -12,18 +12,12 @@ from penstock.core.large_content import (
     restored_content,
     with_head,
 )
-
-
-def body(bodies: LargeBodies, spans: list[Span]) -> LargeBody:
-    """Return a body of 1,000 octets."""
-    arrival = bodies.begin(PieceBudget(bodies, None))
-    arrival.append(bytes(1000))
-    return arrival.finish(spans)
+from tests.support.arrived_bodies import arrived
 
 
 def test_a_content_has_its_body_and_its_head() -> None:
     bodies = LargeBodies()
-    whole = body(bodies, [])
+    whole = arrived(bodies, bytes(1000))
     content = large_content(b"head", whole)
     assert is_large(content)
     assert head_of(content) == b"head"
@@ -40,7 +34,7 @@ def test_other_contents_are_their_own_heads() -> None:
 
 
 def test_a_changed_head_refers_to_the_same_body() -> None:
-    whole = body(LargeBodies(), [Span(5, 10), Span(20, 30)])
+    whole = arrived(LargeBodies(), bytes(1000), spans=[Span(5, 10), Span(20, 30)])
     changed = with_head(large_content(b"head", whole), b"another")
     assert body_of(changed) is whole
     assert head_of(changed) == b"another"
@@ -49,7 +43,7 @@ def test_a_changed_head_refers_to_the_same_body() -> None:
 def test_a_content_from_the_store_has_a_handle_of_its_body() -> None:
     bodies = LargeBodies()
     bodies.stores = True
-    content = large_content(b"head", body(bodies, [Span(5, 10), Span(20, 30)]))
+    content = large_content(b"head", arrived(bodies, bytes(1000), spans=[Span(5, 10), Span(20, 30)]))
     restored = restored_content(bytes(content), bodies)
     found = body_of(restored)
     assert restored == content

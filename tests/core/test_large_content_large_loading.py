@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.core.large_bodies import PIECE_OCTETS, LargeBodies, LargeBody, PieceBudget
+from penstock.core.large_bodies import PIECE_OCTETS, LargeBodies
 from penstock.core.large_content import BodyLoad, LoadListener
+from tests.support.arrived_bodies import arrived
 from tests.support.piece_store import PieceStore
 
 
@@ -17,23 +18,17 @@ class Listener(LoadListener):
         self.calls += 1
 
 
-def body(bodies: LargeBodies, octets: bytes) -> LargeBody:
-    arrival = bodies.begin(PieceBudget(bodies, None))
-    arrival.append(octets)
-    return arrival.finish([])
-
-
 def test_bodies_in_memory_need_no_load() -> None:
     bodies = LargeBodies()
     listener = Listener()
-    assert BodyLoad(bodies, [body(bodies, b"x"), body(bodies, bytes(PIECE_OCTETS + 1))], listener).begin()
+    assert BodyLoad(bodies, [arrived(bodies, b"x"), arrived(bodies, bytes(PIECE_OCTETS + 1))], listener).begin()
     assert listener.calls == 0
 
 
 def test_pieces_are_there_between_insert_and_release() -> None:
     bodies = LargeBodies()
     store = PieceStore(bodies)
-    wanted = [body(bodies, b"first"), body(bodies, bytes(PIECE_OCTETS) + b"second")]
+    wanted = [arrived(bodies, b"first"), arrived(bodies, bytes(PIECE_OCTETS) + b"second")]
     store.write()
     listener = Listener()
     load = BodyLoad(bodies, wanted, listener)
@@ -53,7 +48,7 @@ def test_pieces_are_there_between_insert_and_release() -> None:
 def test_two_loads_of_a_body_do_not_disturb_each_other() -> None:
     bodies = LargeBodies()
     store = PieceStore(bodies)
-    wanted = body(bodies, b"octets")
+    wanted = arrived(bodies, b"octets")
     store.write()
     loads = [BodyLoad(bodies, [wanted], Listener()) for _ in range(2)]
     for load in loads:
@@ -68,7 +63,7 @@ def test_two_loads_of_a_body_do_not_disturb_each_other() -> None:
 def test_a_piece_that_cannot_be_read_is_a_fault() -> None:
     bodies = LargeBodies()
     store = PieceStore(bodies)
-    wanted = [body(bodies, b"first"), body(bodies, b"second")]
+    wanted = [arrived(bodies, b"first"), arrived(bodies, b"second")]
     store.write()
     store.fault = "disk I/O error"
     listener = Listener()
@@ -81,7 +76,7 @@ def test_a_piece_that_cannot_be_read_is_a_fault() -> None:
 def test_a_cancelled_load_is_not_told() -> None:
     bodies = LargeBodies()
     store = PieceStore(bodies)
-    wanted = body(bodies, b"octets")
+    wanted = arrived(bodies, b"octets")
     store.write()
     listener = Listener()
     load = BodyLoad(bodies, [wanted], listener)

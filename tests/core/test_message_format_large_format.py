@@ -6,12 +6,13 @@ import pytest
 
 from penstock.content.properties import Properties
 from penstock.core.deaths import DeathRecord
-from penstock.core.large_bodies import LargeBodies, PieceBudget
+from penstock.core.large_bodies import LargeBodies
 from penstock.core.large_content import LARGE_OCTET, body_of, large_content
 from penstock.core.message_format import LargeFormat, MessageFormats, UnreadableContent
 from penstock.errors import PreconditionFailed
 from penstock.protocols.amqp091.message_format import Amqp091Format
 from penstock.protocols.amqp10.message_format import Amqp10Format
+from tests.support.arrived_bodies import arrived
 
 OCTETS = b"0123456789" * 100_000
 
@@ -29,9 +30,7 @@ def large(formats: MessageFormats, properties: Properties, stored: bool = False,
     """Return a large message whose head is in a protocol's format."""
     bodies = LargeBodies()
     bodies.stores = stored
-    arrival = bodies.begin(PieceBudget(bodies, None))
-    arrival.append(OCTETS)
-    content = large_content(formats.by_octet(octet).encode(properties, b""), arrival.finish([]))
+    content = large_content(formats.by_octet(octet).encode(properties, b""), arrived(bodies, OCTETS))
     bodies.written(bodies.take_writes())
     return content
 

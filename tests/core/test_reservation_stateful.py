@@ -22,8 +22,9 @@ from penstock.flow.level import Level, Thresholds
 from penstock.flow.shared_limit import SharedLimit
 from penstock.settings.read import read_settings
 from tests.profiles import examples
-from tests.support import at_once
+from tests.support import at_once, setting_values
 from tests.support.broker_fixture import House
+from tests.support.topology import resolve
 
 NAMES = ("q0", "q1", "q2")
 ROUTES = (("", "q0"), ("", "q1"), ("amq.fanout", ""), ("", "q2"), ("amq.fanout", ""))
@@ -35,7 +36,7 @@ MUCH = 1 << 40
 
 
 def in_bytes(capacity: int) -> Thresholds:
-    return Thresholds(Level(bytes=capacity), Level(bytes=capacity * 8 // 10), Level(bytes=capacity // 2))
+    return setting_values.in_bytes(capacity, capacity * 8 // 10, capacity // 2)
 
 
 class Sender:
@@ -49,8 +50,7 @@ class Sender:
         self.reservation = Reservation(self.route.queues, CHARGES[number] * scale, self.route.gates)
 
     def resolved(self) -> Route:
-        route = self.house.vhost.route(self.exchange, self.key, False)
-        self.house.vhost.resolve(route, {})
+        route = resolve(self.house.vhost, self.exchange, self.key)
         return route
 
     def follow(self) -> None:

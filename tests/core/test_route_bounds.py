@@ -2,7 +2,6 @@
 
 import pytest
 
-from penstock.core.broker import Broker
 from penstock.core.routing.route import (
     COPIES_MAX,
     HOPS_MAX,
@@ -12,15 +11,14 @@ from penstock.core.routing.route import (
     Route,
     route_with_copies,
 )
-from penstock.core.settings.limits import Defaults
 from penstock.core.vhost import ROUTE_WORK, VirtualHost
 from penstock.errors import PreconditionFailed, ResourceError
-from tests.support.topology import exchange, queue, resolve
+from tests.support.topology import a_vhost, declare, exchange, resolve
 
 
 @pytest.fixture
 def vhost() -> VirtualHost:
-    return Broker(Defaults()).add_vhost("/")
+    return a_vhost()
 
 
 def work_of_refusal(vhost: VirtualHost, name: str, key: str, text: str) -> int:
@@ -34,7 +32,7 @@ def work_of_refusal(vhost: VirtualHost, name: str, key: str, text: str) -> int:
 
 def test_copies_that_match_thousands_of_patterns_are_refused_after_a_bounded_walk(vhost: VirtualHost) -> None:
     exchange(vhost, "t", "topic")
-    queue(vhost, "q")
+    declare(vhost, "q")
     for number in range(2000):
         vhost.bind("t", vhost.queue("q"), None, "#", {"number": number})
     route = route_with_copies(vhost.route("t", "k", False), {"CC": [f"{number}" for number in range(500)]})
@@ -48,7 +46,7 @@ def test_copies_that_match_thousands_of_patterns_are_refused_after_a_bounded_wal
 
 def test_a_key_of_many_words_through_many_patterns_is_refused_after_a_bounded_walk(vhost: VirtualHost) -> None:
     exchange(vhost, "t", "topic")
-    queue(vhost, "q")
+    declare(vhost, "q")
     for first in range(70):
         for second in range(70):
             vhost.bind("t", vhost.queue("q"), None, f"#.{chr(48 + first)}.#.{chr(48 + second)}.#.end", {})
@@ -61,7 +59,7 @@ def test_a_chain_of_exchanges_is_followed_up_to_its_bound(vhost: VirtualHost) ->
         exchange(vhost, f"e{number}", "fanout")
     for number in range(HOPS_MAX):
         vhost.bind(f"e{number}", None, vhost.exchange(f"e{number + 1}"), "", {})
-    queue(vhost, "end")
+    declare(vhost, "end")
     vhost.bind(f"e{HOPS_MAX}", vhost.queue("end"), None, "", {})
     assert [each.name for each in resolve(vhost, "e1").queues] == ["end"]
     work_of_refusal(vhost, "e0", "", f"go through more than {HOPS_MAX} exchanges")
@@ -77,7 +75,7 @@ def test_a_chain_of_alternate_exchanges_has_the_same_bound(vhost: VirtualHost) -
 def test_a_message_goes_into_no_more_queues_than_the_bound(vhost: VirtualHost) -> None:
     exchange(vhost, "f", "fanout")
     for number in range(TARGETS_MAX + 1):
-        queue(vhost, f"q{number}")
+        declare(vhost, f"q{number}")
         vhost.bind("f", vhost.queue(f"q{number}"), None, "", {})
     work_of_refusal(vhost, "f", "", f"go into {TARGETS_MAX + 1} queues; {TARGETS_MAX} is the most")
     vhost.delete_queue(vhost.queue("q0"), 0.0)
@@ -85,7 +83,7 @@ def test_a_message_goes_into_no_more_queues_than_the_bound(vhost: VirtualHost) -
 
 
 def test_a_message_names_no_more_copies_than_the_bound() -> None:
-    route = Route(Broker(Defaults()).add_vhost("/").route("t", "k", False).envelope, False)
+    route = Route(a_vhost().route("t", "k", False).envelope, False)
     keys = [str(number) for number in range(COPIES_MAX)]
     assert route_with_copies(route, {"CC": keys}) is not None
     with pytest.raises(PreconditionFailed, match=f"hold {COPIES_MAX + 1} routing keys; the most is {COPIES_MAX}"):

@@ -2,23 +2,17 @@
 
 import pytest
 
-from penstock.core.broker import Broker
-from penstock.core.settings.limits import Defaults
 from penstock.core.vhost import BINDING_COST, BINDINGS_AT_ONCE, VirtualHost
 from penstock.errors import ResourceLocked
 from penstock.flow.work import SHARE, UNITS_A_TURN
-from tests.support.topology import queue
+from tests.support.topology import a_vhost, declare, exchange, reached
 
 MANY = 10_000
 
 
 @pytest.fixture
 def vhost() -> VirtualHost:
-    return Broker(Defaults()).add_vhost("/")
-
-
-def exchange(vhost: VirtualHost, name: str, auto_delete: bool = False) -> None:
-    vhost.declare_exchange(name, "direct", {}, False, auto_delete, False)
+    return a_vhost()
 
 
 def run(vhost: VirtualHost) -> int:
@@ -28,32 +22,26 @@ def run(vhost: VirtualHost) -> int:
     return int(before - vhost.bindings.count)
 
 
-def reached(vhost: VirtualHost, name: str, key: str) -> list[str]:
-    route = vhost.route(name, key, False)
-    vhost.resolve(route, {})
-    return [each.name for each in route.queues]
-
-
 def test_a_queue_with_many_bindings_goes_at_once_and_its_bindings_turn_by_turn(vhost: VirtualHost) -> None:
     exchange(vhost, "e", auto_delete=True)
-    queue(vhost, "q")
+    declare(vhost, "q")
     for number in range(MANY):
         vhost.bind("e", vhost.queue("q"), None, f"k{number}", {})
     vhost.gates.broker.delete_queue(vhost.queue("q"))
     assert vhost.bindings.count == MANY - SHARE // BINDING_COST - 1
     assert reached(vhost, "e", f"k{MANY - 1}") == []
     with pytest.raises(ResourceLocked, match=r"queue 'q' in vhost '/' is being deleted: .* of its bindings are left"):
-        queue(vhost, "q")
+        declare(vhost, "q")
     while vhost.bindings.count:
         assert run(vhost) <= UNITS_A_TURN // BINDING_COST + 1
     assert "e" not in vhost.exchanges, "deleted with its last binding"
-    queue(vhost, "q")
+    declare(vhost, "q")
 
 
 def test_an_exchange_with_many_bindings_goes_at_once_and_its_bindings_turn_by_turn(vhost: VirtualHost) -> None:
     exchange(vhost, "before")
     exchange(vhost, "e")
-    queue(vhost, "q")
+    declare(vhost, "q")
     vhost.bind("before", None, vhost.exchange("e"), "k1", {})
     for number in range(MANY):
         vhost.bind("e", vhost.queue("q"), None, f"k{number}", {})
@@ -72,7 +60,7 @@ def test_an_exchange_with_many_bindings_goes_at_once_and_its_bindings_turn_by_tu
 def test_few_bindings_go_at_once_and_the_name_is_free(vhost: VirtualHost) -> None:
     exchange(vhost, "e")
     for _ in range(3):
-        queue(vhost, "q")
+        declare(vhost, "q")
         for number in range(BINDINGS_AT_ONCE):
             vhost.bind("e", vhost.queue("q"), None, f"k{number}", {})
         vhost.gates.broker.delete_queue(vhost.queue("q"))

@@ -10,7 +10,7 @@ from penstock.access.rules import Rules
 from penstock.describe.flow_map import QUEUES_SHOWN, FlowMap
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import LOOKING_SHARE, finish
-from tests.management.test_why import GATED, Scene, consume, control
+from tests.support.blocked_scene import GATED, Scene
 from tests.support.driven_connection import Dialogue, make_driver, publish
 from tests.support.turn_costs import turn_costs
 
@@ -186,8 +186,8 @@ def test_readers_have_rates_and_obstacles() -> None:
     scene = Scene()
     producer, consumer = scene.join(), scene.join()
     producer.declare("orders")
-    control(scene, "cursor.attach", cursor="billing", queues=["orders"])
-    consume(consumer, "orders", prefetch=2)
+    scene.control("cursor.attach", cursor="billing", queues=["orders"])
+    consumer.consume("orders", prefetch=2)
     flow_map = FlowMap(scene.driver, None, True)
     taken(flow_map)
     for _ in range(4):

@@ -10,8 +10,8 @@ from penstock.describe.metrics import Selection
 from penstock.describe.queue import QUEUE, fill_percent, queue_row
 from penstock.describe.session import consumer_row, producer_row
 from penstock.describe.table import field_at, key_of, reading
-from tests.management.test_why import GATED, consume
 from tests.support.blocked_producers import BlockedProducers
+from tests.support.blocked_scene import GATED
 from tests.support.broker_fixture import MIB, House
 from tests.support.driven_connection import Dialogue, make_driver, publish, sampled
 from tests.support.metrics import Samples, samples_of, scraped
@@ -78,7 +78,7 @@ def test_number_of_a_queue_is_that_of_its_row(path: str) -> None:
         client.declare(name, **GATED)
         client.say(publish(name, b"x") * count)
     client.declare("unbounded", capacity_messages="none", capacity_bytes="none")
-    consume(client, "few")
+    client.consume("few")
     sampled(client.driver, 1)
     client.say(publish("few", b"x") + publish("none", b"x"))
     sampled(client.driver, 2)

@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.driver.driver import BrokerDriver
 from penstock.wire.amqp091 import spec as amqp091
 from penstock.wire.amqp091.codec import Properties, method_frame
 from penstock.wire.amqp10 import spec as amqp10
@@ -20,7 +19,7 @@ from penstock.wire.amqp10.values import Described, Symbol
 from tests.support.amqp10_dialogue import Amqp10Dialogue, accepted, data_section, names, performative
 from tests.support.amqp10_transactions import TransactionalPeer
 from tests.support.driven_connection import Dialogue, make_driver, publish
-from tests.support.left_objects import left_by, ours
+from tests.support.left_objects import end, left_by, ours
 from tests.support.logging_in import GREETING, start_ok, stranger
 
 pytestmark = pytest.mark.once
@@ -28,18 +27,6 @@ pytestmark = pytest.mark.once
 ROUNDS = 200
 CLOSES = {"reply_code": 0, "reply_text": "", "class_id": 0, "method_id": 0}
 Round = Callable[[], object]
-
-
-def end(driver: BrokerDriver) -> None:
-    """Run what is left to do, and take what the loop would take."""
-    while driver.run_turn():
-        pass
-    driver.tick()
-    for connection in driver.take_pending_output():
-        connection.take_output()
-        driver.after_write(connection)
-    driver.notifier.take_unblocked()
-    driver.log_queue.take()
 
 
 class Client091(Dialogue):

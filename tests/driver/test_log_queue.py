@@ -6,10 +6,7 @@ from penstock.core.broker import Broker
 from penstock.core.settings.limits import Defaults
 from penstock.driver.log_queue import LINE_MOST, LINES_KEPT, LogQueue
 from penstock.protocols.common.log_line import LOGIN
-
-
-def texts(queue: LogQueue) -> list[str]:
-    return [line.text for line in queue.take()]
+from tests.support.log_lines import texts
 
 
 def test_log_queue_gives_lines_in_order_with_the_time_of_their_event() -> None:

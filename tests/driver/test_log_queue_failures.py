@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from penstock.driver.driver import BrokerDriver
-from penstock.driver.log_queue import LINES_MOST, PLACES_MOST, Failures, LogQueue
+from penstock.driver.log_queue import LINES_MOST, PLACES_MOST, Failures
 from penstock.flow.work import Steps
 from penstock.wire.amqp091.codec import decode_method
 from tests.support.driven_connection import Dialogue, cut, make_driver
-
-
-def logged(queue: LogQueue) -> list[str]:
-    return [line.text for line in queue.take()]
+from tests.support.log_lines import texts
 
 
 def fail(causes: int = 0) -> None:
@@ -35,18 +32,18 @@ def test_place_has_its_traceback_once_and_then_a_line_a_second() -> None:
     queue = driver.log_queue
     told = report(driver.failures)
     assert told == "a list broke off with an internal error (KeyError); the log has more"
-    lines = logged(queue)
+    lines = texts(queue)
     assert lines[0].startswith("a list broke off with KeyError at ")
     assert lines[0].endswith("; please report this:")
     assert lines[1] == "Traceback (most recent call last):"
     assert lines[-1] == "KeyError: 'hush'"
     for _ in range(10):
         report(driver.failures)
-    (line,) = logged(queue)
+    (line,) = texts(queue)
     assert line.startswith("a list broke off with KeyError at ")
     driver.begin(2.0)
     queue.tick()
-    (line,) = logged(queue)
+    (line,) = texts(queue)
     assert line.endswith("(and 8 more since the last such line)")
     assert driver.failures.count == 11
 
@@ -54,13 +51,13 @@ def test_place_has_its_traceback_once_and_then_a_line_a_second() -> None:
 def test_tracebacks_and_places_are_bounded() -> None:
     driver = make_driver()
     report(driver.failures, causes=LINES_MOST)
-    assert len(logged(driver.log_queue)) == LINES_MOST + 1
+    assert len(texts(driver.log_queue)) == LINES_MOST + 1
     for number in range(PLACES_MOST):
         kind = type(f"Odd{number}", (Exception,), {})
         driver.failures.report("a job", kind("odd"))
-    logged(driver.log_queue)
+    texts(driver.log_queue)
     driver.failures.report("a job", OSError("one more"))
-    assert [line for line in logged(driver.log_queue) if "Traceback" in line or "report this" in line] == []
+    assert [line for line in texts(driver.log_queue) if "Traceback" in line or "report this" in line] == []
 
 
 def broken() -> Steps[None]:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.session import Session
 from penstock.core.message import Envelope
 from penstock.core.queue.queue_settings import ConsumerSettings
-from penstock.core.settings.limits import Defaults
-from penstock.driver.driver import BrokerDriver
-from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.settings.read import read_consume_arguments
+from tests.support.driven_connection import make_driver
 
 
 class RecordingSession(Session):
@@ -26,12 +23,6 @@ class RecordingSession(Session):
 
     def on_cancelled(self, consumer: Consumer) -> None:
         self.cancelled.append(consumer.tag)
-
-
-def make_driver() -> BrokerDriver:
-    broker = Broker(Defaults())
-    broker.add_vhost("/")
-    return BrokerDriver(broker, ConnectionLimits(), "seed", "0")
 
 
 def test_session_of_any_protocol_gets_its_deliveries_and_cancellations() -> None:

@@ -6,8 +6,9 @@ import re
 
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
-from tests.support.blocked_producers import CHANNEL, QUEUES, BlockedProducers, texts
+from tests.support.blocked_producers import CHANNEL, QUEUES, BlockedProducers
 from tests.support.driven_connection import Dialogue, make_driver, publish
+from tests.support.log_lines import texts
 
 
 def test_channel_that_two_gates_block_is_told_of_once() -> None:
@@ -34,10 +35,10 @@ def test_losses_are_told_once_a_second_and_every_one_is_counted() -> None:
     for count in (1000, 500):
         for queue in ("ring", "short"):
             peer.say(b"".join(publish(queue, b"x") for _ in range(count)))
-        assert texts(driver) == []
+        assert texts(driver.log_queue) == []
         driver.tick()
         refused = count - (1 if count == 1000 else 0)
-        assert sorted(texts(driver)) == [
+        assert sorted(texts(driver.log_queue)) == [
             f"[con:1(guest@127.0.0.1:1/)/ch:1] PST-1015 : Publishes Refused : {refused:,} messages, "
             f"{refused * 243:,} bytes : queue 'short' holds 1 message, 243 bytes; its capacity is 1 message and its "
             "overflow policy reject",
@@ -47,9 +48,9 @@ def test_losses_are_told_once_a_second_and_every_one_is_counted() -> None:
             "Depth : 243 bytes, 1 messages, Capacity : -1 bytes, 1 messages",
         ]
         driver.tick()
-        assert texts(driver) == []
+        assert texts(driver.log_queue) == []
     peer.say(publish("ring", b"x") + method_frame(1, spec.QUEUE_DELETE, queue="ring"))
     driver.tick()
-    assert texts(driver) == [
+    assert texts(driver.log_queue) == [
         "[vh(/)/qu(ring)] QUE-1005 : Dropped : 1 messages, Depth : 0 bytes, 0 messages, Capacity : -1 bytes, 2 messages"
     ], "a queue that is gone has not taken its count along"

@@ -11,10 +11,6 @@ from tests.support.simulated_consumer import SimulatedConsumer, uneven
 MS = 0.001
 
 
-def middle(windows: list[int]) -> int:
-    return sorted(windows)[len(windows) // 2]
-
-
 @pytest.mark.parametrize(
     ("trip_s", "service_s", "workers"),
     [
@@ -34,7 +30,7 @@ def test_window_is_a_quarter_more_than_rate_times_time(trip_s: float, service_s:
     del consumer.windows[:]
     rate = consumer.run(20_000)
     needed = workers * (trip_s + service_s) / service_s
-    assert needed <= middle(consumer.windows) <= 1.3 * GAIN * needed + 1
+    assert needed <= sorted(consumer.windows)[len(consumer.windows) // 2] <= 1.3 * GAIN * needed + 1
     assert rate >= 0.93 * workers / service_s, "it is as busy as with an unbounded window"
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.flow.gate import Gate
 from penstock.flow.turns import Turns
-from tests.support.flow_waiters import Walker
+from tests.support.flow_waiters import Walker, reopen
 
 
 def crowd(turns: Turns, gate: Gate, passed: list[str], charges: dict[str, int], messages: int = 10_000) -> list[Walker]:
@@ -26,11 +26,6 @@ def closed_gate(turns: Turns, name: str = "q") -> Gate:
     gate = Gate("queue", name, turns.transitions)
     gate.close(1, 1, 0.0)
     return gate
-
-
-def reopen(turns: Turns, gate: Gate) -> None:
-    gate.reopen(0, 0, 0.0)
-    turns.schedule(gate)
 
 
 @given(charges=st.lists(st.integers(1, 5000), min_size=2, max_size=6), turns_given=st.integers(1, 400))

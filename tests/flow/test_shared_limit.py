@@ -5,10 +5,11 @@ from __future__ import annotations
 from mypy_extensions import i64
 
 from penstock.flow.gate import NO_GUARANTEE
-from penstock.flow.level import UNLIMITED, Level, Thresholds
+from penstock.flow.level import Level
 from penstock.flow.shared_limit import SHARE_BYTES_MAX, LimitMember, SharedLimit
 from penstock.flow.timers import Timers
 from penstock.flow.turns import Turns
+from tests.support.setting_values import in_bytes
 
 MIB = 1024 * 1024
 
@@ -29,9 +30,7 @@ class Member(LimitMember):
 
 
 def limit(capacity: int = 10 * MIB) -> SharedLimit:
-    thresholds = Thresholds(
-        Level(UNLIMITED, capacity), Level(UNLIMITED, capacity * 8 // 10), Level(UNLIMITED, capacity // 2)
-    )
+    thresholds = in_bytes(capacity, capacity * 8 // 10, capacity // 2)
     return SharedLimit("vhost", "/", thresholds, Turns(Timers()))
 
 

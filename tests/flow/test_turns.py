@@ -8,12 +8,7 @@ from hypothesis import strategies as st
 from penstock.flow.gate import Gate
 from penstock.flow.turns import Turns
 from tests.profiles import examples
-from tests.support.flow_waiters import Walker
-
-
-def reopen(turns: Turns, gate: Gate) -> None:
-    gate.reopen(0, 0, 0.0)
-    turns.schedule(gate)
+from tests.support.flow_waiters import Walker, reopen
 
 
 def test_those_who_wait_pass_in_the_order_they_came_one_message_a_turn() -> None:

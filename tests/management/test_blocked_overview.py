@@ -4,33 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.flow.work import finish
 from penstock.management import blocked_overview
 from penstock.management.blocked_overview import GATES_TOLD
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
-from tests.management.test_why import GATED, Scene, asked, consume, control
-from tests.support.driven_connection import Dialogue, publish
-
-
-def filled(scene: Scene, queue: str) -> Dialogue:
-    producer = scene.join()
-    producer.declare(queue, **GATED)
-    for _ in range(4):
-        producer.say(publish(queue, b"order"))
-    return producer
-
-
-def advice_for(scene: Scene) -> list[str]:
-    return [sentence for sentence in scene.ask() if sentence.startswith("advice")]
+from tests.support.blocked_scene import GATED, Scene, asked
+from tests.support.driven_connection import publish
+from tests.support.setting_values import in_bytes
 
 
 def test_who_is_blocked_longest_comes_first_and_each_gate_once() -> None:
     scene = Scene()
-    filled(scene, "late")
+    scene.filled("late")
     scene.at(103.0)
-    filled(scene, "later")
+    scene.filled("later")
     for _ in range(2):
         scene.join().say(publish("late", b"order"))
     scene.at(105.0)
@@ -63,7 +51,7 @@ def test_where_nobody_is_blocked_it_says_so() -> None:
 def test_answer_has_so_many_gates_and_counts_the_others() -> None:
     scene = Scene()
     for number in range(GATES_TOLD + 3):
-        filled(scene, f"q{number:02}")
+        scene.filled(f"q{number:02}")
     answer = asked(scene.driver)
     assert [gate["name"] for gate in answer["gates"]] == [f"q{number:02}" for number in range(GATES_TOLD)]
     assert (answer["more_gates"], answer["sentences"][-1]) == (3, "and 3 more gates block producers")
@@ -72,7 +60,7 @@ def test_answer_has_so_many_gates_and_counts_the_others() -> None:
 def test_answer_counts_as_work() -> None:
     scene = Scene()
     for number in range(5):
-        filled(scene, f"q{number}")
+        scene.filled(f"q{number}")
     before = scene.driver.broker.work.done
     finish(blocked_overview.of_everything_steps(scene.driver, "/"))
     assert scene.driver.broker.work.done - before >= 5 * blocked_overview.GATE_WORK
@@ -80,8 +68,8 @@ def test_answer_counts_as_work() -> None:
 
 def test_answer_about_many_producers_takes_several_turns_and_leaves_out_who_went_meanwhile() -> None:
     scene = Scene()
-    gone = filled(scene, "a")
-    filled(scene, "b")
+    gone = scene.filled("a")
+    scene.filled("b")
     work = scene.driver.broker.work
     steps = blocked_overview.of_everything_steps(scene.driver, "/")
     work.limit = work.done + 1
@@ -104,15 +92,13 @@ def test_answer_about_many_producers_takes_several_turns_and_leaves_out_who_went
 
 def test_advice_is_about_what_the_queue_waits_for() -> None:
     scene = Scene()
-    filled(scene, "orders")
+    scene.filled("orders")
     consumer = scene.join()
-    consume(consumer, "orders", prefetch=1)
-    assert advice_for(scene) == [
-        "advice: add consumers, or find what keeps those of queue orders (`penstock why orders`)"
-    ]
+    consumer.consume("orders", prefetch=1)
+    assert scene.advice() == ["advice: add consumers, or find what keeps those of queue orders (`penstock why orders`)"]
     consumer.say(method_frame(1, spec.BASIC_QOS, prefetch_count=9))
     consumer.say(method_frame(1, spec.BASIC_CONSUME, queue="orders", consumer_tag="c2"))
-    assert advice_for(scene) == [
+    assert scene.advice() == [
         "advice: all messages of queue orders are unacknowledged: have its consumers acknowledge, or add consumers"
     ]
 
@@ -121,10 +107,10 @@ def test_advice_names_the_cursor_that_is_behind_and_how_to_delete_it() -> None:
     scene = Scene()
     producer = scene.join()
     producer.declare("orders", **GATED)
-    control(scene, "cursor.attach", cursor="billing", queues=["orders"])
+    scene.control("cursor.attach", cursor="billing", queues=["orders"])
     for _ in range(4):
         producer.say(publish("orders", b"order"))
-    assert advice_for(scene) == [
+    assert scene.advice() == [
         "advice: start the reader of cursor billing again; if it is gone for good, `penstock cursors delete billing`"
     ]
 
@@ -136,12 +122,12 @@ def test_what_the_operator_holds_is_let_go_by_the_command_that_is_advised(scope:
     scene = Scene()
     producer = scene.join()
     producer.declare("orders")
-    control(scene, "block", **{scope: name})
+    scene.control("block", **{scope: name})
     producer.say(publish("orders", b"order"))
-    (said,) = advice_for(scene)
+    (said,) = scene.advice()
     noun, verb, advised = said.partition("`penstock ")[2].partition("`")[0].split(" ", 2)
     assert verb == "unblock"
-    control(scene, verb, **{noun.removesuffix("s"): advised})
+    scene.control(verb, **{noun.removesuffix("s"): advised})
     scene.at(101.0)
     assert scene.ask() == ["nobody is blocked"]
 
@@ -149,13 +135,13 @@ def test_what_the_operator_holds_is_let_go_by_the_command_that_is_advised(scope:
 def test_sum_over_queues_is_advised_about_as_such() -> None:
     scene = Scene()
     broker = scene.driver.broker
-    thresholds = Thresholds(Level(UNLIMITED, 2000), Level(UNLIMITED, 900), Level(UNLIMITED, 500))
+    thresholds = in_bytes(2000, 900, 500)
     broker.gates.set_vhost_limit(broker.vhosts["/"], thresholds)
     producer = scene.join()
     producer.declare("orders")
     for _ in range(4):
         producer.say(publish("orders", b"order"))
-    assert advice_for(scene) == [
+    assert scene.advice() == [
         "advice: consume from its largest queues, or raise its capacity (`penstock vhosts show /`)"
     ]
 
@@ -173,6 +159,6 @@ def test_dead_letters_that_wait_are_among_those_who_are_blocked() -> None:
 
 def test_advice_for_a_queue_elsewhere_names_its_virtual_host() -> None:
     scene = Scene()
-    filled(scene, "orders")
+    scene.filled("orders")
     answer = finish(blocked_overview.of_everything_steps(scene.driver, "staging"))
     assert str(answer["sentences"]).count("advice, in vhost /: start a consumer of queue orders") == 1

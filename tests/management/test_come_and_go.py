@@ -12,7 +12,7 @@ from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, method_frame
 from tests.support.block_encoder import encode_published
 from tests.support.driven_connection import Dialogue, make_driver, publish
-from tests.support.left_objects import left_by
+from tests.support.left_objects import end, left_by
 
 ROUNDS = 100
 BLOCK = "application/vnd.penstock.block"
@@ -58,15 +58,7 @@ class Operator:
         self.driver.broker.vhosts["/"].queues[queue].purge(self.driver.broker.now)
 
     def end(self) -> None:
-        """Take what the loop would take."""
-        while self.driver.run_turn():
-            pass
-        self.driver.tick()
-        for connection in self.driver.take_pending_output():
-            connection.take_output()
-            self.driver.after_write(connection)
-        self.driver.notifier.take_unblocked()
-        self.driver.log_queue.take()
+        end(self.driver)
 
     # Kinds
 

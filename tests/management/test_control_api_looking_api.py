@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.work import LOOKING_SHARE
 from penstock.management.control_api import HISTORIES_MOST
-from tests.management.test_why import GATED, Scene
-from tests.support.control_requests import MANY, answers, request, turns_until_answered, with_queues
+from tests.support.blocked_scene import GATED, Scene
+from tests.support.control_requests import MANY, answer_to, answers, request, turns_until_answered, with_queues
 from tests.support.driven_connection import Dialogue, publish
 
 
-def top(driver: BrokerDriver, **fields: object) -> dict[str, Any]:
-    vhost = driver.broker.vhosts["/"]
-    if "answers" not in vhost.queues:
-        vhost.declare_queue("answers", {}, False, False, None, None)
-    seen = len(answers(driver))
-    client = Dialogue(driver)
-    driver.scheduler.begin_turn()
-    driver.scheduler.receive(client.connection, request("top", **fields))
-    while len(answers(driver)) == seen:
-        driver.run_turn()
-    found: dict[str, Any] = answers(driver)[-1]
-    return found
-
-
 def names(driver: BrokerDriver, **fields: object) -> list[str]:
-    return [each["name"] for each in top(driver, **fields)["items"] if each["name"] != "answers"]
+    return [each["name"] for each in answer_to(driver, "top", **fields)["items"] if each["name"] != "answers"]
 
 
 @pytest.fixture
@@ -58,7 +42,7 @@ def test_queues_are_ordered_by_the_time_that_they_block_and_otherwise_by_their_a
 
 
 def test_sums_are_over_all_queues_and_not_only_over_the_first(scene: Scene) -> None:
-    found = top(scene.driver, count=1, prefix="")
+    found = answer_to(scene.driver, "top", count=1, prefix="")
     sums = found["sums"]
     assert (sums["queues"], sums["gates_closed"]) == (5, 2), "with that of the answers, which no connection owns here"
     assert sums["messages"] >= 19
@@ -69,8 +53,8 @@ def test_sums_are_over_all_queues_and_not_only_over_the_first(scene: Scene) -> N
 
 def test_one_queue_is_given_by_name_and_one_that_is_not_there_is_an_error(scene: Scene) -> None:
     assert names(scene.driver, queue="deep") == ["deep"]
-    assert top(scene.driver, queue="none")["code"] == 404
-    found = top(scene.driver, order="odd")
+    assert answer_to(scene.driver, "top", queue="none")["code"] == 404
+    found = answer_to(scene.driver, "top", order="odd")
     assert found["code"] == 406
     assert "'order' must be one of blocked, fill, messages, bytes, rate, not 'odd'" in found["text"]
 
@@ -83,14 +67,14 @@ def test_thousands_of_queues_are_ranked_a_share_a_turn() -> None:
 
 def test_histories_are_there_if_wanted_and_bounded(scene: Scene) -> None:
     driver = scene.driver
-    assert all("history" not in each for each in top(driver)["items"])
+    assert all("history" not in each for each in answer_to(driver, "top")["items"])
     for slot in range(22, 100):
         scene.at(slot * 5.0)
         driver.stats.sample(driver.connections)
-    first = top(driver, history=3, queue="first")["items"][0]
+    first = answer_to(driver, "top", history=3, queue="first")["items"][0]
     assert first["history"] == {"seconds": 5, "messages": [4, 4, 4], "closed": [1.0, 1.0, 1.0]}
-    assert {len(each["history"]["messages"]) for each in top(driver, history=1000)["items"]} == {60}
-    assert top(driver, history=-1)["code"] == 406
+    assert {len(each["history"]["messages"]) for each in answer_to(driver, "top", history=1000)["items"]} == {60}
+    assert answer_to(driver, "top", history=-1)["code"] == 406
 
 
 def test_histories_count_as_work_and_only_the_first_queues_have_them() -> None:

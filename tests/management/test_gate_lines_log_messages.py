@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from penstock.protocols.common.log_line import LogLine
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
-from tests.support.blocked_producers import CHANNEL, QUEUES, BlockedProducers, texts
+from tests.support.blocked_producers import CHANNEL, QUEUES, BlockedProducers
 from tests.support.driven_connection import Dialogue, make_driver, publish
+from tests.support.log_lines import texts
 
 WHAT = ["publish"] * 12 + ["get"] * 4 + ["purge", "delete", "wait", "leave"]
 
@@ -29,7 +30,7 @@ def test_every_crossing_is_told_once_and_in_turn(operations: list[tuple[str, int
         play.do(*operation)
     play.do("wait", 1, "both")
     play.driver.tick()
-    play.lines += texts(play.driver)
+    play.lines += texts(play.driver.log_queue)
     for queue in QUEUES:
         told = [line.split(" : ")[0][-8:] for line in play.lines if line.startswith(f"[vh(/)/qu({queue})] QUE-100")]
         assert told == ["QUE-1003", "QUE-1004"] * (len(told) // 2) + ["QUE-1003"] * (len(told) % 2)
@@ -53,7 +54,7 @@ def test_client_that_stops_and_starts_its_deliveries_is_told_of_once_each() -> N
     driver.log_queue.take()
     for active in (False, False, True, True, False):
         assert peer.names(method_frame(1, spec.CHANNEL_FLOW, active=active)) == ["channel.flow-ok"]
-    told = texts(driver)
+    told = texts(driver.log_queue)
     assert [line.partition("] ")[2] for line in told] == [
         "CHN-1002 : Flow Stopped",
         "CHN-1002 : Flow Started",

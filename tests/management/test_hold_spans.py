@@ -74,6 +74,14 @@ class Traced:
         self.user.listen(now)
         self.client.listen()
 
+    def send_block(self, rows: int) -> None:
+        """Publish a block whose rows have the context."""
+        self.user.declare("answers")
+        pairs = [("traceparent", SAMPLED)]
+        data = encode_published([{"value": b"%d" % row, "headers": pairs} for row in range(rows)], {"routing_key": "q"})
+        said = Properties(content_type="application/vnd.penstock.block", reply_to="answers", message_id="1")
+        self.client.say(publish("publish.block", data, properties=said, exchange="penstock.control"))
+
 
 def test_hold_has_one_span_with_its_times_its_gate_and_the_message() -> None:
     rig = Traced()
@@ -235,18 +243,9 @@ def test_held_publish_that_passes_behind_a_closed_gate_has_both_spans() -> None:
     assert rig.spans.outcomes() == [("hold q", "admitted", 101.0, 106.0), ("withhold q", "confirmed", 104.0, 106.0)]
 
 
-def send_block(rig: Traced, rows: int) -> None:
-    """Publish a block whose rows have the context."""
-    rig.user.declare("answers")
-    pairs = [("traceparent", SAMPLED)]
-    data = encode_published([{"value": b"%d" % row, "headers": pairs} for row in range(rows)], {"routing_key": "q"})
-    said = Properties(content_type="application/vnd.penstock.block", reply_to="answers", message_id="1")
-    rig.client.say(publish("publish.block", data, properties=said, exchange="penstock.control"))
-
-
 def test_each_row_of_a_block_that_waited_has_a_span() -> None:
     rig = Traced(room=2)
-    send_block(rig, 5)
+    rig.send_block(5)
     assert rig.spans.found == []
     rig.take_one(103.0)
     rig.take_one(104.0)
@@ -262,18 +261,18 @@ def test_each_row_of_a_block_that_waited_has_a_span() -> None:
 
 def test_row_behind_a_closed_gate_has_a_span_until_its_block_is_confirmed() -> None:
     rig = Traced(room=5, stop=2)
-    send_block(rig, 4)
+    rig.send_block(4)
     assert rig.spans.found == []
     for _ in range(3):
         rig.take_one(101.0)
     assert rig.spans.found == []
     rig.take_one(102.0)
     assert rig.spans.outcomes() == [("withhold q", "confirmed", 100.0, 102.0)] * 2
-    send_block(rig, 4)
+    rig.send_block(4)
     rig.client.listen(112.5)
     assert rig.spans.outcomes() == [("withhold q", "confirmed-late", 102.0, 112.5)] * 2
     rig = Traced(room=5, stop=1)
-    send_block(rig, 2)
+    rig.send_block(2)
     rig.driver.disconnect(rig.client.connection)
     rig.driver.run_turn()
     assert rig.spans.outcomes() == [("withhold q", "unconfirmed", 100.0, 100.0)]

@@ -8,10 +8,10 @@ from penstock.core.publish.credit_window import CreditWindow
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.management import why
 from penstock.management.links import credit_sentence, find_link
-from penstock.protocols.common.control_request import ControlRequest
 from tests.support.amqp10_dialogue import Amqp10Dialogue, data_section
 from tests.support.broker_fixture import House
 from tests.support.driven_connection import Dialogue
+from tests.support.operation_calls import request_of
 from tests.support.sender_links import OCTETS, Link, run_until_quiet
 
 
@@ -72,21 +72,14 @@ def test_consumer_of_a_channel_is_no_link() -> None:
         find_link(client.driver, channel.name)
 
 
-def explained(client: Amqp10Dialogue, link: str) -> dict[str, object]:
-    vhost = client.driver.broker.vhosts["/"]
-    request = ControlRequest(vhost, None, None, None, b"{}")
-    request.fields = {"link": link}
-    return why.answer(request, client.driver)
-
-
 def test_why_explains_a_link_that_receives() -> None:
     client = Amqp10Dialogue()
     client.declare("q")
     client.attach_sender("/queues/q", 0, name="in")
     client.attach_receiver("/queues/q", 1, name="out")
     client.say(client.transfer(data_section(b"x")))
-    answer = explained(client, "out")
+    answer = why.answer(request_of(client.driver, link="out"), client.driver)
     (sentence,) = answer["sentences"]  # type: ignore[misc]
     assert "granted no credit" in sentence
     assert answer["link_credit"] == 0
-    assert len(explained(client, "in")["sentences"]) == 1  # type: ignore[arg-type]
+    assert len(why.answer(request_of(client.driver, link="in"), client.driver)["sentences"]) == 1  # type: ignore[arg-type]

@@ -9,11 +9,11 @@ import pytest
 from penstock.access.permission import Permission
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import NotFound
-from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.management.redaction import answer_why, redact
-from penstock.protocols.common.control_request import ControlRequest
 from tests.support.access_of import access_of
 from tests.support.driven_connection import Dialogue, make_driver, publish
+from tests.support.operation_calls import request_of
+from tests.support.setting_values import in_bytes
 
 NAME = "con:1(guest@127.0.0.1:1/)"
 
@@ -32,9 +32,7 @@ def driver() -> BrokerDriver:
 
 
 def ask(driver: BrokerDriver, user: str, /, **fields: str) -> str:
-    asked = json.dumps(fields).encode()
-    request = ControlRequest(driver.broker.vhost("/"), None, None, None, asked, access_of(driver.broker, user))
-    return json.dumps(answer_why(request, driver))
+    return json.dumps(answer_why(request_of(driver, user, **fields), driver))
 
 
 def test_others_are_named_with_the_tag_monitoring_only(driver: BrokerDriver) -> None:
@@ -71,7 +69,7 @@ def test_queues_of_all_virtual_hosts_are_named_with_the_tag_monitoring_only(driv
     """A gate of the whole broker names the largest queues, and they may be of virtual hosts that nobody else knows."""
     broker = driver.broker
     broker.add_vhost("moon").declare_queue("hidden", {}, False, False, None, None)
-    broker.gates.set_memory_capacity(Thresholds(Level(UNLIMITED, 100), Level(UNLIMITED, 90), Level(UNLIMITED, 10)), 0)
+    broker.gates.set_memory_capacity(in_bytes(100, 90, 10), 0)
     with_tag, without = ask(driver, "guest", queue="q"), ask(driver, "reader", queue="q")
     assert "hidden" in with_tag
     assert "queues of all virtual hosts that count in" in without

@@ -8,7 +8,7 @@ from penstock.driver.driver import BrokerDriver
 from penstock.management.refusals import KEPT, TOLD
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
-from tests.management.test_why import asked
+from tests.support.blocked_scene import asked
 from tests.support.driven_connection import GATED, Dialogue, make_driver, mandatory, methods, publish, stopped_publisher
 
 REASON = "refused after its hold deadline of 5 s; queue 'q' holds 1 message"

@@ -2,76 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from penstock.driver.driver import BrokerDriver
-from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.management import why
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
+from penstock.wire.amqp091.codec import method_frame
 from penstock.wire.amqp10.spec import FLOW
 from tests.support.amqp10_dialogue import Amqp10Dialogue, data_section, performative
+from tests.support.blocked_scene import GATED, Scene, asked
 from tests.support.chained_queues import Chain
-from tests.support.driven_connection import Dialogue, make_driver, publish
+from tests.support.driven_connection import publish
+from tests.support.setting_values import in_bytes
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "why.md"
-GATED = {"capacity_messages": 10, "stop_messages": 3, "resume_messages": 1}
 OUTPUT_FULL_BODY = 300 * 1024
-
-
-class Scene:
-    """One broker from second 100 on, and who is connected: each with channel 1."""
-
-    def __init__(self) -> None:
-        self.driver = make_driver()
-        self.at(100.0)
-
-    def at(self, now: float) -> None:
-        """Let time pass."""
-        self.driver.begin(now)
-        while self.driver.run_turn():
-            pass
-
-    def join(self, confirms: bool = True) -> Dialogue:
-        peer = Dialogue(self.driver)
-        if confirms:
-            peer.confirm()
-        return peer
-
-    def ask(self, **subject: str) -> list[str]:
-        return list(asked(self.driver, **subject)["sentences"])
-
-
-def asked(driver: BrokerDriver, **subject: str) -> dict:
-    """Ask `why` as any client may, and return the answer, which is left in the reply queue."""
-    asker = Dialogue(driver)
-    asker.declare("replies")
-    body = json.dumps(subject).encode()
-    properties = Properties(reply_to="replies", correlation_id="1")
-    out = method_frame(1, spec.BASIC_PUBLISH, exchange="penstock.control", routing_key="why")
-    out += frame(spec.FRAME_HEADER, 1, encode_header(len(body), properties)) + frame(spec.FRAME_BODY, 1, body)
-    asker.say(out)
-    frames = asker.say(method_frame(1, spec.BASIC_GET, queue="replies", no_ack=True))
-    answer = json.loads(b"".join(payload for kind, _, payload in frames if kind == spec.FRAME_BODY))
-    asker.say(method_frame(1, spec.QUEUE_DELETE, queue="replies"))
-    driver.disconnect(asker.connection)
-    return answer
-
-
-def consume(peer: Dialogue, queue: str, prefetch: int = 0, tag: str = "c1") -> None:
-    peer.say(method_frame(1, spec.BASIC_QOS, prefetch_count=prefetch))
-    peer.say(method_frame(1, spec.BASIC_CONSUME, queue=queue, consumer_tag=tag))
 
 
 def out_of_credit(scene: Scene) -> list[str]:
     producer, consumer = scene.join(), scene.join()
     producer.declare("orders", **GATED)
-    consume(consumer, "orders", prefetch=2)
+    consumer.consume("orders", prefetch=2)
     for _ in range(6):
         producer.say(publish("orders", b"order"))
     scene.at(112.4)
@@ -79,10 +33,7 @@ def out_of_credit(scene: Scene) -> list[str]:
 
 
 def no_consumer(scene: Scene) -> list[str]:
-    producer = scene.join()
-    producer.declare("orders", **GATED)
-    for _ in range(4):
-        producer.say(publish("orders", b"order"))
+    scene.filled()
     scene.at(103.0)
     return scene.ask(queue="orders")
 
@@ -90,21 +41,12 @@ def no_consumer(scene: Scene) -> list[str]:
 def cursor_behind(scene: Scene) -> list[str]:
     producer = scene.join()
     producer.declare("orders", **GATED)
-    control(scene, "cursor.attach", cursor="billing", queues=["orders"])
+    scene.control("cursor.attach", cursor="billing", queues=["orders"])
     for _ in range(4):
         producer.say(publish("orders", b"order"))
-    control(scene, "cursor.plan", cursor="billing", token=1, rows=3)
+    scene.control("cursor.plan", cursor="billing", token=1, rows=3)
     scene.at(120.0)
     return scene.ask(queue="orders")
-
-
-def control(scene: Scene, operation: str, **fields: object) -> None:
-    body = json.dumps(fields).encode()
-    asker = Dialogue(scene.driver)
-    out = method_frame(1, spec.BASIC_PUBLISH, exchange="penstock.control", routing_key=operation)
-    out += frame(spec.FRAME_HEADER, 1, encode_header(len(body), Properties())) + frame(spec.FRAME_BODY, 1, body)
-    asker.say(out)
-    scene.driver.disconnect(asker.connection)
 
 
 def held_for_room(scene: Scene) -> list[str]:
@@ -129,7 +71,7 @@ def waiting_for_turn(scene: Scene) -> list[str]:
 def paused_by_the_client(scene: Scene) -> list[str]:
     producer, consumer = scene.join(), scene.join()
     producer.declare("orders", **GATED)
-    consume(consumer, "orders")
+    consumer.consume("orders")
     consumer.say(method_frame(1, spec.CHANNEL_FLOW, active=False))
     producer.say(publish("orders", b"order"))
     return scene.ask(queue="orders")
@@ -138,7 +80,7 @@ def paused_by_the_client(scene: Scene) -> list[str]:
 def does_not_read(scene: Scene) -> list[str]:
     producer, consumer = scene.join(), scene.join()
     producer.declare("orders")
-    consume(consumer, "orders")
+    consumer.consume("orders")
     for _ in range(2):  # Nobody takes the consumer's output: it is full.
         producer.connection.receive(publish("orders", b"x" * OUTPUT_FULL_BODY))
         producer.listen()
@@ -146,10 +88,7 @@ def does_not_read(scene: Scene) -> list[str]:
 
 
 def nothing_blocked(scene: Scene) -> list[str]:
-    producer = scene.join()
-    producer.declare("orders", **GATED)
-    for _ in range(3):
-        producer.say(publish("orders", b"order"))
+    scene.filled(messages=3)
     return scene.ask(queue="orders")
 
 
@@ -204,7 +143,7 @@ SITUATIONS: dict[str, Callable[[Scene], list[str]]] = {
 
 def test_sum_over_many_queues_says_which_of_them_are_the_largest() -> None:
     scene = Scene()
-    thresholds = Thresholds(Level(UNLIMITED, 2000), Level(UNLIMITED, 900), Level(UNLIMITED, 500))
+    thresholds = in_bytes(2000, 900, 500)
     broker = scene.driver.broker
     broker.gates.set_vhost_limit(broker.vhosts["/"], thresholds)
     producer = scene.join()

@@ -12,8 +12,8 @@ from penstock.errors import PreconditionFailed
 from penstock.flow.work import finish
 from penstock.operations.settings import preview_steps
 from penstock.protocols.common.control_request import ControlRequest
-from tests.management.test_why import GATED, Scene
 from tests.support import at_once
+from tests.support.blocked_scene import GATED, Scene
 from tests.support.driven_connection import publish
 
 

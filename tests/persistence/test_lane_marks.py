@@ -16,6 +16,7 @@ from penstock.persistence.metadata_records import LANE
 from tests.support import at_once
 from tests.support.memory_store import WALL
 from tests.support.restored_broker import Declared, journaled, queue_of
+from tests.support.topology import resolve
 
 BUDGET = 1 << 20
 CHARGE = 40_000
@@ -42,8 +43,7 @@ class LaneStore:
         """Publish persistent messages in one turn of the broker, by the hot path."""
         broker = self.driver.broker
         broker.begin(broker.now + 0.001)
-        route = self.vhost.route("", "kept", False)
-        self.vhost.resolve(route, {})
+        route = resolve(self.vhost, "", "kept")
         for _ in range(messages):
             self.producer.publish(route.persistent(), b"x", CHARGE)
 

@@ -13,8 +13,8 @@ from penstock.core.settings.limits import Defaults
 from penstock.persistence.recovery import Recovery
 from penstock.persistence.store_scan import StoreScanner
 from penstock.store.records import UNKNOWN, QueuePosition, piece_key
-from tests.support import at_once
 from tests.support.memory_store import WALL, Shelf, some_large
+from tests.support.topology import resolve
 
 
 class Life:
@@ -41,13 +41,11 @@ class Life:
 
     def publish(self, content: bytes) -> None:
         vhost = self.broker.vhosts["/"]
-        route = vhost.route("", "q", False)
-        vhost.resolve(route, {})
+        route = resolve(vhost, "", "q")
         Producer(self.broker, "p", HoldBudget(1 << 40)).publish(route.persistent(), content, 5000)
 
     def write(self) -> None:
-        self.shelf.commit(at_once.encode(self.journal, self.journal.take(), WALL))
-        self.journal.written()
+        self.shelf.write(self.journal)
 
     def contents(self) -> list[bytes]:
         return [message.content for message in self.queue.ready_queue.messages()]

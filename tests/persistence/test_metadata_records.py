@@ -46,11 +46,6 @@ def store(driver: BrokerDriver) -> Declared:
     return Declared(driver)
 
 
-def imported(driver: BrokerDriver, text: str) -> None:
-    """Import definitions to the end."""
-    finish(import_steps(driver, text.encode(), None))
-
-
 def test_durable_queue_that_the_broker_named_is_kept_and_an_exclusive_one_is_not(
     driver: BrokerDriver, store: Declared
 ) -> None:
@@ -157,7 +152,7 @@ def test_import_that_is_taken_back_leaves_nothing(driver: BrokerDriver, store: D
       "settings": [{"scope": "queue", "pattern": "a", "settings": {"max-length": 3}}],
       "policies": [{"name": "p", "vhost": "new", "pattern": "^a$", "definition": {"max-length": 3}}]}"""
     with pytest.raises(BrokerError, match="no queue 'none'"):
-        imported(driver, text)
+        finish(import_steps(driver, text.encode(), None))
     assert kinds(store) == []
 
 
@@ -240,7 +235,7 @@ def test_policies_parameters_and_attributes_of_a_vhost_come_back(driver: BrokerD
       "global_parameters": [{"name": "cluster_name", "value": "c"}],
       "policies": [{"name": "p", "vhost": "new", "pattern": "^q", "priority": 7,
         "definition": {"max-length": 3, "alternate-exchange": "lost", "ha-mode": "all"}}]}"""
-    imported(driver, text)
+    finish(import_steps(driver, text.encode(), None))
     assert sorted(set(kinds(store))) == sorted([EXCHANGE, PARAMETER, POLICY, QUEUE, VHOST])
     again, remarks = store.restored()
     assert remarks == []

@@ -27,6 +27,7 @@ from penstock.protocols.common.callbacks import DurableCallback
 from tests.profiles import examples
 from tests.support import at_once
 from tests.support.memory_store import WALL, Shelf, some_large
+from tests.support.topology import resolve
 
 QUEUES = ("plain", "urgent", "work", "dead")
 BOUND = (
@@ -73,8 +74,7 @@ class House:
         self.transaction = Transaction(self.mover, self.moving)
 
     def route(self, exchange: str, key: str, priority: int, persistent: bool) -> Route:
-        route = self.vhost.route(exchange, key, False)
-        self.vhost.resolve(route, {})
+        route = resolve(self.vhost, exchange, key)
         return (route.persistent() if persistent else route).with_priority(priority)
 
 
@@ -355,13 +355,9 @@ def test_what_was_on_its_way_back_when_the_broker_stopped_comes_first_and_in_ord
     plain, count = house.queues["plain"], 3 * SHARE
     route = house.route("", "plain", 0, True)
 
-    def write() -> None:
-        shelf.commit(at_once.encode(house.journal, house.journal.take(), WALL))
-        house.journal.written()
-
     for number in range(count):
         house.producer.publish(route, b"%d" % number, 300)
-    write()
+    shelf.write(house.journal)
     house.broker.consume(house.session, Consumer("c", house.session, plain, False, False, 0))
     while house.broker.next_batch() is not None:
         pass
@@ -369,7 +365,7 @@ def test_what_was_on_its_way_back_when_the_broker_stopped_comes_first_and_in_ord
         house.producer.publish(route, b"%d" % number, 300)
     house.broker.end_session(house.session)
     assert 0 < plain.coming_back < count
-    write()
+    shelf.write(house.journal)
     found = _messages(House(shelf).queues["plain"])
     found.sort(key=lambda message: int(message.sequence))
     assert [int(message.content) for message in found] == [*range(count + 3)]

@@ -6,8 +6,7 @@ import pytest
 
 from penstock.errors import StoreError
 from tests.persistence.test_recovery import House
-from tests.support import at_once
-from tests.support.memory_store import WALL, Shelf
+from tests.support.memory_store import Shelf
 
 
 def written() -> Shelf:
@@ -16,8 +15,7 @@ def written() -> Shelf:
     house = House(shelf)
     for number in range(5):
         house.producer.publish(house.route("", "plain", 0, True), b"%d" % number, 300 + number)
-    shelf.commit(at_once.encode(house.journal, house.journal.take(), WALL))
-    house.journal.written()
+    shelf.write(house.journal)
     return shelf
 
 

@@ -8,7 +8,6 @@ from penstock.core.message import BccEnvelope
 from penstock.core.routing.route import Route
 from penstock.persistence.rows import encode_row
 from tests.persistence.test_recovery import House
-from tests.support import at_once
 from tests.support.memory_store import WALL, Shelf
 
 LONGEST = "é" * 127 + "a"
@@ -25,8 +24,7 @@ def test_row_has_the_longest_names_whole() -> None:
     shelf = Shelf()
     house = House(shelf)
     publish(house, [LONGEST, "", "b"])
-    shelf.commit(at_once.encode(house.journal, house.journal.take(), WALL))
-    house.journal.written()
+    shelf.write(house.journal)
     message = House(shelf).queues["plain"].ready_queue.next()
     assert message is not None
     assert isinstance(message.envelope, BccEnvelope)

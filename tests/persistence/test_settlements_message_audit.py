@@ -74,6 +74,15 @@ class Patient:
             self.hurt += 1
             self.exact += all(n in told and told[n].least == told[n].most for n, count in lost.items() if count)
 
+    def mostly_exact(self, changes: Sequence[Change]) -> None:
+        """Of nearly all damages that cost messages it is told exactly which and how many."""
+        hurt, exact = self.hurt, self.exact
+        for change in sample(changes):
+            self.suffer(change)
+        hurt, exact = self.hurt - hurt, self.exact - exact
+        assert hurt > 5
+        assert exact >= hurt * 0.7, (exact, hurt)
+
 
 def assert_told(lost: dict[int, int], found: CheckReport) -> None:
     """What was lost when the rest was saved could be known before, though it may have looked worse."""
@@ -98,37 +107,27 @@ def empty(page: int) -> Change:
     return change
 
 
-def mostly_exact(patient: Patient, changes: Sequence[Change]) -> None:
-    """Of nearly all damages that cost messages it is told exactly which and how many."""
-    hurt, exact = patient.hurt, patient.exact
-    for change in sample(changes):
-        patient.suffer(change)
-    hurt, exact = patient.hurt - hurt, patient.exact - exact
-    assert hurt > 5
-    assert exact >= hurt * 0.7, (exact, hurt)
-
-
 @pytest.mark.once
 def test_bit_anywhere(patient: Patient) -> None:
     chance = random.Random(5)
     places = [page * PAGE_SIZE + chance.randrange(PAGE_SIZE) for page in range(patient.pages)]
-    mostly_exact(patient, [flip(at, chance.randrange(8)) for at in places])
+    patient.mostly_exact([flip(at, chance.randrange(8)) for at in places])
 
 
 @pytest.mark.once
 def test_bit_at_the_beginning_of_any_page(patient: Patient) -> None:
     chance = random.Random(6)
-    mostly_exact(patient, [flip(p * PAGE_SIZE + chance.randrange(30), p % 8) for p in range(patient.pages)])
+    patient.mostly_exact([flip(p * PAGE_SIZE + chance.randrange(30), p % 8) for p in range(patient.pages)])
 
 
 @pytest.mark.once
 def test_page_of_zeros(patient: Patient) -> None:
-    mostly_exact(patient, [empty(page) for page in range(patient.pages)])
+    patient.mostly_exact([empty(page) for page in range(patient.pages)])
 
 
 @pytest.mark.once
 def test_file_that_was_cut_off(patient: Patient) -> None:
-    mostly_exact(patient, [cut(size) for size in range(6 * PAGE_SIZE, len(patient.octets), 3 * PAGE_SIZE // 2)])
+    patient.mostly_exact([cut(size) for size in range(6 * PAGE_SIZE, len(patient.octets), 3 * PAGE_SIZE // 2)])
 
 
 @pytest.mark.once

@@ -7,8 +7,7 @@ import pytest
 from penstock.errors import StoreError
 from penstock.persistence.settlements import RowSettlements, decode_settlement
 from tests.persistence.test_recovery import House
-from tests.support import at_once
-from tests.support.memory_store import WALL, Shelf
+from tests.support.memory_store import Shelf
 
 
 def settled(*tags: int) -> tuple[Shelf, dict[int, RowSettlements]]:
@@ -18,33 +17,23 @@ def settled(*tags: int) -> tuple[Shelf, dict[int, RowSettlements]]:
     route = house.route("", "plain", 0, True)
     for number in range(10):
         house.producer.publish(route, b"%d" % number, 300)
-    write(house, shelf)
+    shelf.write(house.journal)
     for _ in range(10):
         house.session.get(house.queues["plain"], False, 100.0)
     for tag in tags:
         house.session.unsettled.acknowledge(tag, False, 100.0)
-    write(house, shelf)
+    shelf.write(house.journal)
     found: dict[int, RowSettlements] = {}
     for number, data in shelf.notes.items():
         decode_settlement(number, data, found)
     return shelf, found
 
 
-def write(house: House, shelf: Shelf) -> None:
-    shelf.commit(at_once.encode(house.journal, house.journal.take(), WALL))
-    house.journal.written()
-
-
-def positions(found: RowSettlements) -> set[int]:
-    """Return the positions in the row that are settled."""
-    ranges = found.settled
-    return {at for first, count in zip(ranges[::2], ranges[1::2], strict=True) for at in range(first, first + count)}
-
-
 def test_settlement_has_neighbours_in_one_range_and_others_in_their_own() -> None:
     _, found = settled(2, 3, 4, 8)
     (row,) = found.values()
-    assert positions(row) == {1, 2, 3, 7}
+    ranges = zip(row.settled[::2], row.settled[1::2], strict=True)
+    assert [at for first, count in ranges for at in range(first, first + count)] == [1, 2, 3, 7]
     assert len(row.settled) == 2 * 2
 
 

@@ -105,6 +105,13 @@ class Sink:
         formats = self.driver.broker.formats
         return [bytes(formats.of(each.content).body(each.content)).decode() for each in self.queue.ready_queue.ready]
 
+    def user_after_a_death(self) -> str:
+        """Restart the broker; return the user of the query."""
+        self.die()
+        found = self.marks().of("/", "q", TARGET)
+        assert found is not None
+        return found.user
+
 
 steps = st.one_of(
     st.tuples(st.integers(0, PARTITIONS - 1), st.integers(1, 6), st.integers(0, 6)),
@@ -237,7 +244,7 @@ def test_user_of_a_query_is_in_the_store_and_so_is_that_to_whom_it_was_handed_ov
     for partition in range(PARTITIONS):
         sink.send(partition, ROWS, ROWS)
     sink.store.write()
-    assert _user(sink) == "u"
+    assert sink.user_after_a_death() == "u"
     sink.next_batch()
     sink.progress()
     assert sink.marks().assign("/", "q", "v") == ["u"]
@@ -259,14 +266,6 @@ def test_records_of_a_version_without_users_belong_to_nobody_yet() -> None:
         mark.record.user = ""
     sink.store.write()
     assert b"user" not in b"".join(data for (kind, _), data in sink.store.shelf.things.items() if kind == MARK)
-    assert _user(sink) == ""
+    assert sink.user_after_a_death() == ""
     assert int(sink.mark(0).rows) == 5
     assert sink.progress().user == "u"
-
-
-def _user(sink: Sink) -> str:
-    """Restart the broker; return the user of the query."""
-    sink.die()
-    found = sink.marks().of("/", "q", TARGET)
-    assert found is not None
-    return found.user

@@ -29,6 +29,9 @@ class Desk(test_refused_attach.Desk):
         found: dict[str, object] = json.loads(body_of(answers.messages()[-1].content))
         return found
 
+    def settled(self) -> dict[str, int]:
+        return {name: int(each.settled) for name, each in self.vhost.cursors["c"].positions.items()}
+
 
 @pytest.fixture
 def desk() -> Desk:
@@ -38,18 +41,14 @@ def desk() -> Desk:
     return desk
 
 
-def settled(desk: Desk) -> dict[str, int]:
-    return {name: int(each.settled) for name, each in desk.vhost.cursors["c"].positions.items()}
-
-
 def test_move_of_a_cursor_in_use_is_refused_with_its_reader_and_forced(desk: Desk) -> None:
     refused = desk.ask("cursor.move", {"cursor": "c", "to": "latest"})
     assert refused["code"] == 405
     assert f"cursor 'c' is in use by {desk.connection.name()}" in str(refused["text"])
     assert "stop the query first" in str(refused["text"])
-    assert settled(desk) == {"a": 0, "b": 0}
+    assert desk.settled() == {"a": 0, "b": 0}
     answer = desk.ask("cursor.move", {"cursor": "c", "to": {"a": 4}, "force": True})
-    assert settled(desk) == {"a": 4, "b": 0}
+    assert desk.settled() == {"a": 4, "b": 0}
     assert answer["queues"] == [{"queue": "a", "from": 0, "to": 4, "messages": 4, "bytes": 40, "leaving": 4}]
     assert answer["sentences"] == [
         "queue a: from 0 to 4: 4 messages (40 bytes) are passed over, and 4 of them leave the queue"
@@ -70,9 +69,9 @@ def test_dry_run_tells_and_changes_nothing(desk: Desk) -> None:
 def test_move_of_chosen_queues_and_back_where_another_cursor_holds_the_messages(desk: Desk) -> None:
     desk.ask("cursor.attach", {"cursor": "slow", "queues": ["a"]})
     desk.ask("cursor.move", {"cursor": "c", "to": "latest", "queues": ["a"], "force": True})
-    assert settled(desk) == {"a": 10, "b": 0}
+    assert desk.settled() == {"a": 10, "b": 0}
     answer = desk.ask("cursor.move", {"cursor": "c", "to": "earliest", "queues": ["a"], "force": True})
-    assert settled(desk) == {"a": 0, "b": 0}
+    assert desk.settled() == {"a": 0, "b": 0}
     assert "10 messages (100 bytes) are there to read again, by a reader with a new checkpoint" in str(answer)
     same = desk.ask("cursor.move", {"cursor": "c", "to": {"a": 0}, "force": True})
     assert same["sentences"] == ["queue a: from 0 to 0: nothing changes"]

@@ -6,27 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.broker import Broker
-from penstock.core.message import Envelope
-from penstock.core.queue.queue import Queue
-from penstock.core.settings.limits import Defaults
 from penstock.errors import Fenced, NotFound, PreconditionFailed
 from penstock.ranges.cursors import Cursor, Move, apply_moves, check_move, count_steps
 from tests.profiles import examples
+from tests.support import attached_cursors
 
 
-class Desk:
-    """A broker with one queue of messages of ten octets, and cursors on it."""
+class Desk(attached_cursors.Desk):
+    """The same with cursors that have settled something, and their moves."""
 
-    def __init__(self, messages: int) -> None:
-        self.broker = Broker(Defaults())
-        self.queue: Queue = self.broker.add_vhost("/").declare_queue("q", {}, False, False, None, None)
-        for _ in range(messages):
-            self.queue.enqueue(Envelope("", "q"), b"", 10, 0.0)
-
-    def attach(self, name: str, settled: int = 0) -> Cursor:
-        cursor = Cursor("/", name)
-        cursor.attach([self.queue], {"q": "earliest"}, 0.0)
+    def attach_at(self, name: str, settled: int) -> Cursor:
+        cursor = self.attach(name)
         cursor.settle("q", settled, 0.0)
         return cursor
 
@@ -67,7 +57,7 @@ def test_back_goes_as_far_as_another_cursor_holds_the_messages() -> None:
 
 def test_only_cursor_of_a_queue_cannot_go_back() -> None:
     desk = Desk(100)
-    cursor = desk.attach("c", 40)
+    cursor = desk.attach_at("c", 40)
     assert check_move(cursor, "q", "earliest").target == 40
     with pytest.raises(PreconditionFailed, match="every cursor has settled them"):
         check_move(cursor, "q", 39)

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
@@ -20,38 +19,14 @@ from penstock.core.message import Envelope, Message
 from penstock.core.queue.cursor_state import SETTLED_A_UNIT
 from penstock.core.queue.expiry import expire
 from penstock.core.queue.indexed_ready_queue import CHUNK, REACH_WORK
-from penstock.core.queue.queue import Queue
-from penstock.core.settings.limits import Defaults
 from penstock.errors import Fenced, NotFound, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.work import AT_ONCE, UNITS_A_TURN, WorkMeter
 from penstock.ranges.cursors import POSITIONS_MAX, Cursor
 from tests.profiles import examples
+from tests.support.attached_cursors import Desk, sequences
 from tests.support.full_queue import CHARGE, MANY, FullQueue
 
 FOR_EVER = 1 << 62
-
-
-class Desk:
-    """A broker with one queue, and cursors on it."""
-
-    def __init__(self, **arguments: object) -> None:
-        self.broker = Broker(Defaults())
-        self.vhost = self.broker.add_vhost("/")
-        table = {name.replace("_", "-"): value for name, value in arguments.items()}
-        self.queue: Queue = self.vhost.declare_queue("q", table, False, False, None, None)
-
-    def put(self, count: int, charge: int = 10) -> None:
-        for _ in range(count):
-            self.queue.enqueue(Envelope("", "q"), b"", charge, 0.0)
-
-    def attach(self, name: str = "c", starting: int | str = "earliest") -> Cursor:
-        cursor = Cursor("/", name)
-        cursor.attach([self.queue], {"q": starting}, 0.0)
-        return cursor
-
-
-def sequences(cursor: Cursor, lo: int, hi: int, rows: int = FOR_EVER, size: int = FOR_EVER) -> list[int]:
-    return [int(message.sequence) for message in cursor.read("q", lo, hi, rows, size)]
 
 
 def test_plan_takes_what_rows_bytes_and_end_allow_but_at_least_one() -> None:

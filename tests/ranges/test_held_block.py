@@ -13,6 +13,7 @@ from penstock.flow.work import UNITS_A_TURN
 from penstock.ranges.held_block import BlockLine, BlockMark, HeldBlock, RowSource
 from tests.profiles import examples
 from tests.support.broker_fixture import House, told
+from tests.support.topology import resolve
 
 
 class Charges(RowSource):
@@ -22,8 +23,7 @@ class Charges(RowSource):
         self._rows = rows
         self._routes = {}
         for name, _ in rows:
-            route = house.vhost.route("", name, False)
-            house.vhost.resolve(route, {})
+            route = resolve(house.vhost, "", name)
             self._routes[name] = route
         super().__init__(len(rows), house.vhost.route("", "", False))
         self.loads = 0
@@ -122,8 +122,7 @@ def house_with_fanout(queues: int) -> tuple[House, Route]:
     for number in range(queues):
         house.queue(f"q{number}")
         house.vhost.bind("amq.fanout", house.vhost.queue(f"q{number}"), None, "", {})
-    route = house.vhost.route("amq.fanout", "", False)
-    house.vhost.resolve(route, {})
+    route = resolve(house.vhost, "amq.fanout")
     return house, route
 
 

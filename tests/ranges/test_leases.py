@@ -48,7 +48,7 @@ class Desk:
         assert queue.messages == before + 1, "one answer"
         if operation == "cursor.range" and b"PSB1" in queue.ready_queue.messages()[-1].content:
             return queue.ready_queue.messages()[-1].content
-        return answers_of(self)[-1]
+        return self.answers()[-1]
 
     def cursor(self, name: str, *queues: str) -> int:
         found: int = self.ask("cursor.attach", cursor=name, queues=list(queues))["token"]
@@ -58,11 +58,10 @@ class Desk:
         self.driver.begin(self.driver.broker.now + seconds)
         self.driver.run_turn()
 
-
-def answers_of(desk: Desk) -> list[Any]:
-    """Return the answers that are objects."""
-    found = desk.vhost.queues["answers"].ready_queue.messages()
-    return [json.loads(body_of(message.content)) for message in found if b"PSB1" not in message.content]
+    def answers(self) -> list[Any]:
+        """Return the answers that are objects."""
+        found = self.vhost.queues["answers"].ready_queue.messages()
+        return [json.loads(body_of(message.content)) for message in found if b"PSB1" not in message.content]
 
 
 def test_lease_keeps_what_a_cursor_settles_meanwhile_and_lets_it_go_at_its_end() -> None:

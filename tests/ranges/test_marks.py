@@ -31,12 +31,6 @@ def mark_of(marks: SinkMarks, batch: int, partition: int = 0, attempt: int = 0, 
     return marks.begin_partition(begin(marks, batch, write=write), partition, attempt)
 
 
-def later(bench: Bench, seconds: float) -> None:
-    bench.broker.begin(bench.broker.now + seconds)
-    while bench.broker.run(1000):
-        pass
-
-
 def test_task_that_runs_again_finds_the_rows_that_are_taken(marks: SinkMarks) -> None:
     mark = mark_of(marks, 0)
     marks.advance(mark, 7, True)
@@ -154,7 +148,7 @@ def test_at_the_limit_idle_progress_makes_room_and_used_progress_does_not(bench:
         marks.begin_partition(progress, partition, 0)
     text = refused(lambda: begin(marks, 0, query="new"), ResourceError)
     assert "at-least-once" in text
-    later(bench, SPARE_S)
+    bench.run(bench.broker.now + SPARE_S)
     begin(marks, 0, query="new")
     assert marks.of("/", "old", TARGET) is None
     assert marks.count == 1
@@ -162,18 +156,18 @@ def test_at_the_limit_idle_progress_makes_room_and_used_progress_does_not(bench:
 
 def test_progress_that_nobody_asks_for_is_dropped_after_a_week(bench: Bench, marks: SinkMarks) -> None:
     begin(marks, 0, query="left")
-    later(bench, IDLE_S / 2)
+    bench.run(bench.broker.now + IDLE_S / 2)
     begin(marks, 0, query="used")
-    later(bench, IDLE_S / 2 + 1)
+    bench.run(bench.broker.now + IDLE_S / 2 + 1)
     assert marks.of("/", "left", TARGET) is None
     assert marks.of("/", "used", TARGET) is not None
-    later(bench, IDLE_S)
+    bench.run(bench.broker.now + IDLE_S)
     assert marks.every() == []
     assert marks.count == 0
 
 
 def test_clock_of_the_broker_that_begins_again_drops_nothing_early(bench: Bench, marks: SinkMarks) -> None:
-    later(bench, 1_000_000.0)
+    bench.run(bench.broker.now + 1_000_000.0)
     progress = begin(marks, 5)
     assert marks.on_deadline(0.0) == 1_000_000.0 + IDLE_S
     assert marks.of("/", "q", TARGET) is progress

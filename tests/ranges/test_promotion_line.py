@@ -21,6 +21,7 @@ from penstock.wire.amqp091.codec import Properties
 from tests.profiles import examples
 from tests.support.restored_broker import Declared, journaled, queue_of
 from tests.support.settings_bench import Bench
+from tests.support.topology import resolve
 
 CHARGE = 10_000
 CAPACITY = 6 * AT_ONCE
@@ -128,6 +129,26 @@ class Promoting(Bench):
         self._use()
         assert self.broker.journal is not None
         self.store.shelf.recover(self.broker, self.broker.journal)
+
+    def batch(self) -> int:
+        progress = self.marks.of("/", "q", TARGET)
+        return -1 if progress is None else int(progress.batch)
+
+    def check(self, sizes: list[tuple[int, int]], taken: set[str], emptied: set[str]) -> None:
+        """Check that the store has each batch whole, apart from what was consumed or emptied, and nothing twice."""
+        progress = self.marks.of("/", "q", TARGET)
+        for batch, counts in enumerate(sizes):
+            whole = progress is not None and (batch < progress.batch or (batch == progress.batch and progress.promoted))
+            for partition, (queue, count) in enumerate(zip("ab", counts, strict=True)):
+                found = [body for body in self.bodies(queue) if body.startswith(f"{batch}/")]
+                expected = numbered(batch, partition, count)
+                assert len(found) == len(set(found))
+                if not whole:
+                    assert found == []
+                elif queue not in emptied:
+                    there = set(found)
+                    assert [body for body in expected if body in there or body in taken] == expected
+                    assert found == [body for body in expected if body in there]
 
 
 def numbered(batch: int, partition: int, count: int) -> list[str]:
@@ -350,8 +371,8 @@ def test_batch_is_there_as_a_whole_or_not_at_all_whatever_happens_between_its_sl
         elif step == "die":
             bench.die()
             last = None
-            check(bench, sizes[:committed], taken, emptied)
-            committed = min(committed, bench_batch(bench) + 1)
+            bench.check(sizes[:committed], taken, emptied)
+            committed = min(committed, bench.batch() + 1)
             if committed and not bench.begin(committed - 1).promoted:
                 last = bench.promoted(committed - 1, *sizes[committed - 1])
         assert bench.queue_named("a").messages <= CAPACITY
@@ -359,38 +380,15 @@ def test_batch_is_there_as_a_whole_or_not_at_all_whatever_happens_between_its_sl
     bench.write_all()
     refused = last is not None and bench.confirmed(last) is False  # A queue of it was deleted before it began to enter.
     bench.die()
-    check(bench, sizes[:committed], taken, emptied)
+    bench.check(sizes[:committed], taken, emptied)
     if committed:
         assert bench.begin(committed - 1).promoted != refused
-
-
-def bench_batch(bench: Promoting) -> int:
-    progress = bench.marks.of("/", "q", TARGET)
-    return -1 if progress is None else int(progress.batch)
-
-
-def check(bench: Promoting, sizes: list[tuple[int, int]], taken: set[str], emptied: set[str]) -> None:
-    """Check that the store has each batch as a whole, apart from what was consumed or emptied, and nothing twice."""
-    progress = bench.marks.of("/", "q", TARGET)
-    for batch, counts in enumerate(sizes):
-        whole = progress is not None and (batch < progress.batch or (batch == progress.batch and progress.promoted))
-        for partition, (queue, count) in enumerate(zip("ab", counts, strict=True)):
-            found = [body for body in bench.bodies(queue) if body.startswith(f"{batch}/")]
-            expected = numbered(batch, partition, count)
-            assert len(found) == len(set(found))
-            if not whole:
-                assert found == []
-            elif queue not in emptied:
-                there = set(found)
-                assert [body for body in expected if body in there or body in taken] == expected
-                assert found == [body for body in expected if body in there]
 
 
 def test_transient_rows_are_hidden_as_well_without_a_store() -> None:
     bench = Bench()
     queue = bench.queue("a")
-    route = bench.vhost.route("", "a", False)
-    bench.vhost.resolve(route, {})
+    route = resolve(bench.vhost, "", "a")
     marks = SinkMarks(bench.broker)
     progress = marks.begin_batch("/", "q", TARGET, 0, "r", "w", "u")
     stage = marks.stages(progress).begin(0, 0, 0.0)

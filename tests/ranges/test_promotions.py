@@ -13,6 +13,7 @@ from penstock.ranges.stages import Stage, StagedRow, StagedRows
 from tests.support.chained_queues import LIMIT, Chain
 from tests.support.restored_broker import Declared, journaled
 from tests.support.settings_bench import Bench
+from tests.support.topology import resolve
 
 TARGET = "queue 'a'"
 
@@ -30,8 +31,7 @@ class Committing:
         return self.marks.begin_batch("/", "q", TARGET, batch, run, f"{run}/{batch}", "u")
 
     def stage(self, progress: BatchProgress, partition: int, queue: str, count: int, attempt: int = 0) -> Stage:
-        route = self.bench.vhost.route("", queue, False)
-        self.bench.vhost.resolve(route, {})
+        route = resolve(self.bench.vhost, "", queue)
         staged = self.marks.stages(progress)
         stage = staged.begin(partition, attempt, self.broker.now)
         rows = StagedRows(0)
@@ -54,6 +54,13 @@ class Committing:
             return "done" if each.refusal is None else each.refusal.describe()
         return None
 
+    def depth(self, queue: str = "a") -> int:
+        return int(self.bench.vhost.queues[queue].messages)
+
+    def take(self, count: int) -> None:
+        for _ in range(count):
+            assert self.bench.session.get(self.bench.vhost.queues["a"], True, self.broker.now)
+
 
 @pytest.fixture
 def committing() -> Committing:
@@ -62,23 +69,14 @@ def committing() -> Committing:
     return Committing(bench)
 
 
-def depth(committing: Committing, queue: str = "a") -> int:
-    return int(committing.bench.vhost.queues[queue].messages)
-
-
-def take(committing: Committing, count: int) -> None:
-    for _ in range(count):
-        assert committing.bench.session.get(committing.bench.vhost.queues["a"], True, committing.broker.now)
-
-
 def test_named_stages_are_published_and_the_others_are_dropped(committing: Committing) -> None:
     progress = committing.begin(0)
     committing.stage(progress, 0, "a", 3, attempt=0)
     wins = committing.stage(progress, 0, "a", 4, attempt=1)
     other = committing.stage(progress, 1, "a", 5)
-    assert depth(committing) == 0, "nobody sees what is staged"
+    assert committing.depth() == 0, "nobody sees what is staged"
     assert committing.outcome(committing.commit(progress, wins, other)) == "done"
-    assert depth(committing) == 9
+    assert committing.depth() == 9
     assert progress.promoted
     assert progress.staged is None
 
@@ -88,7 +86,7 @@ def test_commit_that_is_asked_for_twice_publishes_once(committing: Committing) -
     stage = committing.stage(progress, 0, "a", 30)
     first, second = committing.commit(progress, stage), committing.commit(progress, stage)
     assert committing.outcome(first) == committing.outcome(second) == "done"
-    assert depth(committing) == 30
+    assert committing.depth() == 30
 
 
 def test_commit_waits_for_room_in_turn_and_never_passes_the_capacity(committing: Committing) -> None:
@@ -99,12 +97,12 @@ def test_commit_waits_for_room_in_turn_and_never_passes_the_capacity(committing:
     behind = committing.bench.producer()
     committing.bench.publish(behind, "a", 100)
     assert behind.outbox, "a newcomer does not pass the commit"
-    take(committing, 9)
+    committing.take(9)
     assert committing.outcome(waits) is None
-    assert depth(committing) == 31
-    take(committing, 1)
+    assert committing.depth() == 31
+    committing.take(1)
     committing.bench.run(committing.broker.now)
-    assert depth(committing) == 50
+    assert committing.depth() == 50
     assert progress.promoted
 
 
@@ -118,9 +116,9 @@ def test_commit_without_room_at_the_hold_deadline_is_refused_and_may_be_asked_fo
     assert text is not None
     assert "queue 'a'" in text
     assert not progress.promoted
-    take(committing, 10)
+    committing.take(10)
     assert committing.outcome(committing.commit(progress, stage)) in ("done", None)
-    assert depth(committing) == 50
+    assert committing.depth() == 50
 
 
 def test_repeated_commit_while_the_first_still_waits_publishes_once(committing: Committing) -> None:
@@ -128,10 +126,10 @@ def test_repeated_commit_while_the_first_still_waits_publishes_once(committing: 
     progress = committing.begin(0)
     stage = committing.stage(progress, 0, "a", 20)
     first, second = committing.commit(progress, stage), committing.commit(progress, stage)
-    take(committing, 40)
+    committing.take(40)
     committing.bench.run(committing.broker.now)
     assert committing.outcome(first) == committing.outcome(second) == "done"
-    assert depth(committing) == 20
+    assert committing.depth() == 20
 
 
 def test_commit_to_a_queue_that_was_deleted_publishes_nothing(committing: Committing) -> None:
@@ -142,7 +140,7 @@ def test_commit_to_a_queue_that_was_deleted_publishes_nothing(committing: Commit
     text = committing.outcome(committing.commit(progress, *stages))
     assert text is not None
     assert "queue 'b' was deleted" in text
-    assert depth(committing) == 0
+    assert committing.depth() == 0
     assert not progress.promoted
 
 
@@ -172,8 +170,6 @@ def test_rows_and_the_record_of_the_promotion_are_in_one_journal_group() -> None
     store.write()
     committing = Committing(bench)
     progress = committing.begin(0)
-    route = bench.vhost.route("", "a", False)
-    bench.vhost.resolve(route, {})
     committing.commit(progress, committing.stage(progress, 0, "a", 3))
     journal = driver.broker.journal
     assert journal is not None

@@ -9,6 +9,7 @@ from penstock.ranges import plans
 from penstock.ranges.cursors import Cursor
 from penstock.ranges.plans import RangePlan
 from tests.profiles import examples
+from tests.support.attached_cursors import attached
 from tests.support.memory_store import Shelf
 from tests.support.paging_broker import PagedHouse, house_with, publish
 
@@ -43,17 +44,11 @@ class DrivenPlan:
         self.done = self.plan.go_on()
 
 
-def attached(house: PagedHouse, name: str = "c") -> Cursor:
-    cursor = Cursor("/", name)
-    cursor.attach([house.queues["q"]], {"q": "earliest"}, 0.0)
-    return cursor
-
-
 def test_plan_goes_beyond_the_memory_and_leaves_it_as_it_is() -> None:
     house = house_with(capacity_messages=20)
     publish(house, 1, 2_000)
     house.settle()
-    plan = DrivenPlan(house, attached(house))
+    plan = DrivenPlan(house, attached(house.queues["q"]))
     assert plan.run(0) == (2_000, 2_000, 600_000)
     assert plan.reads <= 2, "heads of pages are enough"
     assert plan.run(0, rows=1_000) == (1_000, 1_000, 300_000)
@@ -69,7 +64,7 @@ def test_plan_ends_before_a_page_that_is_being_written() -> None:
     publish(house, 1, 10)
     house.settle()
     publish(house, 11, 14)
-    plan = DrivenPlan(house, attached(house))
+    plan = DrivenPlan(house, attached(house.queues["q"]))
     assert plan.run(0) == (10, 10, 3_000)
     assert plan.plan is not None
     assert plan.plan.waits
@@ -84,11 +79,11 @@ def test_page_of_transient_messages_is_read_for_its_number_and_gone_after_a_rest
     publish(house, 5, 7, persistent=False)
     publish(house, 8, 12)
     house.settle()
-    assert DrivenPlan(house, attached(house)).run(0) == (12, 12, 3_600)
+    assert DrivenPlan(house, attached(house.queues["q"])).run(0) == (12, 12, 3_600)
     again = house_with(house.shelf)
     again.settle()
-    assert DrivenPlan(again, attached(again)).run(0) == (12, 9, 2_700)
-    assert DrivenPlan(again, attached(again, "d")).run(0, rows=6) == (9, 6, 1_800)
+    assert DrivenPlan(again, attached(again.queues["q"])).run(0) == (12, 9, 2_700)
+    assert DrivenPlan(again, attached(again.queues["q"], "d")).run(0, rows=6) == (9, 6, 1_800)
 
 
 def test_more_pages_than_heads_in_one_read() -> None:
@@ -98,7 +93,7 @@ def test_more_pages_than_heads_in_one_read() -> None:
         publish(house, number, number)
         house.write()
     house.settle()
-    assert DrivenPlan(house, attached(house)).run(0) == (count, count, count * 300)
+    assert DrivenPlan(house, attached(house.queues["q"])).run(0) == (count, count, count * 300)
 
 
 @settings(max_examples=examples(400), derandomize=True, database=None, deadline=None)
@@ -131,7 +126,7 @@ def test_any_plan_over_any_pages_agrees_with_a_list(
         house = house_with(house.shelf)
         house.settle()
     there = [(sequence, charge) for sequence, charge in messages if charge]
-    cursor, lags = attached(house), attached(house, "lags")
+    cursor, lags = attached(house.queues["q"]), attached(house.queues["q"], "lags")
     lowest = int(cursor.positions["q"].initial)
     for at, rows, size, upto, moves in plans:
         start = max(at, lowest)
@@ -159,7 +154,7 @@ def test_pages_that_are_settled_as_a_whole_leave_unread() -> None:
     house = house_with(Shelf(), capacity_messages=6)
     publish(house, 1, 3_000)
     house.settle()
-    cursor = attached(house)
+    cursor = attached(house.queues["q"])
     assert DrivenPlan(house, cursor).run(0, rows=2_000)[0] == 2_000
     cursor.settle("q", 2_000, house.now)
     read = 0
@@ -175,7 +170,7 @@ def test_pages_that_are_settled_as_a_whole_leave_unread() -> None:
     again = house_with(house.shelf)
     again.settle()
     assert again.queues["q"].depth_messages() == 1_000
-    other = attached(again)
+    other = attached(again.queues["q"])
     other.settle("q", 3_000, again.now)
     again.settle()
     assert again.queues["q"].depth_messages() == 0
@@ -193,7 +188,7 @@ def test_depth_is_what_is_left_whatever_is_settled_when(steps: list[tuple[str, i
     house = house_with()
     there: dict[int, bool] = {}
     """The messages that are left, and whether they survive a restart."""
-    cursor = attached(house)
+    cursor = attached(house.queues["q"])
     for step, number in steps:
         if step in ("put", "pass"):
             first = int(house.queues["q"].tail) + 1
@@ -212,7 +207,7 @@ def test_depth_is_what_is_left_whatever_is_settled_when(steps: list[tuple[str, i
             settled = int(cursor.positions["q"].settled)
             house.settle()
             house = house_with(house.shelf)
-            cursor = attached(house)
+            cursor = attached(house.queues["q"])
             there = {sequence: lasts for sequence, lasts in there.items() if lasts}
             cursor.settle("q", max(int(cursor.positions["q"].settled), min(settled, int(house.queues["q"].tail))), 0.0)
         house.check()

@@ -82,9 +82,8 @@ class Desk:
             )
         return found
 
-
-def attached(desk: Desk, *queues: str) -> dict[str, object]:
-    return desk.ask("cursor.attach", {"cursor": "cur", "queues": list(queues)})
+    def attach(self, *queues: str) -> dict[str, object]:
+        return self.ask("cursor.attach", {"cursor": "cur", "queues": list(queues)})
 
 
 def nothing(desk: Desk) -> None:
@@ -93,12 +92,12 @@ def nothing(desk: Desk) -> None:
 
 def with_other_queues(desk: Desk) -> None:
     """Let the cursor exist, on other queues than any attach names."""
-    assert "code" not in attached(desk, "c")
+    assert "code" not in desk.attach("c")
 
 
 def with_a_lost_queue(desk: Desk) -> None:
     """Let the cursor have settled a part of a queue, and lose another, which is declared again."""
-    token = attached(desk, "a", "b")["token"]
+    token = desk.attach("a", "b")["token"]
     assert "code" not in desk.ask("cursor.settle", {"cursor": "cur", "token": token, "end": {"a": 4}})
     desk.driver.broker.delete_queue(desk.vhost.queues["b"])
     desk.declare("b")
@@ -190,7 +189,7 @@ def test_refused_attach_of_a_cursor_that_has_lost_a_queue_leaves_its_positions()
         desk.ask("cursor.attach", {"cursor": "cur", "queues": ["a", "b"], "starting": {"b": 99}})["text"]
     )
     assert int(desk.vhost.cursors["cur"].positions["a"].settled) == 4
-    again = attached(desk, "a", "b")
+    again = desk.attach("a", "b")
     assert (again["settled"], again["generation"]) == ({"a": 4, "b": 0}, {"b": 1}), "only the lost one begins again"
 
 

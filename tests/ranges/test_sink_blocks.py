@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from penstock.driver.driver import BrokerDriver
-from penstock.flow.level import Level, Thresholds
 from penstock.flow.work import SHARE
 from penstock.protocols.amqp091.content_frames import body_of, properties_of
 from penstock.protocols.common.control_request import BLOCK_OCTETS
@@ -18,6 +17,7 @@ from penstock.wire.amqp091.codec import Properties, method_frame
 from tests.support.block_encoder import encode_published
 from tests.support.control_requests import answers, request
 from tests.support.driven_connection import Dialogue, drain, make_driver, methods, publish
+from tests.support.setting_values import in_bytes
 
 MOST_A_STEP = 300
 """Units by which the last step of a turn may pass the share."""
@@ -130,7 +130,7 @@ def test_rows_go_where_single_publishes_go() -> None:
 def test_blocks_that_wait_for_the_memory_limit_do_not_fill_it() -> None:
     """A block of more octets than the limit passes as its rows are consumed, though no other client makes room."""
     sink = Sink(**{"hold-deadline": 0})
-    limit = Thresholds(Level(bytes=20_000), Level(bytes=16_000), Level(bytes=14_000))
+    limit = in_bytes(20_000, 16_000, 14_000)
     sink.driver.broker.gates.set_memory_capacity(limit, 0)
     rows: list[dict[str, object]] = [{"value": bytes(1_000)}] * 40
     assert sink.send(rows) == []
@@ -178,15 +178,11 @@ def test_row_that_reaches_no_queue_ends_its_block_after_those_before_it() -> Non
 def test_row_that_cannot_be_a_message_ends_its_block(row: dict[str, object], code: int, text: str) -> None:
     sink = Sink(capacity_bytes=100_000)
     first = {"value": b"0", "routing_key": "q"}
-    (answer,) = _sent(sink, [first, row, first])
+    sink.client.say(block(encode_published([first, {"routing_key": "q", **row}, first])))
+    (answer,) = sink.heard()
     assert (answer["taken"], answer["code"], answer["retriable"]) == (1, code, False)
     assert text in answer["text"]
     assert sink.held() == [b"0"]
-
-
-def _sent(sink: Sink, rows: list[dict[str, object]]) -> list[Any]:
-    sink.client.say(block(encode_published([{"routing_key": "q", **row} for row in rows])))
-    return sink.heard()
 
 
 def test_own_user_id_is_taken() -> None:

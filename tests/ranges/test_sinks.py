@@ -65,6 +65,10 @@ class Task:
     def die(self) -> None:
         self.sink.driver.disconnect(self.client.connection)
 
+    def stage_all(self, rows: int, **ids: object) -> None:
+        self.ask("sink.begin", delivery="transactional", partition=0, **{"attempt": 0, **ids})
+        assert self.send("stage", 0, numbered(0, rows), **ids)["taken"] == rows
+
 
 class Sink:
     """A broker with a target queue."""
@@ -94,6 +98,15 @@ class Sink:
     def rows(self) -> list[bytes]:
         """Return everything that has come, in order."""
         return self.taken + [body_of(message.content) for message in self.vhost.queues["out"].ready_queue.messages()]
+
+    def reading(self, queue: str) -> Task:
+        """Let query q read a queue."""
+        task = Task(self)
+        task.ask("cursor.attach", cursor="c", queues=[queue])
+        task.client.say(publish(queue, b"x"))
+        task.ask("cursor.plan", cursor="c", token=1)
+        task.ask("cursor.range", cursor="c", token=1, lo=0, hi=1, queue=queue)
+        return task
 
 
 def numbered(first: int, end: int, partition: int = 0) -> list[bytes]:
@@ -182,19 +195,9 @@ def test_wrong_id_is_refused_with_its_name(wrong: dict[str, object], said: str) 
 # Source and sink
 
 
-def reading(sink: Sink, queue: str) -> Task:
-    """Let query q read a queue."""
-    task = Task(sink)
-    task.ask("cursor.attach", cursor="c", queues=[queue])
-    task.client.say(publish(queue, b"x"))
-    task.ask("cursor.plan", cursor="c", token=1)
-    task.ask("cursor.range", cursor="c", token=1, lo=0, hi=1, queue=queue)
-    return task
-
-
 def test_query_that_reads_its_target_is_refused_before_and_while_it_sends() -> None:
     sink = Sink()
-    task = reading(sink, "out")
+    task = sink.reading("out")
     for routing_key in ("out", None):
         answer = task.ask("sink.begin", partition=0, attempt=0, routing_key=routing_key)
         assert ("reads queue 'out' (cursor 'c')" in answer.get("text", "")) == (routing_key is not None)
@@ -210,15 +213,10 @@ def test_query_that_reads_its_target_is_refused_before_and_while_it_sends() -> N
 # Stages
 
 
-def stage_all(task: Task, rows: int, **ids: object) -> None:
-    task.ask("sink.begin", delivery="transactional", partition=0, **{"attempt": 0, **ids})
-    assert task.send("stage", 0, numbered(0, rows), **ids)["taken"] == rows
-
-
 def test_batch_is_published_by_its_commit_and_not_again_by_a_repeated_one() -> None:
     sink = Sink()
     task = Task(sink)
-    stage_all(task, 5)
+    task.stage_all(5)
     assert sink.depth() == 0
     for _ in range(2):
         assert task.ask("sink.commit", delivery="transactional", partitions={"0": 0}) == {"promoted": True}
@@ -235,8 +233,8 @@ def test_batch_is_published_by_its_commit_and_not_again_by_a_repeated_one() -> N
 def test_commit_names_the_attempts_that_count() -> None:
     sink = Sink()
     task = Task(sink)
-    stage_all(task, 5)
-    stage_all(task, 3, attempt=7)
+    task.stage_all(5)
+    task.stage_all(3, attempt=7)
     text = task.ask("sink.commit", delivery="transactional", partitions={"0": 3})["text"]
     assert "nothing is staged for partition 0 (attempt 3)" in text
     assert task.ask("sink.commit", delivery="transactional", partitions={"0": 7}) == {"promoted": True}
@@ -246,10 +244,10 @@ def test_commit_names_the_attempts_that_count() -> None:
 def test_aborted_batch_leaves_nothing_and_may_be_run_again_by_the_same_run() -> None:
     sink = Sink()
     task = Task(sink)
-    stage_all(task, 5)
+    task.stage_all(5)
     assert task.ask("sink.abort") == {}
     assert task.send("stage", 5, numbered(5, 6))["code"] == 409
-    stage_all(task, 4, write="w2")
+    task.stage_all(4, write="w2")
     assert task.ask("sink.commit", delivery="transactional", partitions={"0": 0}, write="w2") == {"promoted": True}
     assert sink.rows() == numbered(0, 4)
 
@@ -259,7 +257,7 @@ def test_commit_waits_for_room_and_ends_with_its_connection() -> None:
     other = Task(sink)
     other.client.say(b"".join([publish("out", b"before") for _ in range(4)]))
     task, driver = Task(sink), Task(sink)
-    stage_all(task, 5)
+    task.stage_all(5)
     assert driver.ask("sink.commit", delivery="transactional", partitions={"0": 0}) is None
     driver.die()
     sink.take(4)
@@ -297,7 +295,7 @@ def test_rows_that_reach_no_queue_are_told_with_their_number() -> None:
 
 def test_reader_without_cores_is_told_to_the_tasks_that_hold_them() -> None:
     sink = Sink()
-    reader = reading(sink, "out")
+    reader = sink.reading("out")
     waits: dict[str, object] = {"application": "app", "cores": 2, "queue": "out"}
     assert reader.ask("sink.waiting", task="1", **waits) == {}
     sink.later(10)

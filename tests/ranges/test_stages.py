@@ -8,11 +8,11 @@ from penstock.errors import ContentTooLarge, NotFound, PreconditionFailed, Resou
 from penstock.ranges.stages import IDLE_S, Stage, StagedBatch, StagedRow, StagedRows
 from tests.support.chained_queues import LIMIT, Chain
 from tests.support.settings_bench import Bench, refused
+from tests.support.topology import resolve
 
 
 def rows(bench: Bench, queue: str, count: int, charge: int = 100) -> list[StagedRow]:
-    route = bench.vhost.route("", queue, False)
-    bench.vhost.resolve(route, {})
+    route = resolve(bench.vhost, "", queue)
     return [StagedRow(route, b"", charge) for _ in range(count)]
 
 

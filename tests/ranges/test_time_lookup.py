@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from penstock.core.message import Envelope
 from penstock.core.queue.indexed_ready_queue import CHUNK
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.work import SHARE
-from tests.support.control_requests import answers, request, turns_until_answered
-from tests.support.driven_connection import Dialogue, make_driver
+from tests.support.control_requests import answer_to, answers, request, turns_until_answered
+from tests.support.driven_connection import make_driver
 
 
 def with_queue(count: int) -> BrokerDriver:
@@ -24,21 +22,12 @@ def with_queue(count: int) -> BrokerDriver:
     return driver
 
 
-def asked(driver: BrokerDriver, **fields: object) -> Any:
-    vhost = driver.broker.vhosts["/"]
-    if "answers" not in vhost.queues:
-        vhost.declare_queue("answers", {}, False, False, None, None)
-    Dialogue(driver).say(request("cursor.find", **fields))
-    driver.run_turn()
-    return answers(driver)[-1]
-
-
 def test_answer_has_the_offset_the_arrival_and_what_there_is() -> None:
     driver = with_queue(10)
-    found = asked(driver, queues=["q"], timestamp=1_004_500_000)
+    found = answer_to(driver, "cursor.find", queues=["q"], timestamp=1_004_500_000)
     assert found == {"found": {"q": {"offset": 4, "arrived": 1_005_000_000, "earliest": 0, "tail": 10}}}
     driver.broker.vhosts["/"].declare_queue("empty", {}, False, False, None, None)
-    found = asked(driver, queues=["q", "empty"], timestamp=1_020_000_000)["found"]
+    found = answer_to(driver, "cursor.find", queues=["q", "empty"], timestamp=1_020_000_000)["found"]
     assert found["q"] == {"offset": 10, "arrived": None, "earliest": 0, "tail": 10}
     assert found["empty"] == {"offset": 0, "arrived": None, "earliest": 0, "tail": 0}
 
@@ -46,9 +35,9 @@ def test_answer_has_the_offset_the_arrival_and_what_there_is() -> None:
 def test_wrong_requests_are_refused_in_a_sentence() -> None:
     driver = with_queue(1)
     driver.broker.vhosts["/"].declare_queue("first", {"x-max-priority": 3}, False, False, None, None)
-    assert "no queue 'none'" in asked(driver, queues=["none"], timestamp=1)["text"]
-    assert "'timestamp' must be a whole number" in asked(driver, queues=["q"], timestamp=-1)["text"]
-    assert "queue 'first' has priorities" in asked(driver, queues=["first"], timestamp=1)["text"]
+    assert "no queue 'none'" in answer_to(driver, "cursor.find", queues=["none"], timestamp=1)["text"]
+    assert "'timestamp' must be a whole number" in answer_to(driver, "cursor.find", queues=["q"], timestamp=-1)["text"]
+    assert "queue 'first' has priorities" in answer_to(driver, "cursor.find", queues=["first"], timestamp=1)["text"]
 
 
 @pytest.mark.once

@@ -12,7 +12,6 @@ from typing import Any
 import pika
 from pamqp import commands
 
-from tests.compat.test_reply_to import content
 from tests.server.test_durability import LOST, Client, client_of
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually, penstock_command, serving
 from tests.support.raw_client import Peer, open_peer, publish_frames
@@ -177,7 +176,7 @@ def delivered(peer: Peer, count: int) -> dict[int, int]:
     found: dict[int, int] = {}
     for _ in range(count):
         peer.expect(1, commands.Basic.Deliver)
-        headers = content(peer)[0].headers or {}
+        headers = peer.content()[0].headers or {}
         back = int(str(headers.get("x-delivery-count", 0)))
         found[back] = found.get(back, 0) + 1
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
 from penstock.protocols.amqp10.incoming_link import IncomingLink
 from penstock.protocols.amqp10.session import AmqpSession
@@ -168,6 +169,13 @@ class Amqp10Dialogue:
         fields = {"delivery_id": number, "delivery_tag": number.to_bytes(4, "big"), "message_format": 0, **fields}
         return performative(spec.TRANSFER, channel, payload, handle=handle, **fields)
 
+    def put(self, *bodies: bytes, handle: int = 0, channel: int = 0, **fields: object) -> list[Heard]:
+        """Send messages of one data section each, in one piece."""
+        return self.say(*(self.transfer(data_section(body), handle, channel, **fields) for body in bodies))
+
+    def detach(self, handle: int, closed: bool = True, channel: int = 0) -> list[Heard]:
+        return self.say(performative(spec.DETACH, channel, handle=handle, closed=closed))
+
     def settle(
         self, first: int, last: int, state: Composite | None, settled: bool = True, channel: int = 0
     ) -> list[Heard]:
@@ -191,11 +199,18 @@ class Amqp10Dialogue:
     def declare(self, queue: str, **arguments: object) -> None:
         """Declare a queue; `capacity_messages=5` is the argument capacity-messages."""
         table = {name.replace("_", "-"): value for name, value in arguments.items()}
-        vhost = self.driver.broker.vhosts["/"]
-        vhost.declare_queue(queue, table, False, False, None, None)
+        self.vhost.declare_queue(queue, table, False, False, None, None)
+
+    @property
+    def vhost(self) -> VirtualHost:
+        return self.driver.broker.vhosts["/"]
 
     def depth(self, queue: str) -> int:
-        return int(self.driver.broker.vhosts["/"].queues[queue].messages)
+        return int(self.vhost.queues[queue].messages)
+
+    def available(self, queue: str = "q") -> int:
+        """Return how many messages of a queue could be delivered now."""
+        return int(self.vhost.queues[queue].available())
 
 
 def sender(

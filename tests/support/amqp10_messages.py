@@ -27,6 +27,11 @@ def delivered(heard: list[Heard]) -> list[bytes]:
     return [each.payload for each in heard if each.name == "transfer"]
 
 
+def last_octets(heard: list[Heard]) -> list[bytes]:
+    """Return the last octet of each message, which tells messages with brief bodies apart."""
+    return [octets[-1:] for octets in delivered(heard)]
+
+
 def plain(value: object) -> object:
     """Return a symbol or a number without its type."""
     if isinstance(value, Symbol):

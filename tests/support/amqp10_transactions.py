@@ -91,14 +91,10 @@ def peer(**arguments: object) -> TransactionalPeer:
 def consuming(count: int, **fields: object) -> TransactionalPeer:
     """The same with this many unsettled deliveries from q; the numbers are their bodies and delivery-ids."""
     client = peer()
-    client.say(*(client.transfer(data_section(bytes([n]))) for n in range(count)))
+    client.put(*(bytes([n]) for n in range(count)))
     heard = client.attach_receiver("/queues/q", credit=count, **fields)
     assert [each.field("delivery_id") for each in heard if each.name == "transfer"] == list(range(count))
     return client
-
-
-def ready(client: TransactionalPeer, queue: str = "q") -> int:
-    return int(client.driver.broker.vhosts["/"].queues[queue].available())
 
 
 def reserved(client: TransactionalPeer) -> int:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from penstock.driver.driver import BrokerDriver
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
 from tests.support.driven_connection import Dialogue, make_driver, publish
+from tests.support.log_lines import texts
 
 GATED = {"capacity_messages": 5, "stop_messages": 3, "resume_messages": 1}
 QUEUES = ("orders", "audit")
@@ -17,10 +17,6 @@ TO_BOTH = (
     + frame(spec.FRAME_BODY, 1, b"x")
 )
 CHANNEL = r"con:\d+\(guest@127\.0\.0\.1:1/\)/ch:1"
-
-
-def texts(driver: BrokerDriver) -> list[str]:
-    return [note.text for note in driver.log_queue.take()]
 
 
 class BlockedProducers:
@@ -58,7 +54,7 @@ class BlockedProducers:
             for queue in QUEUES if where == "both" else (where,):
                 self._empty(what, number, queue)
         self.user.listen()
-        self.lines += texts(self.driver)
+        self.lines += texts(self.driver.log_queue)
 
     def _empty(self, what: str, number: int, queue: str) -> None:
         if what == "get":

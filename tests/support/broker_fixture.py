@@ -8,6 +8,7 @@ from penstock.core.message import Envelope
 from penstock.core.publish.admission import ConnectionGates
 from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.producer import Producer
+from penstock.core.queue.queue import Queue
 from penstock.core.settings.limits import Defaults
 from penstock.core.vhost import VirtualHost
 from tests.support import at_once
@@ -70,6 +71,13 @@ class House:
 
     def depth(self, name: str) -> int:
         return int(self.vhost.queues[name].messages)
+
+
+def a_queue(**arguments: object) -> tuple[House, Queue]:
+    """Return a house, and its queue a with these arguments."""
+    house = House()
+    house.queue("a", **arguments)
+    return house, house.vhost.queue("a")
 
 
 def most_in_a_second(times: list[float]) -> int:

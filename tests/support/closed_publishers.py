@@ -60,10 +60,6 @@ def take_all(driver: BrokerDriver, now: float) -> list[bytes]:
     return bodies
 
 
-def lines(driver: BrokerDriver, number: str) -> list[str]:
-    return [note.text for note in driver.log_queue.take() if number in note.text]
-
-
 def refusals(driver: BrokerDriver) -> list[tuple[object, object]]:
     """Cause and count of each record of the flow log about refused publishes."""
     driver.tick()

@@ -59,3 +59,17 @@ def turns_until_answered(driver: BrokerDriver, data: bytes) -> list[int]:
         driver.run_turn()
         found.append(int(driver.broker.work.done) - before)
     return found
+
+
+def answer_to(driver: BrokerDriver, operation: str, **fields: object) -> Any:
+    """Ask as a client does, and make turns until the answer is there."""
+    vhost = driver.broker.vhosts["/"]
+    if "answers" not in vhost.queues:
+        vhost.declare_queue("answers", {}, False, False, None, None)
+    seen = len(answers(driver))
+    client = Dialogue(driver)
+    driver.scheduler.begin_turn()
+    driver.scheduler.receive(client.connection, request(operation, **fields))
+    while len(answers(driver)) == seen:
+        driver.run_turn()
+    return answers(driver)[-1]

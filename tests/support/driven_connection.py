@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.core.broker import Broker
 from penstock.core.settings.limits import Defaults
+from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.series import SLOT_S
 from penstock.protocols.common.connection_limits import ConnectionLimits
@@ -95,10 +96,20 @@ class Dialogue:
         """Send octets and return the names of the methods that come back."""
         return [decode_method(payload).name for kind, _, payload in self.say(data) if kind == spec.FRAME_METHOD]
 
+    @property
+    def vhost(self) -> VirtualHost:
+        return self.driver.broker.vhosts["/"]
+
     def declare(self, queue: str, **arguments: object) -> None:
         """Declare a queue; `capacity_messages=5` is the argument capacity-messages."""
         table = {name.replace("_", "-"): value for name, value in arguments.items()}
         assert self.names(method_frame(1, spec.QUEUE_DECLARE, queue=queue, arguments=table)) == ["queue.declare-ok"]
+
+    def consume(self, queue: str, tag: str = "c1", prefetch: int = 0, **how: object) -> list[Frame]:
+        """Consume on channel 1, with at most so many unacknowledged messages if a number is given."""
+        if prefetch:
+            self.say(method_frame(1, spec.BASIC_QOS, prefetch_count=prefetch))
+        return self.say(method_frame(1, spec.BASIC_CONSUME, queue=queue, consumer_tag=tag, **how))
 
     def confirm(self) -> None:
         """Turn confirms on."""

@@ -46,3 +46,8 @@ class Walker(Waiter):
     def release(self, gate: Gate, now: float) -> int:
         self.released.append(gate.name)
         return 0
+
+
+def reopen(turns: Turns, gate: Gate) -> None:
+    gate.reopen(0, 0, 0.0)
+    turns.schedule(gate)

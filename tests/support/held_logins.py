@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from penstock.access.credentials import CredentialCheck
+from penstock.driver.driver import BrokerDriver
+from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.login import Authenticator, Verification
+from tests.support.driven_connection import make_driver
+from tests.support.limited_connections import limits
+from tests.support.logging_in import GREETING, stranger
 
 
 class SlowCheck(CredentialCheck):
@@ -38,3 +43,18 @@ class HeldAuthenticator(Authenticator):
         held.run()
         if not held.cancelled:
             held.conclude()
+
+
+def holding(**values: object) -> tuple[BrokerDriver, HeldAuthenticator]:
+    """Return a driver with these limits, whose passwords are verified when the test wants it."""
+    driver, authenticator = make_driver(limits(**values)), HeldAuthenticator()
+    driver.services.authenticator = authenticator
+    return driver, authenticator
+
+
+def logging_in(driver: BrokerDriver, address: str = "10.0.0.1", password: str = "guest") -> Connection:
+    """Return a connection whose credentials have come and wait for a verdict."""
+    connection = stranger(driver, address)
+    connection.receive(GREETING)
+    connection.login.start(connection, SlowCheck(password))
+    return connection

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from penstock.driver.driver import BrokerDriver
 from penstock.flow.gate_stats import BlockStats
 
 WARM_UP = 5
@@ -44,3 +45,15 @@ def left_by(come_and_go: Callable[[], object], times: int, warm_up: int = WARM_U
         for _ in range(times):
             come_and_go()
         return {name: count for name, count in (ours() - before).items() if count >= times // 2}
+
+
+def end(driver: BrokerDriver) -> None:
+    """Run what is left to do, and take what the loop would take."""
+    while driver.run_turn():
+        pass
+    driver.tick()
+    for connection in driver.take_pending_output():
+        connection.take_output()
+        driver.after_write(connection)
+    driver.notifier.take_unblocked()
+    driver.log_queue.take()

@@ -13,8 +13,15 @@ GREETING = b"AMQP\x00\x00\x09\x01"
 CLOSES = {"authentication_failure_close": True}
 
 
+def peer_at(address: str = "10.0.0.1", subject: str = "", securing: bool = False) -> Peer:
+    """Return the peer at an address, with the subject of its certificate."""
+    found = Peer(f"{address}:1", address.startswith("127."), securing=securing)
+    found.tls_subject = subject
+    return found
+
+
 def stranger(driver: BrokerDriver, address: str = "10.0.0.1") -> Connection:
-    return driver.connect(Peer(f"{address}:1", address.startswith("127.")))
+    return driver.connect(peer_at(address))
 
 
 def start_ok(password: str, **properties: object) -> bytes:
@@ -28,7 +35,7 @@ def start_ok(password: str, **properties: object) -> bytes:
 
 
 def log_in(driver: BrokerDriver, password: str, address: str = "127.0.0.1") -> Connection:
-    connection = driver.connect(Peer(f"{address}:1", address.startswith("127.")))
+    connection = stranger(driver, address)
     login = plain_response("guest", password)
     connection.receive(GREETING + method_frame(0, spec.CONNECTION_START_OK, mechanism="PLAIN", response=login))
     return connection

@@ -8,6 +8,7 @@ from penstock.core.large_bodies import PIECE_OCTETS, PieceBudget
 from penstock.core.large_content import large_content
 from penstock.persistence.recovery import Recovery
 from penstock.store.records import BodyPiece, MessageRow, MetadataRecord, QueuePosition, RowBodies, StoreTransaction
+from tests.support import at_once
 
 WALL = 1_700_000_000.0
 """Wall time (seconds) at zero of every broker's clock."""
@@ -62,6 +63,11 @@ class Shelf:
             del self.notes[number]
         for number in commit.positions_gone:
             self.positions.pop(number, None)
+
+    def write(self, journal: Journal) -> None:
+        """Write whatever a journal has gathered."""
+        self.commit(at_once.encode(journal, journal.take(), WALL))
+        journal.written()
 
     def put(self, thing: MetadataRecord) -> None:
         if thing.data is None:

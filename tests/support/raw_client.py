@@ -53,6 +53,11 @@ def publish_frames(
     return b"".join(parts)
 
 
+def numbered_publishes(channel: int, queue: str, count: int) -> bytes:
+    """Return the frames of so many publishes to a queue: 0, 1, 2 ..."""
+    return b"".join(publish_frames(channel, "", queue, b"%d" % number) for number in range(count))
+
+
 class Peer:
     """One socket. All reading is bounded by `PATIENCE`."""
 
@@ -174,10 +179,37 @@ class Peer:
         """Begin to consume from a queue under a tag."""
         self.ask(channel, commands.Basic.Consume(queue=queue, consumer_tag=tag, **how), commands.Basic.ConsumeOk)
 
+    def put(self, queue: str, count: int) -> None:
+        """Publish 0, 1, 2 ... to a queue on channel 1."""
+        self.say(numbered_publishes(1, queue, count))
+
+    def content(self) -> tuple[commands.Basic.Properties, bytes]:
+        """Return properties and body of the message that must come next, behind its method."""
+        kind, _, payload = self.read_frame()
+        assert kind == HEADER
+        found = header.ContentHeader()
+        found.unmarshal(payload)
+        body = b""
+        while len(body) < found.body_size:
+            kind, _, piece = self.read_frame()
+            assert kind == BODY
+            body += piece
+        return found.properties, body
+
+    def counts(self, queue: str) -> tuple[int, int]:
+        """Return how many messages and consumers a queue has."""
+        found = self.ask(1, commands.Queue.Declare(queue=queue, passive=True), commands.Queue.DeclareOk)
+        return found.message_count or 0, found.consumer_count or 0
+
     def is_well(self, channel: int = 1) -> bool:
         """Tell whether the connection still answers on a channel."""
         self.ask(channel, commands.Basic.Qos(prefetch_count=0), commands.Basic.QosOk)
         return True
+
+    def close_of(self, channel: int) -> tuple[int, str, int]:
+        """Return code, text and method of the close that must come next; it is not answered."""
+        close = self.expect(channel, commands.Channel.Close if channel else commands.Connection.Close)
+        return close.reply_code or 0, close.reply_text or "", (close.class_id or 0) << 16 | (close.method_id or 0)
 
     def refused(self, channel: int, timeout: float = PATIENCE) -> tuple[int, str]:
         """Return code and text of the close that must come next: of the connection for channel 0; answer it."""

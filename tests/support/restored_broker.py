@@ -17,7 +17,7 @@ from penstock.store.records import MetadataRecord
 from tests.support import at_once
 from tests.support.driven_connection import make_driver
 from tests.support.exports import items_of
-from tests.support.memory_store import WALL, Shelf
+from tests.support.memory_store import Shelf
 
 
 def journaled() -> BrokerDriver:
@@ -38,8 +38,7 @@ class Declared:
         """Write whatever the journal has gathered."""
         journal = self.driver.broker.journal
         assert journal is not None
-        self.shelf.commit(at_once.encode(journal, journal.take(), WALL))
-        journal.written()
+        self.shelf.write(journal)
 
     def things(self) -> list[MetadataRecord]:
         """Return what the store has, in the order in which it came."""

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+from penstock.core.broker import Broker
 from penstock.core.message import Envelope
+from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
+from penstock.core.settings.limits import Defaults
 from penstock.core.vhost import VirtualHost
 
 Headers = dict[str, object]
 
 
-def exchange(vhost: VirtualHost, name: str, kind: str) -> None:
-    vhost.declare_exchange(name, kind, {}, False, False, False)
+def a_vhost() -> VirtualHost:
+    return Broker(Defaults()).add_vhost("/")
 
 
-def queue(vhost: VirtualHost, name: str) -> None:
-    vhost.declare_queue(name, {}, False, False, None, None)
+def exchange(vhost: VirtualHost, name: str, kind: str = "direct", auto_delete: bool = False) -> None:
+    vhost.declare_exchange(name, kind, {}, False, auto_delete, False)
 
 
-def resolve(vhost: VirtualHost, name: str, key: str = "", headers: dict[str, object] | None = None) -> Route:
+def declare(vhost: VirtualHost, name: str, arguments: Headers | None = None) -> Queue:
+    return vhost.declare_queue(name, arguments or {}, False, False, None, None)
+
+
+def resolve(vhost: VirtualHost, name: str, key: str = "", headers: Headers | None = None) -> Route:
     route = vhost.route(name, key, False)
     vhost.resolve(route, headers or {})
     return route
+
+
+def reached(vhost: VirtualHost, name: str, key: str = "", headers: Headers | None = None) -> list[str]:
+    """Return the names of the queues that a message gets to."""
+    return sorted(queue.name for queue in resolve(vhost, name, key, headers).queues)
 
 
 def rule(arguments: Headers, headers: Headers) -> bool:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.session import Session
 from penstock.flow.level import UNLIMITED
-from tests.support.broker_fixture import House
+from tests.support.broker_fixture import House, a_queue
 
 
 def consumer(window: int = 0, window_bytes: int = -1, no_ack: bool = False) -> tuple[House, Consumer]:
-    house = House()
-    house.queue("a")
-    return house, Consumer("t", Session(), house.vhost.queue("a"), no_ack, False, window, window_bytes)
+    house, queue = a_queue()
+    return house, Consumer("t", Session(), queue, no_ack, False, window, window_bytes)
 
 
 def test_consumer_without_a_window_may_get_everything() -> None:

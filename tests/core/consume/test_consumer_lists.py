@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Consumer, RoundRobin
 from penstock.core.consume.session import Session
-from penstock.core.settings.limits import Defaults
+from tests.support.bare_queue import queue_with
 
 
 def ring(*tags: str) -> tuple[RoundRobin, dict[str, Consumer]]:
-    queue = Broker(Defaults()).add_vhost("/").declare_queue("q", {}, False, False, None, None)
+    _, queue = queue_with(0)
     session = Session()
     consumers = {tag: Consumer(tag, session, queue, False, False, 0) for tag in tags}
     rank = RoundRobin(0)

@@ -9,18 +9,10 @@ from penstock.core.consume.session import Session, cancel_drain, request_drain
 from penstock.errors import PreconditionFailed
 from penstock.flow.credit import LinkCredit
 from tests.support.broker_fixture import House
-from tests.support.limited_consumers import deliver, subscribe
+from tests.support.limited_consumers import deliver, filled, subscribe
 from tests.support.selecting_bench import SelectingBench
 
 ADAPTIVE: dict[str, object] = {"consumer_window_adaptive": True}
-
-
-def filled(count: int, **arguments: object) -> House:
-    house = House()
-    house.queue("a", **arguments)
-    for _ in range(count):
-        house.publish_now("a", 10)
-    return house
 
 
 def settle(house: House, consumer: Consumer, at: float, count: int = 1) -> None:
@@ -32,14 +24,14 @@ def settle(house: House, consumer: Consumer, at: float, count: int = 1) -> None:
 
 
 def test_without_the_setting_a_consumer_gets_all_that_its_credit_allows() -> None:
-    house = filled(50, consumer_window_min=2, consumer_window_max=3)
+    house = filled([10] * 50, consumer_window_min=2, consumer_window_max=3)
     consumer = subscribe(house)
     assert len(deliver(house)) == 50
     assert consumer.adaptive_window is None
 
 
 def test_slow_consumer_leaves_the_messages_to_a_fast_one() -> None:
-    house = filled(1000, **ADAPTIVE)
+    house = filled([10] * 1000, **ADAPTIVE)
     slow, fast = subscribe(house), subscribe(house, Session())
     deliver(house)
     now = 100.0
@@ -53,7 +45,7 @@ def test_slow_consumer_leaves_the_messages_to_a_fast_one() -> None:
 
 
 def test_full_window_is_told_with_what_it_follows_from() -> None:
-    house = filled(100, **ADAPTIVE)
+    house = filled([10] * 100, **ADAPTIVE)
     consumer = subscribe(house)
     deliver(house)
     assert consumer.obstacles(100.0) == ["out of its adaptive window: 1 unacknowledged of 1"]
@@ -65,7 +57,7 @@ def test_full_window_is_told_with_what_it_follows_from() -> None:
 
 
 def test_full_window_that_nothing_is_settled_of_is_doubled_by_a_timer() -> None:
-    house = filled(100, consumer_window_max=8, **ADAPTIVE)
+    house = filled([10] * 100, consumer_window_max=8, **ADAPTIVE)
     consumer = subscribe(house)
     deliver(house)
     assert house.broker.next_deadline() == 101.0
@@ -81,7 +73,7 @@ def test_full_window_that_nothing_is_settled_of_is_doubled_by_a_timer() -> None:
 
 
 def test_window_applies_within_the_prefetch() -> None:
-    house = filled(100, consumer_window_min=10, **ADAPTIVE)
+    house = filled([10] * 100, consumer_window_min=10, **ADAPTIVE)
     consumer = subscribe(house)
     consumer.credit.window = 4
     assert len(deliver(house)) == 4
@@ -108,7 +100,7 @@ def test_full_window_is_not_doubled_while_the_receiver_grants_no_credit() -> Non
 
 
 def test_timer_of_a_cancelled_consumer_is_dropped() -> None:
-    house = filled(5, **ADAPTIVE)
+    house = filled([10] * 5, **ADAPTIVE)
     consumer = subscribe(house)
     deliver(house)
     house.broker.cancel(house.session, consumer.tag)

@@ -8,22 +8,18 @@ from penstock.core.broker import Broker
 from penstock.core.consume.bulk_requeue import settle_in_slices
 from penstock.core.consume.outcome import Outcome, modified
 from penstock.core.consume.session import Session
-from penstock.core.message import Envelope
 from penstock.core.queue.queue import Queue
-from penstock.core.settings.limits import Defaults
 from penstock.flow.work import AT_ONCE
+from tests.support.bare_queue import queue_with
+from tests.support.topology import declare
 
 LETTERS: dict[str, object] = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead", "x-delivery-limit": 1}
 
 
 def delivered(count: int) -> tuple[Broker, Queue, Session]:
     """Return a broker, a queue with a delivery limit of 1 and dead letters, and a session that has its messages."""
-    broker = Broker(Defaults())
-    vhost = broker.add_vhost("/")
-    queue = vhost.declare_queue("q", LETTERS, False, False, None, None)
-    vhost.declare_queue("dead", {}, False, False, None, None)
-    for _ in range(count):
-        queue.enqueue(Envelope("", "q"), b"", 10, 0.0)
+    broker, queue = queue_with(count, arguments=LETTERS)
+    declare(broker.vhosts["/"], "dead")
     session = Session()
     while session.get(queue, False, 0.0) is not None:
         pass

@@ -11,17 +11,15 @@ from tests.support.amqp10_dialogue import (
     accepted,
     condition,
     data_section,
-    performative,
+    sender,
     transfers,
 )
 from tests.support.amqp10_transactions import TransactionalPeer, in_transaction
 
 
 def filled(count: int, **arguments: object) -> Amqp10Dialogue:
-    client = Amqp10Dialogue()
-    client.declare("q", **arguments)
-    client.attach_sender("/queues/q")
-    client.say(*(client.transfer(data_section(b"%d" % number), settled=True) for number in range(count)))
+    client = sender(**arguments)
+    client.put(*(b"%d" % number for number in range(count)), settled=True)
     return client
 
 
@@ -81,7 +79,7 @@ def test_default_outcome_of_a_link_destroys_nothing() -> None:
     client = filled(2)
     source = composite(spec.SOURCE, address="/queues/q", default_outcome=undeliverable())
     client.attach_receiver("/queues/q", credit=5, source=source)
-    client.say(performative(spec.DETACH, handle=1, closed=True))
+    client.detach(1)
     assert bodies(client.attach_receiver("/queues/q", 2, credit=9)) == [0, 1]
 
 

@@ -10,19 +10,10 @@ from penstock.core.broker import Broker
 from penstock.core.consume.consumer import BATCH_BYTES, BATCH_MESSAGES, Consumer
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
-from penstock.core.message import Envelope
 from penstock.core.queue.queue import Queue
-from penstock.core.settings.limits import Defaults
 from penstock.errors import PreconditionFailed
 from tests.profiles import examples
-
-
-def bench(count: int, charge: int = 10) -> tuple[Broker, Queue]:
-    broker = Broker(Defaults())
-    queue = broker.add_vhost("/").declare_queue("q", {}, False, False, None, None)
-    for _ in range(count):
-        queue.enqueue(Envelope("", "q"), b"", charge, 0.0)
-    return broker, queue
+from tests.support.bare_queue import queue_with
 
 
 def consume(broker: Broker, session: Session, queue: Queue, window: int, tag: str = "t") -> Consumer:
@@ -40,7 +31,7 @@ def deliver(broker: Broker) -> list[tuple[str, int, int]]:
 
 
 def test_a_prefetch_bounds_what_is_out_and_acknowledgements_give_room() -> None:
-    broker, queue = bench(10)
+    broker, queue = queue_with(10)
     session = Session()
     consume(broker, session, queue, 3)
     assert deliver(broker) == [("t", 1, 3)]
@@ -51,7 +42,7 @@ def test_a_prefetch_bounds_what_is_out_and_acknowledgements_give_room() -> None:
 
 
 def test_a_prefetch_of_the_session_is_shared_by_its_consumers() -> None:
-    broker, queue = bench(10)
+    broker, queue = queue_with(10)
     session = Session()
     session.credit.window = 4
     consume(broker, session, queue, 3, "a")
@@ -60,23 +51,23 @@ def test_a_prefetch_of_the_session_is_shared_by_its_consumers() -> None:
 
 
 def test_consumers_of_a_queue_take_turns() -> None:
-    broker, queue = bench(6)
+    broker, queue = queue_with(6)
     for tag in "abc":
         consume(broker, Session(), queue, 1, tag)
     assert deliver(broker) == [("a", 1, 1), ("b", 1, 1), ("c", 1, 1)]
 
 
 def test_a_batch_is_bounded_in_messages_and_in_bytes() -> None:
-    broker, queue = bench(BATCH_MESSAGES + 5)
+    broker, queue = queue_with(BATCH_MESSAGES + 5)
     consume(broker, Session(), queue, 0)
     assert deliver(broker) == [("t", 1, BATCH_MESSAGES), ("t", BATCH_MESSAGES + 1, 5)]
-    broker, queue = bench(3, BATCH_BYTES)
+    broker, queue = queue_with(3, BATCH_BYTES)
     consume(broker, Session(), queue, 0)
     assert deliver(broker) == [("t", 1, 1), ("t", 2, 1), ("t", 3, 1)]
 
 
 def test_what_goes_back_comes_first_again_in_its_old_order_and_marked() -> None:
-    broker, queue = bench(5)
+    broker, queue = queue_with(5)
     session = Session()
     consume(broker, session, queue, 4)
     deliver(broker)
@@ -89,7 +80,7 @@ def test_what_goes_back_comes_first_again_in_its_old_order_and_marked() -> None:
 
 @pytest.mark.parametrize(("tag", "multiple"), [(4, False), (4, True), (9, True), (-1, True)])
 def test_a_tag_that_is_not_out_is_refused(tag: int, multiple: bool) -> None:
-    broker, queue = bench(5)
+    broker, queue = queue_with(5)
     session = Session()
     consume(broker, session, queue, 3)
     deliver(broker)
@@ -102,7 +93,7 @@ def test_a_tag_that_is_not_out_is_refused(tag: int, multiple: bool) -> None:
 
 
 def test_a_multiple_that_settles_nothing_is_refused_inside_a_batch_too() -> None:
-    broker, queue = bench(4)
+    broker, queue = queue_with(4)
     session = Session()
     consume(broker, session, queue, 0)
     deliver(broker)
@@ -115,7 +106,7 @@ def test_a_multiple_that_settles_nothing_is_refused_inside_a_batch_too() -> None
 
 
 def test_after_a_batch_is_put_back_the_next_one_that_is_done_with_counts_for_nothing() -> None:
-    _, queue = bench(4)
+    _, queue = queue_with(4)
     session = Session()
     for _ in range(4):
         session.get(queue, False, 0.0)
@@ -140,7 +131,7 @@ def settle_tag(session: Session, tag: int, multiple: bool, what: str) -> None:
 def test_any_order_of_settling_agrees_with_a_set_of_tags(
     batches: list[int], steps: list[tuple[int, bool, str]]
 ) -> None:
-    _, queue = bench(sum(batches))
+    _, queue = queue_with(sum(batches))
     session = Session()
     out: dict[int, int] = {}
     consumer = Consumer("t", session, queue, False, False, 0)

@@ -6,22 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
-from penstock.core.message import Envelope
-from penstock.core.queue.queue import Queue
-from penstock.core.settings.limits import Defaults
 from penstock.errors import PreconditionFailed
 from tests.profiles import examples
-
-
-def make_queue(count: int) -> Queue:
-    queue = Broker(Defaults()).add_vhost("/").declare_queue("q", {}, False, False, None, None)
-    for _ in range(count):
-        queue.enqueue(Envelope("", "q"), b"", 10, 0.0)
-    return queue
+from tests.support.bare_queue import queue_with
 
 
 def numbers(session: Session, first: int = 1, last: int = 1000) -> list[int]:
@@ -36,7 +26,7 @@ def numbers(session: Session, first: int = 1, last: int = 1000) -> list[int]:
 def test_any_order_of_ranges_and_outcomes_agrees_with_a_set(
     batches: list[int], steps: list[tuple[int, int, Outcome, bool]]
 ) -> None:
-    queue = make_queue(sum(batches))
+    _, queue = queue_with(sum(batches))
     session = Session()
     consumer = Consumer("t", session, queue, False, False, 0)
     out: dict[int, int] = {}
@@ -76,7 +66,7 @@ def test_any_order_of_ranges_and_outcomes_agrees_with_a_set(
 
 
 def test_numbers_that_are_not_unsettled_are_ignored() -> None:
-    queue = make_queue(2)
+    _, queue = queue_with(2)
     session = Session()
     session.take_batch(Consumer("t", session, queue, False, False, 0), 2, 0.0)
     for first, last in ((0, 0), (3, 3), (5, 9), (2, 1), (-5, 0)):
@@ -86,7 +76,7 @@ def test_numbers_that_are_not_unsettled_are_ignored() -> None:
 
 
 def test_a_delivery_settled_at_once_has_a_number_and_is_never_unsettled() -> None:
-    queue = make_queue(3)
+    _, queue = queue_with(3)
     session = Session()
     session.take_batch(Consumer("settled", session, queue, True, False, 0), 2, 0.0)
     session.take_batch(Consumer("unsettled", session, queue, False, False, 0), 1, 0.0)
@@ -105,7 +95,7 @@ def test_an_unknown_tag_is_refused_by_the_methods_for_tags_only() -> None:
 
 
 def test_a_session_that_closes_hands_over_what_is_unsettled() -> None:
-    queue = make_queue(5)
+    _, queue = queue_with(5)
     session = Session()
     for _ in range(5):
         session.get(queue, False, 0.0)
@@ -117,7 +107,7 @@ def test_a_session_that_closes_hands_over_what_is_unsettled() -> None:
 
 def test_numbers_of_a_consumer_are_ranges() -> None:
     session = Session()
-    queue = make_queue(6)
+    _, queue = queue_with(6)
     one, other = (Consumer(tag, session, queue, False, False, 0) for tag in "ab")
     for consumer in (one, other, one):
         session.take_batch(consumer, 2, 0.0)

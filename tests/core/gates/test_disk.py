@@ -6,6 +6,7 @@ from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
 from tests.support.broker_fixture import told
 from tests.support.durable_broker import Kept
+from tests.support.topology import resolve
 from tests.support.transaction_client import Client
 
 
@@ -61,8 +62,7 @@ def test_commit_that_frees_as_much_as_it_stores_passes_a_quota_and_no_other_gate
 
     def move() -> bool:
         client.ack(client.get("a"))
-        route = house.vhost.route("", "b", False)
-        house.vhost.resolve(route, {})
+        route = resolve(house.vhost, "", "b")
         client.producer.publish(route.persistent(), b"x", 100)
         return client.commit()
 

@@ -6,12 +6,8 @@ from penstock.core.gates.disk import FREE_SPACE, QUOTA, STORE_FAILURE, DiskGate
 from tests.support.broker_fixture import House
 
 
-def gate() -> DiskGate:
-    return DiskGate(House().broker.gates.disk, "room of the store")
-
-
 def test_disk_gate_admits_nothing_while_it_is_closed_and_everything_while_it_is_open() -> None:
-    found = gate()
+    found = DiskGate(House().broker.gates.disk, "room of the store")
     assert found.admits(1 << 40, 9, 1.0)
     found.move(True, 1000, 1.0)
     assert not found.admits(1, 1, 1.0)
@@ -20,7 +16,7 @@ def test_disk_gate_admits_nothing_while_it_is_closed_and_everything_while_it_is_
 
 
 def test_disk_gate_names_itself_in_a_refusal() -> None:
-    found = gate()
+    found = DiskGate(House().broker.gates.disk, "room of the store")
     assert found.gate.owner is found
     assert "room of the store" in found.describe_refusal()
 

@@ -21,9 +21,10 @@ from penstock.core.queue.queue import Queue
 from penstock.core.settings.limits import Defaults
 from penstock.core.vhost import VirtualHost
 from penstock.errors import PreconditionFailed, ResourceError
-from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.flow.shared_limit import SharedLimit
 from penstock.wire.amqp091.codec import decode_table, encode_table
+from tests.support.setting_values import in_bytes
+from tests.support.topology import declare
 
 pytestmark = pytest.mark.once
 
@@ -49,13 +50,8 @@ def make() -> tuple[Broker, VirtualHost]:
     return broker, broker.add_vhost("/")
 
 
-def declare(vhost: VirtualHost, name: str, arguments: Table | None = None) -> Queue:
-    return vhost.declare_queue(name, arguments or {}, False, False, None, None)
-
-
 def bounded(broker: Broker, capacity: int) -> None:
-    in_bytes = [Level(UNLIMITED, size) for size in (capacity, capacity * 8 // 10, capacity * 7 // 10)]
-    broker.gates.set_memory_capacity(Thresholds(in_bytes[0], in_bytes[1], in_bytes[2]), 0)
+    broker.gates.set_memory_capacity(in_bytes(capacity, capacity * 8 // 10, capacity * 7 // 10), 0)
 
 
 SHAPES: dict[str, Table] = {
@@ -74,11 +70,6 @@ SHAPES: dict[str, Table] = {
     "octets": {"a": [b"\xff%d" % n for n in range(1500)]},
     "tables in tables": {f"{n:x}": {"a": {"b": n}} for n in range(600)},
 }
-
-
-def decoded(table: Table) -> Table:
-    """Return a table as it comes from the wire: with objects of its own."""
-    return decode_table(encode_table(table), 0)[0]
 
 
 @pytest.mark.parametrize("exchange", ["amq.topic", "amq.headers"])

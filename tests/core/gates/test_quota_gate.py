@@ -11,6 +11,7 @@ from penstock.flow.level import UNLIMITED
 from tests.support import at_once
 from tests.support.broker_fixture import told
 from tests.support.durable_broker import Kept
+from tests.support.topology import resolve
 
 
 def test_what_is_stored_of_a_virtual_host_closes_its_gate_at_once_and_stops_only_what_would_be_stored() -> None:
@@ -48,8 +49,7 @@ def test_virtual_hosts_quota_is_no_other_ones() -> None:
     house.set("vhost", "/", disk_overfull=100)
     producer = house.producer("p")
     house.store(producer, "a", 200)
-    route = other.route("", "free", False)
-    other.resolve(route, {})
+    route = resolve(other, "", "free")
     for _ in range(3):
         producer.publish(route.persistent(), b"x", 1000)
     assert (free.messages, house.closed()) == (3, ["quota of vhost /"])
@@ -97,8 +97,7 @@ def test_however_it_comes_no_more_passes_the_brokers_mark_than_the_one_publish_t
     for name, charge, act in publishes:
         before = written + int(house.journal.unwritten())
         vhost = other if name == "other" else house.vhost
-        route = vhost.route("", name, False)
-        vhost.resolve(route, {})
+        route = resolve(vhost, "", name)
         producer.publish(route.persistent(), b"x", charge)
         after = written + int(house.journal.unwritten())
         assert after == before or before <= 5_000, "it came in although as much as may be was there"

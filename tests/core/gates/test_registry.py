@@ -8,6 +8,7 @@ from penstock.core.publish.producer import Producer
 from tests.support import at_once
 from tests.support.broker_fixture import MIB, House, told
 from tests.support.setting_values import in_bytes
+from tests.support.topology import resolve
 
 
 def test_virtual_host_that_is_overfull_holds_back_publishes_to_any_of_its_queues_and_no_other() -> None:
@@ -27,8 +28,7 @@ def test_virtual_host_that_is_overfull_holds_back_publishes_to_any_of_its_queues
     assert (house.depth("a"), house.depth("b"), len(producer.outbox)) == (8, 2, 1)
     assert told(producer) == []
     free = Producer(house.broker, "free", HoldBudget(MIB))
-    route = other.route("", "free", False)
-    other.resolve(route, {})
+    route = resolve(other, "", "free")
     free.publish(route, b"x", 100_000)
     assert other.queues["free"].messages == 1
     for _ in range(4):

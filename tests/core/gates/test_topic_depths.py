@@ -5,6 +5,7 @@ from __future__ import annotations
 from penstock.core.gates.topic_depths import TopicDepths
 from tests.support import at_once
 from tests.support.broker_fixture import House, told
+from tests.support.topology import resolve
 
 
 def listening(*queues: str) -> House:
@@ -43,8 +44,7 @@ def test_each_topic_has_its_own_bound_for_all_its_subscriptions() -> None:
 def test_topic_bound_is_set_late_changed_and_removed() -> None:
     house = listening("a")
     producer = house.producer("p")
-    route = house.vhost.route("amq.topic", "prices.eur", False)
-    house.vhost.resolve(route, {})
+    route = resolve(house.vhost, "amq.topic", "prices.eur")
     for number in range(3):
         producer.publish(route, b"price %d" % number, 100)
     house.set("address", "amq.topic/#", capacity_messages=2)

@@ -22,6 +22,7 @@ from penstock.settings.read import read_settings
 from tests.profiles import examples
 from tests.support import at_once
 from tests.support.broker_fixture import House
+from tests.support.topology import resolve
 
 KEY = "/\nnews"
 CHARGE = 1000
@@ -41,8 +42,7 @@ class Newsroom(House):
         self._contents = count(1)
 
     def send(self, exchange: str = "news", key: str = "", ttl_s: float | None = None) -> None:
-        route = self.vhost.route(exchange, key, False)
-        self.vhost.resolve(route, {})
+        route = resolve(self.vhost, exchange, key)
         if ttl_s is not None:
             route = route.variant(0, ttl_s)
         self.sender.publish(route, b"message %d" % next(self._contents), CHARGE)

@@ -7,8 +7,7 @@ from penstock.core.journal.group import PageWrite
 from penstock.core.journal.journal import PATIENCE, SETTLEMENT_RECORDS_MAX
 from penstock.core.queue.queue import Queue
 from tests.persistence.test_recovery import House
-from tests.support import at_once
-from tests.support.memory_store import WALL, Shelf
+from tests.support.memory_store import Shelf
 from tests.support.paging_broker import house_with
 
 
@@ -40,9 +39,7 @@ class Written:
         self.write()
 
     def write(self) -> None:
-        journal = self.house.journal
-        self.shelf.commit(at_once.encode(journal, journal.take(), WALL))
-        journal.written()
+        self.shelf.write(self.house.journal)
 
     def recovered(self) -> list[bytes]:
         return [message.content for message in House(self.shelf).queues["plain"].ready_queue.messages()]

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 
-from penstock.core.journal.group import DurabilityListener, JournalGroup
+from penstock.core.journal.group import JournalGroup
 from penstock.core.journal.journal import TAKEN_BYTES, Journal, Series
 from penstock.protocols.common.callbacks import DurableCallback
 from tests.support.restored_broker import journaled
-
-
-def listening() -> DurabilityListener:
-    """Return somebody who waits for the disk."""
-    return DurableCallback(lambda: None)
 
 
 def make_journal() -> Journal:
@@ -48,7 +43,7 @@ def test_groups_of_a_series_are_written_in_one_transaction_however_large_and_ear
     assert not journal.has_urgent()
     assert written(journal) == []
     third = int(journal.open.number)
-    journal.open.listeners.append(listening())
+    journal.open.listeners.append(DurableCallback(lambda: None))
     journal.series.end(journal.open)
     assert journal.has_urgent()
     assert written(journal) == [first, second, third]
@@ -58,7 +53,7 @@ def test_new_series_begins_in_a_group_that_the_last_one_has_left() -> None:
     journal = make_journal()
     assert journal.series.begin(journal.open)
     first = close(journal)
-    journal.open.listeners.append(listening())
+    journal.open.listeners.append(DurableCallback(lambda: None))
     journal.series.end(journal.open)
     last = int(journal.open.number)
     assert not journal.series.begin(journal.open)

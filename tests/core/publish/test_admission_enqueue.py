@@ -7,14 +7,14 @@ from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.flow.gate import Gate
 from tests.support.broker_fixture import House
+from tests.support.topology import resolve
 
 
 def fanout(house: House, **capacities: int) -> Route:
     for name, most in capacities.items():
         house.queue(name, capacity_messages=most, overflow="reject")
         house.vhost.bind("amq.fanout", house.vhost.queue(name), None, "", {})
-    route = house.vhost.route("amq.fanout", "", False)
-    house.vhost.resolve(route, {})
+    route = resolve(house.vhost, "amq.fanout")
     return route
 
 

@@ -7,23 +7,14 @@ import pytest
 from penstock.core.publish.attached_senders import SendersTeardown
 from penstock.core.publish.waiting_publisher import ProducerState
 from penstock.core.teardown import NOTIFY_WORK
-from penstock.core.vhost import VirtualHost
 from penstock.protocols.amqp10.incoming_link import IncomingLink
 from penstock.wire.amqp10 import spec
-from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, condition, data_section, names, performative
-
-
-def vhost_of(client: Amqp10Dialogue) -> VirtualHost:
-    return client.driver.broker.vhosts["/"]
+from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, condition, data_section, names, performative, sender
 
 
 def delete_queue(client: Amqp10Dialogue, name: str = "q") -> list[Heard]:
-    client.driver.broker.delete_queue(vhost_of(client).queues[name])
+    client.driver.broker.delete_queue(client.vhost.queues[name])
     return client.listen()
-
-
-def links_of(client: Amqp10Dialogue) -> list[IncomingLink]:
-    return [link for link in client.session().links.by_handle.values() if isinstance(link, IncomingLink)]
 
 
 @pytest.mark.parametrize("settled", [False, True])
@@ -47,9 +38,9 @@ def test_sender_is_detached_when_its_queue_is_deleted(settled: bool) -> None:
 @pytest.mark.parametrize("address", ["/exchanges/e", "/exchanges/e/key", "e"])
 def test_sender_is_detached_when_its_exchange_is_deleted(address: str) -> None:
     client = Amqp10Dialogue()
-    vhost_of(client).declare_exchange("e", "topic", {}, False, False, False)
+    client.vhost.declare_exchange("e", "topic", {}, False, False, False)
     client.attach_sender(address)
-    vhost_of(client).delete_exchange("e", False)
+    client.vhost.delete_exchange("e", False)
     (detached,) = client.listen()
     assert (detached.name, condition(detached)) == ("detach", "amqp:resource-deleted")
     assert "exchange 'e' was deleted" in str(detached.field("error"))
@@ -58,31 +49,27 @@ def test_sender_is_detached_when_its_exchange_is_deleted(address: str) -> None:
 def test_queue_behind_an_exchange_detaches_nobody() -> None:
     client = Amqp10Dialogue()
     client.declare("q")
-    vhost_of(client).bind("amq.fanout", vhost_of(client).queues["q"], None, "", {})
+    client.vhost.bind("amq.fanout", client.vhost.queues["q"], None, "", {})
     client.attach_sender("/exchanges/amq.fanout")
     client.attach_sender(None, 1)
     assert delete_queue(client) == []
 
 
 def test_queue_of_the_same_name_has_senders_of_its_own() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
-    client.attach_sender("/queues/q")
-    client.driver.broker.delete_queue(vhost_of(client).queues["q"])
+    client = sender()
+    client.driver.broker.delete_queue(client.vhost.queues["q"])
     client.declare("q")
     (detached,) = client.listen()
-    client.say(performative(spec.DETACH, handle=0, closed=True))
+    client.detach(0)
     client.attach_sender("/queues/q")
     assert names(client.say(client.transfer(data_section(b"x")))) == ["disposition"]
     assert condition(delete_queue(client)[0]) == condition(detached) == "amqp:resource-deleted"
 
 
 def test_outcome_that_was_withheld_comes_before_the_detach() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q", stop_messages=2, resume_messages=1)
-    client.attach_sender("/queues/q")
-    client.say(*(client.transfer(data_section(b"x")) for _ in range(4)))
-    assert not vhost_of(client).queues["q"].gate.open
+    client = sender(stop_messages=2, resume_messages=1)
+    client.put(*[b"x"] * 4)
+    assert not client.vhost.queues["q"].gate.open
     heard = delete_queue(client)
     assert names(heard) == ["disposition", "detach"]
     assert heard[0].field("last") == 3
@@ -90,12 +77,10 @@ def test_outcome_that_was_withheld_comes_before_the_detach() -> None:
 
 @pytest.mark.parametrize("ending", [performative(spec.DETACH, handle=0, closed=True), performative(spec.END)])
 def test_sender_that_has_ended_is_forgotten(ending: bytes) -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
-    client.attach_sender("/queues/q")
-    assert vhost_of(client).senders.count() == 1
+    client = sender()
+    assert client.vhost.senders.count() == 1
     client.say(ending)
-    assert vhost_of(client).senders.count() == 0
+    assert client.vhost.senders.count() == 0
 
 
 def test_senders_of_a_deleted_queue_are_closed_in_slices() -> None:
@@ -103,7 +88,8 @@ def test_senders_of_a_deleted_queue_are_closed_in_slices() -> None:
     client.declare("q")
     for handle in range(5):
         client.attach_sender("/queues/q", handle)
-    producers = [link.producer for link in links_of(client)]
+    links = client.session().links.by_handle.values()
+    producers = [link.producer for link in links if isinstance(link, IncomingLink)]
     ending = SendersTeardown(("queue", "q"), producers)
     assert ending.work(2 * NOTIFY_WORK, 0.0) == 2 * NOTIFY_WORK
     assert [producer.state is ProducerState.OPEN for producer in producers] == [False, False, True, True, True]

@@ -6,7 +6,6 @@ from tests.support.closed_publishers import (
     CAPACITY,
     SENT,
     end,
-    lines,
     notices,
     publisher,
     queue_of,
@@ -15,6 +14,7 @@ from tests.support.closed_publishers import (
     take_all,
 )
 from tests.support.driven_connection import Dialogue, publish
+from tests.support.log_lines import texts
 
 
 def test_what_a_publisher_sent_before_it_closed_its_side_goes_in_in_turn() -> None:
@@ -28,7 +28,7 @@ def test_what_a_publisher_sent_before_it_closed_its_side_goes_in_in_turn() -> No
         driver.broker.closed_session_budget.producers,
     ) == (0, 0, {})
     assert queue_of(driver).counters.refused == 0
-    assert lines(driver, "PST-1019") == []
+    assert texts(driver.log_queue, "PST-1019") == []
 
 
 def test_in_confirm_mode_what_is_held_is_dropped_for_its_publisher_has_to_publish_it_again() -> None:
@@ -38,7 +38,7 @@ def test_in_confirm_mode_what_is_held_is_dropped_for_its_publisher_has_to_publis
     assert take_all(driver, 105.0) == [b"%d" % number for number in range(CAPACITY)]
     assert queue_of(driver).counters.refused == SENT - CAPACITY
     assert refusals(driver) == [("unconfirmed", SENT - CAPACITY)]
-    (line,) = lines(driver, "PST-1019")
+    (line,) = texts(driver.log_queue, "PST-1019")
     assert "20 held when the connection ended, never confirmed" in line
 
 
@@ -47,11 +47,11 @@ def test_what_has_waited_for_its_deadline_is_lost_with_the_gate_that_stopped_it_
     end(driver, publisher(driver))
     driver.begin(109.9)
     assert not driver.run_turn()
-    assert (lines(driver, "PST-1019"), driver.broker.closed_session_budget.messages) == ([], SENT - CAPACITY)
+    assert (texts(driver.log_queue, "PST-1019"), driver.broker.closed_session_budget.messages) == ([], SENT - CAPACITY)
     driver.begin(110.1)
     assert not driver.run_turn()
     assert driver.broker.closed_session_budget.messages == 0
-    (line,) = lines(driver, "PST-1019")
+    (line,) = texts(driver.log_queue, "PST-1019")
     assert "20 held until their deadline; publish to " in line
     assert "refused after its hold deadline" in line
     assert "queue 'q' holds 20 messages" in line
@@ -69,7 +69,7 @@ def test_what_goes_beyond_the_bound_of_bytes_is_lost_and_what_came_before_goes_i
     assert driver.broker.closed_session_budget.messages == 6
     assert take_all(driver, 105.0) == [b"%d" % number for number in range(CAPACITY + 6)]
     assert refusals(driver) == [("linger-bound", SENT - CAPACITY - 6)]
-    (line,) = lines(driver, "PST-1019")
+    (line,) = texts(driver.log_queue, "PST-1019")
     assert "14 held when the connection ended, beyond the bound for such publishes" in line
 
 
@@ -109,5 +109,5 @@ def test_what_lingers_when_the_broker_stops_is_counted_and_logged() -> None:
     driver.end_lingering()
     assert not driver.run_turn()
     assert (driver.broker.closed_session_budget.messages, queue_of(driver).counters.refused) == (0, SENT - CAPACITY)
-    (line,) = lines(driver, "PST-1019")
+    (line,) = texts(driver.log_queue, "PST-1019")
     assert "20 held when the broker stopped, or ended the channel or the connection" in line

@@ -5,13 +5,11 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.publish.commit_delta import GateDelta, QueueDelta, adds, delta_of
-from tests.support.broker_fixture import House
+from tests.support.broker_fixture import a_queue
 
 
 def queue_delta(**arguments: object) -> QueueDelta:
-    house = House()
-    house.queue("a", **arguments)
-    return QueueDelta(house.vhost.queue("a"))
+    return QueueDelta(a_queue(**arguments)[1])
 
 
 def test_commit_delta_of_a_queue_sums_publishes_and_settlements() -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from penstock.core.publish.held import withdraw
 from penstock.core.publish.producer import Producer
-from penstock.flow.confirms import ConfirmRange
 from penstock.flow.gate import WITHDRAWN
-from tests.support.broker_fixture import House
+from tests.support.broker_fixture import House, told
 from tests.support.sender_links import CHARGE, run_turn
 
 
@@ -17,11 +16,6 @@ def prompt_producer(house: House) -> Producer:
     return producer
 
 
-def outcomes(producer: Producer) -> list[tuple[int, int, bool]]:
-    found: list[ConfirmRange] = producer.confirms.take()
-    return [(int(each.first), int(each.last), each.confirmed) for each in found]
-
-
 def test_prompt_producer_is_blocked_and_has_its_confirm() -> None:
     house = House()
     producer = prompt_producer(house)
@@ -30,7 +24,7 @@ def test_prompt_producer_is_blocked_and_has_its_confirm() -> None:
     gate = house.vhost.queues["a"].gate
     assert not gate.open
     assert id(producer) in gate.blocked
-    assert outcomes(producer) == [(1, 2, True)]
+    assert told(producer) == [(1, 2, True)]
     house.take("a")
     house.take("a")
     run_turn(house)
@@ -42,7 +36,7 @@ def test_withdrawn_publish_is_refused_and_the_next_one_takes_its_place() -> None
     producer = prompt_producer(house)
     for _ in range(5):
         house.publish(producer, "a", CHARGE)
-    assert outcomes(producer) == [(1, 2, True)]
+    assert told(producer) == [(1, 2, True)]
     assert withdraw(producer, 3)
     assert withdraw(producer, 5), "one in the middle of the line"
     assert not withdraw(producer, 3)
@@ -57,7 +51,7 @@ def test_withdrawn_publish_is_refused_and_the_next_one_takes_its_place() -> None
     house.take("a")
     house.take("a")
     run_turn(house)
-    assert outcomes(producer) == [(4, 4, True)]
+    assert told(producer) == [(4, 4, True)]
     assert house.vhost.queues["a"].messages == 1
     assert not producer.outbox
 

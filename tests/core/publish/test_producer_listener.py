@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from penstock.core.broker import Broker
 from penstock.core.publish.held import Held, HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_listener import NO_CLIENT, ProducerListener
 from penstock.core.routing.route import Route
-from penstock.core.settings.limits import Defaults
-from penstock.driver.driver import BrokerDriver
 from penstock.errors import AccessRefused, BrokerError
 from penstock.flow.gate import Gate
 from penstock.management.gate_lines import LogLine
-from penstock.protocols.common.connection_limits import ConnectionLimits
+from tests.support.driven_connection import make_driver
 
 
 class RecordingListener(ProducerListener):
@@ -57,19 +54,12 @@ class RecordingListener(ProducerListener):
         self.calls.append(f"held {int(held.charge)}")
 
 
-def make_driver() -> BrokerDriver:
-    broker = Broker(Defaults())
-    broker.add_vhost("/")
-    driver = BrokerDriver(broker, ConnectionLimits(), "seed", "0")
-    driver.begin(100.0)
-    return driver
-
-
 class Client:
     """A producer with its listener, on a broker with a queue of a capacity of one message."""
 
     def __init__(self, confirming: bool = True, logs: bool = True) -> None:
         self.driver = make_driver()
+        self.driver.begin(100.0)
         self.vhost = self.driver.broker.vhosts["/"]
         arguments: dict[str, object] = {"capacity-messages": 1, "hold-deadline": 5}
         self.queue = self.vhost.declare_queue("q", arguments, False, False, None, None)

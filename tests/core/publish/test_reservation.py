@@ -11,6 +11,7 @@ from penstock.settings.read import read_settings
 from tests.support import at_once
 from tests.support.broker_fixture import House, told
 from tests.support.setting_values import in_bytes
+from tests.support.topology import resolve
 
 NOW = 100.0
 
@@ -168,8 +169,7 @@ def test_credit_beyond_what_an_address_has_left_waits_like_any_publish(house: Ho
         house.queue(name, capacity_messages=20)
     depth = fanout(house, "a", "b", limit=8)
     assert depth is not None
-    route = house.vhost.route("amq.fanout", "", False)
-    house.vhost.resolve(route, {})
+    route = resolve(house.vhost, "amq.fanout")
     reservation = Reservation(route.queues, 10, route.gates)
     assert int(reservation.grant(3, NOW)) == 3
     producer = house.producer("p")

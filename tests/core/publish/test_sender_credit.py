@@ -12,11 +12,11 @@ from penstock.core.publish.credit_window import CreditWindow
 from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.sender_credit import QUEUES_MAX
 from penstock.core.publish.unit_of_work import Coordinator
-from penstock.flow.level import Level, Thresholds
 from penstock.settings.read import read_settings
 from tests.support import at_once
 from tests.support.broker_fixture import MIB, House
 from tests.support.sender_links import CHARGE, OCTETS, Link, run_turn, run_until_quiet
+from tests.support.setting_values import in_bytes
 
 
 @pytest.fixture
@@ -369,7 +369,7 @@ def test_full_memory_leaves_credit_to_the_senders_of_an_empty_queue_within_its_s
     house.queue("hog")
     house.queue("empty")
     total = 400 * 1024
-    full = Thresholds(Level(bytes=total), Level(bytes=total * 8 // 10), Level(bytes=total * 7 // 10))
+    full = in_bytes(total, total * 8 // 10, total * 7 // 10)
     house.broker.gates.set_memory_capacity(full, 40 * 1024)
     memory = house.broker.gates.memory
     assert memory is not None

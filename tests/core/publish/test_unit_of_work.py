@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
 from penstock.core.effects import Returned
-from penstock.core.publish.producer import Producer
 from penstock.core.publish.unit_commit import UnitCommit
 from penstock.core.publish.unit_of_work import Coordinator, UnitOfWork
 from penstock.errors import ContentTooLarge, PreconditionFailed, ResourceError, TransactionRolledBack
@@ -68,10 +67,6 @@ def rig() -> Rig:
     return made
 
 
-def confirms(producer: Producer) -> list[tuple[int, int, bool]]:
-    return told(producer)
-
-
 def test_unit_of_two_sessions_and_two_producers_is_applied_as_a_whole(rig: Rig) -> None:
     unit = rig.unit_over_both()
     assert rig.depths() == (2, 0)
@@ -79,7 +74,7 @@ def test_unit_of_two_sessions_and_two_producers_is_applied_as_a_whole(rig: Rig) 
     assert unit.commit()
     assert rig.depths() == (0, 2)
     assert [session.unsettled.count() for session in rig.sessions] == [0, 0]
-    assert confirms(rig.control) == [(1, 1, True)]
+    assert told(rig.control) == [(1, 1, True)]
     assert rig.traces() == (0, 0, 0)
 
 
@@ -92,17 +87,17 @@ def test_unit_is_held_as_a_whole_and_passes_in_one_turn(rig: Rig) -> None:
     assert rig.control.outbox
     assert rig.producers[0].fast_path
     assert rig.producers[1].fast_path
-    assert confirms(rig.control) == []
+    assert told(rig.control) == []
     rig.house.take("b")
     assert rig.depths() == (0, 4)
-    assert confirms(rig.control) == [(1, 1, True)]
+    assert told(rig.control) == [(1, 1, True)]
     assert rig.traces() == (0, 0, 0)
 
 
 def test_rollback_leaves_the_deliveries_of_both_sessions_to_be_settled_again(rig: Rig) -> None:
     unit = rig.unit_over_both()
     unit.rollback()
-    assert confirms(rig.control) == [(1, 1, True)]
+    assert told(rig.control) == [(1, 1, True)]
     assert rig.depths() == (2, 0)
     assert rig.traces() == (0, 0, 0)
     again = rig.coordinator.begin()
@@ -144,11 +139,11 @@ def test_end_of_one_session_rolls_back_the_whole_open_unit(rig: Rig, by_producer
     with pytest.raises(TransactionRolledBack, match="rolled back, because a session"):
         rig.publish(unit, 0, "b", 1)
     unit.commit()
-    assert confirms(rig.control) == [(1, 1, False)]
+    assert told(rig.control) == [(1, 1, False)]
     assert isinstance(unit.error, TransactionRolledBack)
     assert rig.depths() == (2, 0)
     apart.commit()
-    assert confirms(rig.control) == [(2, 2, True)]
+    assert told(rig.control) == [(2, 2, True)]
     assert rig.depths() == (2, 1)
     assert rig.traces() == (0, 0, 0)
 
@@ -171,7 +166,7 @@ def test_end_of_one_session_refuses_the_held_commit_and_lets_the_next_one_pass(r
     assert rig.sessions[1].unsettled.count() == 1
     rig.house.take("b")
     rig.house.take("b")
-    assert confirms(rig.control) == [(1, 1, False), (2, 2, True)]
+    assert told(rig.control) == [(1, 1, False), (2, 2, True)]
     assert rig.traces() == (0, 0, 0)
 
 
@@ -207,7 +202,7 @@ def test_all_units_may_be_rolled_back_for_a_reason(rig: Rig) -> None:
     rig.coordinator.roll_back_all(error)
     assert (held.error, open_unit.error) == (error, error)
     open_unit.commit()
-    assert confirms(rig.control) == [(1, 1, False), (2, 2, False)]
+    assert told(rig.control) == [(1, 1, False), (2, 2, False)]
     assert rig.depths() == (2, 4)
     assert rig.traces() == (0, 0, 0)
 
@@ -234,7 +229,7 @@ def test_commit_in_confirm_mode_is_refused_alone_at_its_deadline(rig: Rig) -> No
     unit.commit()
     rig.house.broker.begin(rig.house.broker.now + 5.1)
     rig.house.broker.run(1000)
-    assert confirms(rig.control) == [(1, 1, False)]
+    assert told(rig.control) == [(1, 1, False)]
     assert isinstance(unit.error, ResourceError)
     assert "hold deadline of 5 s" in str(unit.error)
     assert rig.control.closing is None
@@ -244,7 +239,7 @@ def test_commit_in_confirm_mode_is_refused_alone_at_its_deadline(rig: Rig) -> No
         retried.settle(session, 1, False, Outcome.ACCEPTED)
     retried.commit()
     assert rig.depths() == (0, 0)
-    assert confirms(rig.control) == [(2, 2, True)]
+    assert told(rig.control) == [(2, 2, True)]
 
 
 def test_refusals_of_a_unit_name_their_reason_and_apply_nothing(rig: Rig) -> None:
@@ -260,7 +255,7 @@ def test_refusals_of_a_unit_name_their_reason_and_apply_nothing(rig: Rig) -> Non
         rig.publish(large, 1, "b", 1)
     large.commit()
     assert isinstance(large.error, ContentTooLarge)
-    assert confirms(rig.control) == [(1, 1, False), (2, 2, False)]
+    assert told(rig.control) == [(1, 1, False), (2, 2, False)]
     assert rig.depths() == (2, 0)
     assert rig.control.closing is None
     assert rig.traces() == (0, 0, 0)

@@ -6,8 +6,9 @@ import pytest
 
 from penstock.core.effects import Stopped
 from penstock.core.publish.producer import Producer
-from penstock.flow.level import UNLIMITED, Level, Thresholds
 from tests.support.broker_fixture import House, told
+from tests.support.repeated_publishes import publish
+from tests.support.setting_values import in_bytes
 from tests.support.transaction_client import Client, traces
 
 
@@ -16,11 +17,6 @@ def house() -> House:
     house = House()
     house.queue("a", capacity_messages=10, stop_messages=3, resume_messages=1, hold_deadline=5)
     return house
-
-
-def publish(house: House, producer: Producer, count: int = 1, queue: str = "a") -> None:
-    for _ in range(count):
-        house.publish(producer, queue, 100)
 
 
 def closed(house: House, count: int = 4) -> Producer:
@@ -159,7 +155,7 @@ def test_the_gate_of_a_virtual_host_stops_as_a_queues_does() -> None:
     house = House()
     house.queue("a", hold_deadline=5)
     house.queue("b", hold_deadline=5)
-    bound = Thresholds(Level(UNLIMITED, 1000), Level(UNLIMITED, 500), Level(UNLIMITED, 400))
+    bound = in_bytes(1000, 500, 400)
     house.broker.gates.set_vhost_limit(house.vhost, bound)
     producer = house.producer("p")
     publish(house, producer, 6)
@@ -172,7 +168,7 @@ def test_a_queue_below_its_guaranteed_share_of_the_memory_is_not_stopped_by_the_
     house = House()
     house.queue("hog", hold_deadline=5)
     house.queue("small", hold_deadline=5)
-    bound = Thresholds(Level(UNLIMITED, 9000), Level(UNLIMITED, 5000), Level(UNLIMITED, 4000))
+    bound = in_bytes(9000, 5000, 4000)
     house.broker.gates.set_memory_capacity(bound, 1000)
     producer = house.producer("p")
     publish(house, producer, 55, "hog")

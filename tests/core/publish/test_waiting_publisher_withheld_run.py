@@ -7,6 +7,7 @@ import pytest
 from penstock.core.publish.producer import Producer
 from penstock.errors import PreconditionFailed
 from tests.support.broker_fixture import House, told
+from tests.support.repeated_publishes import publish
 
 
 @pytest.fixture
@@ -14,11 +15,6 @@ def house() -> House:
     house = House()
     house.queue("a", capacity_messages=10, stop_messages=3, resume_messages=1, hold_deadline=5)
     return house
-
-
-def publish(house: House, producer: Producer, count: int, queue: str = "a") -> None:
-    for _ in range(count):
-        house.publish(producer, queue, 100)
 
 
 def withheld(producer: Producer) -> list[tuple[int, int, float]]:

@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-from penstock.core.broker import Broker
-from penstock.core.message import Envelope
 from penstock.core.queue.cursor_state import REACHED_AT_ONCE, Lag, holds_back, lag_of
 from penstock.core.queue.indexed_ready_queue import CHUNK
-from penstock.core.queue.queue import Queue
-from penstock.core.settings.limits import Defaults
 from penstock.ranges.cursors import Cursor
+from tests.support import attached_cursors
 
 
-class Desk:
-    """A broker with one queue, whose messages arrive a second apart."""
-
-    def __init__(self) -> None:
-        self.broker = Broker(Defaults())
-        self.queue: Queue = self.broker.add_vhost("/").declare_queue("q", {}, False, False, None, None)
-        self.now = 0.0
+class Desk(attached_cursors.Desk):
+    """The same with messages that arrive a second apart."""
 
     def put(self, count: int, charge: int = 10) -> None:
         for _ in range(count):
             self.now += 1
-            self.queue.enqueue(Envelope("", "q"), b"", charge, self.now)
-
-    def attach(self, name: str, starting: int | str = "earliest") -> Cursor:
-        cursor = Cursor("/", name)
-        cursor.attach([self.queue], {"q": starting}, self.now)
-        return cursor
+            super().put(1, charge)
 
     def lag(self, cursor: Cursor) -> Lag | None:
         return lag_of(cursor.position("q"), self.broker.work)

@@ -19,6 +19,7 @@ from penstock.flow.work import UNITS_A_TURN
 from penstock.settings.read import read_settings
 from tests.support import at_once
 from tests.support.broker_fixture import House, told
+from tests.support.topology import resolve
 from tests.support.transaction_client import Client
 
 CHARGE = 300
@@ -34,8 +35,7 @@ class Line(House):
         self.writer: Producer = self.producer("p")
 
     def put(self, *contents: bytes) -> None:
-        route = self.vhost.route("", "q", False)
-        self.vhost.resolve(route, {})
+        route = resolve(self.vhost, "", "q")
         for content in contents:
             self.writer.publish(route, content, CHARGE)
 

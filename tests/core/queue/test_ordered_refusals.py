@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from penstock.core.message import Message
 from penstock.core.publish.producer import Producer
 from penstock.core.queue.ordered_refusals import RefusalOrder
 from penstock.core.queue.queue import Queue
 from tests.support.broker_fixture import House
+from tests.support.topology import resolve
 
 CHARGE = 300
 
@@ -23,8 +23,7 @@ class Line(House):
         self.writer: Producer = self.producer("p")
 
     def put(self, count: int, queue: str = "q") -> None:
-        route = self.vhost.route("", queue, False)
-        self.vhost.resolve(route, {})
+        route = resolve(self.vhost, "", queue)
         for number in range(count):
             self.writer.publish(route, b"%d" % number, CHARGE)
 
@@ -36,10 +35,6 @@ class Line(House):
         return [found[number] for number in sorted(found)]
 
 
-def bodies(queue: Queue) -> list[bytes]:
-    return [message.content for message in queue.ready_queue.messages() if isinstance(message, Message)]
-
-
 def test_next_publishes_are_refused_and_later_ones_are_not() -> None:
     line = Line()
     line.put(2)
@@ -48,7 +43,7 @@ def test_next_publishes_are_refused_and_later_ones_are_not() -> None:
     line.put(5)
     assert line.outcomes() == [True, True, False, False, False, True, True]
     assert (int(line.q.messages), int(line.q.counters.refused), order.left()) == (4, 3, 0)
-    assert bodies(line.q) == [b"0", b"1", b"3", b"4"]
+    assert [message.content for message in line.q.ready_queue.messages()] == [b"0", b"1", b"3", b"4"]
 
 
 def test_order_counts_all_of_its_queues_together() -> None:

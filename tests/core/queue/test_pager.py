@@ -8,10 +8,10 @@ from penstock.core.consume.outcome import Outcome
 from penstock.core.queue.expiry import expire
 from penstock.core.queue.pager import UNWRITTEN_BYTES
 from penstock.errors import ContentTooLarge
-from penstock.flow.level import Level, Thresholds
 from penstock.ranges.cursors import Cursor
 from tests.support.memory_store import Shelf
 from tests.support.paging_broker import FEW, PagedHouse, house_with, numbered, publish, told
+from tests.support.setting_values import in_bytes
 
 # To the disk and back
 
@@ -248,7 +248,7 @@ def test_queue_that_pages_from_now_on_lets_those_in_who_wait() -> None:
 
 def test_sum_that_is_full_does_not_stop_a_queue_that_pages() -> None:
     house = PagedHouse(Shelf(), {"q": ({"capacity-messages": 10}, True), "other": ({}, True)})
-    house.broker.gates.set_memory_capacity(Thresholds(Level(bytes=3000), Level(bytes=2400), Level(bytes=2100)), 0)
+    house.broker.gates.set_memory_capacity(in_bytes(3000, 2400, 2100), 0)
     for number in range(10):
         house.publish("other", b"%d" % number, 300)
     memory = house.broker.gates.memory

@@ -5,7 +5,6 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.flow.level import Level, Thresholds
 from tests.profiles import examples
 from tests.support.broker_fixture import MIB, House, told
 from tests.support.setting_values import in_bytes
@@ -86,7 +85,7 @@ def test_sum_is_never_overrun_and_always_found_again(steps: list[tuple[str, int]
 
 def test_large_publish_that_waits_at_a_sum_learns_of_every_decrease_far_from_the_thresholds() -> None:
     house = House()
-    limit = Thresholds(Level(bytes=1_000 * MIB), Level(bytes=900 * MIB), Level(bytes=800 * MIB))
+    limit = in_bytes(1_000 * MIB, 900 * MIB, 800 * MIB)
     house.broker.gates.set_vhost_limit(house.vhost, limit)
     for name in "ab":
         house.queue(name, capacity_bytes=5_000 * MIB)

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.core.queue.queue import Queue, queue_of
-from tests.support.broker_fixture import House
-
-
-def queue(**arguments: object) -> tuple[House, Queue]:
-    house = House()
-    house.queue("a", **arguments)
-    return house, house.vhost.queue("a")
+from penstock.core.queue.queue import queue_of
+from tests.support.broker_fixture import a_queue
 
 
 def test_queue_counts_unacknowledged_messages_in_its_depth_until_they_are_settled() -> None:
-    house, found = queue()
+    house, found = a_queue()
     for charge in (100, 200):
         house.publish_now("a", charge)
     house.session.get(found, False, 100.0)
@@ -24,7 +18,7 @@ def test_queue_counts_unacknowledged_messages_in_its_depth_until_they_are_settle
 
 
 def test_queue_closes_its_gate_above_stop_and_opens_it_at_resume() -> None:
-    house, found = queue(capacity_messages=10, stop_messages=3, resume_messages=1)
+    house, found = a_queue(capacity_messages=10, stop_messages=3, resume_messages=1)
     states = []
     for _ in range(4):
         house.publish_now("a", 100)
@@ -36,7 +30,7 @@ def test_queue_closes_its_gate_above_stop_and_opens_it_at_resume() -> None:
 
 
 def test_queue_has_a_fast_path_up_to_its_stop_threshold_while_its_gate_is_open() -> None:
-    house, found = queue(capacity_messages=10, stop_messages=3, resume_messages=1)
+    house, found = a_queue(capacity_messages=10, stop_messages=3, resume_messages=1)
     assert found.fast_path_max_messages == 3
     for _ in range(4):
         house.publish_now("a", 100)
@@ -45,7 +39,7 @@ def test_queue_has_a_fast_path_up_to_its_stop_threshold_while_its_gate_is_open()
 
 
 def test_queue_that_is_purged_keeps_what_consumers_have() -> None:
-    house, found = queue()
+    house, found = a_queue()
     for _ in range(3):
         house.publish_now("a", 100)
     house.session.get(found, False, 100.0)
@@ -54,7 +48,7 @@ def test_queue_that_is_purged_keeps_what_consumers_have() -> None:
 
 
 def test_queue_remembers_the_highest_depth() -> None:
-    house, found = queue()
+    house, found = a_queue()
     for charge in (500, 100):
         house.publish_now("a", charge)
     for _ in range(2):
@@ -64,7 +58,7 @@ def test_queue_remembers_the_highest_depth() -> None:
 
 
 def test_queue_is_found_by_its_own_gate_and_by_no_other() -> None:
-    house, found = queue()
+    house, found = a_queue()
     assert queue_of(found.gate) is found
     house.broker.gates.block("vhost", "/", "/", "")
     (gate,) = (gate for gate in found.gates if gate is not found.gate)

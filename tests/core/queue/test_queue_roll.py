@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from random import Random
 
 import pytest
 
-from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_roll import SECTION
 from penstock.core.vhost import VirtualHost
 from tests.support.driven_connection import make_driver
+from tests.support.topology import declare
 
 
 @pytest.fixture
 def vhost() -> VirtualHost:
     return make_driver().broker.vhosts["/"]
-
-
-def declare(vhost: VirtualHost, name: str) -> Queue:
-    return vhost.declare_queue(name, {}, False, False, None, None)
-
-
-def names(parts: Iterator[list[Queue]]) -> list[str]:
-    return [queue.name for part in parts for queue in part]
 
 
 @pytest.mark.parametrize("most", [1, 7, SECTION, 10 * SECTION])
@@ -33,7 +24,7 @@ def test_parts_are_all_queues_in_order_of_creation(vhost: VirtualHost, most: int
     vhost.broker.delete_queue(vhost.queues["q5"])
     declare(vhost, "q5")
     parts = list(vhost.roll.parts(most))
-    assert names(iter(parts)) == list(vhost.queues)
+    assert [queue.name for part in iter(parts) for queue in part] == list(vhost.queues)
     assert max(map(len, parts)) <= min(most, SECTION)
 
 
@@ -56,5 +47,5 @@ def test_walk_has_every_queue_that_is_there_throughout_and_none_twice(vhost: Vir
 def test_section_without_queues_is_dropped(vhost: VirtualHost) -> None:
     for number in range(4 * SECTION):
         vhost.broker.delete_queue(declare(vhost, f"q{number}"))
-    assert names(vhost.roll.parts(10)) == []
+    assert [queue.name for part in vhost.roll.parts(10) for queue in part] == []
     assert not vhost.roll._sections

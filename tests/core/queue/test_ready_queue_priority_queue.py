@@ -4,18 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.message import Envelope, TrackedMessage
-from penstock.core.queue.ready_queue import Priorities, ReadyQueue
+from penstock.core.queue.ready_queue import Priorities
 from penstock.flow.timers import NEVER
-
-
-def message(sequence: int, priority: int = 0, ttl_s: float = NEVER, arrived: float = 0.0) -> TrackedMessage:
-    return TrackedMessage(Envelope("", "q", priority, ttl_s), b"%d" % sequence, 300, sequence, arrived, None)
-
-
-def pulled(queue: ReadyQueue) -> list[int]:
-    """Take all messages in the order of delivery."""
-    return [int(queue.pull().sequence) for _ in range(int(queue.available()))]
+from tests.support.ready_messages import message, pulled
 
 
 def test_priorities_give_the_highest_first_and_each_in_its_order() -> None:

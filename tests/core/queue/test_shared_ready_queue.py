@@ -8,46 +8,36 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.broker import Broker
-from penstock.core.consume.consumer import Batch, Consumer
+from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
-from penstock.core.message import Envelope
 from penstock.core.queue.indexed_ready_queue import CHUNK
-from penstock.core.queue.queue import Queue
 from penstock.core.queue.shared_ready_queue import SharedReadyQueue
-from penstock.core.settings.limits import Defaults
 from penstock.errors import ResourceLocked
 from penstock.ranges.cursors import Cursor
 from tests.profiles import examples
+from tests.support import attached_cursors
+from tests.support.attached_cursors import sequences
 from tests.support.paging_broker import house_with, publish
 
 ALL = 1 << 62
 
 
-class Desk:
-    """A queue, cursors on it, and a session that gets and consumes."""
+class Desk(attached_cursors.Desk):
+    """The same with a session that gets and consumes."""
 
     def __init__(self, **arguments: object) -> None:
-        self.broker = Broker(Defaults())
-        self.vhost = self.broker.add_vhost("/")
-        table = {name.replace("_", "-"): value for name, value in arguments.items()}
-        self.queue: Queue = self.vhost.declare_queue("q", table, False, False, None, None)
+        super().__init__(**arguments)
         self.session = Session()
-
-    def put(self, count: int) -> None:
-        for _ in range(count):
-            self.queue.enqueue(Envelope("", "q"), b"", 10, 0.0)
-
-    def attach(self, name: str = "c", starting: int | str = "earliest") -> Cursor:
-        cursor = Cursor("/", name)
-        cursor.attach([self.queue], {"q": starting}, 0.0)
-        return cursor
 
     def get(self) -> int | None:
         """Take a message; its delivery tag is the number of messages taken so far."""
         batch = self.session.get(self.queue, False, 0.0)
-        return None if batch is None else int(first_of(batch))
+        if batch is None:
+            return None
+        (message,) = batch.messages
+        assert message is not None
+        return int(message.sequence)
 
     def give_back(self, tag: int) -> None:
         self.session.unsettled.settle_tag(tag, False, Outcome.FAILED, 0.0)
@@ -67,21 +57,11 @@ class Desk:
             found += [int(message.sequence) for message in batch.messages if message is not None]
 
 
-def first_of(batch: Batch) -> int:
-    message = batch.messages[0]
-    assert message is not None
-    return int(message.sequence)
-
-
-def read(cursor: Cursor, lo: int, hi: int) -> list[int]:
-    return [int(message.sequence) for message in cursor.read("q", lo, hi, ALL, ALL)]
-
-
 def plan(cursor: Cursor, rows: int = ALL) -> list[int]:
     """Plan from the settled position on; returns what was planned."""
     start = int(cursor.positions["q"].settled)
     end, _, _ = cursor.plan("q", start, rows, ALL, ALL)
-    return read(cursor, start, int(end))
+    return sequences(cursor, start, int(end))
 
 
 def test_planning_acquires_and_consumers_get_the_others() -> None:
@@ -109,7 +89,7 @@ def test_message_that_comes_back_below_the_plan_is_for_consumers_alone() -> None
     cursor = desk.attach()
     assert plan(cursor, 2) == [4, 5]
     desk.give_back(2)
-    assert read(cursor, 0, 5) == [4, 5]
+    assert sequences(cursor, 0, 5) == [4, 5]
     assert desk.get() == 2
     desk.give_back(4)
     cursor.settle("q", 5, 0.0)
@@ -278,7 +258,7 @@ def test_any_steps_of_two_cursors_and_consumers_agree_with_a_model(steps: list[t
         for which, cursor in enumerate(cursors):
             position = cursor.positions["q"]
             lo, hi = int(position.settled), int(position.planned)
-            assert read(cursor, lo, hi) == [sequence for sequence in planned[which] if sequence > lo]
+            assert sequences(cursor, lo, hi) == [sequence for sequence in planned[which] if sequence > lo]
         assert desk.queue.messages == len(model.ready) + len(model.aside) + len(model.unacked)
         free = [sequence for sequence in model.ready if sequence > model.acquired]
         assert desk.queue.available() == len(model.aside) + len(free)

@@ -4,37 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.broker import Broker
-from penstock.core.queue.queue import Queue
-from penstock.core.settings.limits import Defaults
-from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused, NotFound, PreconditionFailed
-
-
-def vhost() -> VirtualHost:
-    return Broker(Defaults()).add_vhost("/")
-
-
-def declared(where: VirtualHost, *names: str) -> list[Queue]:
-    return [where.declare_queue(name, {}, False, False, None, None) for name in names]
-
-
-def reached(where: VirtualHost, exchange: str, key: str, headers: dict[str, object] | None = None) -> list[str]:
-    route = where.route(exchange, key, False)
-    where.resolve(route, headers or {})
-    return sorted(queue.name for queue in route.queues)
+from tests.support.topology import a_vhost, declare, reached, resolve
 
 
 def test_the_default_exchange_leads_to_the_queue_of_that_name() -> None:
-    where = vhost()
-    declared(where, "a", "b")
+    where = a_vhost()
+    for name in "ab":
+        declare(where, name)
     assert reached(where, "", "a") == ["a"]
     assert reached(where, "", "nobody") == []
 
 
 def test_each_type_takes_its_bindings() -> None:
-    where = vhost()
-    a, b, c = declared(where, "a", "b", "c")
+    where = a_vhost()
+    a, b, c = (declare(where, name) for name in "abc")
     for exchange, queue, key in (
         ("amq.direct", a, "red"),
         ("amq.direct", b, "red"),
@@ -68,15 +52,15 @@ def test_each_type_takes_its_bindings() -> None:
     ],
 )
 def test_headers_match_all_or_any(arguments: dict[str, object], headers: dict[str, object], matches: bool) -> None:
-    where = vhost()
-    (queue,) = declared(where, "q")
+    where = a_vhost()
+    queue = declare(where, "q")
     where.bind("amq.headers", queue, None, "", arguments)
     assert bool(reached(where, "amq.headers", "", headers)) is matches
 
 
 def test_exchanges_may_be_bound_in_a_circle() -> None:
-    where = vhost()
-    (queue,) = declared(where, "q")
+    where = a_vhost()
+    queue = declare(where, "q")
     for name in "xyz":
         where.declare_exchange(name, "fanout", {}, False, False, False)
     for source, target in ("xy", "yz", "zx"):
@@ -86,11 +70,10 @@ def test_exchanges_may_be_bound_in_a_circle() -> None:
 
 
 def test_a_route_that_was_found_is_found_again_after_the_topology_changed() -> None:
-    where = vhost()
-    a, b = declared(where, "a", "b")
+    where = a_vhost()
+    a, b = (declare(where, name) for name in "ab")
     where.bind("amq.fanout", a, None, "", {})
-    route = where.route("amq.fanout", "", False)
-    where.resolve(route, {})
+    route = resolve(where, "amq.fanout")
     assert route.single_queue is a
     where.bind("amq.fanout", b, None, "", {})
     assert route.epoch != where.epoch
@@ -100,8 +83,8 @@ def test_a_route_that_was_found_is_found_again_after_the_topology_changed() -> N
 
 
 def test_a_deleted_queue_takes_its_bindings_along_and_an_exchange_that_is_auto_deleted_with_its_last() -> None:
-    where = vhost()
-    (queue,) = declared(where, "q")
+    where = a_vhost()
+    queue = declare(where, "q")
     where.declare_exchange("x", "fanout", {}, False, True, False)
     where.bind("x", queue, None, "", {})
     where.bind("amq.fanout", queue, None, "", {})
@@ -114,8 +97,8 @@ def test_a_deleted_queue_takes_its_bindings_along_and_an_exchange_that_is_auto_d
 
 
 def test_binding_twice_is_once_and_unbinding_what_is_not_bound_is_no_error() -> None:
-    where = vhost()
-    (queue,) = declared(where, "q")
+    where = a_vhost()
+    queue = declare(where, "q")
     where.bind("amq.direct", queue, None, "k", {})
     where.bind("amq.direct", queue, None, "k", {})
     assert where.bindings.count == 1
@@ -125,8 +108,8 @@ def test_binding_twice_is_once_and_unbinding_what_is_not_bound_is_no_error() -> 
 
 
 def test_what_cannot_be_is_refused_with_its_code() -> None:
-    where = vhost()
-    (queue,) = declared(where, "q")
+    where = a_vhost()
+    queue = declare(where, "q")
     with pytest.raises(match="unknown exchange type 'x-random'; known are direct, fanout, topic and headers"):
         where.declare_exchange("x", "x-random", {}, False, False, False)
     with pytest.raises(match=r"unknown exchange type 'fan-out'; did you mean 'fanout'\?"):

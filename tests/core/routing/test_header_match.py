@@ -4,24 +4,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.broker import Broker
 from penstock.core.routing.header_match import HeaderMatch, HeaderMatchIndex
 from penstock.core.routing.route import VISITS_A_UNIT
-from penstock.core.settings.limits import Defaults
 from penstock.core.vhost import ROUTE_WORK, VirtualHost
 from tests.profiles import examples
-from tests.support.topology import exchange, queue, resolve, rule
+from tests.support.topology import a_vhost, declare, exchange, resolve, rule
 
 
 @pytest.fixture
 def vhost() -> VirtualHost:
-    return Broker(Defaults()).add_vhost("/")
+    return a_vhost()
 
 
 def test_a_headers_exchange_looks_at_what_a_message_has_and_not_at_all_its_bindings(vhost: VirtualHost) -> None:
     exchange(vhost, "h", "headers")
-    queue(vhost, "q")
-    queue(vhost, "other")
+    declare(vhost, "q")
+    declare(vhost, "other")
     for number in range(10_000):
         vhost.bind("h", vhost.queue("other"), None, "", {"x-match": "all", "kind": number, "colour": "red"})
     vhost.bind("h", vhost.queue("q"), None, "", {"x-match": "any", "kind": 10_001, "size": 2})

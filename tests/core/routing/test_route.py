@@ -6,17 +6,12 @@ import pytest
 
 from penstock.core.routing.route import CONTROL_EXCHANGE, NOWHERE, Route
 from tests.support.durable_broker import Kept
-
-
-def route_to(kept: Kept, key: str, exchange: str = "") -> Route:
-    route = kept.vhost.route(exchange, key, False)
-    kept.vhost.resolve(route, {})
-    return route
+from tests.support.topology import resolve
 
 
 def test_a_route_to_one_queue_appends_to_its_lane_and_has_at_most_one_fast_queue() -> None:
     kept = Kept()
-    stored, passing = route_to(kept, "a").persistent(), route_to(kept, "passing").persistent()
+    stored, passing = resolve(kept.vhost, "", "a").persistent(), resolve(kept.vhost, "", "passing").persistent()
     assert (stored.single_queue, stored.stored_queue) == (None, kept.vhost.queues["a"])
     assert (passing.single_queue, passing.stored_queue) == (kept.vhost.queues["passing"], None)
     assert stored.append == kept.vhost.queues["a"].ready_queue.ready_for(0).append
@@ -25,7 +20,7 @@ def test_a_route_to_one_queue_appends_to_its_lane_and_has_at_most_one_fast_queue
 
 def test_variants_of_a_route_share_its_target_until_it_is_resolved_again() -> None:
     kept = Kept()
-    route = route_to(kept, "a")
+    route = resolve(kept.vhost, "", "a")
     variants = [route.persistent(), route.with_priority(4), route.variant(2, 1.5), route.persistent().with_priority(4)]
     assert all(each.target is route.target and each.epoch == route.epoch for each in variants)
     assert route.persistent() is variants[0]
@@ -35,7 +30,7 @@ def test_variants_of_a_route_share_its_target_until_it_is_resolved_again() -> No
 
 
 def test_a_route_with_a_time_to_live_has_no_fast_queue() -> None:
-    route = route_to(Kept(), "passing").variant(0, 1.5)
+    route = resolve(Kept().vhost, "", "passing").variant(0, 1.5)
     assert (route.single_queue, route.stored_queue, len(route.queues)) == (None, None, 1)
     assert route.append == NOWHERE.append
 
@@ -50,7 +45,7 @@ def test_the_target_of_a_route_says_how_a_publish_is_handled(exchange: str, cont
         kept.vhost.bind(exchange, kept.vhost.queues["passing"], None, "k", {})
     elif exchange not in kept.vhost.exchanges:
         kept.vhost.declare_exchange(exchange, "topic", {}, False, False, False)
-    route = route_to(kept, "k", exchange)
+    route = resolve(kept.vhost, exchange, "k")
     assert (route.control, route.by_headers) == (control, by_headers)
     assert route.target.is_current(), "nothing changed since the lookup"
 
@@ -58,7 +53,7 @@ def test_the_target_of_a_route_says_how_a_publish_is_handled(exchange: str, cont
 def test_a_route_is_current_until_an_exchange_on_its_way_changes() -> None:
     kept = Kept()
     kept.vhost.bind("amq.direct", kept.vhost.queues["passing"], None, "k", {})
-    route = route_to(kept, "k", "amq.direct")
+    route = resolve(kept.vhost, "amq.direct", "k")
     kept.vhost.bind("amq.topic", kept.vhost.queues["a"], None, "k", {})
     assert route.is_current(kept.vhost.epoch, kept.vhost.era), "another exchange has changed"
     kept.vhost.bind("amq.direct", kept.vhost.queues["a"], None, "k", {})

@@ -17,6 +17,7 @@ from penstock.flow.level import UNLIMITED
 from penstock.flow.work import finish
 from penstock.management.effective_settings import queue_settings
 from tests.support.settings_bench import Bench, refused
+from tests.support.topology import resolve
 
 TURN = 4_000
 """Units of work of a turn."""
@@ -114,8 +115,7 @@ def test_alternate_exchange_of_a_policy_gets_what_matches_no_binding(bench: Benc
     for name, kind in (("logs", "topic"), ("lost", "fanout"), ("other", "fanout")):
         vhost.declare_exchange(name, kind, {}, False, False, False)
     vhost.bind("lost", queue, None, "", {})
-    route = vhost.route("logs", "a", False)
-    vhost.resolve(route, {})
+    route = resolve(vhost, "logs", "a")
     assert route.target.queues == []
     put(bench, "ae", "^logs$", alternate_exchange="lost")
     vhost.refresh_route(route)

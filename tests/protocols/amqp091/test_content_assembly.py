@@ -8,7 +8,8 @@ from penstock.protocols.amqp091.content_assembly import SMALL_PIECE, ContentStat
 from penstock.protocols.amqp091.content_frames import body_of
 from penstock.protocols.common.control_request import IMPORT_OCTETS
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Properties, decode_method, encode_header, frame, method_frame
+from penstock.wire.amqp091.codec import decode_method, method_frame
+from tests.support.amqp091_frames import body, header
 from tests.support.driven_connection import Dialogue, make_driver
 
 
@@ -26,14 +27,6 @@ def method(queue: str = "q", exchange: str = "") -> bytes:
     return method_frame(1, spec.BASIC_PUBLISH, exchange=exchange, routing_key=queue)
 
 
-def header(size: int) -> bytes:
-    return frame(spec.FRAME_HEADER, 1, encode_header(size, Properties()))
-
-
-def body(payload: bytes) -> bytes:
-    return frame(spec.FRAME_BODY, 1, payload)
-
-
 @pytest.mark.parametrize("piece", [1, 7, SMALL_PIECE - 1, SMALL_PIECE, 4000])
 def test_content_assembly_passes_through_its_states_and_keeps_the_body(piece: int) -> None:
     dialogue = talk()
@@ -46,7 +39,7 @@ def test_content_assembly_passes_through_its_states_and_keeps_the_body(piece: in
         assert state(dialogue) is ContentState.BODY
         dialogue.say(body(payload[at : at + piece]))
     assert state(dialogue) is ContentState.METHOD
-    vhost = dialogue.driver.broker.vhosts["/"]
+    vhost = dialogue.vhost
     (message,) = vhost.queues["q"].ready_queue.messages()
     assert body_of(message.content) == payload
 
@@ -56,7 +49,7 @@ def test_content_assembly_of_an_empty_body_ends_with_its_header() -> None:
     dialogue.say(method())
     dialogue.say(header(0))
     assert state(dialogue) is ContentState.METHOD
-    assert dialogue.driver.broker.vhosts["/"].queues["q"].messages == 1
+    assert dialogue.vhost.queues["q"].messages == 1
 
 
 def test_content_assembly_ignores_the_body_of_an_oversized_control_request() -> None:

@@ -5,8 +5,6 @@ Large contents of a channel: nothing comes between their frames, and all that fo
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,7 +19,9 @@ from penstock.protocols.common.connection_output import OUTPUT_FULL, OUTPUT_LEFT
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, decode_method, encode_header, frame, method_frame
 from tests.profiles import examples
+from tests.support.amqp091_frames import body_of
 from tests.support.driven_connection import Dialogue, Frame, cut, make_driver, methods, publish
+from tests.support.large_messages import frames_received
 from tests.support.piece_store import PieceStore
 
 
@@ -141,22 +141,6 @@ def driver() -> BrokerDriver:
     return make_driver(ConnectionLimits())
 
 
-def some(client: Dialogue) -> list[Frame]:
-    """Return what the broker writes at once."""
-    return client.listen()
-
-
-def everything(client: Dialogue, between: Callable[[], object] = lambda: None) -> list[Frame]:
-    """Return all that the broker writes, a share at a time."""
-    found: list[Frame] = []
-    for _ in range(1000):
-        frames = client.listen()
-        found += frames
-        if not frames and not between():
-            return found
-    raise AssertionError("the output has no end")
-
-
 def words(frames: list[Frame], channel: int = 1) -> list[str]:
     """Return the methods of a channel, and the octets of each body between them as a number in brackets."""
     found: list[str] = []
@@ -175,17 +159,11 @@ def words(frames: list[Frame], channel: int = 1) -> list[str]:
     return found + ([f"[{octets}]"] if octets else [])
 
 
-def body_of(frames: list[Frame]) -> bytes:
-    return b"".join(payload for kind, _, payload in frames if kind == spec.FRAME_BODY)
-
-
 def consuming(driver: BrokerDriver, prefetch: int = 0) -> Dialogue:
     """Return a client that consumes from the queue q."""
     client = Dialogue(driver)
     client.declare("q")
-    if prefetch:
-        client.say(method_frame(1, spec.BASIC_QOS, prefetch_count=prefetch))
-    client.say(method_frame(1, spec.BASIC_CONSUME, queue="q", consumer_tag="t"))
+    client.consume("q", "t", prefetch)
     return client
 
 
@@ -200,7 +178,7 @@ def send(driver: BrokerDriver, body: bytes = BODY, properties: Properties | None
 def test_a_large_message_arrives_and_leaves_as_it_was(driver: BrokerDriver) -> None:
     client = consuming(driver)
     send(driver, properties=Properties(message_id="7", headers={"color": "red"}))
-    frames = everything(client)
+    frames = frames_received(client)
     assert words(frames) == ["basic.deliver", f"[{len(BODY)}]"]
     assert body_of(frames) == BODY
     header = next(payload for kind, _, payload in frames if kind == spec.FRAME_HEADER)
@@ -211,28 +189,28 @@ def test_a_large_message_arrives_and_leaves_as_it_was(driver: BrokerDriver) -> N
 def test_a_share_of_it_is_written_at_once(driver: BrokerDriver) -> None:
     client = consuming(driver)
     send(driver)
-    frames = some(client)
+    frames = client.listen()
     assert CHUNK <= len(body_of(frames)) <= CHUNK + 65536
-    assert body_of(frames + everything(client)) == BODY
+    assert body_of(frames + frames_received(client)) == BODY
 
 
 def test_replies_of_the_channel_follow_it_in_order(driver: BrokerDriver) -> None:
     client = consuming(driver)
     send(driver)
-    frames = some(client)
+    frames = client.listen()
     frames += client.say(method_frame(1, spec.QUEUE_DECLARE, queue="another"))
     frames += client.say(method_frame(1, spec.BASIC_QOS, prefetch_count=5))
-    frames += everything(client)
+    frames += frames_received(client)
     assert words(frames) == ["basic.deliver", f"[{len(BODY)}]", "queue.declare-ok", "basic.qos-ok"]
 
 
 def test_other_channels_go_between(driver: BrokerDriver) -> None:
     client = consuming(driver)
     send(driver)
-    frames = some(client)
+    frames = client.listen()
     opened = client.say(method_frame(2, spec.CHANNEL_OPEN))
     assert words(opened, 2) == ["channel.open-ok"]
-    assert body_of(frames + opened + everything(client)) == BODY
+    assert body_of(frames + opened + frames_received(client)) == BODY
 
 
 def test_two_large_messages_of_two_channels_take_turns(driver: BrokerDriver) -> None:
@@ -242,22 +220,22 @@ def test_two_large_messages_of_two_channels_take_turns(driver: BrokerDriver) -> 
     client.say(method_frame(2, spec.BASIC_CONSUME, queue="q", consumer_tag="u"))
     send(driver)
     send(driver)
-    channels = {channel for kind, channel, _ in some(client) if kind == spec.FRAME_BODY}
+    channels = {channel for kind, channel, _ in client.listen() if kind == spec.FRAME_BODY}
     assert channels == {1, 2}
-    everything(client)
+    frames_received(client)
 
 
 def test_deliveries_wait_for_the_end_of_a_large_message(driver: BrokerDriver) -> None:
     client = consuming(driver)
     send(driver)
-    frames = some(client)
+    frames = client.listen()
     send(driver, b"small")
     send(driver)
     queue = driver.broker.vhosts["/"].queues["q"]
     assert queue.waiting() == 2
     consumer = next(iter(client.connection.engine.session(1).consumers.values()))  # type: ignore[union-attr]
     assert consumer.obstacles(0.0) == ["a large message is being sent on its channel"]
-    frames += everything(client)
+    frames += frames_received(client)
     assert words(frames) == [
         "basic.deliver",
         f"[{len(BODY)}]",
@@ -275,7 +253,7 @@ def test_a_batch_of_several_large_messages_comes_in_order(driver: BrokerDriver) 
     publisher = Dialogue(driver, frame_max=4096)
     for size in (5000, 3, 6000, 7000, 4):
         publisher.say(publish("q", bytes(size), frame_max=4096))
-    frames = client.say(method_frame(1, spec.BASIC_CONSUME, queue="q", consumer_tag="t")) + everything(client)
+    frames = client.say(method_frame(1, spec.BASIC_CONSUME, queue="q", consumer_tag="t")) + frames_received(client)
     assert words(frames)[1:] == [word for size in (5000, 3, 6000, 7000, 4) for word in ("basic.deliver", f"[{size}]")]
     tags = [method.args["delivery_tag"] for method in methods(frames)[1:]]
     assert tags == [1, 2, 3, 4, 5]
@@ -288,7 +266,7 @@ def test_basic_get_of_a_large_message(driver: BrokerDriver) -> None:
     frames = client.say(
         method_frame(1, spec.BASIC_GET, queue="q", no_ack=True) + method_frame(1, spec.BASIC_GET, queue="q")
     )
-    frames += everything(client)
+    frames += frames_received(client)
     assert words(frames) == ["basic.get-ok", f"[{len(BODY)}]", "basic.get-empty"]
     assert body_of(frames) == BODY
 
@@ -298,7 +276,7 @@ def test_an_unroutable_large_message_is_returned(driver: BrokerDriver) -> None:
     client.confirm()
     data = publish("nowhere", BODY)
     method = method_frame(1, spec.BASIC_PUBLISH, routing_key="nowhere", mandatory=True)
-    frames = client.say(method + data[len(method) :]) + everything(client)
+    frames = client.say(method + data[len(method) :]) + frames_received(client)
     assert words(frames) == ["basic.return", f"[{len(BODY)}]", "basic.ack"]
     assert body_of(frames) == BODY
 
@@ -306,9 +284,9 @@ def test_an_unroutable_large_message_is_returned(driver: BrokerDriver) -> None:
 def test_a_channel_that_closes_completes_what_was_begun(driver: BrokerDriver) -> None:
     client = consuming(driver)
     send(driver)
-    frames = some(client)
+    frames = client.listen()
     frames += client.say(method_frame(1, spec.CHANNEL_CLOSE, reply_code=200))
-    frames += everything(client)
+    frames += frames_received(client)
     assert words(frames) == ["basic.deliver", f"[{len(BODY)}]", "channel.close-ok"]
     assert driver.broker.vhosts["/"].queues["q"].available() == 1
 
@@ -316,16 +294,16 @@ def test_a_channel_that_closes_completes_what_was_begun(driver: BrokerDriver) ->
 def test_an_error_of_the_channel_is_told_behind_it(driver: BrokerDriver) -> None:
     client = consuming(driver)
     send(driver)
-    frames = some(client)
+    frames = client.listen()
     frames += client.say(method_frame(1, spec.QUEUE_DECLARE, queue="missing", passive=True))
-    frames += everything(client)
+    frames += frames_received(client)
     assert words(frames) == ["basic.deliver", f"[{len(BODY)}]", "channel.close"]
 
 
 def test_a_connection_that_closes_breaks_it_off(driver: BrokerDriver) -> None:
     client = consuming(driver)
     send(driver)
-    frames = some(client)
+    frames = client.listen()
     frames += client.say(method_frame(0, spec.CONNECTION_CLOSE, reply_code=200))
     assert words(frames, 0) == ["connection.close-ok"]
     assert len(body_of(frames)) < len(BODY)
@@ -338,7 +316,7 @@ def test_a_connection_that_closes_breaks_it_off(driver: BrokerDriver) -> None:
 def test_a_connection_that_the_broker_closes_writes_no_more_of_it(driver: BrokerDriver) -> None:
     client = consuming(driver)
     send(driver)
-    some(client)
+    client.listen()
     client.connection.shut_down()
     assert words(client.listen(), 0) == ["connection.close"]
     assert not client.connection.output.touched
@@ -348,20 +326,20 @@ def test_a_connection_that_the_broker_closes_writes_no_more_of_it(driver: Broker
 def test_too_many_replies_behind_it_pause_the_input(driver: BrokerDriver) -> None:
     client = consuming(driver)
     send(driver)
-    frames = some(client)
+    frames = client.listen()
     request = method_frame(1, spec.QUEUE_DECLARE, queue="q" * 200, passive=False)
     count = 2 * OUTPUT_LEFT_UNREAD // 200
     driver.scheduler.receive(client.connection, request * count)
     while driver.scheduler.begin_turn():
         driver.scheduler.serve()
     assert client.connection.busy
-    part = some(client)
+    part = client.listen()
     while part or client.connection.input_paused:
         frames += part
         driver.scheduler.go_on(client.connection)
         driver.scheduler.begin_turn()
         driver.scheduler.serve()
-        part = some(client)
+        part = client.listen()
     found = words(frames)
     assert found[:2] == ["basic.deliver", f"[{len(BODY)}]"]
     assert len(found) == count + 2
@@ -372,7 +350,7 @@ def test_pieces_come_from_the_store_as_the_peer_reads(driver: BrokerDriver) -> N
     client = consuming(driver)
     send(driver)
     assert store.write() == len(BODY)
-    frames = everything(client, store.read)
+    frames = frames_received(client, store.read)
     assert body_of(frames) == BODY
 
 
@@ -382,7 +360,7 @@ def test_a_piece_that_cannot_be_read_closes_the_connection(driver: BrokerDriver)
     send(driver)
     store.write()
     store.fault = "disk I/O error"
-    frames = everything(client, store.read)
+    frames = frames_received(client, store.read)
     close = methods(frames)[-1]
     assert (close.name, close.args["reply_code"]) == ("connection.close", 541)
     assert "disk I/O error" in str(close.args["reply_text"])
@@ -394,7 +372,7 @@ def test_a_settled_large_message_leaves_the_store(driver: BrokerDriver) -> None:
     client = consuming(driver)
     send(driver)
     store.write()
-    everything(client, store.read)
+    frames_received(client, store.read)
     assert len(store.pieces) == 4
     client.say(method_frame(1, spec.BASIC_ACK, delivery_tag=1))
     store.write()

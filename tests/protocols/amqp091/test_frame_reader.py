@@ -29,7 +29,7 @@ def test_a_publish_that_comes_in_any_pieces_is_the_same(size: int) -> None:
     data = publish("q", b"x" * 50) * 3
     for start in range(0, len(data), size):
         client.say(data[start : start + size])
-    queue = client.driver.broker.vhosts["/"].queues["q"]
+    queue = client.vhost.queues["q"]
     whole = Dialogue(make_driver())
     whole.declare("q")
     whole.say(data)

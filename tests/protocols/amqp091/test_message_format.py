@@ -39,6 +39,7 @@ from penstock.wire.amqp091.codec import Properties, decode_properties, encode_ta
 from penstock.wire.amqp091.properties import FLAGS_AT, property_flags
 from tests.profiles import examples
 from tests.support.block_encoder import encode_published
+from tests.support.dead_letters import died
 from tests.wire.amqp091.test_properties_content_header import properties
 
 ALL_BUT_HEADERS_AND_EXPIRATION = (
@@ -50,10 +51,6 @@ ALL_BUT_HEADERS_AND_EXPIRATION = (
 @pytest.fixture(scope="module")
 def writer() -> Amqp091Format:
     return Amqp091Format()
-
-
-def died(queue: str, reason: str = "rejected") -> DeathRecord:
-    return DeathRecord(queue, reason, "in", "key", 5.0)
 
 
 def written(writer: Amqp091Format, content: bytes, death: DeathRecord) -> bytes:

@@ -16,8 +16,9 @@ import pytest
 from penstock.protocols.amqp091.methods import Malformed
 from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import CodecError, Method, decode_method, encode_method, frame, method_frame
+from penstock.wire.amqp091.codec import CodecError, decode_method, encode_method, frame, method_frame
 from penstock.wire.amqp091.spec import METHODS, MethodSpec, ReplyCode
+from tests.support.amqp091_frames import closes
 from tests.support.driven_connection import Dialogue, cut, make_driver, refused
 
 FILLED: dict[str, object] = {"shortstr": "text", "longstr": b"octets", "table": {"a": 1, "b": {"c": [None, "d"]}}}
@@ -29,19 +30,13 @@ def octets_of(method: MethodSpec) -> bytes:
     return encode_method(method.id, **{name: FILLED[kind] for name, kind in method.fields if kind in FILLED})
 
 
-def closes(dialogue: Dialogue, data: bytes) -> list[Method]:
-    """Which closes come for these octets."""
-    found = [decode_method(payload) for kind, _, payload in dialogue.say(data) if kind == spec.FRAME_METHOD]
-    return [method for method in found if method.name.endswith(".close")]
-
-
 @pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.name)
 def test_a_method_that_is_cut_short_is_501_and_names_itself(method: MethodSpec) -> None:
     driver = make_driver()
     neighbour = Dialogue(driver)
     payload = octets_of(method)
     for size in range(4, len(payload)):
-        (close,) = closes(Dialogue(driver), frame(spec.FRAME_METHOD, 1, payload[:size]))
+        (close,) = closes(Dialogue(driver).say(frame(spec.FRAME_METHOD, 1, payload[:size])))
         assert (close.name, close.args["reply_code"]) == ("connection.close", 501), payload[:size]
         assert str(close.args["reply_text"]).startswith(f"FRAME_ERROR - {method.name}: ")
         assert (int(str(close.args["class_id"])) << 16 | int(str(close.args["method_id"]))) == method.id
@@ -50,7 +45,7 @@ def test_a_method_that_is_cut_short_is_501_and_names_itself(method: MethodSpec) 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.name)
 def test_a_method_with_an_octet_too_many_is_501(method: MethodSpec) -> None:
-    (close,) = closes(Dialogue(make_driver()), frame(spec.FRAME_METHOD, 1, octets_of(method) + b"\0"))
+    (close,) = closes(Dialogue(make_driver()).say(frame(spec.FRAME_METHOD, 1, octets_of(method) + b"\0")))
     assert close.args["reply_code"] == 501
     assert close.args["reply_text"] == f"FRAME_ERROR - {method.name} has 1 octets too many"
 
@@ -77,7 +72,7 @@ def test_on_channel_0_and_on_one_that_is_not_open_nothing_is_expected_but_what_b
     driver = make_driver()
     answered = {spec.CONNECTION_CLOSE, spec.CONNECTION_UPDATE_SECRET}
     for channel, fine in ((0, answered), (7, {spec.CHANNEL_OPEN})):
-        found = closes(Dialogue(driver), frame(spec.FRAME_METHOD, channel, octets_of(method)))
+        found = closes(Dialogue(driver).say(frame(spec.FRAME_METHOD, channel, octets_of(method))))
         if method.id in fine:
             assert found == []
         else:
@@ -89,7 +84,7 @@ def test_octets_behind_a_close_are_not_acted_on() -> None:
     declare = frame(spec.FRAME_METHOD, 1, encode_method(spec.QUEUE_DECLARE, queue="q"))
     said = dialogue.names(frame(spec.FRAME_METHOD, 1, b"\0\x32\0\x0a") + declare * 3)
     assert said == ["connection.close"]
-    assert dialogue.driver.broker.vhosts["/"].queues == {}
+    assert dialogue.vhost.queues == {}
 
 
 def test_malformed_octets_close_the_connection_with_the_code_and_reason_of_the_codec() -> None:

@@ -27,7 +27,7 @@ from penstock.protocols.amqp091.message_format import copies_of, may_have_cc, wi
 from penstock.protocols.amqp091.publishing import check_user_id_and_reply_to, property_mask, route_variant
 from penstock.protocols.common.single_publish import SinglePublish
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Method, Properties, decode_method, encode_header, frame, method_frame
+from penstock.wire.amqp091.codec import Method, Properties, decode_method, encode_header, method_frame
 from tests.profiles import examples
 from tests.support.access_of import access_of
 from tests.support.driven_connection import (
@@ -95,12 +95,7 @@ def test_neither_is_overlooked_and_without_bcc_all_else_is_as_it_was(
 
 
 def published(headers: dict[str, object], exchange: str = "amq.direct", key: str = "a") -> bytes:
-    content = frame(spec.FRAME_HEADER, 1, encode_header(1, Properties(headers=headers)))
-    return (
-        method_frame(1, spec.BASIC_PUBLISH, exchange=exchange, routing_key=key)
-        + content
-        + frame(spec.FRAME_BODY, 1, b"x")
-    )
+    return publish(key, b"x", properties=Properties(headers=headers), exchange=exchange)
 
 
 def bound(dialogue: Dialogue, *queues: str) -> None:

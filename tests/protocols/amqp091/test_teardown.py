@@ -19,7 +19,7 @@ def get(queue: str, no_ack: bool = True) -> bytes:
 
 def test_a_channel_with_very_many_messages_is_answered_when_they_are_back_in_their_queue() -> None:
     client, other = with_many_unsettled()
-    queue = client.driver.broker.vhosts["/"].queues["q"]
+    queue = client.vhost.queues["q"]
     client.connection.receive(CHANNEL_CLOSE + get("q"))
     assert heard(client) == []
     assert 0 < queue.unacked_messages < MANY
@@ -38,7 +38,7 @@ def test_a_channel_that_is_being_closed_cannot_be_opened_again_yet() -> None:
 
 def test_a_connection_with_very_many_messages_is_answered_when_they_are_back_in_their_queue() -> None:
     client, _ = with_many_unsettled()
-    queue = client.driver.broker.vhosts["/"].queues["q"]
+    queue = client.vhost.queues["q"]
     client.connection.receive(CONNECTION_CLOSE + CONNECTION_CLOSE)
     assert heard(client) == []
     assert turns_until_over(client) >= (MANY - SHARE) // (UNITS_A_TURN + 256)
@@ -54,7 +54,7 @@ def test_a_channel_that_the_broker_closes_hears_of_it_at_once_and_gets_nothing_m
     other.say(publish("q", b"y"))
     turns_until_over(client)
     assert heard(client) == []
-    assert client.driver.broker.vhosts["/"].queues["q"].available() == MANY + 1
+    assert client.vhost.queues["q"].available() == MANY + 1
 
 
 def test_a_commit_and_a_get_in_one_read_leave_the_message_to_the_consumer() -> None:
@@ -116,4 +116,4 @@ def test_one_consumer_too_many_closes_its_channel_and_says_why() -> None:
         "RESOURCE_ERROR - the channel has 10000 consumers, the most it may have; 'late' was not added"
     )
     assert client.names(method_frame(1, spec.CHANNEL_CLOSE_OK) + consume("q", 2, "late")) == ["basic.consume-ok"]
-    assert len(client.driver.broker.vhosts["/"].queues["q"].consumers) == 1
+    assert len(client.vhost.queues["q"].consumers) == 1

@@ -12,8 +12,9 @@ from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite, encode
 from tests.support.access_matrix import grants
 from tests.support.access_needs import AMQP_1_0
-from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, data_section, performative
+from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, data_section
 from tests.support.amqp10_management import ManagementClient
+from tests.support.granted_access import restrict
 
 Act = Callable[[Amqp10Dialogue], list[Heard]]
 BINDING = {"source": "x", "destination_queue": "q", "binding_key": "k"}
@@ -60,21 +61,15 @@ def restricted(needs: list[str], new: str = "") -> Amqp10Dialogue:
     """Return a client of guest with these permissions and nothing more, and the objects of the table."""
     client = Amqp10Dialogue()
     client.declare("q")
-    vhost = client.driver.broker.vhosts["/"]
+    vhost = client.vhost
     for name, kind in (("x", "topic"), ("dead", "fanout"), ("alt", "fanout")):
         vhost.declare_exchange(name, kind, {}, False, False, False)
-    given, table = grants(needs, new), client.driver.broker.access
-    table.set_permission("guest", "/", Permission(given.configure, given.write, given.read))
-    table.set_topic_permission("guest", "/", "x", TopicPermission(given.topic_write, given.topic_read))
+    restrict(client.driver, grants(needs, new))
     return client
 
 
 def cells(rows: dict[str, object]) -> list[tuple[str, str]]:
     return [(row, need) for row in rows for need in AMQP_1_0[row]]
-
-
-def new_of(row: str) -> str:
-    return "new" if ", new with" in row else ""
 
 
 @pytest.mark.parametrize("row", LINKS)
@@ -91,13 +86,14 @@ def test_link_without_one_of_its_needs_is_detached(row: str, need: str) -> None:
 
 @pytest.mark.parametrize("row", REQUESTS)
 def test_request_with_what_it_needs_is_carried_out(row: str) -> None:
-    response = ManagementClient(restricted(list(AMQP_1_0[row]), new_of(row))).ask(*REQUESTS[row])
+    client = restricted(list(AMQP_1_0[row]), "new" if ", new with" in row else "")
+    response = ManagementClient(client).ask(*REQUESTS[row])
     assert response.status in (200, 201, 204)
 
 
 @pytest.mark.parametrize(("row", "need"), cells({**REQUESTS}))
 def test_request_without_one_of_its_needs_is_403(row: str, need: str) -> None:
-    client = restricted([each for each in AMQP_1_0[row] if each != need], new_of(row))
+    client = restricted([each for each in AMQP_1_0[row] if each != need], "new" if ", new with" in row else "")
     response = ManagementClient(client).ask(*REQUESTS[row])
     assert response.status == 403
     assert f"{need.partition(' ')[0]} access to " in str(response.body)
@@ -141,10 +137,7 @@ def transferred(row: str, needs: list[str]) -> str:
     address, properties = TRANSFERS[row]
     client = restricted(list(AMQP_1_0[row]))
     client.attach_sender(address)
-    given = grants(needs)
-    table = client.driver.broker.access
-    table.set_permission("guest", "/", Permission(given.configure, given.write, given.read))
-    table.set_topic_permission("guest", "/", "x", TopicPermission(given.topic_write, given.topic_read))
+    restrict(client.driver, grants(needs))
     return str(client.say(client.transfer(encode(spec.PROPERTIES, **properties) + data_section(b"m"))))
 
 
@@ -170,7 +163,7 @@ def subscribed(row: str, needs: list[str]) -> list[str]:
             spec.SOURCE, address="/exchanges/x/k", capabilities=["topic"], durable=2, expiry_policy="never"
         )
         client.attach_receiver(None, 1, name="sub", source=lasting)
-        client.say(performative(spec.DETACH, handle=1, closed=False))
+        client.detach(1, closed=False)
     else:
         source = composite(spec.SOURCE, address="/exchanges/x/k", capabilities=["topic"])
     queue, reads = "^amq[.]subscription", []

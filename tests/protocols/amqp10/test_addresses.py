@@ -333,7 +333,7 @@ def sent(*messages: bytes) -> list[bytes]:
     """Return what a receiver gets of messages that were sent to amq.direct with the key k."""
     client = Amqp10Dialogue()
     client.declare("q")
-    vhost = client.driver.broker.vhosts["/"]
+    vhost = client.vhost
     vhost.bind("amq.direct", vhost.queues["q"], None, "k", {})
     client.attach_sender("/exchanges/amq.direct/k")
     client.say(*[client.transfer(message) for message in messages])
@@ -374,7 +374,7 @@ def test_envelope_that_both_protocols_deliver_has_octets_of_each() -> None:
     client = Amqp10Dialogue()
     other = Dialogue(client.driver)
     other.declare("a")
-    vhost = client.driver.broker.vhosts["/"]
+    vhost = client.vhost
     vhost.declare_queue("b", {}, False, False, None, None)
     for queue in ("a", "b"):
         vhost.bind("amq.fanout", vhost.queues[queue], None, "", {})
@@ -398,7 +398,7 @@ def test_queue_of_a_pattern_is_created_with_the_settings_of_its_name(address: st
     client = with_pattern(auto_create=True, capacity_messages=7)
     heard = client.attach_sender(address) if sends else client.attach_receiver(address)
     assert names(heard)[0] == "attach"
-    queue = client.driver.broker.vhosts["/"].queues["orders.new"]
+    queue = client.vhost.queues["orders.new"]
     assert (queue.durable, queue.thresholds.capacity.messages) == (True, 7)
 
 
@@ -407,14 +407,14 @@ def test_nothing_else_is_created() -> None:
     for handle, address in enumerate(("/queues/others", "/exchanges/orders.new/key", "orders")):
         _, detached = client.attach_sender(address, handle)
         assert condition(detached) == "amqp:not-found"
-    assert client.driver.broker.vhosts["/"].queues == {}
+    assert client.vhost.queues == {}
 
 
 def test_exchange_of_that_name_is_not_shadowed() -> None:
     client = with_pattern(auto_create=True)
-    client.driver.broker.vhosts["/"].declare_exchange("orders.new", "topic", {}, False, False, False)
+    client.vhost.declare_exchange("orders.new", "topic", {}, False, False, False)
     client.attach_sender("orders.new")
-    assert client.driver.broker.vhosts["/"].queues == {}
+    assert client.vhost.queues == {}
 
 
 def test_value_is_true_or_false() -> None:

@@ -19,7 +19,7 @@ from tests.support.amqp10_dialogue import (
     condition,
     data_section,
     names,
-    performative,
+    sender,
     transfers,
 )
 
@@ -44,7 +44,7 @@ def test_unknown_queue_is_answered_with_a_null_terminus_and_detached() -> None:
     assert (detached.name, detached.field("closed"), condition(detached)) == ("detach", True, "amqp:not-found")
     client.declare("q")
     assert client.say(client.transfer(b"")) == []
-    assert client.say(performative(spec.DETACH, handle=0, closed=True)) == []
+    assert client.detach(0) == []
     assert names(client.attach_sender("/queues/q")) == ["attach", "flow"]
 
 
@@ -53,7 +53,7 @@ def test_receiver_is_a_consumer_of_its_queue() -> None:
     client.declare("q")
     (attached,) = client.attach_receiver("/queues/q")
     assert (attached.field("role"), attached.field("initial_delivery_count")) == (False, 0)
-    assert len(client.driver.broker.vhosts["/"].queues["q"].consumers) == 1
+    assert len(client.vhost.queues["q"].consumers) == 1
 
 
 @pytest.mark.parametrize("asked", [0, 1, 2])
@@ -100,9 +100,7 @@ def bodies(heard: list[Heard]) -> list[str]:
 
 
 def with_colours(*colours: str) -> Amqp10Dialogue:
-    client = Amqp10Dialogue()
-    client.declare("q")
-    client.attach_sender("/queues/q")
+    client = sender()
     client.say(*(client.transfer(coloured(each)) for each in colours))
     return client
 
@@ -124,7 +122,7 @@ def test_on_a_topic_the_selector_filters_before_the_queue() -> None:
     client.attach_sender("/exchanges/amq.topic/news")
     heard = client.say(*(client.transfer(coloured(each)) for each in ("red", "blue", "red")))
     assert bodies(heard) == ["red", "red"]
-    queues = client.driver.broker.vhosts["/"].queues.values()
+    queues = client.vhost.queues.values()
     assert sum(int(queue.messages) for queue in queues) == 2
 
 
@@ -196,9 +194,7 @@ def test_attach_tells_the_settings_of_the_consumer_that_are_in_force() -> None:
 
 
 def test_adaptive_window_narrows_link_credit_and_settlement_widens_it() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q", consumer_window_adaptive=True)
-    client.attach_sender("/queues/q")
+    client = sender(consumer_window_adaptive=True)
     for _ in range(20):
         client.say(client.transfer(coloured("red")))
     now = client.driver.broker.now
@@ -218,9 +214,9 @@ def test_link_properties_are_settings_of_the_consumer() -> None:
     properties = {Symbol("consumer-window-bytes"): 0, Symbol("rabbitmq:priority"): Typed("int", 7)}
     heard = client.attach_receiver("/queues/q", 1, credit=10, properties=properties)
     assert bodies(heard) == ["red"]
-    (consumer,) = client.driver.broker.vhosts["/"].queues["q"].consumers
+    (consumer,) = client.vhost.queues["q"].consumers
     assert consumer.priority == 7
-    assert names(client.say(performative(spec.DETACH, handle=1, closed=True))) == ["detach"]
+    assert names(client.detach(1)) == ["detach"]
     client.attach_receiver("/queues/q", 2, properties={Symbol("exclusive"): True})
     _, detached = client.attach_receiver("/queues/q", 3)
     assert condition(detached) == "amqp:unauthorized-access"

@@ -142,7 +142,7 @@ def test_transfer_ids_begin_again_at_zero() -> None:
     client.begin(0, next_outgoing_id=0xFFFFFFFE)
     client.declare("q")
     client.attach_sender("/queues/q", initial_delivery_count=0xFFFFFFFE)
-    client.say(*(client.transfer(data_section(b"x"), settled=True) for _ in range(4)))
+    client.put(*[b"x"] * 4, settled=True)
     assert client.flow(0, 0, next_outgoing_id=2, delivery_count=2, echo=True) == []
     flow = client.grants[0, 0]
     assert (flow.field("next_incoming_id"), flow.field("delivery_count")) == (2, 2)
@@ -151,7 +151,7 @@ def test_transfer_ids_begin_again_at_zero() -> None:
 
 def test_delivery_count_of_a_receiver_begins_again_at_zero() -> None:
     client = sender()
-    client.say(*(client.transfer(data_section(b"x"), settled=True) for _ in range(6)))
+    client.put(*[b"x"] * 6, settled=True)
     client.attach_receiver("/queues/q", 1)
     link = client.session().links.by_handle[1]
     link.credit.delivery_count = 0xFFFFFFFE  # type: ignore[attr-defined]
@@ -163,7 +163,7 @@ def test_delivery_count_of_a_receiver_begins_again_at_zero() -> None:
 
 def test_credit_that_wraps_around_is_no_credit_without_end() -> None:
     client = sender()
-    client.say(*(client.transfer(data_section(b"x"), settled=True) for _ in range(3)))
+    client.put(*[b"x"] * 3, settled=True)
     client.attach_receiver("/queues/q", 1)
     assert len(transfers(client.flow(1, 0xFFFFFFFF))) == 3
     assert transfers(client.flow(1, 0, delivery_count=3)) == []
@@ -180,7 +180,7 @@ def test_many_refused_links_take_no_memory_beyond_their_handles() -> None:
 
 def test_disposition_with_a_range_of_the_whole_number_space_is_harmless() -> None:
     client = sender()
-    client.say(*(client.transfer(data_section(b"x"), settled=True) for _ in range(3)))
+    client.put(*[b"x"] * 3, settled=True)
     client.attach_receiver("/queues/q", 1, credit=3)
     client.settle(0x80000004, 2, accepted())
     assert client.depth("q") == 0

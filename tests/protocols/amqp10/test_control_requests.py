@@ -75,7 +75,7 @@ def test_block_of_messages_goes_to_a_dynamic_node(client: Amqp10Dialogue) -> Non
     (attach, *_) = client.attach_receiver(None, 3, credit=9, source=source)
     found = attach.performative.inner("source")
     assert isinstance(found, Composite)
-    queue = client.driver.broker.vhosts["/"].queues["q"]
+    queue = client.vhost.queues["q"]
     for number in range(9):
         queue.enqueue(Envelope("", "q"), make_content(Properties(), bytes([number]) * 12_000), 12_240, 0.0)
     attached = json.dumps({"cursor": "c", "queues": ["q"]}).encode()

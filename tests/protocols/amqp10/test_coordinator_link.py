@@ -11,11 +11,6 @@ from tests.support.amqp10_dialogue import accepted, condition, data_section, nam
 from tests.support.amqp10_transactions import COORDINATOR, TransactionalPeer, state_of, value_section
 
 
-def rejections(client: TransactionalPeer, message: bytes, **fields: object) -> object:
-    heard = client.say(client.transfer(message, COORDINATOR, **fields))
-    return [condition(each) for each in heard if each.name != "flow"]
-
-
 def test_attach_tells_what_transactions_can_do_and_grants_credit() -> None:
     attach, flow = TransactionalPeer().attached
     target = attach.performative.inner("target")
@@ -49,7 +44,8 @@ def test_each_declare_gives_an_id_of_its_own() -> None:
 )
 def test_message_that_is_no_request_of_ours_is_rejected_and_the_link_stands(message: bytes, expected: str) -> None:
     client = TransactionalPeer()
-    assert rejections(client, message) == [expected]
+    heard = client.say(client.transfer(message, COORDINATOR))
+    assert [condition(each) for each in heard if each.name != "flow"] == [expected]
     assert client.discharge(client.begin_transaction())[0].name == "disposition"
 
 
@@ -96,7 +92,7 @@ def test_peer_that_does_not_know_rejected_is_detached() -> None:
     txn_id = client.begin_transaction()
     (detach,) = client.discharge(b"none")
     assert (detach.name, condition(detach)) == ("detach", "amqp:transaction:unknown-id")
-    client.say(performative(spec.DETACH, handle=COORDINATOR, closed=True))
+    client.detach(COORDINATOR)
     client.attach_coordinator(7)
     assert condition(client.discharge(txn_id, handle=7)[0]) == "amqp:transaction:unknown-id"
 
@@ -113,7 +109,7 @@ def test_declare_beyond_the_most_is_rejected(monkeypatch: pytest.MonkeyPatch) ->
 def test_coordinator_is_not_suspended_but_ends_with_its_transactions() -> None:
     client = TransactionalPeer()
     txn_id = client.begin_transaction()
-    (detach,) = client.say(performative(spec.DETACH, handle=COORDINATOR))
+    (detach,) = client.detach(COORDINATOR, closed=False)
     assert (detach.name, detach.field("closed")) == ("detach", False)
     client.attach_coordinator(COORDINATOR)
     assert condition(client.discharge(txn_id)[0]) == "amqp:transaction:unknown-id"

@@ -12,7 +12,7 @@ from penstock.protocols.amqp10.management_link import REQUEST_WORK
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.values import Described, Symbol
-from tests.support.amqp10_dialogue import Amqp10Dialogue, data_section, performative
+from tests.support.amqp10_dialogue import Amqp10Dialogue, performative, sender
 from tests.support.amqp10_management import MANAGEMENT, request_message
 from tests.support.amqp10_transactions import COORDINATOR, TransactionalPeer, value_section
 
@@ -37,10 +37,8 @@ def modified(annotations: int) -> Composite:
 
 def consuming(count: int) -> Amqp10Dialogue:
     """Return a client with this many unsettled deliveries."""
-    client = Amqp10Dialogue()
-    client.declare("q", capacity_messages=10_000)
-    client.attach_sender("/queues/q")
-    client.say(*(client.transfer(data_section(b"x"), settled=True) for _ in range(count)))
+    client = sender(capacity_messages=10_000)
+    client.put(*[b"x"] * count, settled=True)
     client.attach_receiver("/queues/q", credit=count)
     return client
 

@@ -158,7 +158,7 @@ def test_a_link_that_detaches_in_the_middle_leaves_nothing(driver: BrokerDriver)
     client = sender(driver)
     for frame in frames_of(data_section(BODY * 2), 0)[:20]:
         client.say(frame)
-    client.say(performative(spec.DETACH, handle=0, closed=True))
+    client.detach(0)
     store.write()
     store.write()
     assert store.pieces == {}
@@ -311,7 +311,7 @@ def test_sessions_without_a_window_keep_no_piece_and_hold_up_no_other(driver: Br
 def test_a_link_that_detaches_in_the_middle_aborts(driver: BrokerDriver) -> None:
     client = filled(driver, data_section(BODY))
     heard = client.attach_receiver("/queues/q", credit=1)
-    heard += client.say(performative(spec.DETACH, handle=1, closed=True)) + received(client)
+    heard += client.detach(1) + received(client)
     aborted = transfers(heard)[-1]
     assert aborted.field("aborted") is True
     assert names(heard)[-1] == "detach"

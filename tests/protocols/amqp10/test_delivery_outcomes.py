@@ -92,7 +92,7 @@ def test_annotations_of_modified_are_merged_into_the_message(here: bool, queue: 
     assert (found["x-opt-tries"], found["x-opt-why"], "other" in found) == (3, "busy", False)
     assert client.depth(queue) == 1
     client.settle(1, 1, accepted())
-    left = client.driver.broker.vhosts["/"].queues[queue]
+    left = client.vhost.queues[queue]
     assert (int(left.messages), int(left.bytes)) == (0, 0), "the charge has grown with the message"
 
 
@@ -102,7 +102,7 @@ def test_annotations_that_are_too_large_or_have_no_room_are_left_out(octets: int
     state = composite(spec.MODIFIED, delivery_failed=True, message_annotations={Symbol("x-opt-a"): "a" * octets})
     client.settle(0, 0, state)
     assert "x-opt-a" not in annotations(client.flow(1, 1, delivery_count=1))
-    queue = client.driver.broker.vhosts["/"].queues["q"]
+    queue = client.vhost.queues["q"]
     assert queue.bytes <= capacity
 
 
@@ -110,11 +110,11 @@ def test_many_messages_with_annotations_are_changed_in_slices() -> None:
     client = Amqp10Dialogue()
     client.declare("q")
     client.attach_sender("q")
-    client.say(*(client.transfer(data_section(b"x"), settled=True) for _ in range(500)))
+    client.put(*[b"x"] * 500, settled=True)
     client.attach_receiver("q", 1, credit=500)
     state = composite(spec.MODIFIED, message_annotations={Symbol("x-opt-a"): 1})
     client.connection.receive(performative(spec.DISPOSITION, role=True, first=0, last=499, settled=True, state=state))
-    queue = client.driver.broker.vhosts["/"].queues["q"]
+    queue = client.vhost.queues["q"]
     assert 0 < queue.coming_back < 500
     client.listen()
     assert (int(queue.coming_back), int(queue.available())) == (0, 500)

@@ -214,24 +214,18 @@ def test_tags_that_count_are_not_stored_and_others_are_bounded() -> None:
     assert total.count == 0
 
 
+BODY = data_section(b"x")
 LASTING = composite(spec.TARGET, address="/queues/q", expiry_policy="never")
 
 
 def sender_of_unsent_outcomes(**arguments: object) -> Amqp10Dialogue:
-    client = Amqp10Dialogue()
-    client.declare("q", **arguments)
-    client.attach_sender(None, target=LASTING)
-    return client
-
-
-def body() -> bytes:
-    return data_section(b"x")
+    return sender(address=None, attach={"target": LASTING}, **arguments)
 
 
 def test_withheld_outcome_is_known_after_the_link_is_resumed() -> None:
     client = sender_of_unsent_outcomes(capacity_messages=10, stop_messages=1, resume_messages=0)
     client.driver.begin(100.0)
-    heard = client.say(client.transfer(body()), client.transfer(body()), client.transfer(body()))
+    heard = client.say(client.transfer(BODY), client.transfer(BODY), client.transfer(BODY))
     assert [each.field("first") for each in heard if each.name == "disposition"] == [0]
     client.driver.disconnect(client.connection)
     again = Amqp10Dialogue(client.driver)
@@ -240,16 +234,16 @@ def test_withheld_outcome_is_known_after_the_link_is_resumed() -> None:
     known = attached.performative.mapping("unsettled")
     assert set(known) == {(1).to_bytes(4, "big"), (2).to_bytes(4, "big")}
     tag = {"delivery_tag": (2).to_bytes(4, "big")}
-    (told,) = again.say(again.transfer(body(), resume=True, **tag))
+    (told,) = again.say(again.transfer(BODY, resume=True, **tag))
     assert (told.name, told.field("settled"), told.performative.inner("state")) == ("disposition", True, accepted())
-    assert again.say(again.transfer(body(), resume=True, **tag)) == [], "one that is not known is ignored"
+    assert again.say(again.transfer(BODY, resume=True, **tag)) == [], "one that is not known is ignored"
     assert client.depth("q") == 3
 
 
 def test_held_message_is_as_if_it_had_never_come() -> None:
     client = sender_of_unsent_outcomes(capacity_messages=1)
-    client.say(client.transfer(body()), client.transfer(body()))
-    client.say(performative(spec.DETACH, handle=0))
+    client.say(client.transfer(BODY), client.transfer(BODY))
+    client.detach(0, closed=False)
     unsettled = {n.to_bytes(4, "big"): None for n in (0, 1)}
     attached = client.attach_sender(None, target=LASTING, unsettled=unsettled)[0]
     assert (1).to_bytes(4, "big") not in attached.performative.mapping("unsettled")
@@ -260,9 +254,9 @@ def test_outcome_that_the_sender_has_not_settled_is_remembered() -> None:
     client = Amqp10Dialogue()
     client.declare("q")
     client.attach_sender(None, target=LASTING, rcv_settle_mode=1)
-    client.say(client.transfer(body()), client.transfer(body()))
+    client.say(client.transfer(BODY), client.transfer(BODY))
     client.say(performative(spec.DISPOSITION, role=False, first=0, settled=True, state=accepted()))
-    client.say(performative(spec.DETACH, handle=0))
+    client.detach(0, closed=False)
     unsettled = {n.to_bytes(4, "big"): None for n in (0, 1)}
     attached = client.attach_sender(None, target=LASTING, rcv_settle_mode=1, unsettled=unsettled)[0]
     assert list(attached.performative.mapping("unsettled")) == [(1).to_bytes(4, "big")]
@@ -272,16 +266,16 @@ def test_outcome_that_the_sender_has_not_settled_is_remembered() -> None:
 
 def test_resumed_delivery_of_several_frames_is_read_over() -> None:
     client = sender_of_unsent_outcomes()
-    first = client.transfer(body(), resume=True, more=True)
-    assert client.say(first, performative(spec.TRANSFER, 0, body(), handle=0)) == []
-    assert names(client.say(client.transfer(body()))) == ["disposition"]
+    first = client.transfer(BODY, resume=True, more=True)
+    assert client.say(first, performative(spec.TRANSFER, 0, BODY, handle=0)) == []
+    assert names(client.say(client.transfer(BODY))) == ["disposition"]
     assert client.depth("q") == 1
 
 
 def test_sender_without_a_map_begins_anew() -> None:
     client = sender_of_unsent_outcomes()
-    client.say(client.transfer(body()))
-    client.say(performative(spec.DETACH, handle=0))
+    client.say(client.transfer(BODY))
+    client.detach(0, closed=False)
     attached = client.attach_sender(None, target=LASTING)[0]
     assert attached.field("unsettled") is None
 
@@ -291,12 +285,10 @@ def take(unsent: UnsentOutcomes, number: int, tag: bytes) -> None:
 
 
 def test_outcomes_that_are_kept_are_bounded_and_the_oldest_are_forgotten() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q", capacity_messages=TAGS_MAX * 2, stop_messages=0, resume_messages=0)
-    client.attach_sender("/queues/q")
+    client = sender(capacity_messages=TAGS_MAX * 2, stop_messages=0, resume_messages=0)
     for _ in range(TAGS_MAX // 16 + 1):
-        client.say(*(client.transfer(body()) for _ in range(16)))
-    client.say(performative(spec.DETACH, handle=0))
+        client.say(*(client.transfer(BODY) for _ in range(16)))
+    client.detach(0, closed=False)
     assert client.session().engine.suspended.outcomes == TAGS_MAX
     unsettled = {n.to_bytes(4, "big"): None for n in (15, 16)}
     known = client.attach_sender("/queues/q", unsettled=unsettled)[0].performative.mapping("unsettled")
@@ -368,7 +360,7 @@ def test_lost_connection_takes_its_awaited_outcomes_out_of_the_nodes_memory() ->
     before = int(gates.other_memory.bytes)
     client.attach_sender("q", rcv_settle_mode=1)
     for _ in range(0, STEP + 16, 16):
-        client.say(*(client.transfer(body()) for _ in range(16)))
+        client.say(*(client.transfer(BODY) for _ in range(16)))
     assert gates.other_memory.bytes == before + STEP_BYTES
     client.driver.disconnect(client.connection)
     while client.driver.run_turn():
@@ -382,9 +374,9 @@ def test_awaited_outcomes_of_a_link_leave_the_count_of_its_connection_with_it() 
     client.attach_sender(None, target=LASTING, rcv_settle_mode=1)
     engine = client.session().engine
     for _ in range(3):
-        client.say(client.transfer(body()), client.transfer(body()))
+        client.say(client.transfer(BODY), client.transfer(BODY))
         assert engine.unsent.count == 2
-        client.say(performative(spec.DETACH, handle=0))
+        client.detach(0, closed=False)
         client.listen()
         assert engine.unsent.count == 0
         client.attach_sender(None, target=LASTING, rcv_settle_mode=1)
@@ -424,7 +416,7 @@ def test_settlement_by_the_sender_counts_the_deliveries_looked_up() -> None:
     client.declare("q")
     client.attach_sender(None, target=LASTING, rcv_settle_mode=1)
     for _ in range(10):
-        client.say(*[client.transfer(body()) for _ in range(32)])
+        client.say(*[client.transfer(BODY) for _ in range(32)])
     work = client.driver.broker.work
 
     def spent(first: int, last: int) -> int:
@@ -458,7 +450,7 @@ def test_settlement_by_the_sender_counts_the_links_that_are_asked() -> None:
 def test_map_of_unsettled_deliveries_counts_its_entries() -> None:
     def spent(count: int) -> int:
         client = sender_of_unsent_outcomes()
-        client.say(performative(spec.DETACH, handle=0))
+        client.detach(0, closed=False)
         before = client.driver.broker.work.done
         client.attach_sender(None, target=LASTING, unsettled={n.to_bytes(8, "big"): None for n in range(count)})
         return int(client.driver.broker.work.done - before)
@@ -473,23 +465,21 @@ def test_sender_that_detaches_in_its_session_is_told_the_outcomes_that_it_missed
     client.declare("q", capacity_messages=10, stop_messages=1, resume_messages=0)
     place = composite(spec.TARGET, address="/queues/q", **target)
     client.attach_sender(None, target=place)
-    client.say(*(client.transfer(body()) for _ in range(3)))
-    client.say(performative(spec.DETACH, handle=0))
+    client.say(*(client.transfer(BODY) for _ in range(3)))
+    client.detach(0, closed=False)
     unsettled = {n.to_bytes(4, "big"): None for n in (1, 2, 7)}
     attached = client.attach_sender(None, target=place, unsettled=unsettled)[0]
     known = attached.performative.mapping("unsettled")
     assert set(known) == {(1).to_bytes(4, "big"), (2).to_bytes(4, "big")}
-    (told,) = client.say(client.transfer(body(), resume=True, delivery_tag=(2).to_bytes(4, "big")))
+    (told,) = client.say(client.transfer(BODY, resume=True, delivery_tag=(2).to_bytes(4, "big")))
     assert (told.name, told.field("settled"), told.performative.inner("state")) == ("disposition", True, accepted())
     assert client.depth("q") == 3
 
 
 def test_outcomes_that_a_sender_missed_end_with_its_session() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q", capacity_messages=10, stop_messages=1, resume_messages=0)
-    client.attach_sender("/queues/q")
-    client.say(*(client.transfer(body()) for _ in range(3)))
-    client.say(performative(spec.DETACH, handle=0))
+    client = sender(capacity_messages=10, stop_messages=1, resume_messages=0)
+    client.say(*(client.transfer(BODY) for _ in range(3)))
+    client.detach(0, closed=False)
     suspended = client.session().engine.suspended
     assert (suspended.count(), suspended.outcomes) == (1, 2)
     client.say(performative(spec.END))
@@ -498,11 +488,9 @@ def test_outcomes_that_a_sender_missed_end_with_its_session() -> None:
 
 
 def test_tag_of_an_outcome_that_its_sender_missed_is_used_until_it_is_settled() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q", capacity_messages=10, stop_messages=1, resume_messages=0)
-    client.attach_sender("/queues/q")
-    client.say(*(client.transfer(body()) for _ in range(3)))
-    client.say(performative(spec.DETACH, handle=0))
+    client = sender(capacity_messages=10, stop_messages=1, resume_messages=0)
+    client.say(*(client.transfer(BODY) for _ in range(3)))
+    client.detach(0, closed=False)
     tag = (1).to_bytes(4, "big")
     client.attach_sender("/queues/q", unsettled={tag: None})
-    assert condition(client.say(client.transfer(body(), delivery_tag=tag))[0]) == "amqp:invalid-field"
+    assert condition(client.say(client.transfer(BODY, delivery_tag=tag))[0]) == "amqp:invalid-field"

@@ -9,13 +9,10 @@ from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import encode
 from penstock.wire.amqp10.value_writer import encode_value
 from penstock.wire.amqp10.values import Described, Symbol, Typed, ulong
-from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, data_section, performative
+from tests.support.amqp10_dialogue import Amqp10Dialogue, data_section, performative, sender
 from tests.support.amqp10_messages import decode_message, delivered
 from tests.support.driven_connection import Dialogue, publish
-
-
-def whole(heard: list[Heard]) -> bytes:
-    return b"".join(each.payload for each in heard if each.name == "transfer")
+from tests.support.large_messages import payload
 
 
 def test_large_message_is_cut_to_the_peers_frames() -> None:
@@ -26,7 +23,7 @@ def test_large_message_is_cut_to_the_peers_frames() -> None:
     client.say(client.transfer(body))
     heard = [each for each in client.attach_receiver("/queues/q", credit=1) if each.name == "transfer"]
     assert [each.field("more") for each in heard] == [True] * (len(heard) - 1) + [False]
-    assert whole(heard).endswith(body)
+    assert payload(heard).endswith(body)
 
 
 def test_frames_beyond_the_window_wait_and_block_no_other_session() -> None:
@@ -45,14 +42,14 @@ def test_frames_beyond_the_window_wait_and_block_no_other_session() -> None:
     assert len([each for each in other if each.name == "transfer"]) > 2
     for seen in (2, 4, 6):
         sent += client.say(performative(spec.FLOW, 0, next_incoming_id=seen, link_credit=1, **flow))
-    assert whole(sent).endswith(body)
+    assert payload(sent).endswith(body)
 
 
 @pytest.mark.parametrize("said", [None, False, True])
 def test_stored_message_is_as_durable_as_its_sender_has_said(said: bool | None) -> None:
     client = Amqp10Dialogue()
     client.declare("q")
-    queue = client.driver.broker.vhosts["/"].queues["q"]
+    queue = client.vhost.queues["q"]
     for fields in ({}, {"priority": 7}, {"ttl": 5000}):
         header = encode(spec.HEADER, durable=said, **fields) if said is not None or fields else b""
         queue.enqueue(Envelope("", "q", persistent=True), header + data_section(b"x"), 300, client.driver.broker.now)
@@ -63,9 +60,7 @@ def test_stored_message_is_as_durable_as_its_sender_has_said(said: bool | None) 
 @pytest.mark.parametrize(("said", "expected"), [(b"\x42", False), (b"\x41", True), (b"\x40", True)])
 @pytest.mark.parametrize("before", [b"@@@", b"\x41@@", b"\x42\x50\x07@", b"@@\x52\xff"])
 def test_first_acquirer_that_the_publisher_has_denied_stays_so(said: bytes, expected: bool, before: bytes) -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
-    client.attach_sender("/queues/q")
+    client = sender()
     header = b"\x00\x53\x70\xc0" + bytes([len(before) + 2, 4]) + before + said
     client.say(client.transfer(header + data_section(b"x")))
     (octets,) = delivered(client.attach_receiver("/queues/q", credit=1))
@@ -74,18 +69,14 @@ def test_first_acquirer_that_the_publisher_has_denied_stays_so(said: bytes, expe
 
 @pytest.mark.parametrize("header", [b"", b"\x00\x53\x70\x45", b"\x00\x53\x70\xc0\x02\x01\x41"])
 def test_first_acquirer_is_true_where_the_publisher_says_nothing(header: bytes) -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
-    client.attach_sender("/queues/q")
+    client = sender()
     client.say(client.transfer(header + data_section(b"x")))
     (octets,) = delivered(client.attach_receiver("/queues/q", credit=1))
     assert decode_message(octets).header["first_acquirer"] is True
 
 
 def test_annotations_of_qpid_jms_stay_as_they_were_sent() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
-    client.attach_sender("/queues/q")
+    client = sender()
     sent = {
         "x-opt-jms-dest": Typed("byte", 0),
         "x-opt-jms-reply-to": Typed("byte", 3),
@@ -112,7 +103,7 @@ def behind_a_window(drain: bool) -> Amqp10Dialogue:
     client.begin(0, incoming_window=2)
     client.declare("q")
     client.attach_sender("/queues/q")
-    client.say(*(client.transfer(data_section(b"x"), settled=True) for _ in range(5)))
+    client.put(*[b"x"] * 5, settled=True)
     client.attach_receiver("/queues/q", 1)
     first = client.flow(1, 10, incoming_window=2, drain=drain)
     assert [each.name for each in first] == ["transfer", "transfer"], "no answer before the last message"
@@ -137,9 +128,7 @@ def test_answer_to_a_drain_follows_the_last_message() -> None:
 @pytest.mark.parametrize("durable", [True, False])
 @pytest.mark.parametrize("more", [b"", encode(spec.PROPERTIES, message_id="m")])
 def test_header_with_durable_alone_is_written_anew_and_the_rest_is_sent_as_it_came(durable: bool, more: bytes) -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
-    client.attach_sender("/queues/q")
+    client = sender()
     rest = more + data_section(b"body")
     flag = b"\x41" if durable else b"\x42"
     for header in (b"\x00\x53\x70\xc0\x02\x01" + flag, b""):

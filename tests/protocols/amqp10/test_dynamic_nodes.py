@@ -13,6 +13,7 @@ from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, as_described, composite
 from penstock.wire.amqp10.values import UINT, Array, Described, Symbol, Typed
 from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, condition, data_section, names, performative
+from tests.support.amqp10_messages import last_octets
 
 
 def dynamic(code: int, policy: int | None = None, *capabilities: str, **properties: object) -> Composite:
@@ -32,7 +33,7 @@ def address_of(attached: Heard, terminus: str) -> str:
 
 
 def nodes_of(client: Amqp10Dialogue) -> list[str]:
-    vhost: VirtualHost = client.driver.broker.vhosts["/"]
+    vhost: VirtualHost = client.vhost
     return sorted(each for each in [*vhost.queues, *vhost.exchanges] if each.startswith(("amq.dyn", "dyn-")))
 
 
@@ -40,17 +41,9 @@ def sender(client: Amqp10Dialogue, handle: int, target: Composite) -> str:
     return address_of(client.attach_sender(None, handle, target=target)[0], "target")
 
 
-def receiver(client: Amqp10Dialogue, handle: int, source: Composite) -> str:
-    return address_of(client.attach_receiver(None, handle, source=source)[0], "source")
-
-
-def close(client: Amqp10Dialogue, handle: int) -> None:
-    client.say(performative(spec.DETACH, handle=handle, closed=True))
-
-
 def test_temporary_queue_takes_requests_of_others_and_ends_with_its_link() -> None:
     client = Amqp10Dialogue()
-    address = receiver(client, 1, dynamic(spec.SOURCE))
+    address = address_of(client.attach_receiver(None, 1, source=dynamic(spec.SOURCE))[0], "source")
     other = Amqp10Dialogue(client.driver)
     assert names(other.attach_sender(address)) == ["attach", "flow"]
     other.say(other.transfer(data_section(b"answer")))
@@ -58,7 +51,7 @@ def test_temporary_queue_takes_requests_of_others_and_ends_with_its_link() -> No
     assert sent.payload.endswith(b"answer")
     _, refused = other.attach_receiver(address, 5)
     assert condition(refused) == "amqp:resource-locked"
-    close(client, 1)
+    client.detach(1)
     assert nodes_of(client) == []
 
 
@@ -77,7 +70,7 @@ def test_delete_on_no_links_waits_for_the_last_link() -> None:
     client.attach_receiver(address, 1)
     client.attach_sender(address, 2)
     for handle, left in ((0, 1), (1, 1), (2, 0)):
-        close(client, handle)
+        client.detach(handle)
         client.listen(client.driver.broker.now + 2)
         assert len(nodes_of(client)) == left
 
@@ -86,7 +79,7 @@ def test_delete_on_no_messages_waits_until_the_queue_is_empty() -> None:
     client = Amqp10Dialogue()
     address = sender(client, 0, dynamic(spec.TARGET, spec.DELETE_ON_NO_MESSAGES))
     client.say(client.transfer(data_section(b"x")))
-    close(client, 0)
+    client.detach(0)
     client.listen(client.driver.broker.now + 2)
     assert len(nodes_of(client)) == 1
     client.attach_receiver(address, 1, credit=1)
@@ -100,12 +93,12 @@ def test_delete_on_no_links_or_messages_waits_for_both() -> None:
     client = Amqp10Dialogue()
     address = sender(client, 0, dynamic(spec.TARGET, spec.DELETE_ON_NO_LINKS_OR_MESSAGES))
     client.say(client.transfer(data_section(b"x")))
-    close(client, 0)
+    client.detach(0)
     client.attach_receiver(address, 1, credit=1)
     client.settle(0, 0, composite(spec.ACCEPTED))
     client.listen(client.driver.broker.now + 2)
     assert len(nodes_of(client)) == 1
-    close(client, 1)
+    client.detach(1)
     client.listen(client.driver.broker.now + 2)
     assert nodes_of(client) == []
 
@@ -118,7 +111,7 @@ def test_temporary_topic_is_an_exchange() -> None:
         client.attach_receiver(None, handle, credit=1, source=topic)
     heard = client.say(client.transfer(data_section(b"news")))
     assert names(heard).count("transfer") == 2
-    close(client, 0)
+    client.detach(0)
     assert nodes_of(client) == []
 
 
@@ -126,7 +119,7 @@ def test_node_properties_are_arguments_of_the_queue() -> None:
     client = Amqp10Dialogue()
     sender(client, 0, dynamic(spec.TARGET, None, capacity_messages=7))
     (name,) = nodes_of(client)
-    assert client.driver.broker.vhosts["/"].queues[name].thresholds.capacity.messages == 7
+    assert client.vhost.queues[name].thresholds.capacity.messages == 7
 
 
 def test_dynamic_terminus_with_an_address_is_refused() -> None:
@@ -170,16 +163,8 @@ def publish(driver: BrokerDriver, body: bytes, address: str = TOPIC) -> None:
     client.say(client.transfer(data_section(body)))
 
 
-def bodies(heard: list[Heard]) -> list[bytes]:
-    return [each.payload[-1:] for each in heard if each.name == "transfer"]
-
-
-def detach(client: Amqp10Dialogue, handle: int, closed: bool = True) -> None:
-    client.say(performative(spec.DETACH, handle=handle, closed=closed))
-
-
 def subscriptions(client: Amqp10Dialogue) -> list[str]:
-    return [name for name in client.driver.broker.vhosts["/"].queues if name.startswith("amq.subscription")]
+    return [name for name in client.vhost.queues if name.startswith("amq.subscription")]
 
 
 def test_each_volatile_subscription_gets_every_message_and_ends_with_its_link() -> None:
@@ -187,8 +172,8 @@ def test_each_volatile_subscription_gets_every_message_and_ends_with_its_link() 
     subscribe(client, 1, "a")
     subscribe(client, 2, "b")
     publish(client.driver, b"1")
-    assert bodies(client.listen()) == [b"1", b"1"]
-    detach(client, 1)
+    assert last_octets(client.listen()) == [b"1", b"1"]
+    client.detach(1)
     assert len(subscriptions(client)) == 1
     client.say(performative(spec.CLOSE))
     assert subscriptions(client) == []
@@ -208,12 +193,12 @@ def test_topic_without_a_key_is_all_of_it_unless_a_filter_names_one() -> None:
 def test_durable_subscription_keeps_messages_while_nobody_is_there_and_ends_when_it_is_closed() -> None:
     client = Amqp10Dialogue(container_id="me")
     subscribe(client, 1, "sub", **DURABLE)
-    detach(client, 1, closed=False)
+    client.detach(1, closed=False)
     client.say(performative(spec.CLOSE))
     publish(client.driver, b"1")
     again = Amqp10Dialogue(client.driver, container_id="me")
-    assert bodies(subscribe(again, 1, "sub", **DURABLE)) == [b"1"]
-    detach(again, 1)
+    assert last_octets(subscribe(again, 1, "sub", **DURABLE)) == [b"1"]
+    again.detach(1)
     assert subscriptions(again) == []
 
 
@@ -237,7 +222,7 @@ def test_unsubscribe_finds_the_durable_subscription_by_a_null_source() -> None:
     again = Amqp10Dialogue(client.driver, container_id="me")
     (attached,) = again.attach_receiver(None, 1, name="sub", source=None)
     assert attached.performative.inner("source") is not None
-    detach(again, 1)
+    again.detach(1)
     assert subscriptions(again) == []
     attached, detached = again.attach_receiver(None, 1, name="sub", source=None)
     assert attached.field("source") is None
@@ -250,7 +235,7 @@ def test_another_topic_is_another_subscription() -> None:
     client.say(performative(spec.CLOSE))
     publish(client.driver, b"1")
     again = Amqp10Dialogue(client.driver, container_id="me")
-    assert bodies(subscribe(again, 1, "sub", address="/exchanges/amq.topic/other", **DURABLE)) == []
+    assert last_octets(subscribe(again, 1, "sub", address="/exchanges/amq.topic/other", **DURABLE)) == []
 
 
 def test_links_of_a_shared_subscription_share_its_messages() -> None:
@@ -259,10 +244,10 @@ def test_links_of_a_shared_subscription_share_its_messages() -> None:
     subscribe(client, 2, "sub|2", "shared", **DURABLE)
     for number in range(4):
         publish(client.driver, b"%d" % number)
-    assert sorted(bodies(client.listen())) == [b"0", b"1", b"2", b"3"]
-    detach(client, 1)
+    assert sorted(last_octets(client.listen())) == [b"0", b"1", b"2", b"3"]
+    client.detach(1)
     assert len(subscriptions(client)) == 1
-    detach(client, 2)
+    client.detach(2)
     assert subscriptions(client) == []
 
 
@@ -273,7 +258,7 @@ def test_global_subscription_is_shared_by_containers_and_others_are_not() -> Non
         subscribe(client, 1, "both|global", "shared", "global", **DURABLE)
         subscribe(client, 2, "own", "shared", **DURABLE)
     publish(first.driver, b"1")
-    assert len(bodies(first.listen()) + bodies(second.listen())) == 3
+    assert len(last_octets(first.listen()) + last_octets(second.listen())) == 3
 
 
 def test_name_that_is_too_long_is_refused() -> None:

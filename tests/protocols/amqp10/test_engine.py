@@ -11,6 +11,7 @@ from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.frames import AMQP_HEADER, SASL_HEADER, TLS_HEADER, frame
 from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, login, names, performative
 from tests.support.driven_connection import make_driver
+from tests.support.limited_connections import limits
 
 
 def test_open_tells_limits_and_properties() -> None:
@@ -22,20 +23,17 @@ def test_open_tells_limits_and_properties() -> None:
     assert client.connection.engine.details()["protocol"] == "AMQP 1.0"
 
 
-def limits_of(mechanisms: list[str], insecure: list[str], rate: int = 0) -> ConnectionLimits:
-    limits = ConnectionLimits()
-    limits.sasl_mechanisms, limits.insecure_mechanisms = mechanisms, insecure
-    limits.login_rate_max = rate
-    return limits
-
-
 @pytest.mark.parametrize(
     ("header", "address", "limits"),
     [
-        (TLS_HEADER, "127.0.0.1", limits_of(["PLAIN", "ANONYMOUS"], [])),
-        (AMQP_HEADER, "127.0.0.1", limits_of(["PLAIN"], ["ANONYMOUS"])),
-        (AMQP_HEADER, "10.0.0.1", limits_of(["PLAIN", "ANONYMOUS"], ["PLAIN"])),
-        (AMQP_HEADER, "10.0.0.1", limits_of(["PLAIN", "ANONYMOUS"], ["PLAIN", "ANONYMOUS"])),
+        (TLS_HEADER, "127.0.0.1", limits(sasl_mechanisms=["PLAIN", "ANONYMOUS"], insecure_mechanisms=[])),
+        (AMQP_HEADER, "127.0.0.1", limits(sasl_mechanisms=["PLAIN"], insecure_mechanisms=["ANONYMOUS"])),
+        (AMQP_HEADER, "10.0.0.1", limits(sasl_mechanisms=["PLAIN", "ANONYMOUS"], insecure_mechanisms=["PLAIN"])),
+        (
+            AMQP_HEADER,
+            "10.0.0.1",
+            limits(sasl_mechanisms=["PLAIN", "ANONYMOUS"], insecure_mechanisms=["PLAIN", "ANONYMOUS"]),
+        ),
     ],
 )
 def test_connection_without_sasl_is_answered_with_its_header_and_closed(
@@ -51,7 +49,9 @@ def test_connection_without_sasl_is_answered_with_its_header_and_closed(
 
 @pytest.mark.parametrize("pieces", [1, 8])
 def test_connection_without_sasl_is_anonymous_where_that_is_offered(pieces: int) -> None:
-    connection = make_driver(limits_of(["ANONYMOUS"], [])).connect(Peer("127.0.0.1:1", True))
+    connection = make_driver(limits(sasl_mechanisms=["ANONYMOUS"], insecure_mechanisms=[])).connect(
+        Peer("127.0.0.1:1", True)
+    )
     data = AMQP_HEADER + performative(spec.OPEN, container_id="c")
     size = len(data) // pieces
     for at in range(0, len(data), size):
@@ -62,7 +62,7 @@ def test_connection_without_sasl_is_anonymous_where_that_is_offered(pieces: int)
 
 
 def test_connection_without_sasl_counts_as_a_login() -> None:
-    driver = make_driver(limits_of(["ANONYMOUS"], [], 1))
+    driver = make_driver(limits(sasl_mechanisms=["ANONYMOUS"], insecure_mechanisms=[], login_rate_max=1))
     first, second = (driver.connect(Peer("127.0.0.1:1", True)) for _ in range(2))
     first.receive(AMQP_HEADER)
     second.receive(AMQP_HEADER)

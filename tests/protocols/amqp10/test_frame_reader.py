@@ -5,14 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.amqp10_dialogue import Amqp10Dialogue, data_section
+from tests.support.amqp10_dialogue import Amqp10Dialogue, data_section, sender
 
 
 @given(st.lists(st.integers(1, 400), min_size=1, max_size=30))
 def test_input_may_be_cut_anywhere(cuts: list[int]) -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
-    client.attach_sender("/queues/q")
+    client = sender()
     said = b"".join(client.transfer(data_section(bytes([n]) * 20)) for n in range(20))
     pos, heard = 0, []
     for size in [*cuts, len(said)]:

@@ -4,20 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.protocols.amqp10.incoming_link import IncomingLink
 from tests.support.amqp10_dialogue import Amqp10Dialogue, data_section
 
 PLACES = 20
-
-
-def link_of(client: Amqp10Dialogue, handle: int) -> IncomingLink:
-    link = client.session(0).links.by_handle[handle]
-    assert isinstance(link, IncomingLink)
-    return link
-
-
-def credit(client: Amqp10Dialogue, handle: int) -> int:
-    return int(link_of(client, handle).credit.credit)
 
 
 @pytest.mark.parametrize("answers", [True, False], ids=["drain is answered", "drain is not answered"])
@@ -42,7 +31,7 @@ def test_room_of_idle_links_is_with_another_connection_at_once(answers: bool) ->
                 if answers:
                     idle.flow(handle, 0, delivery_count=flow.performative.number("link_credit"), drain=True)
     assert asked, "those beyond the share of their connection"
-    assert credit(busy, 0) > 0
+    assert busy.credit_of(0) > 0
     assert int(room.messages) + busy.depth("q") <= PLACES
 
 
@@ -51,12 +40,12 @@ def test_anonymous_links_that_send_nothing_leave_credit_to_the_one_that_sends() 
     client.declare("q")
     for handle in range(1000):
         client.attach_sender(None, handle)
-    assert {credit(client, handle) for handle in range(1000)} == {1}
+    assert {client.credit_of(handle) for handle in range(1000)} == {1}
     client.attach_sender(None, 1000)
     to_q = b"\x00\x53\x73\xc0\x0e\x03\x40\x40\xa1\x09/queues/q" + data_section(b"x")
     sent = 0
     for _ in range(6):
-        count = credit(client, 1000)
+        count = client.credit_of(1000)
         assert count > 0
         client.say(*(client.transfer(to_q, 1000) for _ in range(count)))
         sent += count

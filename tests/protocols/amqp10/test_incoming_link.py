@@ -25,7 +25,7 @@ from tests.support.amqp10_dialogue import (
 
 def test_messages_of_one_turn_are_accepted_in_one_disposition() -> None:
     client = sender()
-    (settled,) = client.say(*(client.transfer(data_section(b"x")) for _ in range(50)))
+    (settled,) = client.put(*[b"x"] * 50)
     assert (settled.field("first"), settled.field("last"), settled.field("settled")) == (0, 49, True)
     state = settled.performative.inner("state")
     assert state is not None
@@ -214,9 +214,9 @@ def test_message_held_past_its_deadline_is_rejected_with_the_reason() -> None:
 
 def test_end_of_the_link_gives_all_reserved_room_back() -> None:
     client = sender(capacity_messages=100)
-    queue = client.driver.broker.vhosts["/"].queues["q"]
+    queue = client.vhost.queues["q"]
     assert queue.reserved.messages > 0
-    client.say(performative(spec.DETACH, handle=0, closed=True))
+    client.detach(0)
     assert queue.reserved.messages == 0
 
 
@@ -268,7 +268,7 @@ def test_message_larger_than_announced_detaches_the_link() -> None:
 def test_detach_in_the_middle_of_a_delivery_drops_it() -> None:
     client = sender()
     client.say(client.transfer(data_section(bytes(100))[:50], more=True))
-    assert names(client.say(performative(spec.DETACH, handle=0, closed=True))) == ["detach"]
+    assert names(client.detach(0)) == ["detach"]
     assert (client.connection.arriving, client.depth("q")) == (0, 0)
 
 
@@ -326,7 +326,7 @@ def test_what_is_sent_on_credit_is_at_most_the_places_and_nothing_is_refused() -
                 going = True
                 sent += credit
                 heard += client.say(*(client.transfer(data_section(b"x"), handle) for _ in range(credit)))
-    queue = client.driver.broker.vhosts["/"].queues["q"]
+    queue = client.vhost.queues["q"]
     assert sent == queue.messages <= 100
     assert all(condition(each) is None for each in heard if each.name == "disposition")
     assert queue.reserved.messages == 0
@@ -334,7 +334,7 @@ def test_what_is_sent_on_credit_is_at_most_the_places_and_nothing_is_refused() -
 
 def test_sender_that_drains_gives_its_room_back() -> None:
     client = sender(capacity_messages=100)
-    queue = client.driver.broker.vhosts["/"].queues["q"]
+    queue = client.vhost.queues["q"]
     reserved = int(queue.reserved.messages)
     assert reserved == client.credit_of() > 0
     client.flow(0, 0, delivery_count=reserved)
@@ -357,7 +357,7 @@ def test_messages_beyond_the_credit_are_held_within_the_bound_and_then_the_link_
 
 def test_end_of_the_session_leaves_no_room_reserved() -> None:
     client = sender(capacity_messages=100)
-    queue = client.driver.broker.vhosts["/"].queues["q"]
+    queue = client.vhost.queues["q"]
     assert queue.reserved.messages > 0
     client.say(performative(spec.END))
     assert queue.reserved.messages == 0

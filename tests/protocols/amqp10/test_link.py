@@ -9,8 +9,7 @@ import pytest
 
 from penstock.errors import InternalError, NotFound
 from penstock.protocols.amqp10.link import LINK_STATES, LinkState
-from penstock.wire.amqp10 import spec
-from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, data_section, names, performative
+from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, data_section, names
 
 
 def test_detach_is_answered_and_the_handle_is_free_again() -> None:
@@ -18,7 +17,7 @@ def test_detach_is_answered_and_the_handle_is_free_again() -> None:
     client.declare("q")
     for _ in range(2):
         client.attach_receiver("/queues/q", 5)
-        (detached,) = client.say(performative(spec.DETACH, handle=5, closed=True))
+        (detached,) = client.detach(5)
         assert (detached.name, detached.field("closed"), detached.field("error")) == ("detach", True, None)
 
 
@@ -34,18 +33,18 @@ def test_deletion_of_the_queue_detaches_its_receivers() -> None:
     client = Amqp10Dialogue()
     client.declare("q")
     client.attach_receiver("/queues/q", 5)
-    client.driver.broker.delete_queue(client.driver.broker.vhosts["/"].queues["q"])
+    client.driver.broker.delete_queue(client.vhost.queues["q"])
     (detached,) = client.listen()
     assert (detached.name, condition(detached)) == ("detach", "amqp:resource-deleted")
-    assert client.say(performative(spec.DETACH, handle=5, closed=True)) == []
+    assert client.detach(5) == []
 
 
 def test_detaches_that_cross_free_the_handle() -> None:
     client = Amqp10Dialogue()
     client.declare("q")
     client.attach_receiver("/queues/q", 5)
-    client.driver.broker.delete_queue(client.driver.broker.vhosts["/"].queues["q"])
-    (detached,) = client.say(performative(spec.DETACH, handle=5, closed=True))
+    client.driver.broker.delete_queue(client.vhost.queues["q"])
+    (detached,) = client.detach(5)
     assert detached.name == "detach"
     client.declare("q")
     assert names(client.attach_receiver("/queues/q", 5)) == ["attach"]
@@ -61,7 +60,7 @@ def test_frames_of_a_detached_link_are_ignored_until_the_peers_detach() -> None:
     assert (detached.name, condition(detached)) == ("detach", "amqp:not-found")
     assert client.say(client.transfer(data_section(b"x"), handle=5)) == []
     assert client.flow(5, 1) == []
-    assert client.say(performative(spec.DETACH, handle=5, closed=True)) == []
+    assert client.detach(5) == []
     (ended,) = client.say(client.transfer(data_section(b"x"), handle=5))
     assert condition(ended) == "amqp:session:unattached-handle"
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.protocols.amqp10.incoming_link import IncomingLink
-from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.values import Symbol, Typed
 from tests.support import at_once
-from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, condition, data_section, performative
+from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, condition, data_section
 from tests.support.driven_connection import drain, make_driver
 
 
@@ -62,7 +61,7 @@ def test_link_whose_properties_are_refused_leaves_nothing_with_its_connection() 
     for _ in range(3):
         _, detached = client.attach_sender("/queues/q", properties={Symbol("credit-window-messages"): "many"})
         assert condition(detached) == "amqp:precondition-failed"
-        client.say(performative(spec.DETACH, handle=0, closed=True))
+        client.detach(0)
     assert not origin.producers
 
 
@@ -83,7 +82,7 @@ def test_sender_learns_which_gate_blocks_it(at_once: bool) -> None:
     client.declare("q", capacity_messages=100)
     heard = client.attach_sender("/queues/q")
     while credit := client.credit_of():
-        heard += client.say(*(client.transfer(data_section(b"x")) for _ in range(credit if at_once else 1)))
+        heard += client.put(*(b"x" for _ in range(credit if at_once else 1)))
     (told,) = [each for each in heard if each.name == "flow" and each.field("properties") is not None]
     properties = told.performative.mapping("properties")
     assert properties[Symbol("penstock:blocked-by")] == "queue 'q'"
@@ -100,13 +99,13 @@ def named_gates(heard: list[Heard]) -> list[object]:
 def test_sender_learns_at_once_which_gate_blocks_it_when_the_first_has_opened() -> None:
     client = Amqp10Dialogue()
     client.driver.begin(100.0)
-    vhost = client.driver.broker.vhosts["/"]
+    vhost = client.vhost
     for queue in ("a", "b"):
         client.declare(queue, capacity_messages=20)
         vhost.bind("amq.fanout", vhost.queue(queue), None, "", {})
     heard = client.attach_sender("/exchanges/amq.fanout")
     while credit := client.credit_of():
-        heard += client.say(*(client.transfer(data_section(b"x")) for _ in range(credit)))
+        heard += client.put(*[b"x"] * credit)
     assert named_gates(heard) == ["queue 'a'"]
     client.driver.begin(100.2)
     drain(client.driver, "a")

@@ -35,7 +35,7 @@ def test_unsettled_request_is_accepted_and_answered() -> None:
     client = ManagementClient()
     heard = client.dialogue.say(client.dialogue.transfer(request_message("PUT", "/queues/q", {}), 20))
     assert sorted(names(heard)) == ["disposition", "transfer"]
-    assert "q" in client.dialogue.driver.broker.vhosts["/"].queues
+    assert "q" in client.dialogue.vhost.queues
 
 
 def test_request_without_a_paired_link_is_rejected_or_ends_its_link() -> None:
@@ -47,7 +47,7 @@ def test_request_without_a_paired_link_is_rejected_or_ends_its_link() -> None:
     assert condition(answer) == "amqp:precondition-failed"
     (detach,) = dialogue.say(dialogue.transfer(message, 20, settled=True))
     assert (detach.name, condition(detach)) == ("detach", "amqp:precondition-failed")
-    assert dialogue.driver.broker.vhosts["/"].queues == {}
+    assert dialogue.vhost.queues == {}
 
 
 def test_responses_wait_for_credit_up_to_a_bound() -> None:
@@ -56,7 +56,7 @@ def test_responses_wait_for_credit_up_to_a_bound() -> None:
     dialogue.attach_receiver(MANAGEMENT, 21, name="pair")
     for _ in range(RESPONSES_MAX + 5):
         dialogue.say(dialogue.transfer(request_message("GET", "/queues/q"), 20, settled=True))
-    (queue,) = dialogue.driver.broker.vhosts["/"].replies.values()
+    (queue,) = dialogue.vhost.replies.values()
     assert queue.waiting() == RESPONSES_MAX
     assert len(delivered(dialogue.flow(21, 7))) == 7
 
@@ -64,7 +64,7 @@ def test_responses_wait_for_credit_up_to_a_bound() -> None:
 def test_nothing_is_left_of_a_pair_that_is_detached() -> None:
     client = ManagementClient()
     client.ask("GET", "/queues/q")
-    vhost = client.dialogue.driver.broker.vhosts["/"]
+    vhost = client.dialogue.vhost
     assert len(vhost.replies) == 1
     assert vhost.queues == {}
     detaches = [performative(spec.DETACH, handle=handle, closed=True) for handle in (21, 20)]
@@ -75,7 +75,7 @@ def test_nothing_is_left_of_a_pair_that_is_detached() -> None:
 def test_nothing_is_left_of_a_pair_whose_connection_ends() -> None:
     client = ManagementClient()
     client.dialogue.say(performative(spec.CLOSE))
-    assert client.dialogue.driver.broker.vhosts["/"].replies == {}
+    assert client.dialogue.vhost.replies == {}
 
 
 FIELDS = {"next_incoming_id": 0, "incoming_window": 9, "next_outgoing_id": 0, "outgoing_window": 9}

@@ -11,7 +11,6 @@ import pytest
 
 from penstock.core.routing.binding import arguments_digest
 from penstock.core.routing.exchange import Topic
-from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, InvalidField
 from penstock.protocols.amqp10.management_node import pairs, read_request, response
 from penstock.wire.amqp10 import spec
@@ -26,10 +25,6 @@ from tests.support.driven_connection import Dialogue
 @pytest.fixture
 def client() -> ManagementClient:
     return ManagementClient()
-
-
-def vhost(client: ManagementClient) -> VirtualHost:
-    return client.dialogue.driver.broker.vhosts["/"]
 
 
 # Queues
@@ -47,12 +42,12 @@ def test_queue_is_declared_shown_and_declared_again(client: ManagementClient) ->
     assert (created.status, created.body) == (201, shown)
     assert client.ask("PUT", "/queues/a%20b%2Fc", {"arguments": arguments}) == created._replace(status=200)
     assert client.ask("GET", "/queues/a%20b%2Fc") == created._replace(status=200)
-    assert vhost(client).queues["a b/c"].durable
+    assert client.dialogue.vhost.queues["a b/c"].durable
 
 
 def test_exclusive_queue_belongs_to_the_connection(client: ManagementClient) -> None:
     assert client.ask("PUT", "/queues/mine", {"exclusive": True, "durable": False}).body["exclusive"] is True
-    assert vhost(client).queues["mine"].owner is client.dialogue.connection
+    assert client.dialogue.vhost.queues["mine"].owner is client.dialogue.connection
     other = ManagementClient(type(client.dialogue)(client.dialogue.driver))
     assert other.ask("GET", "/queues/mine").status == 400
     assert other.ask("DELETE", "/queues/mine").status == 400
@@ -89,14 +84,14 @@ def test_declaration_that_cannot_be(client: ManagementClient, path: str, body: A
     answer = client.ask("PUT", path, body)
     assert answer.status == status
     assert text in answer.body
-    assert set(vhost(client).queues) == set()
+    assert set(client.dialogue.vhost.queues) == set()
 
 
 def test_purge_and_deletion_count_messages(client: ManagementClient) -> None:
     client.ask("PUT", "/queues/q", {})
     dialogue = client.dialogue
     dialogue.attach_sender("/queues/q")
-    dialogue.say(*(dialogue.transfer(data_section(b"x"), settled=True) for _ in range(3)))
+    dialogue.put(*[b"x"] * 3, settled=True)
     assert client.ask("GET", "/queues/q").body["message_count"] == 3
     assert client.ask("DELETE", "/queues/q/messages").body == {"message_count": 3}
     dialogue.say(dialogue.transfer(data_section(b"x"), settled=True))
@@ -114,11 +109,11 @@ def test_exchange_is_declared_and_deleted(client: ManagementClient) -> None:
     body = {"type": "topic", "durable": True, "auto_delete": True, "internal": False, "arguments": {}}
     for _ in range(2):
         assert client.ask("PUT", "/exchanges/e", body)[:2] == (204, None)
-    assert isinstance(vhost(client).exchanges["e"], Topic)
+    assert isinstance(client.dialogue.vhost.exchanges["e"], Topic)
     assert client.ask("PUT", "/exchanges/e", {"type": "fanout"}).status == 409
     for _ in range(2):
         assert client.ask("DELETE", "/exchanges/e")[:2] == (204, None)
-    assert "e" not in vhost(client).exchanges
+    assert "e" not in client.dialogue.vhost.exchanges
 
 
 def test_exchanges_of_the_broker_stay(client: ManagementClient) -> None:
@@ -159,16 +154,16 @@ def test_bindings_with_arguments_are_told_apart_by_their_location(client: Manage
 
 def test_binding_is_removed_without_a_look_at_the_others(client: ManagementClient) -> None:
     client.ask("PUT", "/queues/q", {})
-    exchange = vhost(client).exchanges["amq.headers"]
+    exchange = client.dialogue.vhost.exchanges["amq.headers"]
 
     def work_of_removing(digest: str) -> int:
-        before = vhost(client).broker.work.done
+        before = client.dialogue.vhost.broker.work.done
         assert client.ask("DELETE", f"/bindings/src=amq.headers;dstq=q;key=;args={digest}").status == 204
-        return int(vhost(client).broker.work.done - before)
+        return int(client.dialogue.vhost.broker.work.done - before)
 
     alone = work_of_removing("00" * 16)
     for number in range(200):
-        vhost(client).bind("amq.headers", vhost(client).queues["q"], None, "", {"n": number})
+        client.dialogue.vhost.bind("amq.headers", client.dialogue.vhost.queues["q"], None, "", {"n": number})
     assert work_of_removing("00" * 16) == alone
     assert work_of_removing("xy" * 16) == alone, "not hexadecimal"
     assert len(exchange.bindings) == 200
@@ -183,7 +178,7 @@ def test_exchange_is_bound_to_an_exchange(client: ManagementClient) -> None:
     (found,) = client.ask("GET", "/bindings?src=amq.direct&dste=e&key=k").body
     assert found["location"] == "/bindings/src=amq.direct;dste=e;key=k;args="
     client.ask("DELETE", found["location"])
-    assert vhost(client).exchanges["amq.direct"].bindings == {}
+    assert client.dialogue.vhost.exchanges["amq.direct"].bindings == {}
 
 
 @pytest.mark.parametrize(

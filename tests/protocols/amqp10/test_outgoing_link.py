@@ -18,18 +18,17 @@ from tests.support.amqp10_dialogue import (
     condition,
     data_section,
     names,
-    performative,
+    sender,
     transfers,
 )
+from tests.support.amqp10_messages import last_octets
 from tests.support.driven_connection import Dialogue, publish
 from tests.support.large_messages import filled
 
 
 def receiver(messages: int, credit: int, **fields: object) -> tuple[Amqp10Dialogue, list[Heard]]:
-    client = Amqp10Dialogue()
-    client.declare("q")
-    client.attach_sender("/queues/q")
-    client.say(*(client.transfer(data_section(bytes([n]))) for n in range(messages)))
+    client = sender()
+    client.put(*(bytes([n]) for n in range(messages)))
     heard = client.attach_receiver("/queues/q", credit=credit, **fields)
     return client, [each for each in heard if each.name == "transfer"]
 
@@ -59,7 +58,7 @@ def test_unsettled_messages_of_a_closed_link_get_the_default_outcome() -> None:
     source = composite(spec.SOURCE, address="/queues/q", default_outcome=composite(spec.ACCEPTED))
     client, _sent = receiver(5, 5, source=source)
     client.settle(1, 1, composite(spec.RELEASED))
-    client.say(performative(spec.DETACH, handle=1, closed=True))
+    client.detach(1)
     assert client.depth("q") == 1
 
 
@@ -71,37 +70,33 @@ def attach(client: Amqp10Dialogue, handle: int = 1, credit: int = 9, **fields: A
     return client.attach_receiver("/queues/q", handle, credit=credit, max_message_size=MOST, **fields)
 
 
-def bodies(heard: list[Heard]) -> list[bytes]:
-    return [each.payload[-1:] for each in transfers(heard)]
-
-
 @pytest.mark.parametrize("mode", [0, 1])
 def test_message_that_is_too_large_stays_and_the_link_is_detached(mode: int) -> None:
     client = filled(None, data_section(b"1"), data_section(b"2"), LARGE, data_section(b"3"))
     heard = attach(client, snd_settle_mode=mode)
-    assert bodies(heard) == [b"1", b"2"]
+    assert last_octets(heard) == [b"1", b"2"]
     assert [each.field("settled") is True for each in transfers(heard)] == [mode == 1] * 2
     assert (names(heard)[-1], condition(heard[-1])) == ("detach", "amqp:link:message-size-exceeded")
     assert f"larger than the {MOST} octets" in str(heard[-1].field("error"))
     assert client.listen() == []
     left = [b"1", b"2"] if mode == 0 else []
     others = client.attach_receiver("/queues/q", 2, credit=9)
-    assert bodies(others) == [*left, LARGE[-1:], b"3"], "the other receiver takes everything that is left"
+    assert last_octets(others) == [*left, LARGE[-1:], b"3"], "the other receiver takes everything that is left"
 
 
 @pytest.mark.parametrize("outcome", [spec.ACCEPTED, spec.REJECTED])
 def test_default_outcome_is_none_of_what_was_not_sent(outcome: int) -> None:
     source = composite(spec.SOURCE, address="/queues/q", default_outcome=composite(outcome))
     client = filled(None, data_section(b"1"), LARGE, data_section(b"3"))
-    assert bodies(attach(client, source=source)) == [b"1"]
+    assert last_octets(attach(client, source=source)) == [b"1"]
     assert client.depth("q") == 2
 
 
 def test_settled_deliveries_of_a_limited_receiver_leave_the_queue() -> None:
     client = filled(None, *(data_section(b"%d" % number) for number in range(5)))
-    assert bodies(attach(client, credit=3, snd_settle_mode=1)) == [b"0", b"1", b"2"]
+    assert last_octets(attach(client, credit=3, snd_settle_mode=1)) == [b"0", b"1", b"2"]
     assert client.depth("q") == 2
-    assert bodies(client.flow(1, 5, delivery_count=3)) == [b"3", b"4"]
+    assert last_octets(client.flow(1, 5, delivery_count=3)) == [b"3", b"4"]
     assert client.depth("q") == 0
     assert client.session().unsettled.is_empty()
 

@@ -34,6 +34,7 @@ from penstock.wire.sasl import plain_response
 from tests.support.amqp10_dialogue import login
 from tests.support.driven_connection import make_driver
 from tests.support.held_logins import HeldAuthenticator
+from tests.support.logging_in import peer_at
 from tests.support.users import file_users, table_of
 
 PASSWORDS = {"ada": "lovelace", "é,=": "pässword", "guest": "guest"}
@@ -72,9 +73,7 @@ class Exchange(SaslExchange):
 
 
 def exchange(driver: BrokerDriver | None = None, address: str = "127.0.0.1", subject: str = "") -> SaslExchange:
-    peer = Peer(f"{address}:1", address.startswith("127."))
-    peer.tls_subject = subject
-    return Exchange((driver or driver_with_passwords()).services, peer)
+    return Exchange((driver or driver_with_passwords()).services, peer_at(address, subject))
 
 
 def accepted(step: SaslStep) -> bool:
@@ -500,17 +499,12 @@ def unloaded(monkeypatch: pytest.MonkeyPatch) -> None:
 FIRST = b"n,,n=guest,r=client"
 
 
-def asked(mechanism: str) -> bytes:
-    """Return the init with a mechanism."""
-    init = composite(spec.SASL_INIT, mechanism=mechanism, initial_response=FIRST)
-    return frame(0, encode_composite(init), spec.FRAME_SASL)
-
-
 def asked_for_scram() -> tuple[Login, HeldAuthenticator]:
     """Return a client that has asked for SCRAM, and the authenticator that has yet to load its library."""
     client, authenticator = Login(), HeldAuthenticator()
     client.driver.services.authenticator = authenticator
-    client.connection.receive(asked("SCRAM-SHA-256"))
+    init = composite(spec.SASL_INIT, mechanism="SCRAM-SHA-256", initial_response=FIRST)
+    client.connection.receive(frame(0, encode_composite(init), spec.FRAME_SASL))
     return client, authenticator
 
 

@@ -14,22 +14,12 @@ from penstock.protocols.amqp10.attach import LINKS_MAX
 from penstock.protocols.amqp10.session import HANDLE_MAX, SESSION_STATES, SessionLinks, SessionState
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite
-from tests.support.amqp10_dialogue import Amqp10Dialogue, accepted, condition, data_section, names, performative
-
-
-def with_deliveries(count: int) -> Amqp10Dialogue:
-    """A peer with this many unsettled deliveries from queue q."""
-    client = Amqp10Dialogue()
-    client.declare("q")
-    client.attach_sender("/queues/q")
-    client.say(*(client.transfer(data_section(bytes([n]))) for n in range(count)))
-    heard = client.attach_receiver("/queues/q", credit=count)
-    assert [each.field("delivery_id") for each in heard if each.name == "transfer"] == list(range(count))
-    return client
+from tests.support.amqp10_dialogue import Amqp10Dialogue, accepted, condition, data_section, names, performative, sender
+from tests.support.amqp10_transactions import consuming
 
 
 def test_range_is_settled_at_once() -> None:
-    client = with_deliveries(10)
+    client = consuming(10)
     client.settle(0, 7, accepted())
     assert client.depth("q") == 2
     client.settle(9, 9, accepted())
@@ -37,18 +27,18 @@ def test_range_is_settled_at_once() -> None:
 
 
 def test_released_messages_are_back_in_their_order_and_not_counted() -> None:
-    client = with_deliveries(3)
+    client = consuming(3)
     client.settle(0, 2, composite(spec.RELEASED))
     heard = client.flow(1, 3, delivery_count=3)
     bodies = [each.payload[-1] for each in heard if each.name == "transfer"]
     assert bodies == [0, 1, 2]
-    queue = client.driver.broker.vhosts["/"].queues["q"]
+    queue = client.vhost.queues["q"]
     assert queue.messages == 3
 
 
 @pytest.mark.parametrize(("failed", "count"), [(True, 1), (False, 0)])
 def test_modified_counts_a_failed_delivery(failed: bool, count: int) -> None:
-    client = with_deliveries(1)
+    client = consuming(1)
     client.settle(0, 0, composite(spec.MODIFIED, delivery_failed=failed))
     (heard,) = [each for each in client.flow(1, 1, delivery_count=1) if each.name == "transfer"]
     header = heard.payload[: heard.payload.index(b"\x00\x53\x75")]
@@ -56,14 +46,14 @@ def test_modified_counts_a_failed_delivery(failed: bool, count: int) -> None:
 
 
 def test_receiver_that_settles_second_is_told_that_we_have() -> None:
-    client = with_deliveries(1)
+    client = consuming(1)
     (settled,) = client.settle(0, 0, accepted(), settled=False)
     assert (settled.name, settled.field("role"), settled.field("settled")) == ("disposition", False, True)
     assert client.depth("q") == 0
 
 
 def test_disposition_of_the_future_ends_the_session_and_one_of_the_past_is_ignored() -> None:
-    client = with_deliveries(2)
+    client = consuming(2)
     client.settle(0, 1, accepted())
     assert client.settle(0, 1, accepted()) == []
     (ended,) = client.settle(2, 2, accepted())
@@ -82,42 +72,40 @@ def test_transfer_on_a_handle_without_a_link_ends_the_session() -> None:
 
 
 def test_end_puts_unsettled_messages_back() -> None:
-    client = with_deliveries(4)
+    client = consuming(4)
     client.say(performative(spec.END))
-    queue = client.driver.broker.vhosts["/"].queues["q"]
+    queue = client.vhost.queues["q"]
     assert queue.available() == 4
 
 
 @pytest.mark.parametrize(("code", "failures"), [(spec.END, 0), (spec.CLOSE, 0), (None, 1)])
 def test_end_by_the_peer_releases_and_a_loss_counts_as_a_failure(code: int | None, failures: int) -> None:
-    client = with_deliveries(2)
+    client = consuming(2)
     if code is None:
         client.driver.disconnect(client.connection)
     else:
         client.say(performative(code))
-    queue = client.driver.broker.vhosts["/"].queues["q"]
+    queue = client.vhost.queues["q"]
     found = [(message.redelivered, message.failures) for message in queue.ready_queue.messages()]
     assert found == [(True, failures)] * 2
 
 
 def test_end_gives_deliveries_the_default_outcome_of_their_source() -> None:
-    client = with_deliveries(2)
+    client = consuming(2)
     source = composite(spec.SOURCE, address="/queues/q", default_outcome=accepted())
     client.settle(0, 1, composite(spec.RELEASED))
-    client.say(performative(spec.DETACH, handle=1, closed=True))
+    client.detach(1)
     client.attach_receiver(None, 4, credit=2, source=source)
     client.say(performative(spec.END))
     assert client.depth("q") == 0
 
 
 def test_detach_with_very_many_unsettled_deliveries_is_done_in_slices() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
-    client.attach_sender("/queues/q")
+    client = sender()
     for _ in range(3):
-        client.say(*(client.transfer(data_section(b"x"), settled=True) for _ in range(1000)))
+        client.put(*[b"x"] * 1000, settled=True)
     client.attach_receiver("/queues/q", 1, credit=3000)
-    queue = client.driver.broker.vhosts["/"].queues["q"]
+    queue = client.vhost.queues["q"]
     assert int(queue.unacked_messages) == 3000
     client.connection.receive(performative(spec.DETACH, handle=1, closed=True))
     assert 0 < int(queue.coming_back) < 3000, "one turn does a part"
@@ -134,7 +122,7 @@ def test_links_of_a_connection_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     assert names(client.attach_sender("q", 2))[0] == "attach"
     attached, detached = client.attach_receiver("q", 3)
     assert (attached.field("source"), condition(detached)) == (None, "amqp:resource-limit-exceeded")
-    client.say(performative(spec.DETACH, handle=2, closed=True))
+    client.detach(2)
     assert names(client.attach_receiver("q", 4)) == ["attach"]
     client.say(performative(spec.END))
     assert engine.link_count == LINKS_MAX - 2
@@ -186,7 +174,7 @@ def test_peer_that_takes_few_handles_gets_no_other() -> None:
 
 
 def test_frames_of_an_ended_session_are_ignored_until_the_peers_end() -> None:
-    client = with_deliveries(1)
+    client = consuming(1)
     (ended,) = client.settle(7, 7, accepted())
     assert ended.name == "end"
     assert client.say(client.transfer(data_section(b"x"))) == []
@@ -198,13 +186,13 @@ def test_frames_of_an_ended_session_are_ignored_until_the_peers_end() -> None:
 
 
 def test_ends_that_cross_close_the_session_once() -> None:
-    client = with_deliveries(1)
+    client = consuming(1)
     assert names(client.say(client.transfer(b"", handle=99), performative(spec.END))) == ["end"]
     assert names(client.begin(0)) == ["begin"]
 
 
 def test_closes_that_cross_end_the_connection() -> None:
-    client = with_deliveries(1)
+    client = consuming(1)
     assert names(client.say(performative(spec.OPEN, container_id="again"), performative(spec.CLOSE))) == ["close"]
     assert client.connection.is_closed()
 
@@ -235,6 +223,6 @@ def test_peer_that_takes_few_handles_is_given_free_ones() -> None:
     assert {peer: int(link.handle) for peer, link in links.by_handle.items()} == {700: 0, 0: 1}
     with pytest.raises(NotAllowed):
         links.free_handle(9)
-    client.say(performative(spec.DETACH, handle=700, closed=True))
+    client.detach(700)
     assert int(links.free_handle(9)) == 0
     assert [links.receiver_of(link.consumer) for link in links.by_handle.values()] == list(links.by_handle.values())

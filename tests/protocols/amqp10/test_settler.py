@@ -10,7 +10,6 @@ from tests.support.amqp10_dialogue import (
     Amqp10Dialogue,
     accepted,
     condition,
-    data_section,
     names,
     performative,
     transfers,
@@ -25,7 +24,7 @@ def filled(count: int, *queues: str) -> Amqp10Dialogue:
         client.attach_sender(f"/queues/{queue}", handle=handle)
         for begin in range(0, count, 1000):
             some = range(begin, min(count, begin + 1000))
-            client.say(*(client.transfer(data_section(b"%d" % n), handle=handle, settled=True) for n in some))
+            client.put(*(b"%d" % n for n in some), handle=handle, settled=True)
     return client
 
 
@@ -35,7 +34,7 @@ def source(queue: str, default: Composite | None) -> Composite:
 
 def depths(client: Amqp10Dialogue, *queues: str) -> list[tuple[int, int]]:
     """Return messages and unacknowledged messages of each queue."""
-    found = [client.driver.broker.vhosts["/"].queues[queue] for queue in queues]
+    found = [client.vhost.queues[queue] for queue in queues]
     return [(int(queue.messages), int(queue.unacked_messages)) for queue in found]
 
 
@@ -121,7 +120,7 @@ def test_detached_link_leaves_no_gap_in_the_delivery_ids() -> None:
     sent = transfers(client.flow(10, 6, incoming_window=2))
     sent += transfers(client.flow(11, 6, incoming_window=2))
     assert [each.field("delivery_id") for each in sent] == [0, 1]
-    assert "detach" in names(client.say(performative(spec.DETACH, handle=10, closed=True)))
+    assert "detach" in names(client.detach(10))
     sent = transfers(client.flow(11, 6, next_incoming_id=2))
     assert [(each.field("handle"), each.field("delivery_id")) for each in sent] == [(11, n) for n in range(2, 8)]
     client.settle(0, 4, accepted())

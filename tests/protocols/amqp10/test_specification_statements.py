@@ -31,14 +31,10 @@ EMPTY = b"\x00\x53%c\x45"
 """A performative without any field, by its descriptor."""
 
 
-def empty(code: int, channel: int = 0) -> bytes:
-    return frame(channel, EMPTY % code)
-
-
 def receiver(*bodies: bytes, credit: int = 0, **fields: object) -> tuple[Amqp10Dialogue, list[Heard]]:
     """Return a receiver of a queue with these messages, and what it heard."""
     client = sender()
-    client.say(*(client.transfer(data_section(body), settled=True) for body in bodies))
+    client.put(*bodies, settled=True)
     return client, client.attach_receiver("/queues/q", credit=credit, **fields)
 
 
@@ -53,7 +49,7 @@ def flow(client: Amqp10Dialogue, **fields: object) -> list[Heard]:
 @pytest.mark.parametrize("code", [spec.BEGIN, spec.ATTACH, spec.FLOW, spec.TRANSFER, spec.DISPOSITION, spec.DETACH])
 def test_performative_without_its_mandatory_fields_is_an_error(code: int) -> None:
     client = sender()
-    ended = client.say(empty(code, 7 if code == spec.BEGIN else 0))[-1]
+    ended = client.say(frame(7 if code == spec.BEGIN else 0, EMPTY % code))[-1]
     assert condition(ended) in ("amqp:decode-error", "amqp:invalid-field")
 
 

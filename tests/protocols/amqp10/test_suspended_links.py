@@ -28,6 +28,7 @@ from tests.support.amqp10_dialogue import (
     data_section,
     names,
     performative,
+    sender,
     transfers,
 )
 
@@ -38,10 +39,8 @@ def source(**fields: object) -> object:
 
 def receiver(count: int = 3, driver: BrokerDriver | None = None, **terminus: object) -> Amqp10Dialogue:
     """A peer with this many unsettled deliveries from queue q on handle 10."""
-    client = Amqp10Dialogue(driver)
-    client.declare("q")
-    client.attach_sender("/queues/q")
-    client.say(*(client.transfer(data_section(b"%d" % n), settled=True) for n in range(count)))
+    client = sender(driver)
+    client.put(*(b"%d" % n for n in range(count)), settled=True)
     assert len(transfers(client.attach_receiver(None, 10, credit=count, source=source(**terminus)))) == count
     return client
 
@@ -50,10 +49,6 @@ def owner(client: Amqp10Dialogue) -> SuspendedLinks:
     engine = client.connection.engine
     assert isinstance(engine, Amqp10Engine)
     return engine.suspended
-
-
-def available(client: Amqp10Dialogue) -> int:
-    return int(client.driver.broker.vhosts["/"].queues["q"].available())
 
 
 def detach(client: Amqp10Dialogue, closed: bool = False) -> None:
@@ -67,7 +62,7 @@ def detach(client: Amqp10Dialogue, closed: bool = False) -> None:
 def test_link_without_a_timeout_is_not_suspended(terminus: dict[str, object]) -> None:
     client = receiver(**terminus)
     detach(client)
-    assert (available(client), owner(client).count()) == (3, 0)
+    assert (client.available(), owner(client).count()) == (3, 0)
 
 
 @pytest.mark.parametrize("terminus", [{}, {"expiry_policy": "session-end"}])
@@ -76,12 +71,12 @@ def test_deliveries_of_a_detached_link_can_be_settled_until_the_end_of_their_ses
 ) -> None:
     client = receiver(4, **terminus)
     detach(client)
-    assert (available(client), client.depth("q"), owner(client).count()) == (0, 4, 1)
+    assert (client.available(), client.depth("q"), owner(client).count()) == (0, 4, 1)
     client.settle(0, 1, accepted())
     client.settle(2, 2, composite(spec.RELEASED))
-    assert (available(client), client.depth("q")) == (1, 2)
+    assert (client.available(), client.depth("q")) == (1, 2)
     client.say(performative(spec.END))
-    assert (available(client), client.depth("q"), owner(client).count()) == (2, 2, 0)
+    assert (client.available(), client.depth("q"), owner(client).count()) == (2, 2, 0)
 
 
 @pytest.mark.parametrize("other_session", [False, True])
@@ -100,7 +95,7 @@ def test_link_that_was_detached_in_a_session_is_resumed(other_session: bool) -> 
     resumed = [each.performative.flag("resume") for each in transfers(heard)]
     assert (resumed, client.depth("q")) == ([True, True, False], 2)
     client.say(performative(spec.END, channel))
-    assert (available(client), owner(client).count()) == (2, 0)
+    assert (client.available(), owner(client).count()) == (2, 0)
 
 
 def test_deliveries_that_a_detached_link_was_not_sent_return_to_their_queue() -> None:
@@ -108,7 +103,7 @@ def test_deliveries_that_a_detached_link_was_not_sent_return_to_their_queue() ->
     client.begin(0, incoming_window=2)
     client.declare("q")
     client.attach_sender("/queues/q")
-    client.say(*(client.transfer(data_section(b"%d" % n), settled=True) for n in range(5)))
+    client.put(*(b"%d" % n for n in range(5)), settled=True)
     client.say(
         performative(spec.ATTACH, name="r10", handle=10, role=True, source=source(), target=composite(spec.TARGET))
     )
@@ -116,7 +111,7 @@ def test_deliveries_that_a_detached_link_was_not_sent_return_to_their_queue() ->
     heard = client.say(performative(spec.FLOW, **windows, handle=10, delivery_count=0, link_credit=5))
     assert len(transfers(heard)) == 2
     detach(client)
-    assert (available(client), client.depth("q")) == (3, 5)
+    assert (client.available(), client.depth("q")) == (3, 5)
     client.settle(0, 1, accepted())
     assert client.depth("q") == 3
 
@@ -129,16 +124,16 @@ def test_detached_link_returns_its_deliveries_before_the_acknowledgement_timeout
     for now in range(100, 2_100, 30):
         heard = client.listen(float(now))
         assert names(heard + client.say(frame(0, b""))) == []
-        if not back and available(client):
+        if not back and client.available():
             back = now
     assert 1_000 <= back <= 1_030
-    assert (available(client), owner(client).count()) == (3, 0)
+    assert (client.available(), owner(client).count()) == (3, 0)
 
 
 def test_closed_link_is_not_suspended() -> None:
     client = receiver(expiry_policy="never")
     detach(client, True)
-    assert (available(client), owner(client).count()) == (3, 0)
+    assert (client.available(), owner(client).count()) == (3, 0)
 
 
 def test_unsettled_messages_stay_with_the_link_until_its_timeout() -> None:
@@ -146,7 +141,7 @@ def test_unsettled_messages_stay_with_the_link_until_its_timeout() -> None:
     client.driver.begin(100.0)
     detach(client)
     client.attach_receiver("q", 11, credit=10)
-    assert available(client) == 0
+    assert client.available() == 0
     client.listen(159.0)
     assert (client.depth("q"), owner(client).count()) == (3, 1)
     assert len(transfers(client.listen(161.0))) == 3
@@ -163,7 +158,7 @@ def test_timeout_begins_with_the_end_of_the_session() -> None:
     client.listen(559.0)
     assert owner(client).count() == 1
     client.listen(561.0)
-    assert (owner(client).count(), available(client)) == (0, 3)
+    assert (owner(client).count(), client.available()) == (0, 3)
 
 
 @pytest.mark.parametrize("how", ["end", "close", "loss"])
@@ -176,7 +171,7 @@ def test_attached_link_is_suspended_by_the_end_of_its_session_or_connection(how:
         client.driver.begin(100.0)
     else:
         client.say(performative(spec.END if how == "end" else spec.CLOSE))
-    assert (suspended.count(), available(client), client.depth("q")) == (1, 0, 3)
+    assert (suspended.count(), client.available(), client.depth("q")) == (1, 0, 3)
     other = Amqp10Dialogue(client.driver)
     other.listen(111.0)
     assert suspended.count() == (1 if how == "end" else 0)
@@ -191,7 +186,7 @@ def test_link_that_never_expires_is_released_after_the_acknowledgement_timeout()
     other.listen(1_899.0)
     assert owner(other).count() == 1
     other.listen(1_901.0)
-    assert (owner(other).count(), available(other)) == (0, 3)
+    assert (owner(other).count(), other.available()) == (0, 3)
 
 
 def test_link_that_was_suspended_first_gives_way_at_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,7 +199,7 @@ def test_link_that_was_suspended_first_gives_way_at_the_bound(monkeypatch: pytes
         kept = suspended_links.SuspendedSender(suspended, key, expiry, {b"t": b""})
         suspended.suspend(kept, None, 0)
     assert owner(client).count() == suspended_links.PER_CONTAINER
-    assert available(client) == 3
+    assert client.available() == 3
 
 
 def test_outcomes_of_suspended_senders_are_bounded() -> None:
@@ -225,7 +220,7 @@ def test_link_of_the_same_container_and_name_steals() -> None:
     assert names(heard)[:2] == ["detach", "attach"]
     assert condition(heard[0]) == "amqp:link:stolen"
     assert len(transfers(heard)) == 3
-    assert client.say(performative(spec.DETACH, handle=10, closed=True)) == []
+    assert client.detach(10) == []
 
 
 def test_another_connection_of_the_container_steals_and_another_container_or_user_does_not() -> None:
@@ -243,11 +238,11 @@ def test_another_connection_of_the_container_steals_and_another_container_or_use
 
 def test_links_to_management_are_not_stolen_and_end_apart() -> None:
     client = Amqp10Dialogue()
-    vhost = client.driver.broker.vhosts["/"]
+    vhost = client.vhost
     for handle in (1, 2):
         assert names(client.attach_receiver("/management", handle, name="pair")) == ["attach"]
     assert len(vhost.replies) == 2
-    client.say(performative(spec.DETACH, handle=1, closed=True))
+    client.detach(1)
     assert len(vhost.replies) == 1
     client.say(performative(spec.END))
     assert vhost.replies == {}
@@ -258,7 +253,7 @@ def test_browser_of_management_leaves_no_queue_behind() -> None:
     source = composite(spec.SOURCE, address="/management", distribution_mode="copy")
     assert names(client.attach_receiver(None, 1, source=source)) == ["attach"]
     client.say(performative(spec.END))
-    assert client.driver.broker.vhosts["/"].replies == {}
+    assert client.vhost.replies == {}
 
 
 def test_stolen_link_is_resumed_where_it_outlives_its_detach() -> None:
@@ -296,7 +291,7 @@ class Receiver:
             self.client.say(performative(spec.END))
             self.client.begin(0)
         elif self.attached:
-            self.client.say(performative(spec.DETACH, handle=1))
+            self.client.detach(1, closed=False)
         self.attached = False
         self.ids = {}
 
@@ -356,7 +351,7 @@ def test_no_message_is_lost_or_doubled_however_a_link_is_suspended(steps: list[t
     publisher.declare("q")
     publisher.attach_sender("q")
     receiver = Receiver(publisher.driver)
-    queue = publisher.driver.broker.vhosts["/"].queues["q"]
+    queue = publisher.vhost.queues["q"]
     published = 0
     for what, *how in [("publish",), ("publish",), ("attach", True), *steps]:
         if what == "publish":
@@ -425,7 +420,7 @@ def test_resumed_deliveries_use_credit_and_are_suspended_again() -> None:
         again(client, {tag(n): None for n in range(1, 4)})
         assert len(transfers(client.flow(10, 2))) == 2
         detach(client)
-    assert (available(client), client.depth("q")) == (0, 3)
+    assert (client.available(), client.depth("q")) == (0, 3)
     again(client, {tag(n): None for n in range(1, 4)})
     sent = transfers(client.flow(10, 5))
     assert sorted(str(each.field("delivery_tag")) for each in sent) == [str(tag(n)) for n in range(1, 4)]
@@ -437,7 +432,7 @@ def test_closed_link_gives_resumed_deliveries_back() -> None:
     again(client, {tag(n): None for n in range(1, 4)})
     client.flow(10, 1)
     detach(client, True)
-    assert available(client) == 3
+    assert client.available() == 3
 
 
 @pytest.mark.parametrize("graceful", [True, False])
@@ -445,13 +440,13 @@ def test_session_that_ends_gives_resumed_deliveries_back(graceful: bool) -> None
     client = receiver(3, expiry_policy="never")
     detach(client)
     client.attach_receiver(None, 10, source=source(), unsettled={tag(n): None for n in range(1, 4)})
-    assert available(client) == 0
+    assert client.available() == 0
     if graceful:
         client.say(performative(spec.END))
     else:
         client.driver.disconnect(client.connection)
         client.driver.run_turn()
-    assert available(client) == client.depth("q") == 3
+    assert client.available() == client.depth("q") == 3
 
 
 def test_large_resumed_message_comes_in_frames_and_a_long_map_is_incomplete() -> None:

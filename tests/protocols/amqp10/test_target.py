@@ -21,16 +21,13 @@ from penstock.wire.amqp10.composite import encode
 from penstock.wire.amqp10.sections import Sections, header_octets
 from penstock.wire.amqp10.value_writer import encode_value
 from penstock.wire.amqp10.values import Symbol
-from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, data_section
+from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, data_section, sender
 from tests.support.amqp10_messages import decode_message, delivered
 from tests.support.driven_connection import Dialogue, make_driver
 from tests.support.restored_broker import journaled
+from tests.support.topology import a_vhost
 
 GUEST = ConnectionAccess(UserRules(make_driver().broker.access, "guest"), "guest", "/")
-
-
-def a_vhost() -> VirtualHost:
-    return make_driver().broker.vhosts["/"]
 
 
 def target(vhost: VirtualHost, address: str, *capabilities: str) -> Target:
@@ -187,9 +184,7 @@ def test_additional_routing_keys_are_an_annotation() -> None:
 
 @pytest.mark.parametrize("value", ["copy", 7, ["copy", 7], {"copy": "copy"}])
 def test_additional_routing_keys_of_another_type_are_refused(value: object) -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
-    client.attach_sender("/queues/q")
+    client = sender()
     annotations = b"\x00\x53\x72" + encode_value({Symbol("x-cc"): value})
     (rejected,) = client.say(client.transfer(annotations + data_section(b"x")))
     assert condition(rejected) == "amqp:invalid-field"
@@ -220,9 +215,7 @@ def test_address_that_names_nothing_is_refused() -> None:
 
 
 def test_priority_of_a_message_without_one_orders_it_and_is_not_told() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q", x_max_priority=9)
-    client.attach_sender("/queues/q")
+    client = sender(x_max_priority=9)
     for priority in (3, None, 5, 0):
         header = b"" if priority is None else header_octets(False, priority)
         client.say(client.transfer(header + data_section(b"none" if priority is None else bytes([priority]))))

@@ -10,7 +10,6 @@ from tests.support.amqp10_transactions import (
     TransactionalPeer,
     consuming,
     peer,
-    ready,
     reserved,
     state_of,
 )
@@ -22,8 +21,8 @@ def test_detach_of_the_coordinator_rolls_back() -> None:
     txn_id = client.begin_transaction()
     client.say(client.post(txn_id))
     client.retire(txn_id, 0, 0, settled=True)
-    client.say(performative(spec.DETACH, handle=COORDINATOR, closed=True))
-    assert (client.depth("q"), ready(client), reserved(client)) == (1, 1, 0)
+    client.detach(COORDINATOR)
+    assert (client.depth("q"), client.available(), reserved(client)) == (1, 1, 0)
     (heard,) = client.say(client.post(txn_id))
     assert condition(heard) == "amqp:transaction:unknown-id"
 
@@ -34,7 +33,7 @@ def test_detach_of_the_coordinator_drops_a_held_commit() -> None:
     txn_id = client.begin_transaction()
     client.say(client.post(txn_id))
     assert client.discharge(txn_id) == []
-    assert names(client.say(performative(spec.DETACH, handle=COORDINATOR, closed=True))) == ["detach"]
+    assert names(client.detach(COORDINATOR)) == ["detach"]
     client.attach_receiver("/queues/q", credit=1)
     client.settle(0, 0, accepted())
     assert (client.depth("q"), reserved(client)) == (0, 0)
@@ -59,7 +58,7 @@ def test_end_of_a_session_rolls_back_what_it_took_part_in() -> None:
     client, txn_id = two_sessions()
     assert client.connection.engine.session(0).in_transaction()  # type: ignore[union-attr]
     client.say(performative(spec.END, 0))
-    assert (client.depth("q"), ready(client), reserved(client)) == (1, 1, 0)
+    assert (client.depth("q"), client.available(), reserved(client)) == (1, 1, 0)
     (answer,) = client.discharge(txn_id, channel=1)
     assert condition(answer) == "amqp:transaction:rollback"
     assert "has ended" in str(answer.field("state"))
@@ -82,7 +81,7 @@ def test_end_of_a_session_refuses_the_held_commit_that_it_took_part_in() -> None
 def test_end_of_the_coordinators_session_rolls_back() -> None:
     client, _ = two_sessions()
     client.say(performative(spec.END, 1))
-    assert (client.depth("q"), ready(client), reserved(client)) == (1, 0, 0)
+    assert (client.depth("q"), client.available(), reserved(client)) == (1, 0, 0)
     client.settle(0, 0, accepted())
     assert client.depth("q") == 0
 
@@ -90,7 +89,7 @@ def test_end_of_the_coordinators_session_rolls_back() -> None:
 def test_end_of_the_connection_rolls_back() -> None:
     client, _ = two_sessions()
     client.say(performative(spec.CLOSE))
-    assert (client.depth("q"), ready(client)) == (1, 1)
+    assert (client.depth("q"), client.available()) == (1, 1)
     assert client.connection.is_closed()
 
 
@@ -105,9 +104,9 @@ def test_overdue_transaction_is_rolled_back_and_its_discharge_says_so() -> None:
     client.listen(159.0)
     assert reserved(client) > 0
     client.listen(161.0)
-    assert (reserved(client), ready(client)) == (0, 1)
+    assert (reserved(client), client.available()) == (0, 1)
     client.retire(txn_id, 1, 1, settled=True)
-    assert ready(client) == 2, "nobody else will settle it"
+    assert client.available() == 2, "nobody else will settle it"
     (answer,) = client.discharge(txn_id)
     assert condition(answer) == "amqp:transaction:timeout"
     assert client.depth("q") == 2
@@ -133,8 +132,8 @@ def test_session_is_in_a_transaction_while_it_takes_part() -> None:
     client.discharge(txn_id, channel=1)
     assert [session.in_transaction() for session in sessions if session] == [True, True], "both have a coordinator"
     client._next_id = 100
-    client.say(performative(spec.DETACH, handle=COORDINATOR, closed=True))
-    client.say(performative(spec.DETACH, 1, handle=COORDINATOR, closed=True))
+    client.detach(COORDINATOR)
+    client.detach(COORDINATOR, channel=1)
     assert [session.in_transaction() for session in sessions if session] == [False, False]
     assert int(client.connection.pausing.budget.bound) == client.connection.limits.hold_bytes
 
@@ -143,7 +142,7 @@ def test_connection_with_a_coordinator_is_not_paused_and_may_have_more_held() ->
     client = TransactionalPeer()
     assert not client.connection.publishes_only()
     assert int(client.connection.pausing.budget.bound) == client.connection.limits.transaction_bytes
-    client.say(performative(spec.DETACH, handle=COORDINATOR, closed=True))
+    client.detach(COORDINATOR)
     assert int(client.connection.pausing.budget.bound) == client.connection.limits.hold_bytes
 
 
@@ -195,7 +194,7 @@ def test_rejected_commit_leaves_the_transaction_of_a_link_that_asked_for_it_open
     assert (client.depth("q"), client.depth("source")) == (1, 1)
     client.say(client.post(txn_id, b"never fits"))
     drain(client.driver, "q")
-    client.driver.broker.vhosts["/"].queues["q"].purge(106.0)
+    client.vhost.queues["q"].purge(106.0)
     (rejected,) = client.discharge(txn_id)
     assert condition(rejected) == "amqp:transaction:rollback", "three never fit: that ends it"
 
@@ -233,7 +232,7 @@ def test_rejected_commit_that_nobody_discharges_again_ends_with_its_time_or_its_
     assert reserved(client) == 0
     assert condition(client.discharge(txn_id)[0]) == "amqp:transaction:timeout"
     client, txn_id, _ = refused(**RETRY)
-    client.say(performative(spec.DETACH, handle=COORDINATOR, closed=True))
+    client.detach(COORDINATOR)
     assert (reserved(client), client.depth("q"), client.depth("source")) == (0, 1, 1)
 
 

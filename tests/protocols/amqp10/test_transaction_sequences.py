@@ -177,7 +177,7 @@ class Peer:
 
     def check(self) -> None:
         """Close the connection, and compare what is left with what was asked for."""
-        queues = [self.client.driver.broker.vhosts["/"].queues[name] for name in "ab"]
+        queues = [self.client.vhost.queues[name] for name in "ab"]
         unacknowledged = sum(int(queue.messages) - int(queue.available()) for queue in queues)
         assert len(self.deliveries) <= unacknowledged <= len(self.deliveries) + len(self.retired)
         engine = self.client.connection.engine

@@ -14,7 +14,6 @@ from tests.support.amqp10_transactions import (
     in_transaction,
     peer,
     provisional,
-    ready,
     reserved,
     state_of,
     value_section,
@@ -194,7 +193,7 @@ def test_message_for_nobody_is_released_provisionally_and_the_others_are_committ
 def test_link_with_messages_of_transactions_reserves_no_room() -> None:
     """Else the commit would wait for the room of the credit that came with it."""
     client = peer(capacity_messages=20)
-    queue = client.driver.broker.vhosts["/"].queues["q"]
+    queue = client.vhost.queues["q"]
     assert queue.reserved.messages > 0
     txn_id = client.begin_transaction()
     client.say(*(client.post(txn_id) for _ in range(10)))
@@ -229,7 +228,7 @@ def test_closed_link_leaves_its_messages_in_the_transaction() -> None:
     client = peer()
     txn_id = client.begin_transaction()
     client.say(client.post(txn_id))
-    client.say(performative(spec.DETACH, handle=0, closed=True))
+    client.detach(0)
     assert state_of(client.discharge(txn_id)[0]) == accepted()
     assert client.depth("q") == 1
 
@@ -311,9 +310,9 @@ def test_outcome_is_applied_by_the_commit(outcome: Composite, left: int) -> None
     client = consuming(2)
     txn_id = client.begin_transaction()
     client.retire(txn_id, 0, 1, outcome)
-    assert ready(client) == 0
+    assert client.available() == 0
     client.discharge(txn_id)
-    assert ready(client) == left
+    assert client.available() == left
 
 
 def test_commit_adds_the_annotations_of_modified() -> None:
@@ -330,10 +329,10 @@ def test_rolled_back_delivery_stays_with_its_receiver() -> None:
     txn_id = client.begin_transaction()
     client.retire(txn_id, 0, 1)
     assert len(client.discharge(txn_id, fail=True)) == 1
-    assert (client.depth("q"), ready(client)) == (2, 0)
+    assert (client.depth("q"), client.available()) == (2, 0)
     client.settle(0, 0, accepted())
     client.settle(1, 1, RELEASED)
-    assert (client.depth("q"), ready(client)) == (1, 1)
+    assert (client.depth("q"), client.available()) == (1, 1)
 
 
 def test_rolled_back_delivery_that_its_receiver_has_settled_gets_the_default_outcome() -> None:
@@ -344,7 +343,7 @@ def test_rolled_back_delivery_that_its_receiver_has_settled_gets_the_default_out
     client.retire(txn_id, 1, 1)
     client.settle(1, 1, None)
     client.discharge(txn_id, fail=True)
-    assert ready(client) == 2
+    assert client.available() == 2
     heard = [each for each in client.flow(1, 2, delivery_count=2) if each.name == "transfer"]
     assert [b"\x52\x01" in each.payload[:20] for each in heard] == [True, True], "a delivery failed, and is counted"
 
@@ -354,9 +353,9 @@ def test_settlement_outside_of_its_transaction_changes_nothing() -> None:
     txn_id = client.begin_transaction()
     client.retire(txn_id, 1, 2)
     client.settle(0, 3, RELEASED)
-    assert ready(client) == 2, "the first and the last"
+    assert client.available() == 2, "the first and the last"
     client.discharge(txn_id)
-    assert (client.depth("q"), ready(client)) == (2, 2)
+    assert (client.depth("q"), client.available()) == (2, 2)
 
 
 def test_receiver_that_settles_second_is_told_of_what_is_in_no_transaction() -> None:
@@ -375,9 +374,9 @@ def test_delivery_is_settled_in_one_transaction_only() -> None:
     client.retire(one, 0, 0)
     client.retire(other, 0, 1, RELEASED)
     client.discharge(other)
-    assert (client.depth("q"), ready(client)) == (2, 1)
+    assert (client.depth("q"), client.available()) == (2, 1)
     client.discharge(one)
-    assert (client.depth("q"), ready(client)) == (1, 1)
+    assert (client.depth("q"), client.available()) == (1, 1)
 
 
 def test_transactional_state_without_an_outcome_waits_for_one() -> None:
@@ -393,26 +392,26 @@ def test_closed_link_leaves_its_settlements_in_the_transaction() -> None:
     client = consuming(3)
     txn_id = client.begin_transaction()
     client.retire(txn_id, 0, 1)
-    client.say(performative(spec.DETACH, handle=1, closed=True))
-    assert (client.depth("q"), ready(client)) == (3, 1)
+    client.detach(1)
+    assert (client.depth("q"), client.available()) == (3, 1)
     client.discharge(txn_id)
-    assert (client.depth("q"), ready(client)) == (1, 1)
+    assert (client.depth("q"), client.available()) == (1, 1)
 
 
 def test_delivery_of_a_closed_link_is_back_after_a_rollback() -> None:
     client = consuming(3)
     txn_id = client.begin_transaction()
     client.retire(txn_id, 0, 1)
-    client.say(performative(spec.DETACH, handle=1, closed=True))
+    client.detach(1)
     client.discharge(txn_id, fail=True)
-    assert (client.depth("q"), ready(client)) == (3, 3)
+    assert (client.depth("q"), client.available()) == (3, 3)
 
 
 def test_disposition_in_an_unknown_transaction_ends_the_session() -> None:
     client = consuming(1)
     (ended,) = client.retire(b"none", 0, 0)
     assert (ended.name, condition(ended)) == ("end", "amqp:transaction:unknown-id")
-    assert ready(client) == 1
+    assert client.available() == 1
 
 
 def test_flow_that_acquires_in_a_transaction_is_refused() -> None:

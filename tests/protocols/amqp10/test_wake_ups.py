@@ -26,7 +26,7 @@ class Senders:
         self.chance = chance
         self.client = Amqp10Dialogue()
         self.client.declare("q", capacity_messages=chance.choice([4, 4, 10, 20]), hold_deadline=60.0)
-        self.queue = self.client.driver.broker.vhosts["/"].queues["q"]
+        self.queue = self.client.vhost.queues["q"]
         self.taker = Dialogue(self.client.driver)
         self.links: list[IncomingLink] = []
         for handle in range(chance.choice([1, 1, 2, 3])):

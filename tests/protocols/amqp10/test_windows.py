@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from penstock.wire.amqp10 import spec
-from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, data_section, names, performative
+from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, data_section, names, performative, sender
 
 
 def test_window_is_renewed_before_it_is_used_up() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
-    client.attach_sender("/queues/q")
+    client = sender()
     said = b"".join(client.transfer(data_section(b"x"), settled=True) for _ in range(2049))
     flows = [each for each in client.say(said) if each.name == "flow" and each.field("handle") is None]
     assert [(each.field("next_incoming_id"), each.field("incoming_window")) for each in flows] in ([(2049, 4096)], [])

@@ -6,38 +6,15 @@ import pytest
 
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import NotAllowed, PreconditionFailed
-from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import decode_method, method_frame
-from tests.support.driven_connection import cut, make_driver
-
-OPENING = (
-    b"AMQP\x00\x00\x09\x01",
-    method_frame(0, spec.CONNECTION_START_OK, mechanism="PLAIN", response=b"\0guest\0guest"),
-    method_frame(0, spec.CONNECTION_TUNE_OK, channel_max=100, frame_max=131072, heartbeat=0),
-    method_frame(0, spec.CONNECTION_OPEN, virtual_host="/"),
-)
+from penstock.wire.amqp091.codec import method_frame
+from tests.support.driven_connection import make_driver
+from tests.support.handshakes import ask, connect
 
 
 @pytest.fixture
 def driver() -> BrokerDriver:
     return make_driver()
-
-
-def ask(connection: Connection, *data: bytes) -> tuple[str, object, str]:
-    """Send; return name, code and text of the last method that comes."""
-    said = b""
-    for each in data:
-        connection.receive(each)
-        said += connection.take_output()
-    last = decode_method(cut(said)[-1][2])
-    return last.name, last.args.get("reply_code"), str(last.args.get("reply_text", ""))
-
-
-def connect(driver: BrokerDriver) -> tuple[Connection, tuple[str, object, str]]:
-    connection = driver.connect(Peer("127.0.0.1:1", True))
-    return connection, ask(connection, *OPENING)
 
 
 def test_connections_of_a_user_are_limited(driver: BrokerDriver) -> None:

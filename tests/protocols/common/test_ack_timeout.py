@@ -8,17 +8,14 @@ from penstock.driver.driver import BrokerDriver
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from tests.support import at_once
-from tests.support.driven_connection import Dialogue, Frame, make_driver, methods, publish
+from tests.support.amqp091_frames import names
+from tests.support.driven_connection import Dialogue, make_driver, methods, publish
 
 HALF_AN_HOUR = 1800.0
 TOLD = (
     "PRECONDITION_FAILED - delivery acknowledgement on channel 1 timed out. Timeout value used: {} ms. "
     "This timeout value can be configured, see consumers doc guide to learn more"
 )
-
-
-def names(frames: list[Frame]) -> list[str]:
-    return [method.name for method in methods(frames)]
 
 
 def consumer(driver: BrokerDriver, no_ack: bool = False, prefetch: int = 0, **arguments: object) -> Dialogue:
@@ -31,10 +28,6 @@ def consumer(driver: BrokerDriver, no_ack: bool = False, prefetch: int = 0, **ar
         method_frame(1, spec.BASIC_CONSUME, queue="q", consumer_tag="c", no_ack=no_ack)
     )
     return peer
-
-
-def ack(tag: int) -> bytes:
-    return method_frame(1, spec.BASIC_ACK, delivery_tag=tag)
 
 
 def test_half_an_hour_is_what_a_delivery_has_and_then_its_channel_is_closed() -> None:
@@ -58,7 +51,7 @@ def test_each_delivery_has_its_own_time() -> None:
     peer.say(publish("q", b"1"))
     driver.begin(106.0)
     peer.say(publish("q", b"2"))
-    assert peer.say(ack(1)) == []
+    assert peer.say(method_frame(1, spec.BASIC_ACK, delivery_tag=1)) == []
     assert peer.listen(110.0) == []
     assert peer.listen(115.9) == []
     (closed,) = methods(peer.listen(116.0))
@@ -81,7 +74,7 @@ def test_a_consumer_that_keeps_up_is_never_closed() -> None:
     for tag in range(1, 100):
         driver.begin(100.0 + tag * 9)
         assert names(peer.say(publish("q", b"x"))) == ["basic.deliver"]
-        assert peer.say(ack(tag)) == []
+        assert peer.say(method_frame(1, spec.BASIC_ACK, delivery_tag=tag)) == []
     assert peer.listen(10_000.0) == []
 
 

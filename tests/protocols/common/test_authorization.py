@@ -13,12 +13,14 @@ from penstock.driver.driver import BrokerDriver
 from penstock.protocols.common.authorization import NO_ACCESS
 from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Properties, decode_method, method_frame
+from penstock.wire.amqp091.codec import Properties, method_frame
 from penstock.wire.sasl import plain_response
 from tests.profiles import examples
 from tests.support.access_matrix import NEW, Grants, cells, grants, octets_of, refusal_of, rows
 from tests.support.access_needs import AMQP_0_9_1
-from tests.support.driven_connection import Dialogue, Frame, cut, make_driver, publish, refused
+from tests.support.amqp091_frames import close_reasons
+from tests.support.driven_connection import Dialogue, cut, make_driver, publish, refused
+from tests.support.granted_access import restrict
 
 NONE = Permission("", "", "")
 
@@ -35,35 +37,18 @@ def driver() -> BrokerDriver:
     return driver
 
 
-def restrict(driver: BrokerDriver, given: Grants) -> None:
-    """Give guest these permissions."""
-    table = driver.broker.access
-    table.set_permission("guest", "/", Permission(given.configure, given.write, given.read))
-    table.set_topic_permission("guest", "/", "x", TopicPermission(given.topic_write, given.topic_read))
-
-
-def closes(frames: list[Frame]) -> list[tuple[int, str]]:
-    """Return code and text of each close."""
-    found = [decode_method(payload) for kind, _, payload in frames if kind == spec.FRAME_METHOD]
-    return [
-        (int(str(each.args["reply_code"])), str(each.args["reply_text"]))
-        for each in found
-        if each.name.endswith(".close")
-    ]
-
-
 @pytest.mark.parametrize("row", rows())
 def test_operation_with_what_it_needs_and_nothing_more_is_permitted(driver: BrokerDriver, row: str) -> None:
     client = Dialogue(driver)
     restrict(driver, grants(AMQP_0_9_1[row], NEW.get(row, "")))
-    assert closes(client.say(octets_of(row))) == []
+    assert close_reasons(client.say(octets_of(row))) == []
 
 
 @pytest.mark.parametrize(("row", "need"), cells())
 def test_operation_without_one_of_its_needs_is_refused_with_403(driver: BrokerDriver, row: str, need: str) -> None:
     client = Dialogue(driver)
     restrict(driver, grants([each for each in AMQP_0_9_1[row] if each != need], NEW.get(row, "")))
-    assert closes(client.say(octets_of(row))) == [(403, f"ACCESS_REFUSED - {refusal_of(row, need)} 'guest'")]
+    assert close_reasons(client.say(octets_of(row))) == [(403, f"ACCESS_REFUSED - {refusal_of(row, need)} 'guest'")]
 
 
 def test_virtual_host_without_a_permission_is_530(driver: BrokerDriver) -> None:
@@ -85,7 +70,7 @@ def open_vhost(driver: BrokerDriver, user: str) -> list[tuple[int, str]]:
     connection.access = NO_ACCESS
     connection.take_output()
     connection.receive(method_frame(0, spec.CONNECTION_OPEN, virtual_host="/"))
-    return closes(cut(connection.take_output()))
+    return close_reasons(cut(connection.take_output()))
 
 
 def test_nobody_may_do_nothing() -> None:
@@ -99,9 +84,9 @@ def test_nobody_may_do_nothing() -> None:
 
 def test_equal_declaration_of_a_queue_needs_nothing_of_its_dead_letter_exchange(driver: BrokerDriver) -> None:
     declaration = octets_of("queue.declare, new with x-dead-letter-exchange")
-    assert closes(Dialogue(driver).say(declaration)) == []
+    assert close_reasons(Dialogue(driver).say(declaration)) == []
     restrict(driver, Grants("^new$", "", "", "", ""))
-    assert closes(Dialogue(driver).say(declaration)) == []
+    assert close_reasons(Dialogue(driver).say(declaration)) == []
 
 
 def test_default_exchange_is_amq_default_in_permissions(driver: BrokerDriver) -> None:
@@ -130,9 +115,9 @@ def test_dead_letters_of_a_queue_for_answers_need_the_permission_of_a_publish(dr
     frame = method_frame(1, spec.QUEUE_DECLARE, **declaration, arguments={name: "dead", "x-message-ttl": 1})
     assert refused(Dialogue(driver), frame)[1] == 403
     assert list(driver.broker.vhosts["/"].queues) == ["q"]
-    assert closes(Dialogue(driver).say(method_frame(1, spec.QUEUE_DECLARE, **declaration))) == []
+    assert close_reasons(Dialogue(driver).say(method_frame(1, spec.QUEUE_DECLARE, **declaration))) == []
     restrict(driver, Grants("", "^dead$", "^amq[.]penstock[.]replies$", "", ""))
-    assert closes(Dialogue(driver).say(frame)) == []
+    assert close_reasons(Dialogue(driver).say(frame)) == []
 
 
 def test_large_and_split_publishes_are_refused_too(driver: BrokerDriver) -> None:
@@ -140,7 +125,7 @@ def test_large_and_split_publishes_are_refused_too(driver: BrokerDriver) -> None
     restrict(driver, Grants("", "^x$", "", "", ""))
     frames = publish("q", b"m" * 10_000, frame_max=4096)
     found = [*client.say(frames[:40]), *client.say(frames[40:])]
-    assert closes(found)[0][0] == 403
+    assert close_reasons(found)[0][0] == 403
     assert driver.broker.vhosts["/"].queues["q"].messages == 0
 
 
@@ -149,7 +134,7 @@ def test_publish_that_arrives_while_its_permission_goes_is_refused(driver: Broke
     frames = publish("q", b"m")
     assert client.say(frames[:-3]) == []
     restrict(driver, Grants("", "", "", "", ""))
-    assert closes(client.say(frames[-3:]))[0][0] == 403
+    assert close_reasons(client.say(frames[-3:]))[0][0] == 403
 
 
 def test_an_exchange_that_becomes_a_topic_has_its_keys_checked_on_routes_from_before(driver: BrokerDriver) -> None:
@@ -161,14 +146,14 @@ def test_an_exchange_that_becomes_a_topic_has_its_keys_checked_on_routes_from_be
         vhost.declare_exchange("x", kind, {}, False, False, False)
         if kind == "fanout":
             restrict(driver, Grants("", "^x$", "", "^open$", ""))
-        assert [code for code, _ in closes(client.say(publish("hidden", b"m", exchange="x") * 2))] == codes
+        assert [code for code, _ in close_reasons(client.say(publish("hidden", b"m", exchange="x") * 2))] == codes
 
 
 def test_messages_of_held_connections_are_checked_as_they_come(driver: BrokerDriver) -> None:
     client = Dialogue(driver)
     assert client.say(publish("q", b"m") * 3) == []
     restrict(driver, Grants("", "", "", "", ""))
-    assert closes(client.say(publish("q", b"m") * 3))[0][0] == 403
+    assert close_reasons(client.say(publish("q", b"m") * 3))[0][0] == 403
     assert driver.broker.vhosts["/"].queues["q"].messages == 3
 
 
@@ -211,7 +196,7 @@ def test_cached_decision_never_outlives_a_change_of_permission(changes: list[str
             came = 0
         else:
             exchange = "x" if change == "publish other" else ""
-            found = closes(client.say(publish("q", b"m", exchange=exchange)))
+            found = close_reasons(client.say(publish("q", b"m", exchange=exchange)))
             allowed = permitted and (topics or not exchange)
             assert (not found) == allowed, (change, found)
             came += allowed

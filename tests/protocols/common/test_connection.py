@@ -14,18 +14,16 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from penstock.core.publish.closed_sessions import ENDED, RESET
-from penstock.driver.driver import BrokerDriver
 from penstock.driver.services import LIMITED_A_SECOND
 from penstock.errors import ConnectionForced, FrameError
 from penstock.flow.work import UNITS_A_TURN
 from penstock.protocols.common.connection import DELETED_KEPT, GIVEN_UP, Connection, ConnectionTimes, ExclusiveQueues
 from penstock.protocols.common.connection_state import ConnectionState, TeardownState
 from penstock.protocols.common.engine import CLOSED_ENGINE
-from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
-from penstock.wire.sasl import plain_response
 from tests.support.driven_connection import Dialogue, make_driver, publish
+from tests.support.handshakes import connect
 from tests.support.logging_in import GREETING, start_ok, stranger
 from tests.support.long_teardown import CONNECTION_CLOSE, MANY, consume, heard, turns_until_over, with_many_unsettled
 
@@ -201,26 +199,10 @@ def test_removed_queue_is_not_taken() -> None:
     client = Dialogue(make_driver())
     connection = client.connection
     exclusive = ExclusiveQueues()
-    exclusive.add(client.driver.broker.vhosts["/"].declare_queue("own", {}, False, False, connection, connection))
+    exclusive.add(client.vhost.declare_queue("own", {}, False, False, connection, connection))
     exclusive.remove("own")
     exclusive.remove("another")
     assert exclusive.take() is None
-
-
-def logs_in(driver: BrokerDriver) -> bool:
-    """Tell whether a newcomer is let in without a turn being made."""
-    connection = driver.connect(Peer("127.0.0.1:1", True))
-    connection.receive(b"AMQP\x00\x00\x09\x01")
-    login = plain_response("guest", "guest")
-    for method, how in (
-        (spec.CONNECTION_START_OK, {"client_properties": {}, "mechanism": "PLAIN", "response": login}),
-        (spec.CONNECTION_TUNE_OK, {"channel_max": 9, "frame_max": 131072, "heartbeat": 0}),
-        (spec.CONNECTION_OPEN, {"virtual_host": "/"}),
-    ):
-        connection.receive(method_frame(0, method, **how))
-    told = connection.take_output()
-    driver.disconnect(connection)
-    return told.endswith(method_frame(0, spec.CONNECTION_OPEN_OK))
 
 
 def test_a_socket_that_is_lost_in_the_middle_of_a_goodbye_changes_nothing_of_it() -> None:
@@ -228,7 +210,7 @@ def test_a_socket_that_is_lost_in_the_middle_of_a_goodbye_changes_nothing_of_it(
     client.connection.receive(CONNECTION_CLOSE)
     client.driver.disconnect(client.connection)
     turns_until_over(client)
-    queue = client.driver.broker.vhosts["/"].queues["q"]
+    queue = client.vhost.queues["q"]
     assert (queue.unacked_messages, queue.available()) == (0, MANY)
     assert client.connection.origin is None
 
@@ -249,7 +231,9 @@ def test_a_lost_connection_with_many_channels_ends_over_turns_while_others_come_
     driver.disconnect(client.connection)
     left, newcomers = [len(passing.consumers)], 0
     while driver.broker.turns.chores.pending():
-        newcomers += logs_in(driver)
+        newcomer, answer = connect(driver)
+        driver.disconnect(newcomer)
+        newcomers += answer.name == "connection.open-ok"
         driver.run_turn()
         left.append(len(passing.consumers))
     assert newcomers >= 3, "others log in meanwhile"
@@ -290,4 +274,4 @@ def test_a_shut_down_tells_everybody_at_once_whatever_there_is_to_put_back() -> 
         each.connection.shut_down()
         assert heard(each) == ["connection.close"]
     turns_until_over(client)
-    assert not client.driver.broker.vhosts["/"].queues["q"].unacked_messages
+    assert not client.vhost.queues["q"].unacked_messages

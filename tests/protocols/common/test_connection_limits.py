@@ -6,10 +6,10 @@ Bounds of open connections: who is refused, with which words, and that a place i
 from __future__ import annotations
 
 from penstock.protocols.common.connection_limits import AHEAD, CHARGE_PER_OCTET, PULSING_S_MAX, ConnectionLimits
-from penstock.protocols.common.peer import THIS_MACHINE, Peer
-from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import decode_method, method_frame
-from tests.support.driven_connection import cut, make_driver
+from penstock.protocols.common.peer import THIS_MACHINE
+from tests.support.driven_connection import make_driver
+from tests.support.handshakes import connect
+from tests.support.limited_connections import limits
 
 
 def test_connection_limits_budget_pulses_for_the_hold_deadline_within_a_bound() -> None:
@@ -31,53 +31,26 @@ def test_connection_limits_let_the_largest_message_arrive_in_small_pieces() -> N
     assert limits.largest_arrival() > limits.message_bytes_max + limits.frame_max
 
 
-OPEN = (
-    b"AMQP\x00\x00\x09\x01",
-    method_frame(0, spec.CONNECTION_START_OK, mechanism="PLAIN", response=b"\0guest\0guest"),
-    method_frame(0, spec.CONNECTION_TUNE_OK, channel_max=100, frame_max=131072, heartbeat=0),
-    method_frame(0, spec.CONNECTION_OPEN, virtual_host="/"),
-)
-
-
-def limits(total=0, address=0):
-    found = ConnectionLimits()
-    found.connections_max, found.connections_address_max = total, address
-    return found
-
-
-def connect(driver, network=THIS_MACHINE):
-    """Open a connection; return it with the name and the text of the last method that it gets."""
-    peer = Peer("127.0.0.1:1", True)  # So that guest may log in.
-    peer.network = network
-    connection = driver.connect(peer)
-    said = b""
-    for data in OPEN:
-        connection.receive(data)
-        said += connection.take_output()
-    last = decode_method(cut(said)[-1][2])
-    return connection, last.name, str(last.args.get("reply_text")), last.args.get("reply_code")
-
-
 def test_connection_beyond_the_limit_of_the_node_is_refused_with_rabbitmqs_code_and_its_limit():
-    driver = make_driver(limits(total=2))
+    driver = make_driver(limits(connections_max=2))
     first = [connect(driver)[0] for _ in range(2)]
-    third, name, text, code = connect(driver)
-    assert (name, code) == ("connection.close", 530)
-    assert "node connection limit (2) is reached; connections-max sets it" in text
+    third, answer = connect(driver)
+    assert (answer.name, answer.code) == ("connection.close", 530)
+    assert "node connection limit (2) is reached; connections-max sets it" in answer.text
     driver.disconnect(first[0])
     driver.disconnect(third)
     assert driver.services.open_connections.total() == 1
-    assert connect(driver)[1] == "connection.open-ok"
+    assert connect(driver)[1].name == "connection.open-ok"
 
 
 def test_limit_of_an_address_touches_no_other_address_and_never_this_machine():
-    driver = make_driver(limits(address=1))
-    one, *_ = connect(driver, "203.0.113.9")
-    _, name, text, code = connect(driver, "203.0.113.9")
-    assert (name, code) == ("connection.close", 530)
-    assert "address connection limit (1) of 203.0.113.9 is reached" in text
+    driver = make_driver(limits(connections_address_max=1))
+    one, _ = connect(driver, "203.0.113.9")
+    _, answer = connect(driver, "203.0.113.9")
+    assert (answer.name, answer.code) == ("connection.close", 530)
+    assert "address connection limit (1) of 203.0.113.9 is reached" in answer.text
     for network in ("203.0.113.10", THIS_MACHINE, THIS_MACHINE):
-        assert connect(driver, network)[1] == "connection.open-ok"
+        assert connect(driver, network)[1].name == "connection.open-ok"
     driver.disconnect(one)
-    assert connect(driver, "203.0.113.9")[1] == "connection.open-ok"
+    assert connect(driver, "203.0.113.9")[1].name == "connection.open-ok"
     assert driver.services.open_connections.count("203.0.113.9") == 1

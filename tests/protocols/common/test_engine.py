@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from penstock.driver.driver import BrokerDriver
-from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import ConnectionState
-from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp091 import spec
 from tests.support.driven_connection import cut, make_driver
+from tests.support.logging_in import stranger
 
 HEADER = b"AMQP\x00\x00\x09\x01"
 
 
-def connection(driver: BrokerDriver) -> Connection:
-    return driver.connect(Peer("127.0.0.1:1", True))
-
-
 def test_protocol_header_may_come_octet_by_octet() -> None:
-    found = connection(make_driver())
+    found = stranger(make_driver(), "127.0.0.1")
     for octet in HEADER[:-1]:
         found.receive(bytes([octet]))
         assert found.take_output() == b""
@@ -29,7 +23,7 @@ def test_protocol_header_may_come_octet_by_octet() -> None:
 
 def test_protocol_header_that_is_unknown_is_answered_with_ours_at_the_first_wrong_octet() -> None:
     for start in (b"G", b"AMQP\x07", b"HTTP/1.1"):
-        found = connection(make_driver())
+        found = stranger(make_driver(), "127.0.0.1")
         found.receive(start)
         assert found.take_output() == HEADER
         assert found.state is ConnectionState.CLOSED

@@ -18,15 +18,14 @@ from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.login import VERIFYING_OCTETS_MAX, CredentialExpiry, InlineAuthenticator, Verification
 from penstock.protocols.common.login_limits import WAITING_MOST
-from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Method, decode_method, method_frame
 from penstock.wire.sasl import plain_response
 from tests.support.amqp10_dialogue import Amqp10Dialogue, condition
 from tests.support.amqp10_management import ManagementClient, request_message
 from tests.support.driven_connection import Dialogue, cut, make_driver, methods
-from tests.support.held_logins import HeldAuthenticator, SlowCheck
-from tests.support.logging_in import GREETING, log_in
+from tests.support.held_logins import HeldAuthenticator, holding, logging_in
+from tests.support.logging_in import log_in
 from tests.support.tokens import policy, rsa_key, token
 
 
@@ -64,13 +63,10 @@ def held_login(
     password: str = "guest", address: str = "10.0.0.1"
 ) -> tuple[BrokerDriver, HeldAuthenticator, Connection]:
     """A client whose password is being verified."""
-    driver, authenticator = make_driver(), HeldAuthenticator()
-    driver.services.authenticator = authenticator
-    connection = driver.connect(Peer(f"{address}:1", address.startswith("127.")))
-    driver.receive(connection, GREETING, 0.0)
+    driver, authenticator = holding()
+    connection = logging_in(driver, address, password)
     connection.take_output()
     connection.user = "guest"
-    connection.login.start(connection, SlowCheck(password))
     return driver, authenticator, connection
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.driver.driver import BrokerDriver
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.connection_state import ConnectionState
@@ -28,12 +27,13 @@ from penstock.protocols.common.login_limits import (
     LoginLine,
     LoginRate,
 )
-from penstock.protocols.common.peer import THIS_MACHINE, Peer, network_of
-from penstock.wire.amqp091.codec import Method, decode_method
-from tests.support.blocked_producers import texts
-from tests.support.driven_connection import cut, make_driver
-from tests.support.held_logins import HeldAuthenticator, SlowCheck
-from tests.support.logging_in import GREETING, log_in, start_ok, stranger
+from penstock.protocols.common.peer import THIS_MACHINE, network_of
+from tests.support.driven_connection import make_driver
+from tests.support.handshakes import ask
+from tests.support.held_logins import holding, logging_in
+from tests.support.limited_connections import limits
+from tests.support.log_lines import texts
+from tests.support.logging_in import GREETING, log_in, peer_at, start_ok, stranger
 from tests.support.users import table_of
 
 HERE = "10.0.0.1"
@@ -164,12 +164,6 @@ def test_an_address_that_guesses_has_a_few_guesses_a_second_and_the_rest_is_not_
     assert log_in(driver, "guest").logged_in, "on this machine nothing is noticed of it"
 
 
-def limits(rate: int = 0, address: int = 0) -> ConnectionLimits:
-    found = ConnectionLimits()
-    found.login_rate_max, found.login_rate_address_max = rate, address
-    return found
-
-
 def admitted(rate: LoginRate, network: str, now: float, tries: int = 20) -> int:
     return sum(not rate.refusal(network, now) for _ in range(tries))
 
@@ -181,7 +175,7 @@ def test_without_a_limit_nothing_is_refused_or_remembered() -> None:
 
 
 def test_the_logins_of_a_second_may_come_at_once_and_return_with_time() -> None:
-    rate = LoginRate(limits(rate=10))
+    rate = LoginRate(limits(login_rate_max=10))
     assert admitted(rate, "203.0.113.9", 0.0) == 10
     assert admitted(rate, "203.0.113.10", 0.0) == 0
     assert admitted(rate, "203.0.113.10", 0.5) == 5
@@ -189,7 +183,7 @@ def test_the_logins_of_a_second_may_come_at_once_and_return_with_time() -> None:
 
 
 def test_a_flood_of_one_address_takes_nothing_from_others() -> None:
-    rate = LoginRate(limits(rate=6, address=2))
+    rate = LoginRate(limits(login_rate_max=6, login_rate_address_max=2))
     assert admitted(rate, "203.0.113.9", 0.0) == 2
     assert admitted(rate, "203.0.113.10", 0.0) == 2
     assert admitted(rate, "2001:db8::/64", 0.0) == 2
@@ -199,14 +193,14 @@ def test_a_flood_of_one_address_takes_nothing_from_others() -> None:
 
 
 def test_this_machine_has_a_share_of_its_own() -> None:
-    rate = LoginRate(limits(rate=5, address=1))
+    rate = LoginRate(limits(login_rate_max=5, login_rate_address_max=1))
     for number in range(20):
         rate.refusal(f"203.0.113.{number}", 0.0)
     assert admitted(rate, THIS_MACHINE, 0.0) == 5
 
 
 def test_addresses_are_bounded_and_the_one_used_longest_ago_is_forgotten() -> None:
-    rate = LoginRate(limits(address=1))
+    rate = LoginRate(limits(login_rate_address_max=1))
     assert admitted(rate, "first", 0.0) == admitted(rate, "second", 0.0) == 1
     for number in range(REMEMBERED - 2):
         rate.refusal(f"n{number}", 0.0)
@@ -218,21 +212,13 @@ def test_addresses_are_bounded_and_the_one_used_longest_ago_is_forgotten() -> No
 
 
 def test_a_refused_login_is_closed_with_530_and_its_password_does_not_count() -> None:
-    driver = make_driver(limits(address=1))
-    refusals = [said(driver, "wrong") for _ in range(20)]
-    assert refusals[0].args["reply_code"] == 403
+    driver = make_driver(limits(login_rate_address_max=1))
+    refusals = [ask(stranger(driver), GREETING, start_ok("wrong")) for _ in range(20)]
+    assert refusals[0].code == 403
     for refusal in refusals[1:]:
-        assert (refusal.name, refusal.args["reply_code"]) == ("connection.close", 530)
-        assert "address login limit (1 a second) of 10.0.0.1" in str(refusal.args["reply_text"])
+        assert (refusal.name, refusal.code) == ("connection.close", 530)
+        assert "address login limit (1 a second) of 10.0.0.1" in refusal.text
     assert driver.services.backoff.failed("guest", "10.0.0.1", driver.broker.now) == 0.0, "only the second failure"
-
-
-def said(driver: BrokerDriver, password: str) -> Method:
-    client = stranger(driver)
-    client.receive(GREETING)
-    client.take_output()
-    client.receive(start_ok(password))
-    return decode_method(cut(client.take_output())[-1][2])
 
 
 def waiting(line: LoginLine, network: str, user: str = "ada") -> Verification:
@@ -308,17 +294,12 @@ def test_who_has_been_there_longer_than_a_login_takes_gives_way_to_a_newcomer() 
     assert driver.services.logins.take_turned_away() == first[:2]
 
 
-def hello(driver: BrokerDriver, address: str = "10.0.0.1") -> Connection:
-    """Return a connection whose handshake of TLS begins."""
-    return driver.connect(Peer(f"{address}:1", address.startswith("127."), securing=True))
-
-
 def test_handshakes_of_an_address_have_half_of_its_places_and_the_oldest_gives_way_to_a_new_one() -> None:
     policy = ConnectionLimits()
     policy.handshakes_address_max = 4
     driver = make_driver(policy)
     logins = driver.services.logins
-    flood = [hello(driver) for _ in range(5)]
+    flood = [driver.connect(peer_at(securing=True)) for _ in range(5)]
     assert logins.take_turned_away() == flood[:3]
     plain = [stranger(driver) for _ in range(2)]
     assert logins.take_turned_away() == []
@@ -335,8 +316,8 @@ def test_a_handshake_that_is_over_counts_as_any_other_connection() -> None:
     driver = make_driver(policy)
     logins = driver.services.logins
     for _ in range(4):
-        logins.end_handshake(hello(driver))
-    late = hello(driver)
+        logins.end_handshake(driver.connect(peer_at(securing=True)))
+    late = driver.connect(peer_at(securing=True))
     assert logins.take_turned_away() == [late]
     driver.disconnect(late)
     assert logins.count("10.0.0.1") == 4
@@ -347,9 +328,9 @@ def test_hellos_do_not_take_the_places_of_other_addresses() -> None:
     policy.handshakes_max = 4
     driver = make_driver(policy)
     logins = driver.services.logins
-    flood = [hello(driver, "10.0.0.9") for _ in range(4)]
+    flood = [driver.connect(peer_at("10.0.0.9", securing=True)) for _ in range(4)]
     stranger(driver, "10.0.0.2")
-    hello(driver, "10.0.0.3")
+    driver.connect(peer_at("10.0.0.3", securing=True))
     assert logins.take_turned_away() == flood[:2]
 
 
@@ -403,28 +384,10 @@ def test_the_line_about_too_many_sockets_names_the_address_and_the_setting() -> 
     driver = make_driver(policy)
     for _ in range(100):
         stranger(driver)
-    assert texts(driver) == [
+    assert texts(driver.log_queue) == [
         "[con:2(@10.0.0.1:1/)] turned away: too many connections have not logged in "
         "(1 of its address, handshakes-address-max)"
     ]
-
-
-def holding(**limits: int) -> tuple[BrokerDriver, HeldAuthenticator]:
-    """Return a driver whose passwords are verified when the test wants it."""
-    policy = ConnectionLimits()
-    for name, value in limits.items():
-        setattr(policy, name, value)
-    driver, authenticator = make_driver(policy), HeldAuthenticator()
-    driver.services.authenticator = authenticator
-    return driver, authenticator
-
-
-def logging_in(driver: BrokerDriver, address: str, password: str = "guest") -> Connection:
-    """Return a connection whose credentials have come and wait for a verdict."""
-    connection = stranger(driver, address)
-    connection.receive(GREETING)
-    connection.login.start(connection, SlowCheck(password))
-    return connection
 
 
 @pytest.mark.parametrize("logins", [1, VERIFYING_SPARED])

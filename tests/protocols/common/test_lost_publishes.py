@@ -10,7 +10,6 @@ from tests.support.closed_publishers import (
     CAPACITY,
     SENT,
     end,
-    lines,
     publisher,
     queue_of,
     recording_driver,
@@ -18,6 +17,7 @@ from tests.support.closed_publishers import (
     take_all,
 )
 from tests.support.driven_connection import publish
+from tests.support.log_lines import texts
 
 
 def test_what_is_held_when_the_peer_resets_its_socket_is_lost_counted_logged_and_recorded_once_a_connection() -> None:
@@ -30,7 +30,7 @@ def test_what_is_held_when_the_peer_resets_its_socket_is_lost_counted_logged_and
     assert take_all(driver, 105.0) == [b"%d" % number for number in range(CAPACITY)]
     assert queue_of(driver).counters.refused == SENT - CAPACITY + 5
     assert sorted(refusals(driver), key=str) == [("reset", 20), ("reset", 5)], "one for each producer"
-    (line,) = lines(driver, "PST-1019")
+    (line,) = texts(driver.log_queue, "PST-1019")
     assert "Publishes Lost : 25 messages" in line
     sentences = why.of_queue(queue_of(driver), driver.broker)["sentences"]
     assert isinstance(sentences, list)
@@ -46,7 +46,7 @@ def test_publishes_that_come_after_their_channel_was_refused_are_counted_too() -
     client.say(publish("q", b"late") + publish("q", b"later"))
     assert queue_of(driver).counters.refused == SENT - CAPACITY + 2
     end(driver, client)
-    (line,) = lines(driver, "PST-1019")
+    (line,) = texts(driver.log_queue, "PST-1019")
     assert "2 published after their channel was closed" in line
     assert sorted(refusals(driver), key=str) == [("channel-closed", 2), ("deadline", SENT - CAPACITY)]
 
@@ -55,11 +55,11 @@ def test_a_publisher_without_confirms_that_is_held_gets_one_line_that_says_what_
     driver = recording_driver()
     client = publisher(driver)
     client.say(method_frame(2, spec.CHANNEL_OPEN) + publish("q", b"more", channel=2))
-    (line,) = lines(driver, "PST-1018")
+    (line,) = texts(driver.log_queue, "PST-1018")
     assert "/ch:1] PST-1018 : Held Without Confirms : up to 10 s, then lost" in line
     take_all(driver, 105.0)
     client.say(b"".join(publish("q", b"again") for _ in range(SENT)))
-    assert lines(driver, "PST-1018") == [], "once a connection"
+    assert texts(driver.log_queue, "PST-1018") == [], "once a connection"
     end(driver, client)
     publisher(recording_driver(), confirms=True)
-    assert lines(driver, "PST-1018") == []
+    assert texts(driver.log_queue, "PST-1018") == []

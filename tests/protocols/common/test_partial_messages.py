@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.gates.registry import Gates
 from penstock.core.large_bodies import PIECE_OCTETS, UNWRITTEN_OF_A_CONNECTION
 from penstock.describe.session import CONNECTION
 from penstock.describe.table import reading
@@ -22,6 +21,7 @@ from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.partial_messages import PIECE_BYTES
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, decode_method, encode_header, frame, method_frame
+from tests.support.amqp091_frames import header
 from tests.support.driven_connection import Dialogue, make_driver, methods, publish, refused
 from tests.support.large_messages import serve
 from tests.support.piece_store import PieceStore
@@ -53,7 +53,7 @@ def talk(driver: BrokerDriver, channels: int = 4) -> Dialogue:
 def begin(dialogue: Dialogue, channel: int, announced: int = 128 * KIB, queue: str = "q") -> list[str]:
     """Announce a message; no octet of its body comes yet."""
     head = method_frame(channel, spec.BASIC_PUBLISH, routing_key=queue)
-    return dialogue.names(head + frame(spec.FRAME_HEADER, channel, encode_header(announced, Properties())))
+    return dialogue.names(head + header(announced, channel))
 
 
 def go_on(dialogue: Dialogue, channel: int, size: int) -> list[tuple[int, str]]:
@@ -72,10 +72,6 @@ def closes(dialogue: Dialogue, data: bytes = b"") -> list[tuple[int, str]]:
     return found
 
 
-def counted(gates: Gates) -> int:
-    return int(gates.other_memory.bytes)
-
-
 def test_pieces_count_with_their_connection_and_the_nodes_memory_as_they_come() -> None:
     driver = small_hub(memory=4 * MIB)
     dialogue = talk(driver)
@@ -86,11 +82,11 @@ def test_pieces_count_with_their_connection_and_the_nodes_memory_as_they_come() 
     go_on(dialogue, 1, 40 * KIB)
     assert int(dialogue.connection.arriving) == announced + 40 * KIB + 10 * PIECE_BYTES
     assert dialogue.connection.arriving == driver.services.partial_messages.bytes
-    before = counted(driver.broker.gates)
+    before = int(driver.broker.gates.other_memory.bytes)
     assert before >= 40 * KIB
     go_on(dialogue, 1, 88 * KIB)
     assert dialogue.connection.arriving == driver.services.partial_messages.bytes == 0
-    assert counted(driver.broker.gates) == 0
+    assert int(driver.broker.gates.other_memory.bytes) == 0
     assert driver.broker.vhosts["/"].queues["q"].messages == 1
 
 
@@ -197,11 +193,11 @@ def test_what_pieces_count_with_is_given_back_exactly(steps: list[tuple[str, int
             dialogue.say(method_frame(number, spec.CHANNEL_CLOSE))
         partial = driver.services.partial_messages
         there = [int(each.charge) for arriving in partial._arriving.values() for each in arriving]
-        assert sum(there) == driver.services.partial_messages.bytes == counted(driver.broker.gates)
+        assert sum(there) == driver.services.partial_messages.bytes == int(driver.broker.gates.other_memory.bytes)
         assert sum(int(one.connection.arriving) for one in dialogues) == driver.services.partial_messages.bytes
     for dialogue in dialogues:
         driver.disconnect(dialogue.connection)
-    assert driver.services.partial_messages.bytes == counted(driver.broker.gates) == 0
+    assert driver.services.partial_messages.bytes == int(driver.broker.gates.other_memory.bytes) == 0
     assert driver.services.partial_messages._arriving == {}
 
 

@@ -11,7 +11,7 @@ from tests.support.driven_connection import Dialogue, make_driver, publish
 
 def test_exclusive_queue_is_not_durable_and_ends_with_its_connection() -> None:
     client = Dialogue(make_driver())
-    connection, vhost = client.connection, client.driver.broker.vhosts["/"]
+    connection, vhost = client.connection, client.vhost
     queue = topology.declare_queue(connection, vhost, "q", {}, True, False, True)
     assert (queue.owner, queue.durable, len(connection.exclusive)) == (connection, False, 1)
     other = Dialogue(client.driver).connection
@@ -23,7 +23,7 @@ def test_exclusive_queue_is_not_durable_and_ends_with_its_connection() -> None:
 
 def test_messages_that_are_purged_or_deleted_are_counted() -> None:
     client = Dialogue(make_driver())
-    connection, vhost = client.connection, client.driver.broker.vhosts["/"]
+    connection, vhost = client.connection, client.vhost
     queue = topology.declare_queue(connection, vhost, "q", {}, False, False, False)
     client.say(publish("q", b"x") * 2)
     assert topology.purge_queue(connection, vhost, queue) == 2

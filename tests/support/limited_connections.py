@@ -1,0 +1,14 @@
+"""Limits of connections that differ from the defaults."""
+
+from __future__ import annotations
+
+from penstock.protocols.common.connection_limits import ConnectionLimits
+
+
+def limits(**values: object) -> ConnectionLimits:
+    """Return limits of which these are set."""
+    found = ConnectionLimits()
+    for name, value in values.items():
+        assert hasattr(found, name), name
+        setattr(found, name, value)
+    return found
