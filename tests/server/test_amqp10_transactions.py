@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -92,8 +91,7 @@ def test_killed_broker_has_all_of_a_transaction_or_nothing(tmp_path: Path, answe
         with Mover(broker, COUNT) as peer:
             discharged = {peer.move(at): peer.bodies[at] for at in range(COUNT)}
             answered = peer.await_answers(answers)
-            broker.process.send_signal(signal.SIGKILL)
-            broker.process.wait()
+            broker.kill()
             with contextlib.suppress(ConnectionError):
                 answered |= peer.await_answers(COUNT)
     committed = {discharged[each] for each in answered}
@@ -119,8 +117,7 @@ def test_open_transaction_of_a_killed_broker_is_rolled_back(tmp_path: Path) -> N
                 ),
             )
             peer.await_one("flow")
-            broker.process.send_signal(signal.SIGKILL)
-            broker.process.wait()
+            broker.kill()
     with serving(tmp_path, "--data", data) as broker:
         assert drain(broker, "from") == list(range(COUNT))
         assert drain(broker, "to") == []
@@ -148,7 +145,6 @@ def test_rejected_commit_is_discharged_again_when_there_is_room_and_survives_a_k
         connection.close()
         peer.send(peer.request(COORDINATOR, composite(spec.DISCHARGE, txn_id=txn_id)))
         assert state_of(peer.await_one("disposition")) == accepted()
-        broker.process.send_signal(signal.SIGKILL)
-        broker.process.wait()
+        broker.kill()
     with serving(tmp_path, "--data", data) as broker:
         assert drain(broker, "to") == [1, 2]

@@ -15,7 +15,7 @@ from penstock.store.postgres import postgres_store
 from penstock.store.sqlite import FILE
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite
-from tests.server.test_durability import KEPT, LOST, Client, client_of, killed
+from tests.server.test_durability import KEPT, LOST, Client, client_of
 from tests.support.amqp10_dialogue import data_section, performative
 from tests.support.amqp10_socket import SocketPeer
 from tests.support.brokers import BrokerProcess, eventually, in_background, penstock_command, serving, some_name
@@ -70,7 +70,7 @@ def test_large_message_that_was_confirmed_is_whole_after_a_kill_and_leaves_nothi
         for body in bodies:
             publish(client, "q", body)
         assert pieces(tmp_path) == 3 * 13
-        killed(broker)
+        broker.kill()
     with kept(tmp_path) as broker, client_of(broker) as client:
         broker.await_logged("large bodies without a message, which are deleted: 1")
         assert taken(client, "q") == bodies
@@ -89,7 +89,7 @@ def test_broker_that_is_killed_while_a_large_message_comes_has_nothing_of_it(tmp
         with open_peer(broker) as peer:
             peer.say(publish_frames(peer.channel(2), "", "q", coming, {"delivery_mode": 2})[: 5 * MIB])
             eventually(lambda: pieces(tmp_path) > 13 + 10, "a part of it is on the disk")
-            killed(broker)
+            broker.kill()
     with kept(tmp_path) as broker, client_of(broker) as client:
         broker.await_logged("large bodies without a message, which are deleted: 1")
         eventually(lambda: pieces(tmp_path) == 13, "only what was confirmed is left")
@@ -117,7 +117,7 @@ def test_large_messages_of_pages_come_back_in_order_in_the_next_life(tmp_path: P
         assert [client.channel.basic_get("q", auto_ack=True)[2]] == bodies[:1]
         for body in bodies[4:]:
             publish(client, "q", body)
-        killed(broker)
+        broker.kill()
     with kept(tmp_path) as broker, client_of(broker) as client:
         found = taken(client, "q")
         assert found[-7:] == bodies[1:]
@@ -134,7 +134,7 @@ def test_queues_of_an_exchange_share_the_body_of_a_large_message(tmp_path: Path)
         assert taken(client, "a") == [some_body(1)]
         client.channel.queue_declare("answered when all before it is written", durable=True)
         assert pieces(tmp_path) == 13
-        killed(broker)
+        broker.kill()
     with kept(tmp_path) as broker, client_of(broker) as client:
         assert client.depth("a") == 0
         assert taken(client, "b") == [some_body(1)]
@@ -199,7 +199,7 @@ def test_broker_that_is_killed_while_a_delivery_of_amqp_1_0_comes_has_nothing_of
                 fields = {"delivery_id": 0, "delivery_tag": b"1", "message_format": 0} if number == 0 else {}
                 peer.send(performative(spec.TRANSFER, 0, frame, handle=0, more=True, **fields))
             eventually(lambda: pieces(tmp_path) > 20, "a part of it is on the disk")
-            killed(broker)
+            broker.kill()
     with kept(tmp_path) as broker, client_of(broker) as client:
         broker.await_logged("large bodies without a message, which are deleted: 1")
         eventually(lambda: pieces(tmp_path) == 0, "nothing is left")
@@ -279,7 +279,7 @@ def test_database_has_large_messages_as_a_folder_has(tmp_path: Path) -> None:
             with open_peer(broker) as peer:
                 peer.say(publish_frames(peer.channel(2), "", "q", some_body(3, 8 * MIB), {})[: 5 * MIB])
                 eventually(lambda: count() > 18 + 8, "a part of it is in the database")
-                killed(broker)
+                broker.kill()
         with serving(tmp_path, "--store", url) as broker, client_of(broker) as client:
             broker.await_logged("large bodies without a message, which are deleted: 1")
             assert taken(client, "q") == bodies

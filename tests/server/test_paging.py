@@ -69,8 +69,7 @@ def test_what_is_paged_is_consumed_in_order_after_a_kill(tmp_path: Path) -> None
             _, _, body = channel.basic_get("q", auto_ack=number <= 80)
             assert number_of(body) == number
         eventually(lambda: broker.logged("PST-1010"), "that it pages is in the log")
-        broker.process.kill()
-        broker.process.wait()
+        broker.kill()
     with serving(tmp_path, *data) as broker, channel_of(broker) as channel:
         left = depth(channel)
         assert 220 <= left <= 300  # Acknowledgements of the last moment may be lost, and nothing else.
@@ -289,8 +288,7 @@ def test_queue_deleted_and_declared_again_has_none_of_its_former_pages(tmp_path:
         assert deleted.method.message_count == 50
         channel.queue_declare("q", durable=True, arguments=FEW)
         publish(channel, 101, 120)
-        broker.process.kill()
-        broker.process.wait()
+        broker.kill()
     with serving(tmp_path, *data) as broker, channel_of(broker) as channel:
         assert depth(channel) == 20
         assert [number for _, number, _ in received(channel, 20, auto_ack=True)] == list(range(101, 121))

@@ -20,7 +20,7 @@ from penstock.store.commit_counter import COUNTER_FILE
 from penstock.store.salvage import FRAME, HEADER
 from penstock.store.schema import PAGE_SIZE
 from penstock.store.sqlite import FILE
-from tests.server.test_durability import client_of, killed
+from tests.server.test_durability import client_of
 from tests.support.brokers import PATIENCE, penstock_command, serving
 from tests.support.faults import small_disk
 
@@ -155,7 +155,7 @@ def left_behind(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with serving(folder, "--data", str(folder / "data")) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True)
         client.publish("q", *[f"{number:010}" for number in range(50)])
-        killed(broker)
+        broker.kill()
     return folder / "data"
 
 
@@ -225,6 +225,6 @@ def test_data_directory_of_an_earlier_version_starts_and_is_counted_from_then_on
     with serving(tmp_path, "--data", str(data)) as broker, client_of(broker) as client:
         client.publish("q", "new")
         assert client.depth("q") == 301
-        killed(broker)
+        broker.kill()
     (data / f"{FILE}-wal").unlink()
     assert ", which brought 1 message: its log" in refused(data)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 
 import pytest
@@ -283,8 +282,7 @@ def test_refused_commit_is_in_the_store_when_it_is_tried_again_with_success_and_
             peer.send(1, TX.Commit())
             assert isinstance(answer(peer), commands.Queue.PurgeOk)
             assert isinstance(answer(peer), TX.CommitOk)
-        broker.process.send_signal(signal.SIGKILL)
-        broker.process.wait()
+        broker.kill()
     with serving(tmp_path, "--data", data) as broker, open_peer(broker) as peer:
         left = [broker.queue(name)["depth"]["messages"] for name in ("full", "source")]
         assert left == ([2, 0] if committed else [1, 1])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -81,6 +82,10 @@ class BrokerProcess:
     def url(self) -> str:
         """URL of the first address, with the default user."""
         return self.addresses[0].replace("amqp://", "amqp://guest:guest@") + "/"
+
+    def url_of(self, user: str, password: str) -> str:
+        """Return the URL of the first address for another user."""
+        return f"amqp://{user}:{password}@{self.host}:{self.port}/"
 
     @property
     def host(self) -> str:
@@ -156,6 +161,19 @@ class BrokerProcess:
         assert (done.returncode, done.stdout) == (1, ""), done
         (line,) = done.stderr.splitlines()
         return line.removeprefix("penstock: ")
+
+    def pause(self) -> None:
+        """Have it stand still, as on a machine that does."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Have it go on after a pause."""
+        self.process.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """End it without warning, and wait for its end."""
+        self.process.kill()
+        self.process.wait()
 
     def stop(self) -> int:
         """Tell it to stop and return its exit code."""

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.test_durability import killed
 from tests.support.brokers import serving
 from tests.support.http_client import Web
 from tests.support.postgres import cluster, needs_postgres
@@ -85,7 +84,7 @@ def test_policies_and_parameters_outlive_a_kill_in_both_stores(tmp_path: Path, e
             its.do("PUT", "/global-parameters/cluster_name", {"value": "here"}, status=201)
             its.do("DELETE", "/policies/%2F/gone")
             before = its.get("/definitions")
-            killed(process)
+            process.kill()
         with serving(tmp_path, "--http", "127.0.0.1:0", *place) as process:
             its = Web(process.http)
             assert its.get("/definitions") == before
