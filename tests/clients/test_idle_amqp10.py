@@ -54,7 +54,7 @@ def test_idle_client_leaves_its_room_to_others_and_goes_on(broker: BrokerProcess
             for number in range(OTHERS):
                 channel.basic_publish("", held, str(COUNT + number).encode())
             connection.process_data_events(0)
-            eventually(lambda: broker.queue(held)["depth"]["messages"] == CAPACITY, "no place is kept for the idle one")
+            eventually(lambda: broker.depth(held) == CAPACITY, "no place is kept for the idle one")
             credit = credit_of(broker)
             assert credit["idle"] >= 1
             assert (credit["drained"] > 0) == (client.name in ANSWERS), credit

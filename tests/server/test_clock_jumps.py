@@ -8,9 +8,9 @@ from typing import Any
 import pika
 import pytest
 
-from tests.server.test_durability import client_of
 from tests.support.brokers import eventually, serving
 from tests.support.faults import make_library
+from tests.support.pika_helpers import client_of
 
 HOURS_S = 3 * 3600
 HEARTBEAT_S = 30

@@ -19,7 +19,6 @@ import pytest
 from pamqp import commands, frame
 
 from penstock.sync import connect
-from tests.server.test_durability import LOST, Client, client_of
 from tests.support.brokers import (
     PATIENCE,
     BrokerProcess,
@@ -32,6 +31,7 @@ from tests.support.brokers import (
 from tests.support.disk_brokers import closed, crossings, kept, set_broker, take
 from tests.support.faults import Disk
 from tests.support.http_client import Answer, Web
+from tests.support.pika_helpers import LOST, Client, client_of
 from tests.support.raw_client import HEARTBEAT, open_peer, raw_frame
 from tests.support.stalls import undisturbed
 

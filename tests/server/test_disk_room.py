@@ -11,11 +11,10 @@ from pathlib import Path
 import pika
 
 from penstock import flowlog
-from tests.server.test_durability import client_of
 from tests.support.brokers import BrokerProcess, eventually, in_background, penstock_command
 from tests.support.disk_brokers import closed, crossings, kept, set_broker, status, take
 from tests.support.faults import small_disk
-from tests.support.pika_helpers import stopped
+from tests.support.pika_helpers import client_of, stopped
 
 KIB_100 = "x" * 100_000
 

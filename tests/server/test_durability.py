@@ -2,68 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pika
 import pytest
-from pika.adapters.blocking_connection import BlockingChannel
 
 from penstock import sync
 from penstock.client.engine.waits import Call
 from penstock.store.sqlite import SqliteStore
 from penstock.sync import connect
 from tests.support.block_encoder import encode_published
-from tests.support.brokers import BrokerProcess, eventually, serving, some_name
+from tests.support.brokers import eventually, serving, some_name
 from tests.support.http_client import Web
-from tests.support.pika_helpers import stopped
+from tests.support.pika_helpers import KEPT, LOST, client_of, stopped
 from tests.support.raw_channel import Connection
-
-KEPT = pika.BasicProperties(delivery_mode=2)
-LOST = pika.BasicProperties(delivery_mode=1)
-
-
-class Client:
-    """One channel in confirm mode."""
-
-    def __init__(self, broker: BrokerProcess) -> None:
-        self.connection = pika.BlockingConnection(pika.URLParameters(broker.url))
-        self.channel: BlockingChannel = self.connection.channel()
-        self.channel.confirm_delivery()
-
-    def publish(self, queue: str, *bodies: str, properties: pika.BasicProperties = KEPT) -> None:
-        for body in bodies:
-            self.channel.basic_publish("", queue, body.encode(), properties)
-
-    def depth(self, queue: str) -> int:
-        declared: Any = self.channel.queue_declare(queue, passive=True)
-        return int(declared.method.message_count)
-
-    def drain(self, queue: str) -> list[tuple[str, bool]]:
-        """All bodies of a queue, and whether each comes again."""
-        found = []
-        while True:
-            method, _, body = self.channel.basic_get(queue, auto_ack=True)
-            if method is None:
-                return found
-            found.append((body.decode(), bool(method.redelivered)))
-
-
-@contextmanager
-def client_of(broker: BrokerProcess) -> Iterator[Client]:
-    client = Client(broker)
-    try:
-        yield client
-    finally:
-        with contextlib.suppress(pika.exceptions.AMQPError):  # The broker may be dead by now.
-            client.connection.close()
 
 
 def test_what_was_confirmed_is_there_after_a_kill_in_order_and_the_rest_is_not(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ import pika
 import pytest
 
 from tests.server.http.test_metrics import scrape
-from tests.server.test_durability import Client, client_of
 from tests.support.brokers import GRACE, BrokerProcess, eventually, penstock_command
 from tests.support.disk_brokers import take
+from tests.support.pika_helpers import Client, client_of
 from tests.support.postgres import Cluster, cluster, needs_postgres
 
 ROUNDS = int(os.environ.get("PENSTOCK_FAILOVERS", "3"))

@@ -15,12 +15,12 @@ from pathlib import Path
 import pika
 import pytest
 
-from tests.server.test_durability import LOST, client_of
 from tests.support.brokers import BrokerProcess, eventually, in_background, penstock_command, serving, some_name
 from tests.support.commands import refused
 from tests.support.disk_brokers import closed, crossings, take
 from tests.support.faults import mount
 from tests.support.http_client import Web
+from tests.support.pika_helpers import LOST, client_of
 from tests.support.postgres import PROGRAMS, Cluster, cluster, needs_postgres, small_disk
 from tests.support.stalls import undisturbed
 

@@ -13,8 +13,8 @@ import pika
 from pamqp import commands
 
 from tests.compat.test_reply_to import content
-from tests.server.test_durability import LOST, Client, client_of
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually, penstock_command, serving
+from tests.support.pika_helpers import LOST, Client, client_of
 from tests.support.raw_client import Peer, open_peer, publish_frames
 
 PAGE: dict[str, Any] = {"x-overflow": "page", "capacity-messages": 20}

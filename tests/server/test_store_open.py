@@ -20,9 +20,9 @@ from penstock.store.commit_counter import COUNTER_FILE
 from penstock.store.salvage import FRAME, HEADER
 from penstock.store.schema import PAGE_SIZE
 from penstock.store.sqlite import FILE
-from tests.server.test_durability import client_of
 from tests.support.brokers import PATIENCE, penstock_command, serving
 from tests.support.faults import small_disk
+from tests.support.pika_helpers import client_of
 
 PAGE = {"x-overflow": "page", "capacity-messages": 10}
 

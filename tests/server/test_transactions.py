@@ -231,12 +231,12 @@ def test_refused_commit_may_be_tried_again_with_its_publishes_and_acknowledgemen
         peer.say(publish_frames(1, "", full, b"one") + publish_frames(1, "", full, b"two"))
         for _ in range(2):
             assert f"not rolled back; queue '{full}' holds 1 message" in refused_commit(peer)
-        assert broker.queue(source)["depth"]["messages"] == 1, "its acknowledgement waits for the commit"
+        assert broker.depth(source) == 1, "its acknowledgement waits for the commit"
         peer.channel(2)
         take(peer, full, 2, no_ack=True)
         peer.send(1, TX.Commit())
         assert isinstance(answer(peer), TX.CommitOk)
-        assert [broker.queue(queue)["depth"]["messages"] for queue in (full, source)] == [2, 0]
+        assert [broker.depth(queue) for queue in (full, source)] == [2, 0]
         assert [peer_body(peer, full) for _ in range(2)] == [b"one", b"two"]
         for queue in (full, source):
             assert peer.ask(1, commands.Queue.Delete(queue=queue), commands.Queue.DeleteOk).message_count == 0
@@ -284,6 +284,6 @@ def test_refused_commit_is_in_the_store_when_it_is_tried_again_with_success_and_
             assert isinstance(answer(peer), TX.CommitOk)
         broker.kill()
     with serving(tmp_path, "--data", data) as broker, open_peer(broker) as peer:
-        left = [broker.queue(name)["depth"]["messages"] for name in ("full", "source")]
+        left = [broker.depth(name) for name in ("full", "source")]
         assert left == ([2, 0] if committed else [1, 1])
         assert peer_body(peer, "full") == (b"one" if committed else b"before")

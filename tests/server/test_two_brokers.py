@@ -16,10 +16,9 @@ import pytest
 
 from penstock.settings.start import NO_LOG
 from penstock.store.sqlite import FILE
-from tests.server.test_durability import client_of
 from tests.server.test_store_open import refused
 from tests.support.brokers import BrokerProcess, eventually, in_background, penstock_command, serving
-from tests.support.pika_helpers import stopped
+from tests.support.pika_helpers import client_of, stopped
 
 
 def ending(broker: BrokerProcess) -> str:

@@ -145,9 +145,13 @@ class BrokerProcess:
         with connect(self.url, protocol="amqp091") as control:
             return control.why(name).raw
 
-    def why(self, name: str) -> str:
-        """Return what the command `penstock why` prints about a queue."""
-        return self.command("why", name)
+    def depth(self, name: str) -> int:
+        """Return how many messages are in a queue."""
+        return int(self.queue(name)["depth"]["messages"])
+
+    def why(self, *words: str) -> str:
+        """Return what the command `penstock why` prints about a queue or something else."""
+        return self.command("why", *words)
 
     def command(self, *words: str) -> str:
         """Run a command of Penstock on this broker, which must end well, and return what it prints."""

@@ -38,6 +38,7 @@ from tests.support.fetched_clients import (
     rust_program,
     uamqp_python,
 )
+from tests.support.pika_helpers import consumed
 
 HOLD_S = float(os.environ.get("PENSTOCK_HOLD_S", "3"))
 """Seconds of the hold."""
@@ -305,17 +306,7 @@ def hold(broker: BrokerProcess, client: Client, way: str, seconds: float = HOLD_
 
 def take(channel: BlockingChannel, name: str, count: int) -> list[int]:
     """Consume so many messages, acknowledging each; what does not come in time is lost."""
-    taken: list[int] = []
-    channel.basic_qos(prefetch_count=10)
-    for method, _, body in channel.consume(name, inactivity_timeout=PATIENCE):
-        if method is None:
-            break
-        channel.basic_ack(method.delivery_tag)
-        taken.append(int(body))
-        if len(taken) == count:
-            break
-    channel.cancel()
-    return taken
+    return [int(body) for body in consumed(channel, name, count, 10)]
 
 
 @dataclass
@@ -339,7 +330,7 @@ def refuse(broker: BrokerProcess, client: Client, way: str) -> Refused:
                 driver.listen("done")
             driver.leave()
         kept = take(channel, held, 2)
-        left = broker.queue(held)["depth"]["messages"]
+        left = broker.depth(held)
         assert left == 0, f"{left} messages more than the queue takes"
         channel.queue_delete(held)
         channel.queue_delete(beside)

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from penstock.sync import connect
-from tests.server.test_durability import Client
 from tests.support.brokers import BrokerProcess, penstock_command, serving
 from tests.support.faults import Disk
+from tests.support.pika_helpers import Client
 
 
 @contextmanager
