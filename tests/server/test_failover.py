@@ -14,9 +14,9 @@ from pathlib import Path
 import pika
 import pytest
 
-from tests.server.http.test_metrics import scrape
 from tests.support.brokers import GRACE, BrokerProcess, eventually, penstock_command
 from tests.support.disk_brokers import take
+from tests.support.http_client import Web
 from tests.support.pika_helpers import Client, client_of
 from tests.support.postgres import Cluster, cluster, needs_postgres
 
@@ -164,15 +164,17 @@ def test_standby_is_alive_but_not_ready_until_it_takes_over(brokers: Brokers) ->
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     standby = brokers.stand_by("--metrics-listen", f"127.0.0.1:{port}")
-    url = f"http://127.0.0.1:{port}"
-    assert scrape(url, "/live", {}).status == 200
-    waiting = eventually(lambda: "standing by" in scrape(url, "/ready", {}).reason and scrape(url, "/ready", {}), "it")
+    web = Web(f"http://127.0.0.1:{port}")
+    assert web.fetch("/live", login=False).status == 200
+    waiting = eventually(
+        lambda: "standing by" in (found := web.fetch("/ready", login=False)).reason and found, "it stands by"
+    )
     assert (waiting.status, "the store is held by process" in waiting.reason) == (503, True)
-    assert "penstock_ready 0" in scrape(url, "/metrics", {}).body.decode()
+    assert "penstock_ready 0" in web.fetch("/metrics", login=False).text
     active.end()
     standby.ready()
-    assert eventually(lambda: scrape(url, "/ready", {}).status == 200, "it is ready")
-    assert "penstock_ready 1" in scrape(url, "/metrics", {}).body.decode()
+    assert eventually(lambda: web.fetch("/ready", login=False).status == 200, "it is ready")
+    assert "penstock_ready 1" in web.fetch("/metrics", login=False).text
 
 
 def test_standby_can_be_told_to_stop(brokers: Brokers) -> None:

@@ -10,7 +10,6 @@ import pika
 
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite
-from tests.server.http.test_metrics import scrape
 from tests.support.amqp10_dialogue import data_section
 from tests.support.amqp10_socket import SocketPeer
 from tests.support.brokers import BrokerProcess, eventually
@@ -35,25 +34,20 @@ def at(proxy: Proxy) -> At:
     return At(host, int(port))
 
 
-def open_ones(web: Web) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = web.get("/connections")
-    return found
-
-
 def exact(web: Web, proxy: Proxy) -> dict[str, Any]:
     """Wait until the only connection has the octets that the proxy has passed on, and return it."""
 
     def look() -> dict[str, Any] | None:
         before = list(proxy.octets)
-        [found] = open_ones(web)
+        [found] = web.get("/connections")
         same = [found["recv_oct"], found["send_oct"]] == before == proxy.octets
         return found if same else None
 
-    return eventually(look, f"the octets of the proxy {proxy.octets} in {open_ones(web)}")
+    return eventually(look, f"the octets of the proxy {proxy.octets} in {web.get('/connections')}")
 
 
 def test_connection_of_amqp_0_9_1_has_the_octets_of_its_socket(served: BrokerProcess, web: Web, name: str) -> None:
-    eventually(lambda: not open_ones(web), "no connection")
+    eventually(lambda: not web.get("/connections"), "no connection")
     with proxied(f"{served.host}:{served.port}") as proxy:
         where = at(proxy)
         with closing(pika.BlockingConnection(pika.ConnectionParameters(where.host, where.port, heartbeat=0))) as client:
@@ -71,12 +65,10 @@ def test_connection_of_amqp_0_9_1_has_the_octets_of_its_socket(served: BrokerPro
             assert after["send_cnt"] > before["send_cnt"]
             labels = (f"connection={after['name']}", "vhost=/")
             path = "/metrics/detailed?family=connection_coarse_metrics"
-            found = samples_of(scrape(served.http, path).body.decode())
+            found = samples_of(web.fetch(path).text)
             assert found[("rabbitmq_detailed_connection_incoming_bytes_total", *labels)] == after["recv_oct"]
             assert found[("rabbitmq_detailed_connection_outgoing_bytes_total", *labels)] == after["send_oct"]
-            eventually(
-                lambda: open_ones(web)[0]["recv_oct_details"]["rate"] > 0, "a rate, within a pass of the sampler"
-            )
+            eventually(lambda: web.get("/connections")[0]["recv_oct_details"]["rate"] > 0, "a rate")
             [seen] = listed(served, "connections")
             assert (seen["recv_oct"], seen["send_oct"]) == (after["recv_oct"], after["send_oct"])
             assert {"recv_oct", "send_oct"} < set(run(served, "list", "connections").split())
@@ -84,7 +76,7 @@ def test_connection_of_amqp_0_9_1_has_the_octets_of_its_socket(served: BrokerPro
 
 def test_connection_of_amqp_1_0_has_the_octets_of_its_socket(served: BrokerProcess, web: Web, name: str) -> None:
     web.do("PUT", f"/queues/%2F/{name}", {}, 201)
-    eventually(lambda: not open_ones(web), "no connection")
+    eventually(lambda: not web.get("/connections"), "no connection")
     with proxied(f"{served.host}:{served.port}") as proxy, SocketPeer(at(proxy)) as peer:
         peer.attach_sender(0, composite(spec.TARGET, address=f"/queues/{name}"))
         peer.await_one("flow")
@@ -99,15 +91,15 @@ def test_connection_of_amqp_1_0_has_the_octets_of_its_socket(served: BrokerProce
 
 def test_sums_of_octets_keep_those_of_ended_connections(served: BrokerProcess, web: Web) -> None:
     def sums() -> tuple[float, float]:
-        found = samples_of(scrape(served.http).body.decode())
+        found = samples_of(web.fetch("/metrics").text)
         names = ("rabbitmq_connection_incoming_bytes_total", "rabbitmq_connection_outgoing_bytes_total")
         return found[(names[0],)], found[(names[1],)]
 
-    eventually(lambda: not open_ones(web), "no connection")
+    eventually(lambda: not web.get("/connections"), "no connection")
     before = sums()
     with proxied(f"{served.host}:{served.port}") as proxy:
         where = at(proxy)
         with closing(pika.BlockingConnection(pika.ConnectionParameters(where.host, where.port, heartbeat=0))) as client:
             client.channel()
-        eventually(lambda: not open_ones(web), "its end")
+        eventually(lambda: not web.get("/connections"), "its end")
         assert (sums()[0] - before[0], sums()[1] - before[1]) == tuple(proxy.octets)
