@@ -72,7 +72,7 @@ def test_stream_is_540_with_what_to_use_instead(broker: BrokerProcess) -> None:
 def test_message_larger_than_its_queues_capacity_is_311_and_other_channels_live(peer: Peer) -> None:
     queue = peer.declare(**{"capacity-bytes": 1000})
     peer.channel(2)
-    peer.ask(2, commands.Confirm.Select(), commands.Confirm.SelectOk)
+    peer.confirm(2)
     peer.say(publish_frames(1, "", queue, bytes(2000)) + publish_frames(2, "", queue, b"small"))
     closed, confirmed = None, None
     for _ in range(2):

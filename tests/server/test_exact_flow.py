@@ -16,7 +16,7 @@ SMALL = {"capacity-messages": 2, "stop-messages": 1, "resume-messages": 0, "hold
 def ready(peer: Peer) -> str:
     """Select confirms on channel 1, open channel 2 for control, and return a small queue."""
     peer.channel(2)
-    peer.ask(1, commands.Confirm.Select(), commands.Confirm.SelectOk)
+    peer.confirm()
     return peer.declare(**SMALL)
 
 

@@ -173,7 +173,7 @@ def stored(broker: BrokerProcess, peer: Peer, size: int, count: int) -> str:
     """Fill a queue and return its name."""
     queue = some_name("deep")
     peer.ask(1, commands.Queue.Declare(queue=queue, auto_delete=True), commands.Queue.DeclareOk)
-    peer.ask(1, commands.Confirm.Select(), commands.Confirm.SelectOk)
+    peer.confirm()
     peer.say(publish_frames(1, "", queue, bytes(size)) * count)
     eventually(lambda: broker.depth(queue) == count, f"{count} messages in the queue")
     return queue
@@ -252,8 +252,7 @@ def test_message_in_tiny_frames_takes_no_more_memory_than_it_is_charged(broker: 
             peer.say(raw_frame(HEADER, 1, b"\x00\x3c\x00\x00" + size.to_bytes(8, "big") + b"\x00\x00"))
             peer.say(raw_frame(BODY, 1, b"x") * size)
         assert peer.is_well()
-        depth = peer.ask(1, commands.Queue.Declare(queue=queue, passive=True), commands.Queue.DeclareOk)
-        assert depth.message_count == 5
+        assert peer.depth(queue) == 5
         assert broker.rss() - before < 5 * size * 3
 
 

@@ -14,7 +14,7 @@ CHANNEL = 1
 def begin(peer: Peer, producer: str, epoch: int, **more: object) -> dict[str, object]:
     """Begin a lane on a new channel with confirms; channel 2 is for control."""
     peer.channel(2)
-    peer.ask(CHANNEL, commands.Confirm.Select(), commands.Confirm.SelectOk)
+    peer.confirm(CHANNEL)
     fields = {"channel": CHANNEL, "producer": producer, "lane": "l", "epoch": epoch, "window": 100, **more}
     return control(peer, "producer.begin", **fields)
 

@@ -89,7 +89,7 @@ def test_refusals_losses_and_late_confirmations_are_recorded_with_their_counts(t
         peer.declare_shared("reject", capacity_messages=2, overflow="reject")
         peer.declare_shared("ring", capacity_messages=2, overflow="drop-head")
         peer.declare_shared("block", capacity_messages=2, stop_messages=1, hold_deadline=1)
-        peer.ask(1, commands.Confirm.Select(), commands.Confirm.SelectOk)
+        peer.confirm()
         begun = time.monotonic()
         for queue, count in (("reject", 702), ("ring", 802), ("block", 5)):
             peer.say(b"".join(publish_frames(1, "", queue, b"x") for _ in range(count)))

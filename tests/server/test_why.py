@@ -32,7 +32,7 @@ def test_connection_a_channel_and_a_user_say_what_blocks_them_and_what_their_con
     with open_peer(own_broker, properties={}) as peer:
         peer.declare_shared("orders", capacity_messages=4, stop_messages=2, resume_messages=0, hold_deadline=0)
         peer.declare_shared("empty")
-        peer.ask(1, commands.Confirm.Select(), commands.Confirm.SelectOk)
+        peer.confirm()
         peer.channel(2)
         peer.ask(2, commands.Basic.Consume(queue="empty", consumer_tag="idle"), commands.Basic.ConsumeOk)
         peer.say(b"".join(publish_frames(1, "", "orders", b"x") for _ in range(6)))
