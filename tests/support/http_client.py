@@ -112,6 +112,15 @@ class Web:
         assert answer.status == status, (method, path, answer)
         return answer
 
+    def declare(self, queue: str, **arguments: object) -> None:
+        """Declare a new queue of the virtual host /; arguments with underscores or hyphens."""
+        given = {name.replace("_", "-"): value for name, value in arguments.items()}
+        self.do("PUT", f"/queues/%2F/{quote(queue, safe='')}", {"arguments": given} if given else {}, status=201)
+
+    def queue(self, name: str) -> Any:
+        """Return a queue of the virtual host /."""
+        return self.get(f"/queues/%2F/{quote(name, safe='')}")
+
     def publish(self, key: str, payload: str = "x", exchange: str = "amq.default", **more: Any) -> Answer:
         """Publish a message to an exchange of the virtual host /."""
         body = {"properties": {}, "routing_key": key, "payload": payload, "payload_encoding": "string", **more}
@@ -119,7 +128,7 @@ class Web:
 
     def fill(self, count: int) -> None:
         """Declare the queue `q` in the virtual host /, and publish messages to it, numbered from 0."""
-        self.do("PUT", "/queues/%2F/q", {}, status=201)
+        self.declare("q")
         for number in range(count):
             self.publish("q", str(number))
 

@@ -41,7 +41,7 @@ def test_metrics_need_a_login_and_the_tag_monitoring(served: BrokerProcess, web:
 
 
 def test_detailed_takes_the_families_of_rabbitmq_and_refuses_unknown_ones(web: Web) -> None:
-    web.do("PUT", "/queues/%2F/detailed", {}, 201)
+    web.declare("detailed")
     text = web.fetch("/metrics/detailed?family=queue_coarse_metrics&vhost=/&family=ra_metrics").text
     assert ("rabbitmq_detailed_queue_messages_ready", "queue=detailed", "vhost=/") in samples_of(text)
     assert "penstock_queue" not in text
@@ -54,7 +54,7 @@ def test_detailed_takes_the_families_of_rabbitmq_and_refuses_unknown_ones(web: W
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool (Debian: prometheus) is not installed")
 @pytest.mark.parametrize("path", ["/metrics", "/metrics/per-object"])
 def test_promtool_finds_nothing_wrong(web: Web, path: str) -> None:
-    web.do("PUT", "/queues/%2F/checked", {}, 201)
+    web.declare("checked")
     text = web.fetch(path).body
     done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, timeout=60)
     assert (done.returncode, done.stdout + done.stderr) == (0, b"")

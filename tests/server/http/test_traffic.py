@@ -75,7 +75,7 @@ def test_connection_of_amqp_0_9_1_has_the_octets_of_its_socket(served: BrokerPro
 
 
 def test_connection_of_amqp_1_0_has_the_octets_of_its_socket(served: BrokerProcess, web: Web, name: str) -> None:
-    web.do("PUT", f"/queues/%2F/{name}", {}, 201)
+    web.declare(name)
     eventually(lambda: not web.get("/connections"), "no connection")
     with proxied(f"{served.host}:{served.port}") as proxy, SocketPeer(at(proxy)) as peer:
         peer.attach_sender(0, composite(spec.TARGET, address=f"/queues/{name}"))
