@@ -195,8 +195,7 @@ def test_publisher_in_another_language_hears_of_the_block_while_its_publishes_ar
     own_broker: BrokerProcess, name: str, client: str
 ) -> None:
     (known,) = (each for each in CLIENTS if each.name == client)
-    if known.missing():
-        pytest.skip(known.missing())
+    known.skip_if_missing()
     bound(own_broker, name, 10)
     with channel_of(own_broker) as channel:
         channel.queue_declare(name)

@@ -30,17 +30,16 @@ def fill(client: Any, link: Any, room: int) -> None:
     client.wait(goes_on, timeout=PATIENCE)
 
 
-def no_credit(said: str) -> str:
-    return said if "/ssn:0/orders in has no credit" in said else ""
-
-
 def test_blocked_link_is_explained_by_the_gate_that_keeps_its_credit(own_broker: BrokerProcess) -> None:
     with Connection(own_broker.url) as connection:
         connection.channel().queue_declare("orders", arguments={"capacity-messages": 4, "stop-messages": 3})
     client = utils.BlockingConnection(own_broker.url, allowed_mechs="PLAIN")
     sender = client.create_sender("orders", name="orders in")
     fill(client, sender.link, 4)
-    said = eventually(lambda: no_credit(own_broker.why("--link", "orders in")), "the end of the credit")
+    said = eventually(
+        lambda: "/ssn:0/orders in has no credit" in (found := own_broker.why("--link", "orders in")) and found,
+        "the end of the credit",
+    )
     assert "because of queue orders: " in said
     assert "queue orders has no consumer" in said
     found = json.loads(own_broker.why("--link", "orders in", "--json"))

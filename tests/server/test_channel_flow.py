@@ -10,6 +10,7 @@ from pamqp import commands
 
 from tests.support.brokers import BrokerProcess, eventually, serving
 from tests.support.http_client import Web
+from tests.support.pika_helpers import named_connection
 from tests.support.raw_client import CAPABILITIES, open_peer, publish_frames
 
 OBEYS = {"product": "obedient", "capabilities": CAPABILITIES | {"channel.flow": True}}
@@ -77,9 +78,7 @@ def test_second_reason_reaches_pika_when_the_named_gate_has_opened(broker: Broke
 
 
 def test_blocked_channel_has_the_state_flow_over_http(served: BrokerProcess, web: Web, name: str) -> None:
-    parameters = pika.URLParameters(served.url)
-    parameters.client_properties = {"connection_name": name}
-    with pika.BlockingConnection(parameters) as connection:
+    with named_connection(served.url, name) as connection:
         blocked, other = connection.channel(), connection.channel()
         other.queue_declare(name, exclusive=True, arguments=GATED)
         blocked.basic_publish("", name, b"x")

@@ -21,7 +21,7 @@ from penstock.config import load
 from penstock.server.turn_loop import new_loop
 from tests.support.amqp10_dialogue import login
 from tests.support.brokers import PATIENCE, eventually
-from tests.support.certificates import SETTINGS, Authority, localhost
+from tests.support.certificates import SETTINGS, Authority, hello, localhost
 from tests.support.http_client import Web
 from tests.support.left_objects import left_by
 from tests.support.logging_in import GREETING, start_ok
@@ -145,24 +145,15 @@ def refused_login_of_amqp10(here: Here) -> None:
             assert hear(sock)
 
 
-def hello(here: Here) -> bytes:
-    """Return the first octets of a handshake."""
-    outgoing = ssl.MemoryBIO()
-    client = here.context.wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
-    with contextlib.suppress(ssl.SSLWantReadError):
-        client.do_handshake()
-    return outgoing.read()
-
-
 def tls_hello_only(here: Here) -> None:
     with here.socket(here.broker.tls_addresses[0]) as sock:
-        sock.sendall(hello(here))
+        sock.sendall(hello(here.context))
         assert sock.recv(4096)
 
 
 def tls_hello_and_reset(here: Here) -> None:
     with here.socket(here.broker.tls_addresses[0]) as sock:
-        sock.sendall(hello(here))
+        sock.sendall(hello(here.context))
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
 
 
@@ -174,7 +165,7 @@ def tls_junk(here: Here) -> None:
 
 def tls_broken_handshake(here: Here) -> None:
     with here.socket(here.broker.tls_addresses[0]) as sock:
-        sock.sendall(hello(here)[:5] + b"\xff" * 100 + b"\x00" * 1000)
+        sock.sendall(hello(here.context)[:5] + b"\xff" * 100 + b"\x00" * 1000)
         hear(sock)
 
 

@@ -72,16 +72,16 @@ def test_get_waits_for_its_message_and_everybody_is_told_what_is_on_the_disk(tmp
             assert method.message_count == 100 - number
         assert channel.basic_get("q") == (None, None, None)
         eventually(lambda: broker.logged("PST-1011"), "that it pages no more is in the log")
-        told = eventually(lambda: _told(tmp_path / "data" / "flow-log"), "both are in the flow log")
-        assert told == ["paging-started", "paging-stopped"]
+
+        def told() -> list[str]:
+            records = read(tmp_path / "data" / "flow-log")
+            return [record["event"] for record in records if record["event"].startswith("paging")]
+
+        eventually(lambda: len(told()) == 2, "both are in the flow log")
+        assert told() == ["paging-started", "paging-stopped"]
         publish(channel, 101, 120)
         deleted: Any = channel.queue_delete("q")
         assert deleted.method.message_count == 20
-
-
-def _told(folder: Path) -> list[str]:
-    events = [record["event"] for record in read(folder) if record["event"].startswith("paging")]
-    return events if len(events) == 2 else []
 
 
 def test_without_a_store_page_is_refused_with_what_it_needs(tmp_path: Path) -> None:

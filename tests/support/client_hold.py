@@ -26,6 +26,7 @@ from functools import cache
 from pathlib import Path
 
 import pika
+import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from penstock.protocols.common.connection_limits import ConnectionLimits
@@ -89,6 +90,11 @@ class Client:
         if self.words[0] == "java" and not java_compiles():
             return "this java cannot run a source file: it has no module jdk.compiler"
         return ""
+
+    def skip_if_missing(self) -> None:
+        """Skip the test if something is not installed."""
+        if missing := self.missing():
+            pytest.skip(missing)
 
     def command(self) -> list[str]:
         """Return its words, those of what is fetched replaced."""

@@ -17,6 +17,14 @@ LOST = pika.BasicProperties(delivery_mode=1)
 Got = tuple[pika.BasicProperties, pika.spec.Basic.GetOk, bytes]
 
 
+def named_connection(url: str, name: str) -> pika.BlockingConnection:
+    """Return a connection without heartbeats that the broker shows under a name."""
+    parameters = pika.URLParameters(url)
+    parameters.client_properties = {"connection_name": name}
+    parameters.heartbeat = 0
+    return pika.BlockingConnection(parameters)
+
+
 @contextmanager
 def channel_of(broker: BrokerProcess | Broker, confirms: bool = False) -> Iterator[BlockingChannel]:
     """A channel of a connection of its own."""
