@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from pamqp import commands
 
 from tests.support.brokers import BrokerProcess, eventually
 from tests.support.raw_client import Peer, open_peer, publish_frames
-
-
-@pytest.fixture
-def peer(broker: BrokerProcess) -> Iterator[Peer]:
-    with open_peer(broker) as peer:
-        yield peer
-
-
-def refusal(peer: Peer, name: str, arguments: dict[str, object]) -> tuple[int, str]:
-    peer.send(1, commands.Queue.Declare(queue=name, arguments=arguments))
-    return peer.refused(1)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +40,8 @@ def refusal(peer: Peer, name: str, arguments: dict[str, object]) -> tuple[int, s
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
 def test_arguments_that_cannot_be_meant_are_406(peer: Peer, arguments: dict[str, object], said: str) -> None:
-    code, text = refusal(peer, "refused", arguments)
+    peer.send(1, commands.Queue.Declare(queue="refused", arguments=arguments))
+    code, text = peer.refused(1)
     assert code == 406
     assert text.startswith("PRECONDITION_FAILED - queue 'refused': ")
     assert said in text

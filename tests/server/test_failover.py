@@ -18,7 +18,7 @@ from tests.support.brokers import GRACE, BrokerProcess, eventually, penstock_com
 from tests.support.disk_brokers import take
 from tests.support.http_client import Web
 from tests.support.pika_helpers import Client, client_of
-from tests.support.postgres import Cluster, cluster, needs_postgres
+from tests.support.postgres import Cluster, needs_postgres
 
 ROUNDS = int(os.environ.get("PENSTOCK_FAILOVERS", "3"))
 """Deaths of the active broker in a row; 50 were run."""
@@ -26,12 +26,6 @@ TAKE_OVER_S = 20.0
 """It takes a second or two; a machine may be slow, but not for all of the rounds."""
 
 pytestmark = [needs_postgres, pytest.mark.slow, pytest.mark.timeout(400 + 10 * ROUNDS)]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Cluster]:
-    with cluster() as server:
-        yield server
 
 
 class Standby:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,22 +13,11 @@ from penstock.sync import connect
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite, encode_composite
 from penstock.wire.amqp10.frames import SASL_HEADER, frame
-from tests.support.brokers import PATIENCE, BrokerProcess, eventually, penstock_command, serving, some_name
+from tests.support.brokers import PATIENCE, BrokerProcess, eventually, penstock_command, serving
 from tests.support.commands import run
-from tests.support.postgres import cluster, needs_postgres
 from tests.support.raw_channel import Connection
 
 SECRET = "hushhushhush"
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=needs_postgres)])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, str]]:
-    """Options of a store that is empty at first."""
-    if request.param == "sqlite":
-        yield "--data", str(tmp_path / "data")
-        return
-    with cluster() as server:
-        yield "--store", server.url(schema=some_name("store"))
 
 
 def salt_of(broker: BrokerProcess, user: str) -> bytes:

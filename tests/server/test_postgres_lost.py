@@ -21,18 +21,12 @@ from tests.support.disk_brokers import closed, crossings, take
 from tests.support.faults import mount
 from tests.support.http_client import Web
 from tests.support.pika_helpers import LOST, client_of
-from tests.support.postgres import PROGRAMS, Cluster, cluster, needs_postgres, small_disk
+from tests.support.postgres import PROGRAMS, Cluster, needs_postgres, small_disk
 from tests.support.stalls import undisturbed
 
 pytestmark = [needs_postgres, pytest.mark.slow]
 SLOW_S = 90.0
 """Patience with a broker whose server says nothing: its gate closes after ten seconds, and it ends in about as many."""
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Cluster]:
-    with cluster() as server:
-        yield server
 
 
 @pytest.fixture

@@ -14,12 +14,6 @@ MIB = 1024 * 1024
 TX = commands.Tx
 
 
-@pytest.fixture
-def peer(broker: BrokerProcess) -> object:
-    with open_peer(broker) as peer:
-        yield peer
-
-
 def select(peer: Peer, channel: int = 1) -> None:
     peer.ask(channel, TX.Select(), TX.SelectOk)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -18,12 +17,6 @@ from tests.support.brokers import BrokerProcess, eventually, penstock_command, s
 from tests.support.raw_client import open_peer, publish_frames
 
 PRODUCERS = 30
-
-
-@pytest.fixture
-def control(own_broker: BrokerProcess) -> Iterator[sync.Connection]:
-    with connect(own_broker.url, protocol="amqp091") as control:
-        yield control
 
 
 def test_connection_a_channel_and_a_user_say_what_blocks_them_and_what_their_consumers_lack(
