@@ -1,4 +1,4 @@
-"""What tests of compatibility ask for again and again, with pika."""
+"""What tests of a served broker ask for again and again, with pika."""
 
 from __future__ import annotations
 

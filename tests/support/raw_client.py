@@ -5,6 +5,7 @@ Frames are made and read with pamqp, which shares nothing with Penstock; what pa
 
 from __future__ import annotations
 
+import json
 import socket
 import struct
 import time
@@ -197,6 +198,16 @@ class Peer:
         assert got.delivery_tag is not None
         assert self.read_frame()[0] == HEADER
         return got.delivery_tag, self.read_frame()[2]
+
+    def control(self, operation: str, **fields: object) -> dict[str, object]:
+        """Carry out a control operation on channel 2, which is open; nothing else may come before its answer."""
+        answers = self.declare(channel=2)
+        body = json.dumps(fields).encode()
+        self.say(publish_frames(2, "penstock.control", operation, body, {"reply_to": answers}))
+        self.ask(2, commands.Basic.Get(queue=answers, no_ack=True), commands.Basic.GetOk)
+        self.read_frame()
+        found: dict[str, object] = json.loads(self.read_frame()[2])
+        return found
 
     def consume(self, queue: str, tag: str, channel: int = 1, **how: Any) -> None:
         """Begin to consume from a queue under a tag."""
