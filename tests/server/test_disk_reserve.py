@@ -16,10 +16,9 @@ import pytest
 from penstock import flowlog
 from penstock.server.record_log import RecordLog
 from penstock.store.space import RESERVE_BYTES, RESERVE_FILE, STOPPED_BYTES, WHOLE_BYTES
-from tests.server.test_store_open import fill
 from tests.support.brokers import BrokerProcess, eventually, in_background
 from tests.support.disk_brokers import closed, kept
-from tests.support.faults import small_disk
+from tests.support.faults import fill, small_disk
 from tests.support.pika_helpers import client_of, stopped
 
 MIB = 1024 * 1024

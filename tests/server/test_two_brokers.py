@@ -16,8 +16,8 @@ import pytest
 
 from penstock.settings.start import NO_LOG
 from penstock.store.sqlite import FILE
-from tests.server.test_store_open import refused
 from tests.support.brokers import BrokerProcess, eventually, in_background, penstock_command, serving
+from tests.support.disk_brokers import refused
 from tests.support.pika_helpers import client_of, stopped
 
 
