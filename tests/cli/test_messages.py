@@ -40,7 +40,7 @@ def test_files_and_pipes_are_published_line_by_line_or_whole(broker: BrokerProce
         assert process.stdin is not None
         process.stdin.write("from a pipe\n")
         process.stdin.flush()
-        eventually(lambda: broker.queue(name)["depth"]["messages"] == 1, "it is published while the pipe is open")
+        eventually(lambda: broker.depth(name) == 1, "it is published while the pipe is open")
         process.stdin.close()
         assert process.wait(PATIENCE) == 0
     assert "cannot read" in run(broker, "publish", name, "--file", str(tmp_path / "none"), code=1)
@@ -111,7 +111,7 @@ def publish_with_a_timeout(broker: BrokerProcess, name: str) -> None:
         f"penstock: gave up: the broker confirmed nothing for 2 s: queue {name}: 2 messages > stop 1"
     )
     assert refused.endswith("; 2 of 3 messages are confirmed, and those without an answer may still be accepted")
-    assert broker.queue(name)["depth"]["messages"] == 2
+    assert broker.depth(name) == 2
 
 
 def test_publish_whose_connection_ends_says_what_is_confirmed(own_broker: BrokerProcess) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from penstock.store.sqlite import FILE
-from tests.server.test_durability import client_of
 from tests.support.brokers import penstock_command, serving
+from tests.support.pika_helpers import client_of
 
 
 def refused(*words: str) -> list[str]:

@@ -9,9 +9,9 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.support.brokers import BrokerProcess, some_name
-from tests.support.shared_brokers import broker, own_broker
+from tests.support.shared_brokers import broker, control, own_broker
 
-__all__ = ["broker", "own_broker"]
+__all__ = ["broker", "control", "own_broker"]
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.brokers import BrokerProcess, eventually, some_name
 from tests.support.commands import listed
+from tests.support.pika_helpers import channel_of
 
 pytest.importorskip("proton", reason="python-qpid-proton is not installed: there was no C compiler")
 
@@ -23,11 +24,9 @@ MOST = 4
 
 def full_queue(broker: BrokerProcess) -> str:
     name = some_name("adaptive")
-    with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
-        channel = connection.channel()
+    with channel_of(broker, confirms=True) as channel:
         arguments = {"consumer-window-adaptive": True, "consumer-window-max": MOST}
         channel.queue_declare(name, durable=True, arguments=arguments)
-        channel.confirm_delivery()
         for number in range(MESSAGES):
             channel.basic_publish("", name, str(number).encode())
     return name

@@ -19,21 +19,8 @@ BODY = b"x" * 760
 
 
 @pytest.fixture
-def bounded(tmp_path: Path) -> Iterator[BrokerProcess]:
-    with serving(tmp_path) as process:
-        yield process
-        assert "Traceback" not in process.log()
-
-
-@pytest.fixture
-def control(bounded: BrokerProcess) -> Iterator[sync.Connection]:
-    with connect(bounded.url, protocol="amqp091") as control:
-        yield control
-
-
-@pytest.fixture
-def publisher(bounded: BrokerProcess) -> Iterator[pika.BlockingConnection]:
-    connection = pika.BlockingConnection(pika.URLParameters(bounded.url))
+def publisher(own_broker: BrokerProcess) -> Iterator[pika.BlockingConnection]:
+    connection = pika.BlockingConnection(pika.URLParameters(own_broker.url))
     yield connection
     connection.close()
 
@@ -123,7 +110,7 @@ def test_topic_of_a_topic_exchange_has_a_bound_of_its_own(tmp_path: Path) -> Non
 
 
 def test_sender_of_amqp_1_0_is_held_and_released_below_a_late_bound(
-    publisher: pika.BlockingConnection, bounded: BrokerProcess, control: sync.Connection
+    publisher: pika.BlockingConnection, own_broker: BrokerProcess, control: sync.Connection
 ) -> None:
     proton = pytest.importorskip("proton")
     utils = pytest.importorskip("proton.utils")
@@ -135,7 +122,7 @@ def test_sender_of_amqp_1_0_is_held_and_released_below_a_late_bound(
     eventually(lambda: depth_of(control, "a") == 3, "they are there")
     # A message of AMQP 1.0 takes a little more than 1,000 bytes.
     control.set("address", "amq.fanout", {"capacity-bytes": 5500, "stop-bytes": 5499, "resume-bytes": 5499})
-    sending = utils.BlockingConnection(bounded.url, timeout=PATIENCE)
+    sending = utils.BlockingConnection(own_broker.url, timeout=PATIENCE)
     sender = sending.create_sender("/exchanges/amq.fanout")
     for _ in range(2):
         sender.send(proton.Message(body=BODY))

@@ -59,9 +59,9 @@ def test_artemis_produces_browses_and_consumes(
     channel.queue_declare(name, arguments={"x-expires": 600_000})
     assert f"Produced: {COUNT} messages" in artemis.run("producer", f"queue://{name}", "--message-size", "3000")
     assert f"browsed: {COUNT} messages" in artemis.run("browser", f"queue://{name}")
-    assert broker.queue(name)["depth"]["messages"] == COUNT
+    assert broker.depth(name) == COUNT
     assert f"Consumed: {COUNT} messages" in artemis.run("consumer", f"queue://{name}", "--commit-interval", "7")
-    assert broker.queue(name)["depth"]["messages"] == 0
+    assert broker.depth(name) == 0
 
 
 def test_artemis_filters_and_sends_in_transactions(
@@ -71,7 +71,7 @@ def test_artemis_filters_and_sends_in_transactions(
     artemis.run("producer", f"queue://{name}", "--commit-interval", "10", "--text-size", "100")
     options = ("--filter", "count < 20", "--break-on-null", "--receive-timeout", "2000")
     assert "Consumed: 20 messages" in artemis.run("consumer", f"queue://{name}", *options)
-    assert broker.queue(name)["depth"]["messages"] == COUNT - 20
+    assert broker.depth(name) == COUNT - 20
 
 
 def test_artemis_is_held_by_a_full_queue_and_goes_on(

@@ -97,7 +97,7 @@ def test_two_workers_run_200_tasks_exactly_once_with_late_acknowledgement(
         assert set(answers["ping"]) == {"first@here", "second@here"}
         assert [queue["name"] for queue in answers["queues"]["first@here"]] == ["celery"]
         assert "sync with" in second.read_text() or "mingle: sync" in second.read_text()
-        eventually(lambda: own_broker.queue("celery")["depth"]["messages"] == 0, "every task is acknowledged")
+        eventually(lambda: own_broker.depth("celery") == 0, "every task is acknowledged")
     assert sorted(int(line) for line in runs.read_text().split()) == list(range(TASKS))
     logs = first.read_text() + second.read_text()
     assert "missed heartbeat" not in logs

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pika
 import pytest
 from pika import spec
@@ -11,15 +9,9 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 
 from tests.support.brokers import BrokerProcess, eventually
+from tests.support.pika_helpers import Taker
 
 pytestmark = pytest.mark.clients
-
-
-def consume(channel: BlockingChannel, queue: str, arguments: dict[str, Any]) -> list[int]:
-    """Consume with manual acknowledgements; returns the list that delivery tags come into."""
-    tags: list[int] = []
-    channel.basic_consume(queue, lambda _, method, __, ___: tags.append(method.delivery_tag), arguments=arguments)
-    return tags
 
 
 def fill(channel: BlockingChannel, queue: str, count: int, octets: int = 1000) -> None:
@@ -41,7 +33,7 @@ def test_window_in_bytes_bounds_what_is_unacknowledged(
     channel: BlockingChannel, name: str, name_of: str, window: int, most: int
 ) -> None:
     fill(channel, name, 10)
-    tags = consume(channel, name, {name_of: window})
+    tags = Taker(channel, name, arguments={name_of: window}).tags
     settled_down(channel)
     assert len(tags) == most
     while len(tags) < 10:
@@ -60,7 +52,7 @@ def test_prefetch_in_bytes_is_honoured(
     fill(channel, name, 6)
     # pika offers no prefetch_size that its checks let through with global, so the method is sent as it is.
     channel._impl._rpc(spec.Basic.Qos(2600, 0, everybody), None, [spec.Basic.QosOk])
-    tags = consume(channel, name, {})
+    tags = Taker(channel, name).tags
     channel.connection.process_data_events(0)
     channel.queue_declare(name, passive=True)
     channel.connection.process_data_events(0)
@@ -79,7 +71,7 @@ def test_rate_that_cannot_be_and_a_misspelt_argument_are_refused_in_one_sentence
         channel = connection.channel()
         channel.queue_declare(name)
         with pytest.raises(ChannelClosedByBroker) as refused:
-            consume(channel, name, arguments)
+            Taker(channel, name, arguments=arguments)
         assert refused.value.reply_code == 406
         assert said in refused.value.reply_text
     connection.channel().queue_delete(name)
@@ -87,7 +79,7 @@ def test_rate_that_cannot_be_and_a_misspelt_argument_are_refused_in_one_sentence
 
 def test_rabbitmqs_own_consume_arguments_are_accepted_as_before(channel: BlockingChannel, name: str) -> None:
     fill(channel, name, 1)
-    tags = consume(channel, name, {"x-priority": 5, "x-cancel-on-ha-failover": True})
+    tags = Taker(channel, name, arguments={"x-priority": 5, "x-cancel-on-ha-failover": True}).tags
     eventually(lambda: channel.connection.process_data_events(0) or tags, "the message")
 
 
@@ -99,7 +91,7 @@ def test_slow_consumer_is_cancelled_and_its_connection_stays(
     cancelled: list[object] = []
     channel.add_on_cancel_callback(cancelled.append)
     arguments = {"slow-consumer-rate": 100, "slow-consumer-period": 1, "slow-consumer-policy": "cancel"}
-    tags = consume(channel, name, {**arguments, "consumer-window-bytes": 0})
+    tags = Taker(channel, name, arguments={**arguments, "consumer-window-bytes": 0}).tags
     eventually(lambda: connection.process_data_events(0) or cancelled, "consumer cancel notification")
     assert len(broker.await_logged("PST-1008 : Slow Consumer")) == 1
     channel.basic_ack(tags[0])

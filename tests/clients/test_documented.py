@@ -9,11 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pika
 import pytest
 
 from tests.support.brokers import BrokerProcess, eventually
+from tests.support.pika_helpers import channel_of, declare, take_all
 
+BOUNDED = {"capacity-messages": 10, "stop-messages": 2, "resume-messages": 1, "hold-deadline": 1}
 ROOT = Path(__file__).resolve().parents[2]
 REASON = re.compile(
     r"refused after its hold deadline of 1 s; queue 'orders' holds 3 messages, [0-9,]+ bytes "
@@ -37,40 +38,27 @@ def run(code: str) -> dict[str, Any]:
     return names
 
 
-def bounded(broker: BrokerProcess, name: str = "orders") -> None:
-    """Make a queue with a stop of 2, a capacity of 10 and a hold deadline of a second."""
-    arguments = {"capacity-messages": 10, "stop-messages": 2, "resume-messages": 1, "hold-deadline": 1}
-    connection = pika.BlockingConnection(pika.URLParameters(broker.url))
-    connection.channel().queue_declare(name, durable=True, arguments=arguments)
-    connection.close()
-
-
 def sends_until_stopped(send: Callable[[bytes], bool]) -> list[bool]:
     return [send(f"order {number}".encode()) for number in range(5)]
-
-
-def depth(broker: BrokerProcess, name: str = "orders") -> int:
-    found: int = broker.queue(name)["depth"]["messages"]
-    return found
 
 
 def test_pika_finds_the_reason_in_the_error_in_the_log_and_by_its_connections_name_or_port(
     own_broker: BrokerProcess, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    bounded(own_broker)
+    declare(own_broker, "orders", durable=True, **BOUNDED)
     names = run(snippet("docs/refused.md", "## pika", own_broker))
     assert sends_until_stopped(names["send"]) == [True, True, True, False, False]
     first, second = capsys.readouterr().out.splitlines()
     for line in (first, second):
         assert line.startswith("refused: RESOURCE_ERROR - ")
         assert REASON.search(line)
-    assert depth(own_broker) == 3, "there is room for 7 more"
-    sentences = own_broker.command("why", "--connection", "web-1")
+    assert own_broker.depth("orders") == 3, "there is room for 7 more"
+    sentences = own_broker.why("--connection", "web-1")
     assert "stopped: it has waited a whole hold deadline" in sentences
     assert re.search(r"2 publishes were refused \([0-9,]+ bytes\), the last \d+\.\d s ago: publish to", sentences)
     assert REASON.search(sentences)
     port = names["connection"]._impl._transport._sock.getsockname()[1]
-    assert REASON.search(own_broker.command("why", "--connection", str(port)))
+    assert REASON.search(own_broker.why("--connection", str(port)))
     (line, *_) = eventually(lambda: own_broker.logged("PST-1015"), "the broker's log says it")
     assert REASON.search(line)
     names["connection"].close()
@@ -79,7 +67,7 @@ def test_pika_finds_the_reason_in_the_error_in_the_log_and_by_its_connections_na
 def test_aio_pika_raises_and_its_log_has_the_reason(
     own_broker: BrokerProcess, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bounded(own_broker)
+    declare(own_broker, "orders", durable=True, **BOUNDED)
     names = run(snippet("docs/refused.md", "## aio-pika", own_broker))
 
     async def story() -> list[bool]:
@@ -92,25 +80,23 @@ def test_aio_pika_raises_and_its_log_has_the_reason(
     with caplog.at_level(logging.WARNING, "aiormq.connection"):
         assert asyncio.run(story()) == [True, True, True, False, False]
     assert any("what is held for 1 s is refused" in record.getMessage() for record in caplog.records)
-    assert depth(own_broker) == 3
+    assert own_broker.depth("orders") == 3
 
 
 def test_kombu_is_told_the_reason_before_it_raises(
     own_broker: BrokerProcess, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    bounded(own_broker)
+    declare(own_broker, "orders", durable=True, **BOUNDED)
     names = run(snippet("docs/refused.md", "## kombu", own_broker))
     assert sends_until_stopped(names["send"]) == [True, True, True, False, False]
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2
     for line in lines:
         assert REASON.search(line)
-    assert depth(own_broker) == 3
-    assert REASON.search(own_broker.command("why", "--connection", "web-1"))
-    other = pika.BlockingConnection(pika.URLParameters(own_broker.url))
-    while other.channel().basic_get("orders", auto_ack=True)[0]:
-        pass
-    other.close()
+    assert own_broker.depth("orders") == 3
+    assert REASON.search(own_broker.why("--connection", "web-1"))
+    with channel_of(own_broker) as channel:
+        take_all(channel, "orders")
     assert names["send"](b"after it opened") is True, "each answer belongs to its own publish"
     names["connection"].release()
 
@@ -123,7 +109,7 @@ def test_celery_knows_whether_a_task_is_in_its_queue(own_broker: BrokerProcess) 
     names = run(code.replace(documented, small))
     answers = [names["enqueue"](number) for number in range(5)]
     assert answers == [True, True, True, False, False]
-    assert depth(own_broker, "tasks") == 3
+    assert own_broker.depth("tasks") == 3
     lines = eventually(lambda: own_broker.logged("PST-1015"), "the broker's log says it")
     assert "queue 'tasks' holds 3 messages" in lines[0]
     names["app"].close()

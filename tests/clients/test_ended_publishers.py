@@ -9,14 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pika
 import pytest
 from pamqp import commands
-from pika.adapters.blocking_connection import BlockingChannel
 
 from penstock.sync import connect
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually, serving, some_name
 from tests.support.client_hold import CLIENTS, HERE, JARS, take
+from tests.support.pika_helpers import channel_of, consumed
 from tests.support.raw_client import Peer, open_peer, publish_frames
 
 pytestmark = pytest.mark.clients
@@ -170,8 +169,7 @@ def test_what_a_process_published_before_it_ended_comes_out_of_a_queue_that_take
     own_broker: BrokerProcess, name: str, program: str
 ) -> None:
     bound(own_broker, name)
-    with pika.BlockingConnection(pika.URLParameters(own_broker.url)) as connection:
-        channel = connection.channel()
+    with channel_of(own_broker) as channel:
         channel.queue_declare(name)
         run(program, url=own_broker.url + "%2F", queue=name, sent=SENT)
         eventually(lambda: held_by_gone(own_broker) == SENT - CAPACITY, "its publishes stay in line")
@@ -185,8 +183,8 @@ def test_publisher_that_looks_for_events_hears_of_the_block_while_its_publishes_
     own_broker: BrokerProcess, name: str, program: str, size: int
 ) -> None:
     bound(own_broker, name, 10)
-    with pika.BlockingConnection(pika.URLParameters(own_broker.url)) as connection:
-        connection.channel().queue_declare(name)
+    with channel_of(own_broker) as channel:
+        channel.queue_declare(name)
         heard = run(program, url=own_broker.url + "%2F", queue=name, size=size)
     assert heard.startswith(f"queue {name}: "), heard
     assert own_broker.queue(name)["refused"] == 0
@@ -197,11 +195,10 @@ def test_publisher_in_another_language_hears_of_the_block_while_its_publishes_ar
     own_broker: BrokerProcess, name: str, client: str
 ) -> None:
     (known,) = (each for each in CLIENTS if each.name == client)
-    if known.missing():
-        pytest.skip(known.missing())
+    known.skip_if_missing()
     bound(own_broker, name, 10)
-    with pika.BlockingConnection(pika.URLParameters(own_broker.url)) as connection:
-        connection.channel().queue_declare(name)
+    with channel_of(own_broker) as channel:
+        channel.queue_declare(name)
         heard = said([*LOOKING[client], own_broker.url + "%2F", name])
     assert heard.startswith(f"queue {name}: "), heard
     assert own_broker.queue(name)["refused"] == 0
@@ -214,8 +211,8 @@ def test_publisher_whose_library_drops_the_reason_hears_of_the_block_too(
     own_broker: BrokerProcess, name: str, program: str
 ) -> None:
     bound(own_broker, name, 10)
-    with pika.BlockingConnection(pika.URLParameters(own_broker.url)) as connection:
-        connection.channel().queue_declare(name)
+    with channel_of(own_broker) as channel:
+        channel.queue_declare(name)
         run(program, url=own_broker.url + "%2F", queue=name)
     assert own_broker.queue(name)["refused"] == 0
 
@@ -231,8 +228,7 @@ def test_publishes_of_a_process_that_exits_with_its_notice_unread_stay_in_line(
     own_broker: BrokerProcess, name: str, program: str, socket: str
 ) -> None:
     bound(own_broker, name)
-    with pika.BlockingConnection(pika.URLParameters(own_broker.url)) as connection:
-        channel = connection.channel()
+    with channel_of(own_broker) as channel:
         channel.queue_declare(name)
         run(program + UNREAD, url=own_broker.url + "%2F", queue=name, sent=SENT, socket=socket)
         eventually(lambda: held_by_gone(own_broker) == SENT - CAPACITY, "its publishes stay in line")
@@ -246,25 +242,11 @@ def test_forty_tasks_of_celery_go_through_a_queue_of_twenty_though_their_process
     bound(own_broker, name)
     run(CELERY, url=own_broker.url + "/", queue=name, sent=SENT)
     eventually(lambda: held_by_gone(own_broker) == SENT - CAPACITY, "its tasks stay in line")
-    with pika.BlockingConnection(pika.URLParameters(own_broker.url)) as connection:
-        assert consumed(connection.channel(), name, SENT) == SENT
+    with channel_of(own_broker) as channel:
+        assert len(consumed(channel, name, SENT)) == SENT
     assert own_broker.queue(name)["refused"] == 0
     assert len(own_broker.await_logged("PST-1018")) == 1
     assert own_broker.logged("PST-1019") == []
-
-
-def consumed(channel: BlockingChannel, queue: str, count: int) -> int:
-    """Consume and acknowledge so many messages; returns how many came."""
-    came = 0
-    for method, _, _ in channel.consume(queue, inactivity_timeout=PATIENCE):
-        if method is None:
-            break
-        channel.basic_ack(method.delivery_tag)
-        came += 1
-        if came == count:
-            break
-    channel.cancel()
-    return came
 
 
 def test_input_that_is_unread_when_its_process_ends_is_read_and_goes_in_in_turn(tmp_path: Path) -> None:
@@ -272,31 +254,16 @@ def test_input_that_is_unread_when_its_process_ends_is_read_and_goes_in_in_turn(
     sent, size, name = 100, 20_000, some_name("q")
     with serving(tmp_path) as broker, open_peer(broker) as consumer:
         bound(broker, name)
-        with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
-            channel = connection.channel()
+        with channel_of(broker) as channel:
             channel.queue_declare(name)
             with open_peer(broker) as publisher:
                 number = publisher.socket.getsockname()[1]
                 publisher.say(b"".join(publish_frames(1, "", name, b"%d" % each + bytes(size)) for each in range(sent)))
             assert eventually(lambda: broker.logged(f":{number}/") and broker.logged("PST-1018"), "it is held")
             assert consumer.is_well()
-            came = [int(body[:3].rstrip(b"\0")) for body in taken_bodies(channel, name, sent)]
+            came = [int(body[:3].rstrip(b"\0")) for body in consumed(channel, name, sent, 5)]
         assert came == list(range(sent))
         assert broker.logged("PST-1019") == []
-
-
-def taken_bodies(channel: BlockingChannel, queue: str, count: int) -> list[bytes]:
-    bodies: list[bytes] = []
-    channel.basic_qos(prefetch_count=5)
-    for method, _, body in channel.consume(queue, inactivity_timeout=PATIENCE):
-        if method is None:
-            break
-        channel.basic_ack(method.delivery_tag)
-        bodies.append(body)
-        if len(bodies) == count:
-            break
-    channel.cancel()
-    return bodies
 
 
 def hold_peer(broker: BrokerProcess, queue: str, properties: dict[str, object] | None = None) -> Peer:
@@ -320,9 +287,9 @@ def test_reset_by_a_client_without_notices_loses_what_is_held_and_people_are_tol
     assert "has refused 20 of publishers that have gone" in own_broker.why(name)
     (line,) = eventually(lambda: own_broker.logged("PST-1019"), "it is logged")
     assert "20 held when the peer reset the connection" in line
-    with pika.BlockingConnection(pika.URLParameters(own_broker.url)) as connection:
-        assert consumed(connection.channel(), name, CAPACITY) == CAPACITY
-    assert own_broker.queue(name)["depth"]["messages"] == 0
+    with channel_of(own_broker) as channel:
+        assert len(consumed(channel, name, CAPACITY)) == CAPACITY
+    assert own_broker.depth(name) == 0
 
 
 def test_what_is_still_held_at_its_deadline_is_lost_and_people_are_told(own_broker: BrokerProcess, name: str) -> None:
@@ -332,4 +299,4 @@ def test_what_is_still_held_at_its_deadline_is_lost_and_people_are_told(own_brok
     eventually(lambda: own_broker.queue(name)["refused"] == SENT - CAPACITY, "what was held is counted")
     (line,) = eventually(lambda: own_broker.logged("PST-1019"), "it is logged")
     assert "20 held until their deadline" in line
-    assert own_broker.queue(name)["depth"]["messages"] == CAPACITY
+    assert own_broker.depth(name) == CAPACITY

@@ -18,6 +18,7 @@ import pytest
 
 from penstock.flow.token_bucket import smooth
 from tests.support.brokers import GRACE, PATIENCE, BrokerProcess, eventually, penstock_command, serving
+from tests.support.pika_helpers import declare
 
 pytestmark = pytest.mark.clients
 
@@ -70,12 +71,6 @@ def run(broker: BrokerProcess, *words: str) -> str:
     return (done.stdout.splitlines() or [""])[-1]
 
 
-def declare(broker: BrokerProcess) -> None:
-    with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
-        arguments = {"capacity-messages": 20, "stop-messages": 10, "resume-messages": 5}
-        connection.channel().queue_declare("orders", arguments=arguments)
-
-
 def blocked(broker: BrokerProcess) -> bool:
     printed = penstock_command("why", "orders", "--url", broker.url).stdout  # The queue may not be there yet.
     return "is blocked" in printed or "has no credit" in printed
@@ -93,7 +88,7 @@ def test_celerys_example_waits_for_its_worker(broker: BrokerProcess, tmp_path: P
 
 def test_protons_example_sends_as_fast_as_it_receives(broker: BrokerProcess, tmp_path: Path) -> None:
     pytest.importorskip("proton", reason="python-qpid-proton is not installed: there was no C compiler")
-    declare(broker)
+    declare(broker, "orders", capacity_messages=20, stop_messages=10, resume_messages=5)
     with beside(broker, tmp_path / "log", "amqp10_orders.py", "send", str(COUNT)) as sender:
         eventually(lambda: blocked(broker), "the sender has no credit")
         assert run(broker, "amqp10_orders.py", "receive", str(COUNT)) == f"{COUNT} orders are done"

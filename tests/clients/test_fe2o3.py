@@ -22,4 +22,4 @@ def test_fe2o3_hears_and_gives_all_outcomes_and_drains(
         {"counts": [0, 0, 1]},
         {"drained": True},
     ]
-    assert broker.queue(f"{name}-dead")["depth"]["messages"] == 1
+    assert broker.depth(f"{name}-dead") == 1

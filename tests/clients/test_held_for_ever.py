@@ -9,7 +9,8 @@ from pathlib import Path
 import pika
 import pytest
 
-from tests.support.brokers import PATIENCE, BrokerProcess, eventually, in_background, serving, some_name
+from tests.support.brokers import BrokerProcess, eventually, in_background, serving, some_name
+from tests.support.pika_helpers import consumed
 from tests.support.stalls import undisturbed
 
 pytestmark = pytest.mark.clients
@@ -61,14 +62,7 @@ def hold(broker: BrokerProcess, name: str) -> None:
                 held.append(view["blocked"][0]["held_bytes"])
             assert max(held) <= 3 * 1024 * KIB, "most of the eight MiB is left where it is"
             assert broker.rss() - before < 6 * 1024 * KIB
-            got = []
-            for method, _, body in channel.consume(name, inactivity_timeout=PATIENCE):
-                assert method is not None, f"only {len(got)} of {count} came"
-                channel.basic_ack(method.delivery_tag)
-                got.append(int(body))
-                if len(got) == count:
-                    break
-            channel.cancel()
+            got = [int(body) for body in consumed(channel, name, count)]
         assert got == list(range(count))
     finally:
         connection.channel().queue_delete(name)

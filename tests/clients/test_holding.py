@@ -73,20 +73,15 @@ def check(seen: Held, way: str) -> None:
     assert seen.failed == []
 
 
-def skip_if_missing(client: Client) -> None:
-    if client.missing():
-        pytest.skip(client.missing())
-
-
 @every_client
 def test_held_client_lives_and_goes_on(holds: Holds, client: Client, way: str) -> None:
-    skip_if_missing(client)
+    client.skip_if_missing()
     assert isinstance(holds["hold_well", client, way].result(), Held)
 
 
 @every_client
 def test_client_is_told_at_the_deadline(holds: Holds, client: Client, way: str) -> None:
-    skip_if_missing(client)
+    client.skip_if_missing()
     seen = holds["refuse", client, way].result()
     assert isinstance(seen, Refused)
     assert seen.kept == [0, 1], "what was not refused is in the queue"

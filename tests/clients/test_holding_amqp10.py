@@ -21,8 +21,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 @pytest.mark.parametrize("client", AMQP10_CLIENTS, ids=lambda client: client.name.replace(" ", "-"))
 def test_held_client_lives_and_goes_on(broker: BrokerProcess, client: Client) -> None:
-    if client.missing():
-        pytest.skip(client.missing())
+    client.skip_if_missing()
     seen = hold(broker, client, "credit")
     assert seen.received == list(range(seen.fed)), "its consumer went on all the while"
     assert seen.fed >= FED_A_SECOND * seen.seconds

@@ -12,6 +12,7 @@ import pytest
 from penstock.sync import connect
 from scripts.site_hooks import with_programs, with_tables
 from tests.support.brokers import BrokerProcess, eventually, penstock_command, serving
+from tests.support.pika_helpers import channel_of
 from tests.support.walkthrough import BLOCK, Walkthrough, steps
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,10 +60,8 @@ def prepared(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 def with_orders(broker: BrokerProcess, flow_log: Path) -> None:
     """Make the queue that operators look at: messages came and went, its cursor is not read now, the log has it."""
-    with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
-        channel = connection.channel()
+    with channel_of(broker, confirms=True) as channel:
         channel.queue_declare("orders")
-        channel.confirm_delivery()
         for number in range(50):
             channel.basic_publish("", "orders", str(number).encode())
         for _ in range(50):

@@ -42,8 +42,7 @@ def credit_of(broker: BrokerProcess) -> dict[str, Any]:
 
 @pytest.mark.parametrize("client", AMQP10_CLIENTS, ids=lambda client: client.name.replace(" ", "-"))
 def test_idle_client_leaves_its_room_to_others_and_goes_on(broker: BrokerProcess, client: Client) -> None:
-    if client.missing():
-        pytest.skip(client.missing())
+    client.skip_if_missing()
     held, beside = some_name("idle"), some_name("beside")
     limits = {"capacity-messages": CAPACITY, "stop-messages": CAPACITY, "resume-messages": CAPACITY}
     with our_side(broker) as (connection, channel):
@@ -54,7 +53,7 @@ def test_idle_client_leaves_its_room_to_others_and_goes_on(broker: BrokerProcess
             for number in range(OTHERS):
                 channel.basic_publish("", held, str(COUNT + number).encode())
             connection.process_data_events(0)
-            eventually(lambda: broker.queue(held)["depth"]["messages"] == CAPACITY, "no place is kept for the idle one")
+            eventually(lambda: broker.depth(held) == CAPACITY, "no place is kept for the idle one")
             credit = credit_of(broker)
             assert credit["idle"] >= 1
             assert (credit["drained"] > 0) == (client.name in ANSWERS), credit

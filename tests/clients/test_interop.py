@@ -54,10 +54,6 @@ def run(words: list[str], folder: Path, suite: Path, broker: BrokerProcess) -> N
                        check=False, timeout=LIMIT_S)  # fmt: skip
 
 
-def name_of(class_name: str, test: str) -> str:
-    return f"{class_name}.{test}"
-
-
 def test_interop_tests_fail_only_where_it_is_expected(
     tmp_path: Path, record_testsuite_property: Callable[[str, object], None]
 ) -> None:
@@ -84,6 +80,6 @@ def test_interop_tests_fail_only_where_it_is_expected(
         files = ["test_amqp_headers.py", "test_large_content.py"]
         messages = ["-m", "pytest", "-q", "-c", "/dev/null", *options, report, *files]
         run(messages, suite / "tests", suite, broker)
-    told = read_junit([tmp_path / "types.xml", tmp_path / "messages.xml"], name_of)
+    told = read_junit([tmp_path / "types.xml", tmp_path / "messages.xml"], "{}.{}".format)
     compare(told, read_expected(HERE / "interop_expected.txt"))
     record_testsuite_property("test_interop", told.words())

@@ -140,7 +140,7 @@ def test_without_confirms_publishes_are_held_too_and_none_is_lost(
     publishing = publisher.channel()
     for number in range(2000):
         publishing.basic_publish("", name, str(number).encode())
-    eventually(lambda: broker.queue(name)["depth"]["messages"] == 5, "it is at its capacity")
+    eventually(lambda: broker.depth(name) == 5, "it is at its capacity")
     assert take(channel, name, 2000) == list(range(2000))
     assert broker.queue(name)["highest"]["messages"] == 5
     publishing.close()

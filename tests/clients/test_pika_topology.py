@@ -14,19 +14,9 @@ from pika.exceptions import (
 )
 
 from tests.support.brokers import BrokerProcess, eventually
+from tests.support.pika_helpers import take_all
 
 pytestmark = pytest.mark.clients
-
-
-def bodies(channel: BlockingChannel, queue: str) -> list[bytes]:
-    """Take everything out of a queue."""
-    found = []
-    while True:
-        method, _, body = channel.basic_get(queue, auto_ack=True)
-        if method is None:
-            return found
-        assert body is not None
-        found.append(body)
 
 
 def code_of(channel: BlockingChannel, action: str, **arguments: object) -> int:
@@ -55,7 +45,7 @@ def test_broker_names_a_queue_and_an_empty_name_means_the_last_one(channel: Bloc
     assert first.startswith("amq.gen-")
     channel.queue_bind("", "amq.direct", "key")
     channel.basic_publish("amq.direct", "key", b"x")
-    assert bodies(channel, second) == [b"x"]
+    assert take_all(channel, second) == [b"x"]
     assert channel.queue_purge("").method.message_count == 0
     assert channel.queue_declare(second, passive=True).method.message_count == 0
 
@@ -112,7 +102,7 @@ def test_purge_takes_what_is_not_with_a_consumer(channel: BlockingChannel, name:
     assert channel.queue_purge(name).method.message_count == 4
     assert method is not None
     channel.basic_nack(method.delivery_tag, requeue=True)
-    assert bodies(channel, name) == [b"x"]
+    assert take_all(channel, name) == [b"x"]
 
 
 def test_queue_expires_and_so_do_messages(channel: BlockingChannel, name: str) -> None:
@@ -182,7 +172,7 @@ def test_exchange_routes_as_its_type_says(
     for key, headers, expected in messages:
         body = f"{key} {sorted(headers)}".encode()
         channel.basic_publish(name, key, body, pika.BasicProperties(headers=headers))
-        reached = "".join(queue for queue, _, _ in bindings if body in bodies(channel, f"{name}-{queue}"))
+        reached = "".join(queue for queue, _, _ in bindings if body in take_all(channel, f"{name}-{queue}"))
         assert reached == expected, (key, headers)
 
 
@@ -196,11 +186,11 @@ def test_exchanges_are_bound_to_exchanges_even_in_a_ring(channel: BlockingChanne
     channel.queue_bind(name, f"{name}-c", "#")
     channel.queue_bind(name, f"{name}-a", "#")
     channel.basic_publish(f"{name}-a", "k.1", b"once")
-    assert bodies(channel, name) == [b"once"]
+    assert take_all(channel, name) == [b"once"]
     channel.exchange_unbind(f"{name}-c", f"{name}-b", "k.#")
     channel.queue_unbind(name, f"{name}-a", "#")
     channel.basic_publish(f"{name}-a", "k.1", b"nowhere")
-    assert bodies(channel, name) == []
+    assert take_all(channel, name) == []
     for each in ("a", "b", "c"):
         channel.exchange_delete(f"{name}-{each}")
 
@@ -238,7 +228,7 @@ def test_queue_that_is_deleted_takes_its_bindings_along(channel: BlockingChannel
     with pytest.raises(UnroutableError):
         channel.basic_publish("amq.direct", name, b"x", mandatory=True)
     channel.basic_publish("amq.fanout", "", b"x")
-    assert bodies(channel, name) == []
+    assert take_all(channel, name) == []
 
 
 def test_mandatory_message_without_a_road_comes_back_before_its_confirmation(channel: BlockingChannel) -> None:

@@ -10,16 +10,9 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import NackError
 
 from tests.support.brokers import BrokerProcess
+from tests.support.pika_helpers import take_all
 
 pytestmark = pytest.mark.clients
-
-
-def bodies(channel: BlockingChannel, queue: str) -> list[int]:
-    found = []
-    while (got := channel.basic_get(queue, auto_ack=True))[0] is not None:
-        assert got[2] is not None
-        found.append(int(got[2]))
-    return found
 
 
 MIB = 1024 * 1024
@@ -121,7 +114,7 @@ def test_reject_refuses_at_once_what_does_not_fit(
     unconfirmed.basic_qos(prefetch_count=0)
     view = broker.queue(name)
     assert view["refused"] == len(refused) + 1, "without confirms it is counted, as there is nobody to tell"
-    kept = bodies(channel, name)
+    kept = [int(body) for body in take_all(channel, name)]
     assert sorted(kept + refused) == list(range(6))
     assert kept == [0, 1, 2]
     channel.queue_delete(name)
@@ -144,7 +137,7 @@ def test_drop_head_keeps_the_newest(
         channel.basic_publish("", name, str(number).encode())
     view = broker.queue(name)
     assert (view["dropped"], view["highest"]["messages"]) == (7, 3)
-    assert bodies(channel, name) == [7, 8, 9]
+    assert take_all(channel, name) == [b"7", b"8", b"9"]
     channel.queue_delete(name)
 
 
@@ -160,7 +153,7 @@ def test_drop_head_never_drops_what_a_consumer_has(channel: BlockingChannel, nam
     channel.basic_nack(tags[0], requeue=True)
     channel.basic_ack(tags[1])
     publishing.basic_publish("", name, b"3")
-    assert bodies(channel, name) == [0, 3]
+    assert take_all(channel, name) == [b"0", b"3"]
 
 
 def test_fan_out_into_a_full_queue_waits_for_it_and_then_reaches_all(
@@ -175,12 +168,11 @@ def test_fan_out_into_a_full_queue_waits_for_it_and_then_reaches_all(
     for number in range(10):
         channel.basic_publish(name, "", str(number).encode())
     channel.basic_qos(prefetch_count=0)
-    assert broker.queue(small)["depth"]["messages"] == broker.queue(large)["depth"]["messages"] == 2
+    assert broker.depth(small) == broker.depth(large) == 2
     got = []
     while len(got) < 10:
-        got += bodies(channel, small)
-    assert got == list(range(10))
-    assert bodies(channel, large) == list(range(10))
+        got += take_all(channel, small)
+    assert got == take_all(channel, large) == [b"%d" % number for number in range(10)]
     for queue in (small, large):
         channel.queue_delete(queue)
 
@@ -217,7 +209,7 @@ def test_mandatory_message_that_is_rejected_comes_back_with_the_reason(channel: 
     channel.basic_publish("", name, b"1", mandatory=True)
     channel.basic_publish("", name, b"2", mandatory=True)
     channel.basic_publish("", name, b"3")
-    assert bodies(channel, name) == [1]
+    assert take_all(channel, name) == [b"1"]
     channel.connection.process_data_events(0)
     ((code, text),) = returned
     assert code == 506
@@ -259,4 +251,4 @@ def test_policy_that_turns_away_the_newest_tells_who_asks_for_confirms(
     assert kept is not None
     channel.basic_ack(kept.delivery_tag)
     channel.basic_publish("", name, b"4")
-    assert bodies(channel, name) == [2, 4]
+    assert take_all(channel, name) == [b"2", b"4"]

@@ -65,8 +65,7 @@ class Publishing:
 
 @contextmanager
 def publishing(broker: BrokerProcess, client: Client) -> Iterator[Publishing]:
-    if client.missing():
-        pytest.skip(client.missing())
+    client.skip_if_missing()
     held, beside = some_name("endless"), some_name("beside")
     with our_side(broker) as (_, channel), spying(broker) as spy:
         channel.queue_declare(held, arguments={"overflow": "drop-head", "capacity-messages": 10})

@@ -24,21 +24,16 @@ RATE = 20
 COUNT = 25
 
 
-def allowed(seconds: float) -> float:
-    """Return what may pass in so many seconds: in one second the rate and one more."""
-    per_s, burst = smooth(RATE)
-    return burst + per_s * seconds
-
-
 def paced(broker: BrokerProcess, queue: str, send: Callable[[], Any]) -> None:
     """Send `COUNT` messages at once, and again after an idle second: they come no faster than the rate."""
+    per_s, burst = smooth(RATE)  # In one second the rate and one more may pass.
     for already in (0, COUNT):
         begun = time.monotonic()
         send()
         passed = 0
         while passed < COUNT:
-            passed = broker.queue(queue)["depth"]["messages"] - already
-            assert passed <= allowed(time.monotonic() - begun)
+            passed = broker.depth(queue) - already
+            assert passed <= burst + per_s * (time.monotonic() - begun)
         idle_until = time.monotonic() + 1.0
         eventually(lambda until=idle_until: time.monotonic() > until, "idle time, of which nothing is stored")
 

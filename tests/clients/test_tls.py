@@ -20,6 +20,7 @@ from tests.clients.test_node import FOLDER
 from tests.support.brokers import PATIENCE, BrokerProcess
 from tests.support.certificates import SETTINGS, Authority, serving_tls
 from tests.support.client_hold import JARS, java_compiles
+from tests.support.pika_helpers import declare
 
 pytestmark = pytest.mark.clients
 
@@ -166,7 +167,7 @@ def test_proton_by_tls_sends_and_receives(broker: BrokerProcess, authority: Auth
     proton = pytest.importorskip("proton", reason="python-qpid-proton is not installed: there was no C compiler")
     from proton.utils import BlockingConnection
 
-    declare(broker, name)
+    declare(broker, name, x_expires=600_000)
     domain = proton.SSLDomain(proton.SSLDomain.MODE_CLIENT)
     domain.set_trusted_ca_db(str(authority.ca))
     domain.set_peer_authentication(proton.SSLDomain.VERIFY_PEER_NAME)
@@ -183,7 +184,7 @@ def test_proton_logs_in_by_its_certificate(broker: BrokerProcess, authority: Aut
     proton = pytest.importorskip("proton", reason="python-qpid-proton is not installed: there was no C compiler")
     from proton.utils import BlockingConnection
 
-    declare(broker, name)
+    declare(broker, name, x_expires=600_000)
     certificate = authority.issue("visitor", "guest@example.org", common_name="guest")
     domain = proton.SSLDomain(proton.SSLDomain.MODE_CLIENT)
     domain.set_trusted_ca_db(str(authority.ca))
@@ -210,9 +211,3 @@ def test_rabbitmqs_client_of_amqp_10_by_tls_sends(broker: BrokerProcess, authori
     publisher.close()
     assert management.purge_queue(name) == 1
     environment.close()
-
-
-def declare(broker: BrokerProcess, name: str) -> None:
-    """Declare a queue that ends by itself."""
-    with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
-        connection.channel().queue_declare(name, arguments={"x-expires": 600_000})

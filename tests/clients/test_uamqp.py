@@ -22,4 +22,4 @@ def test_uamqp_hears_and_gives_outcomes(broker: BrokerProcess, channel: Blocking
         {"outcomes": ["SendComplete", "SendFailed: ErrorCodes.UnknownError", rejected]},
         {"deliveries": [["a", 0], ["a", 0], ["a", 1]]},
     ]
-    assert broker.queue(f"{name}-dead")["depth"]["messages"] == 1
+    assert broker.depth(f"{name}-dead") == 1

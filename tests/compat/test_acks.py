@@ -85,7 +85,7 @@ def test_multiple_beyond_what_was_given_settles_nothing(peer: Peer) -> None:
     unknown(peer, Ack(7, multiple=True), 7)
     peer.send(1, commands.Channel.CloseOk())
     peer.channel(1)
-    assert peer.ask(1, commands.Queue.Declare(queue=queue, passive=True), commands.Queue.DeclareOk).message_count == 3
+    assert peer.depth(queue) == 3
 
 
 def test_what_was_delivered_without_acknowledgement_has_no_tag_to_settle(peer: Peer) -> None:
@@ -171,16 +171,16 @@ def await_confirms(peer: Peer, count: int) -> None:
 
 def test_every_publish_is_confirmed_once_be_it_routed_or_not(peer: Peer) -> None:
     queue = peer.declare()
-    peer.ask(1, commands.Confirm.Select(), commands.Confirm.SelectOk)
+    peer.confirm()
     peer.say(b"".join(publish_frames(1, "", key, b"x") for key in [queue, "nowhere"] * 20))
     await_confirms(peer, 40)
-    peer.ask(1, commands.Confirm.Select(), commands.Confirm.SelectOk)
+    peer.confirm()
     peer.say(publish_frames(1, "", queue, b"x"))
     assert peer.expect(1, Ack).delivery_tag == 41, "selecting again does not begin anew"
 
 
 def test_return_comes_before_its_confirmation(peer: Peer) -> None:
-    peer.ask(1, commands.Confirm.Select(), commands.Confirm.SelectOk)
+    peer.confirm()
     for number in range(1, 4):
         mandatory(peer, "nowhere", b"body")
         returned = peer.expect(1, commands.Basic.Return)

@@ -190,7 +190,7 @@ def test_asker_that_does_not_read_holds_nobody_back(at: tuple[str, int], name: s
         pytest.skip("RabbitMQ writes on, bounded by nothing but its memory")
     with open_peer(at) as asker, open_peer(at) as answerer:
         address = requested(asker, answerer, name)
-        answerer.ask(1, commands.Confirm.Select(), commands.Confirm.SelectOk)
+        answerer.confirm()
         answer = publish_frames(1, "", address, bytes(8 * 1024 * 1024))
         confirmed = []
         while len(confirmed) < 100 and "Basic.Nack" not in confirmed:

@@ -15,7 +15,7 @@ import yaml
 
 from penstock import Broker
 from penstock.config import Settings
-from tests.server.http.test_metrics import scrape
+from tests.support.http_client import Web
 from tests.support.metric_tables import all_families
 from tests.support.metrics import families_of
 
@@ -64,9 +64,9 @@ async def test_metrics_of_rules_and_board_are_in_a_scrape(tmp_path: Path) -> Non
     settings = Settings(metrics_listen="127.0.0.1:0")
     async with Broker(listen="127.0.0.1:0", data=tmp_path, settings=settings) as broker:
         broker.driver.broker.vhosts["/"].declare_queue("q", {}, True, False, None, None)
-        url = "http://{}:{}".format(*broker.metrics_addresses[0])
-        pages = [await asyncio.to_thread(scrape, url, path, {}) for path in ("/metrics", "/metrics/per-object")]
-    found = set().union(*(families_of(page.body.decode()) for page in pages))
+        web = Web("http://{}:{}".format(*broker.metrics_addresses[0]))
+        pages = [await asyncio.to_thread(web.fetch, path, login=False) for path in ("/metrics", "/metrics/per-object")]
+    found = set().union(*(families_of(page.text) for page in pages))
     wanted = set().union(*(named(each) for each in expressions()))
     assert len(wanted) > 30
     assert wanted - found == set()

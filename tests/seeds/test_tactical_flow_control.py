@@ -74,7 +74,7 @@ def test_connection_that_floods_is_not_read(
 def blocked_peer(peer: Peer, name: str, confirms: bool) -> None:
     """Publish until the gate is closed, over a channel that obeys channel.flow."""
     if confirms:
-        peer.ask(1, commands.Confirm.Select(), commands.Confirm.SelectOk)
+        peer.confirm()
     peer.say(publish_frames(1, "", name, b"x") * 6)
 
 

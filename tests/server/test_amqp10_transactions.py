@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 from pathlib import Path
 from typing import Any
 
-import pika
 import pytest
 
 from penstock.wire.amqp10 import spec
@@ -16,34 +14,18 @@ from tests.support.amqp10_dialogue import accepted, condition, performative
 from tests.support.amqp10_socket import SocketPeer
 from tests.support.amqp10_transactions import in_transaction, state_of
 from tests.support.brokers import BrokerProcess, serving
+from tests.support.pika_helpers import KEPT, channel_of, client_of, take_all
 
 COUNT = 40
 """Transactions of a round: each takes a message out of `from` and puts two into `to`."""
 COORDINATOR, SENDER, RECEIVER = 0, 1, 2
 
 
-def drain(broker: BrokerProcess, queue: str) -> list[int]:
-    """Return the numbers in a queue, and leave them there."""
-    connection = pika.BlockingConnection(pika.URLParameters(broker.url))
-    channel = connection.channel()
-    found: list[int] = []
-    while True:
-        method, _, body = channel.basic_get(queue)
-        if method is None:
-            connection.close()
-            return found
-        found.append(int(body))
-
-
-def declare(broker: BrokerProcess) -> None:
-    connection = pika.BlockingConnection(pika.URLParameters(broker.url))
-    channel = connection.channel()
-    for queue in ("from", "to"):
-        channel.queue_declare(queue, durable=True)
-    for number in range(COUNT):
-        channel.basic_publish("", "from", str(number).encode(), pika.BasicProperties(delivery_mode=2))
-    channel.queue_declare("from", passive=True)
-    connection.close()
+def fill(broker: BrokerProcess) -> None:
+    with client_of(broker) as client:
+        for queue in ("from", "to"):
+            client.channel.queue_declare(queue, durable=True)
+        client.publish("from", *map(str, range(COUNT)))
 
 
 class Mover(SocketPeer):
@@ -88,18 +70,17 @@ class Mover(SocketPeer):
 def test_killed_broker_has_all_of_a_transaction_or_nothing(tmp_path: Path, answers: int) -> None:
     data = str(tmp_path / "data")
     with serving(tmp_path, "--data", data) as broker:
-        declare(broker)
+        fill(broker)
         with Mover(broker, COUNT) as peer:
             discharged = {peer.move(at): peer.bodies[at] for at in range(COUNT)}
             answered = peer.await_answers(answers)
-            broker.process.send_signal(signal.SIGKILL)
-            broker.process.wait()
+            broker.kill()
             with contextlib.suppress(ConnectionError):
                 answered |= peer.await_answers(COUNT)
     committed = {discharged[each] for each in answered}
     assert len(committed) >= answers
-    with serving(tmp_path, "--data", data) as broker:
-        left, moved = drain(broker, "from"), drain(broker, "to")
+    with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
+        left, moved = ([int(body) for body, _ in client.drain(queue)] for queue in ("from", "to"))
         gone = [number for number in range(COUNT) if number not in left]
         assert moved == [2 * number + half for number in gone for half in range(2)], "both halves, or none"
         assert committed.isdisjoint(left), "what was answered is there"
@@ -108,7 +89,7 @@ def test_killed_broker_has_all_of_a_transaction_or_nothing(tmp_path: Path, answe
 def test_open_transaction_of_a_killed_broker_is_rolled_back(tmp_path: Path) -> None:
     data = str(tmp_path / "data")
     with serving(tmp_path, "--data", data) as broker:
-        declare(broker)
+        fill(broker)
         with Mover(broker, 1) as peer:
             state = in_transaction(peer.ids[0], accepted())
             peer.send(
@@ -119,21 +100,18 @@ def test_open_transaction_of_a_killed_broker_is_rolled_back(tmp_path: Path) -> N
                 ),
             )
             peer.await_one("flow")
-            broker.process.send_signal(signal.SIGKILL)
-            broker.process.wait()
-    with serving(tmp_path, "--data", data) as broker:
-        assert drain(broker, "from") == list(range(COUNT))
-        assert drain(broker, "to") == []
+            broker.kill()
+    with serving(tmp_path, "--data", data) as broker, channel_of(broker) as channel:
+        assert take_all(channel, "from") == [b"%d" % number for number in range(COUNT)]
+        assert take_all(channel, "to") == []
 
 
 def test_rejected_commit_is_discharged_again_when_there_is_room_and_survives_a_kill(tmp_path: Path) -> None:
     data = str(tmp_path / "data")
     arguments = {"capacity-messages": 2, "stop-messages": 2, "resume-messages": 2, "hold-deadline": 1}
-    with serving(tmp_path, "--data", data) as broker, SocketPeer(broker) as peer:
-        connection = pika.BlockingConnection(pika.URLParameters(broker.url))
-        channel = connection.channel()
+    with serving(tmp_path, "--data", data) as broker, SocketPeer(broker) as peer, channel_of(broker) as channel:
         channel.queue_declare("to", durable=True, arguments=arguments)
-        channel.basic_publish("", "to", b"0", pika.BasicProperties(delivery_mode=2))
+        channel.basic_publish("", "to", b"0", KEPT)
         channel.queue_declare("to", passive=True)
         peer.attach_sender(COORDINATOR, composite(spec.COORDINATOR), desired_capabilities=["penstock:commit-retry"])
         assert peer.await_one("attach").performative.texts("offered_capabilities") == ["penstock:commit-retry"]
@@ -145,10 +123,8 @@ def test_rejected_commit_is_discharged_again_when_there_is_room_and_survives_a_k
             peer.send(peer.request(COORDINATOR, composite(spec.DISCHARGE, txn_id=txn_id)))
             assert condition(peer.await_one("disposition")) == "amqp:resource-limit-exceeded"
         channel.queue_purge("to")
-        connection.close()
         peer.send(peer.request(COORDINATOR, composite(spec.DISCHARGE, txn_id=txn_id)))
         assert state_of(peer.await_one("disposition")) == accepted()
-        broker.process.send_signal(signal.SIGKILL)
-        broker.process.wait()
-    with serving(tmp_path, "--data", data) as broker:
-        assert drain(broker, "to") == [1, 2]
+        broker.kill()
+    with serving(tmp_path, "--data", data) as broker, channel_of(broker) as channel:
+        assert take_all(channel, "to") == [b"1", b"2"]

@@ -1,10 +1,8 @@
 """Audit log of a running broker: what clients of each protocol did is in its files, and no secret is."""
 
 import asyncio
-import base64
 import json
 import stat
-import urllib.request
 
 import pika
 import pytest
@@ -57,8 +55,7 @@ def use_amqp(broker):
 
 
 def use_http(broker):
-    host, port = broker.http_addresses[0]
-    token = base64.b64encode(f"anna:{SECRET}".encode()).decode()
+    web = Web(broker.http_url, "anna", SECRET)
     for method, path, body in (
         ("PUT", "/queues/%2F/bills", {"durable": True}),
         ("GET", "/queues", None),
@@ -66,11 +63,7 @@ def use_http(broker):
             "properties": {}, "routing_key": "bills", "payload": SECRET, "payload_encoding": "string"}),
         ("DELETE", "/queues/%2F/bills", None),
     ):  # fmt: skip
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f"http://{host}:{port}/api{path}", data, method=method)
-        request.add_header("Authorization", f"Basic {token}")
-        with urllib.request.urlopen(request) as answer:
-            assert answer.status in (200, 201, 204)
+        assert web.ask(method, path, body).status in (200, 201, 204)
 
 
 async def test_audit_log_has_who_did_what_from_where(folder):

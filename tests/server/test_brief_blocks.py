@@ -11,8 +11,8 @@ import pytest
 from bench import loadgen
 from penstock import flowlog
 from penstock.management.gate_lines import CLOSINGS_AT_ONCE, TOLD_A_SECOND
-from tests.server.http.test_metrics import scrape
 from tests.support.brokers import serving
+from tests.support.http_client import Web
 from tests.support.metrics import samples_of
 
 LINKS = 64
@@ -33,7 +33,7 @@ def test_records_and_lines_of_a_full_queue_are_bounded_and_complete(tmp_path: Pa
     folder = tmp_path / "data" / "flow-log"
     with serving(tmp_path, "--data", str(tmp_path / "data"), "--http", "127.0.0.1:0") as broker:
         loadgen.run(broker.port, *LOAD, "--argument", "capacity-messages=720", protocol=loadgen.AMQP1)
-        samples = samples_of(scrape(broker.http).body.decode())
+        samples = samples_of(Web(broker.http).fetch("/metrics").text)
         assert broker.stop() == 0
         lines = Counter(found[0] for line in broker.logged("") if (found := re.search(r"(?:QUE|CHN|PST)-1\d+", line)))
     records = list(flowlog.read(folder))

@@ -10,22 +10,16 @@ from pamqp import commands
 
 from tests.support.brokers import BrokerProcess, eventually, serving
 from tests.support.http_client import Web
-from tests.support.raw_client import CAPABILITIES, Peer, open_peer, publish_frames
+from tests.support.pika_helpers import named_connection
+from tests.support.raw_client import CAPABILITIES, open_peer, publish_frames
 
 OBEYS = {"product": "obedient", "capabilities": CAPABILITIES | {"channel.flow": True}}
 GATED = {"capacity-messages": 10, "stop-messages": 0, "resume-messages": 0, "hold-deadline": 0}
 
 
-def confirming(peer: Peer, number: int) -> int:
-    if number > 1:
-        peer.channel(number)
-    peer.ask(number, commands.Confirm.Select(), commands.Confirm.SelectOk)
-    return number
-
-
 def test_channel_flow_stops_the_blocked_channel_with_confirms_and_no_other(broker: BrokerProcess) -> None:
     with open_peer(broker, properties=OBEYS) as peer:
-        stopped, other = confirming(peer, 1), confirming(peer, 2)
+        stopped, other = peer.confirm(), peer.confirm(peer.channel(2))
         full, free = peer.declare(**GATED), peer.declare()
         peer.say(publish_frames(stopped, "", full, b"1"))
         assert not peer.expect(stopped, commands.Channel.Flow).active
@@ -47,7 +41,7 @@ def test_channel_flow_stops_the_blocked_channel_with_confirms_and_no_other(broke
 def test_channel_flow_is_enforced_after_the_seconds_of_its_setting(tmp_path: Path) -> None:
     environment = {"PENSTOCK_FLOW_ENFORCEMENT_S": "1"}
     with serving(tmp_path, environment=environment) as broker, open_peer(broker, properties=OBEYS) as peer:
-        confirming(peer, 1)
+        peer.confirm()
         full = peer.declare(**GATED)
         peer.say(publish_frames(1, "", full, b"1"))
         peer.expect(1, commands.Channel.Flow)
@@ -84,9 +78,7 @@ def test_second_reason_reaches_pika_when_the_named_gate_has_opened(broker: Broke
 
 
 def test_blocked_channel_has_the_state_flow_over_http(served: BrokerProcess, web: Web, name: str) -> None:
-    parameters = pika.URLParameters(served.url)
-    parameters.client_properties = {"connection_name": name}
-    with pika.BlockingConnection(parameters) as connection:
+    with named_connection(served.url, name) as connection:
         blocked, other = connection.channel(), connection.channel()
         other.queue_declare(name, exclusive=True, arguments=GATED)
         blocked.basic_publish("", name, b"x")

@@ -8,9 +8,9 @@ from typing import Any
 import pika
 import pytest
 
-from tests.server.test_durability import client_of, killed
 from tests.support.brokers import eventually, serving
 from tests.support.faults import make_library
+from tests.support.pika_helpers import client_of
 
 HOURS_S = 3 * 3600
 HEARTBEAT_S = 30
@@ -50,7 +50,7 @@ def test_clock_that_is_set_while_the_broker_runs_makes_nothing_older_or_younger(
         assert [body for body, _ in client.drain("plain")] == SOME
         client.publish("plain", *SOME, properties=TEN_MINUTES)
         client.publish("paged", *SOME, properties=TEN_MINUTES)
-        killed(broker)
+        broker.kill()
     with serving(tmp_path, "--data", data, environment=clock) as broker, client_of(broker) as client:
         assert [body for body, _ in client.drain("paged")] == SOME
         assert [body for body, _ in client.drain("plain")] == SOME

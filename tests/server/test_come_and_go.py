@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import http.client
 import socket
 import ssl
 import struct
@@ -22,7 +21,8 @@ from penstock.config import load
 from penstock.server.turn_loop import new_loop
 from tests.support.amqp10_dialogue import login
 from tests.support.brokers import PATIENCE, eventually
-from tests.support.certificates import SETTINGS, Authority, localhost
+from tests.support.certificates import SETTINGS, Authority, hello, localhost
+from tests.support.http_client import Web
 from tests.support.left_objects import left_by
 from tests.support.logging_in import GREETING, start_ok
 
@@ -81,6 +81,10 @@ class Here:
             return not known and len(others) == 1 and driver.log_queue.is_empty() and not driver.touched
 
         return asyncio.run_coroutine_threadsafe(look(), self.loop).result(PATIENCE)
+
+    @property
+    def web(self) -> Web:
+        return Web(self.broker.http_url)
 
     @contextlib.contextmanager
     def socket(self, address: tuple[str, int]) -> Iterator[socket.socket]:
@@ -141,24 +145,15 @@ def refused_login_of_amqp10(here: Here) -> None:
             assert hear(sock)
 
 
-def hello(here: Here) -> bytes:
-    """Return the first octets of a handshake."""
-    outgoing = ssl.MemoryBIO()
-    client = here.context.wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
-    with contextlib.suppress(ssl.SSLWantReadError):
-        client.do_handshake()
-    return outgoing.read()
-
-
 def tls_hello_only(here: Here) -> None:
     with here.socket(here.broker.tls_addresses[0]) as sock:
-        sock.sendall(hello(here))
+        sock.sendall(hello(here.context))
         assert sock.recv(4096)
 
 
 def tls_hello_and_reset(here: Here) -> None:
     with here.socket(here.broker.tls_addresses[0]) as sock:
-        sock.sendall(hello(here))
+        sock.sendall(hello(here.context))
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
 
 
@@ -170,7 +165,7 @@ def tls_junk(here: Here) -> None:
 
 def tls_broken_handshake(here: Here) -> None:
     with here.socket(here.broker.tls_addresses[0]) as sock:
-        sock.sendall(hello(here)[:5] + b"\xff" * 100 + b"\x00" * 1000)
+        sock.sendall(hello(here.context)[:5] + b"\xff" * 100 + b"\x00" * 1000)
         hear(sock)
 
 
@@ -185,28 +180,21 @@ def tls_logged_in(here: Here) -> None:
         assert sock.recv(4096)
 
 
-def http_request(here: Here, headers: dict[str, str] | None = None) -> None:
-    connection = http.client.HTTPConnection(*here.broker.http_addresses[0], timeout=PATIENCE)
-    connection.request("GET", "/api/overview", headers=headers or {"Authorization": "Basic Z3Vlc3Q6Z3Vlc3Q="})
-    connection.getresponse().read()
-    connection.close()
+def http_request(here: Here) -> None:
+    assert here.web.get("/overview")
 
 
 def http_refused_login(here: Here) -> None:
-    http_request(here, {"Authorization": "Basic !!"})
+    assert here.web.ask("GET", "/overview", headers={"Authorization": "Basic !!"}).status == 401
 
 
 def https_request(here: Here) -> None:
-    address = here.broker.https_addresses[0]
-    connection = http.client.HTTPSConnection("localhost", address[1], timeout=PATIENCE, context=here.context)
-    connection.request("GET", "/api/overview", headers={"Authorization": "Basic Z3Vlc3Q6Z3Vlc3Q="})
-    connection.getresponse().read()
-    connection.close()
+    assert Web("https://localhost:{1}".format(*here.broker.https_addresses[0]), tls=here.context).get("/overview")
 
 
 def event_stream(here: Here) -> None:
-    connection = http.client.HTTPConnection(*here.broker.http_addresses[0], timeout=PATIENCE)
-    connection.request("GET", "/api/penstock/events", headers={"Authorization": "Basic Z3Vlc3Q6Z3Vlc3Q="})
+    connection = here.web.connection()
+    connection.request("GET", "/api/penstock/events", headers={"Authorization": here.web.login})
     answer = connection.getresponse()
     assert answer.readline()
     answer.close()

@@ -15,7 +15,7 @@ from tests.support.raw_client import Peer, method_frame, open_peer, publish_fram
 def peer(broker: BrokerProcess) -> Iterator[Peer]:
     """A connection whose channel 1 is in confirm mode."""
     with open_peer(broker) as peer:
-        peer.ask(1, commands.Confirm.Select(), commands.Confirm.SelectOk)
+        peer.confirm()
         yield peer
 
 
@@ -85,11 +85,11 @@ def test_confirmations_are_counted_from_confirm_select_on_and_selecting_twice_is
     with open_peer(broker) as peer:
         queue = peer.declare()
         peer.say(publish_frames(1, "", queue, b"x") * 5)
-        peer.ask(1, commands.Confirm.Select(), commands.Confirm.SelectOk)
+        peer.confirm()
         peer.say(publish_frames(1, "", queue, b"x") * 2)
         answers = Answers(peer)
         answers.read_until(2)
-        peer.ask(1, commands.Confirm.Select(), commands.Confirm.SelectOk)
+        peer.confirm()
         peer.say(publish_frames(1, "", queue, b"x"))
         answers.read_until(3)
         assert answers.confirmed == {1, 2, 3}
@@ -127,7 +127,7 @@ def test_channel_goes_on_beside_one_that_is_held(peer: Peer) -> None:
     full = peer.declare(**{"capacity-messages": 1, "hold-deadline": 0})
     free = peer.declare()
     peer.channel(2)
-    peer.ask(2, commands.Confirm.Select(), commands.Confirm.SelectOk)
+    peer.confirm(2)
     peer.say(publish_frames(1, "", full, b"x") * 5 + publish_frames(2, "", free, b"x") * 5)
     tags = []
     while len(tags) < 1 or tags[-1] < 5:
@@ -171,7 +171,7 @@ def test_confirmations_of_a_connection_that_dies_are_nobodys(broker: BrokerProce
         )
         for _ in range(10):
             with open_peer(broker) as peer:
-                peer.ask(1, commands.Confirm.Select(), commands.Confirm.SelectOk)
+                peer.confirm()
                 peer.say(publish_frames(1, "", "orphans", b"x") * 10)
                 eventually(lambda: broker.queue("orphans")["blocked"], "it is blocked")
             eventually(lambda: not broker.queue("orphans")["blocked"], "no trace of it")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import pika
 import pytest
 
 from penstock.wire.amqp10 import spec
@@ -14,6 +13,7 @@ from penstock.wire.amqp10.values import ULONG, Symbol, Typed
 from tests.support.amqp10_dialogue import data_section
 from tests.support.amqp10_socket import SocketPeer
 from tests.support.brokers import BrokerProcess, serving
+from tests.support.pika_helpers import channel_of, declare
 
 HUGE = 90_000_000
 MESSAGES = 100
@@ -37,21 +37,11 @@ def attack(peer: SocketPeer, queue: str, links: int, octets: int = 0, first: int
         pass
 
 
-def publish_all(url: str, queue: str, messages: int = MESSAGES) -> None:
+def publish_all(broker: BrokerProcess, queue: str, messages: int = MESSAGES) -> None:
     """Publish as pika does, with a confirm for each; a refusal raises."""
-    connection = pika.BlockingConnection(pika.URLParameters(url))
-    channel = connection.channel()
-    channel.confirm_delivery()
-    for number in range(messages):
-        channel.basic_publish("", queue, str(number).encode(), mandatory=True)
-    connection.close()
-
-
-def declare(broker: BrokerProcess, queue: str, **arguments: object) -> None:
-    connection = pika.BlockingConnection(pika.URLParameters(broker.url))
-    how = {name.replace("_", "-"): value for name, value in arguments.items()}
-    connection.channel().queue_declare(queue, arguments={"hold-deadline": 1, **how})
-    connection.close()
+    with channel_of(broker, confirms=True) as channel:
+        for number in range(messages):
+            channel.basic_publish("", queue, str(number).encode(), mandatory=True)
 
 
 def credit_of(peer: SocketPeer, handle: int) -> int:
@@ -71,24 +61,24 @@ def await_accepted(peer: SocketPeer, messages: int) -> None:
 
 
 def test_credit_for_huge_messages_stops_nobody_at_the_node_or_in_its_queue(broker: BrokerProcess) -> None:
-    declare(broker, "theirs")
-    declare(broker, "beside")
+    declare(broker, "theirs", hold_deadline=1)
+    declare(broker, "beside", hold_deadline=1)
     with SocketPeer(broker) as attacker:
         attack(attacker, "theirs", 12, HUGE)
-        publish_all(broker.url, "beside")
-        publish_all(broker.url, "theirs")
-    assert broker.queue("beside")["depth"]["messages"] == MESSAGES
-    assert broker.queue("theirs")["depth"]["messages"] == MESSAGES
+        publish_all(broker, "beside")
+        publish_all(broker, "theirs")
+    assert broker.depth("beside") == MESSAGES
+    assert broker.depth("theirs") == MESSAGES
 
 
 @pytest.mark.parametrize("links", [2, LINKS])
 def test_idle_links_leave_the_room_of_a_bounded_queue_to_publishers_of_either_protocol(
     broker: BrokerProcess, links: int
 ) -> None:
-    declare(broker, "q", capacity_messages=PLACES)
+    declare(broker, "q", hold_deadline=1, capacity_messages=PLACES)
     with SocketPeer(broker) as attacker, SocketPeer(broker) as honest:
         attack(attacker, "q", links, HUGE if links == 2 else 0)
-        publish_all(broker.url, "q")
+        publish_all(broker, "q")
         honest.attach_sender(0, composite(spec.TARGET, address="/queues/q"))
         sent = 0
         while sent < MESSAGES:
@@ -96,14 +86,14 @@ def test_idle_links_leave_the_room_of_a_bounded_queue_to_publishers_of_either_pr
             honest.send(*(honest.transfer(0, data_section(b"x")) for _ in range(count)))
             await_accepted(honest, count)
             sent += count
-        publish_all(broker.url, "q", PLACES // 2)
+        publish_all(broker, "q", PLACES // 2)
     assert broker.queue("q")["highest"]["messages"] <= PLACES
 
 
 def test_links_that_come_again_and_again_leave_room_to_a_publisher_of_the_same_user(broker: BrokerProcess) -> None:
-    declare(broker, "q", capacity_messages=PLACES)
+    declare(broker, "q", hold_deadline=1, capacity_messages=PLACES)
     with SocketPeer(broker) as attacker:
         for again in range(10):
             attack(attacker, "q", 100, first=100 * again)
-            publish_all(broker.url, "q", PLACES // 20)
-    assert broker.queue("q")["depth"]["messages"] == PLACES // 2
+            publish_all(broker, "q", PLACES // 20)
+    assert broker.depth("q") == PLACES // 2

@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from pamqp import commands
 
 from tests.support.brokers import BrokerProcess, eventually
 from tests.support.raw_client import Peer, open_peer, publish_frames
-
-
-@pytest.fixture
-def peer(broker: BrokerProcess) -> Iterator[Peer]:
-    with open_peer(broker) as peer:
-        yield peer
-
-
-def refusal(peer: Peer, name: str, arguments: dict[str, object]) -> tuple[int, str]:
-    peer.send(1, commands.Queue.Declare(queue=name, arguments=arguments))
-    return peer.refused(1)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +40,8 @@ def refusal(peer: Peer, name: str, arguments: dict[str, object]) -> tuple[int, s
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
 def test_arguments_that_cannot_be_meant_are_406(peer: Peer, arguments: dict[str, object], said: str) -> None:
-    code, text = refusal(peer, "refused", arguments)
+    peer.send(1, commands.Queue.Declare(queue="refused", arguments=arguments))
+    code, text = peer.refused(1)
     assert code == 406
     assert text.startswith("PRECONDITION_FAILED - queue 'refused': ")
     assert said in text
@@ -72,7 +60,7 @@ def test_stream_is_540_with_what_to_use_instead(broker: BrokerProcess) -> None:
 def test_message_larger_than_its_queues_capacity_is_311_and_other_channels_live(peer: Peer) -> None:
     queue = peer.declare(**{"capacity-bytes": 1000})
     peer.channel(2)
-    peer.ask(2, commands.Confirm.Select(), commands.Confirm.SelectOk)
+    peer.confirm(2)
     peer.say(publish_frames(1, "", queue, bytes(2000)) + publish_frames(2, "", queue, b"small"))
     closed, confirmed = None, None
     for _ in range(2):

@@ -19,7 +19,6 @@ import pytest
 from pamqp import commands, frame
 
 from penstock.sync import connect
-from tests.server.test_durability import LOST, Client, client_of, killed
 from tests.support.brokers import (
     PATIENCE,
     BrokerProcess,
@@ -32,6 +31,7 @@ from tests.support.brokers import (
 from tests.support.disk_brokers import closed, crossings, kept, set_broker, take
 from tests.support.faults import Disk
 from tests.support.http_client import Answer, Web
+from tests.support.pika_helpers import LOST, Client, client_of
 from tests.support.raw_client import HEARTBEAT, open_peer, raw_frame
 from tests.support.stalls import undisturbed
 
@@ -86,7 +86,7 @@ def test_while_the_disk_fails_persistent_messages_wait_and_all_else_goes_on(
             f"cannot write the store '{tmp_path}/data/messages.sqlite': {why}",
             "PST-1013 : Store can be written again",
         ]
-        killed(broker)
+        broker.kill()
     with kept(tmp_path) as broker, client_of(broker) as client:
         found = [body for body, _ in client.drain("q")]
         assert found == [*[str(number) for number in range(5, 20)], "in flight", "held"]
@@ -159,7 +159,7 @@ def test_who_declares_while_the_disk_fails_hears_at_the_hold_deadline_that_nobod
             eventually(lambda: closed(broker) == [], "the store is written")
         with client_of(broker) as client:
             assert client.depth("new") == 0
-        killed(broker)
+        broker.kill()
     with kept(tmp_path) as broker, client_of(broker) as client:
         assert (client.depth("new"), client.depth("other"), client.depth("there")) == (0, 0, 0)
 
@@ -292,12 +292,12 @@ def test_clock_that_jumps_between_two_lives_shortens_or_renews_what_is_left_to_l
         client.channel.queue_declare("q", durable=True)
         client.publish("q", "immortal")
         client.publish("q", "mortal", properties=mortal)
-        killed(broker)
+        broker.kill()
     with serving(tmp_path, "--data", data, environment=at(-3600)) as broker, client_of(broker) as client:
         assert client.depth("q") == 2
         client.publish("q", "short", properties=short)
         eventually(lambda: client.depth("q") == 2, "what is short-lived goes by the broker's own clock")
-        killed(broker)
+        broker.kill()
     with serving(tmp_path, "--data", data, environment=at(3600)) as broker, client_of(broker) as client:
         eventually(lambda: client.depth("q") == 1, "what is too old by this clock is gone")
         assert [body for body, _ in client.drain("q")] == ["immortal"]
@@ -309,6 +309,6 @@ def test_message_from_the_future_lives_no_longer_than_from_now_on(tmp_path: Path
     with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True)
         client.publish("q", "mortal", properties=pika.BasicProperties(delivery_mode=2, expiration="2000"))
-        killed(broker)
+        broker.kill()
     with serving(tmp_path, "--data", data, environment=early) as broker, client_of(broker) as client:
         eventually(lambda: client.depth("q") == 0, "it has two seconds, not an hour and two seconds")

@@ -16,12 +16,10 @@ import pytest
 from penstock import flowlog
 from penstock.server.record_log import RecordLog
 from penstock.store.space import RESERVE_BYTES, RESERVE_FILE, STOPPED_BYTES, WHOLE_BYTES
-from tests.server.test_durability import client_of, killed
-from tests.server.test_store_open import fill
 from tests.support.brokers import BrokerProcess, eventually, in_background
 from tests.support.disk_brokers import closed, kept
-from tests.support.faults import small_disk
-from tests.support.pika_helpers import stopped
+from tests.support.faults import fill, small_disk
+from tests.support.pika_helpers import client_of, stopped
 
 MIB = 1024 * 1024
 KIB_100 = "x" * 100_000
@@ -77,7 +75,7 @@ def test_however_small_the_reserve_is_a_broker_that_filled_its_disk_keeps_it_sta
                 assert free(small) >= marks[min_free]
                 assert reserved(small) == RESERVE_BYTES * SIZE // WHOLE_BYTES
                 assert len(confirmed) > 200
-                killed(broker)
+                broker.kill()
         with kept(tmp_path, None, *options, data=small / "data") as broker:
             assert free(small) >= marks[min_free]
             found = drained(broker)
@@ -103,7 +101,7 @@ def test_disk_that_is_full_to_the_last_byte_at_the_start_is_taken_and_drained(
             if how == signal.SIGTERM:
                 stopped(broker, client.connection)
             else:
-                killed(broker)
+                broker.kill()
         if how == signal.SIGTERM:
             assert reserved(small) == STOPPED_BYTES
         fill(small / "ballast")
@@ -115,7 +113,7 @@ def test_disk_that_is_full_to_the_last_byte_at_the_start_is_taken_and_drained(
             assert drained(broker) == numbers
             eventually(lambda: closed(broker) == [], "it opens")
             eventually(lambda: reserved(small) == RESERVE_BYTES * SIZE // WHOLE_BYTES, "it has its reserve again")
-            killed(broker)
+            broker.kill()
         with kept(tmp_path, None, *options, data=small / "data") as broker, client_of(broker) as client:
             assert client.depth("q") == 0
             client.publish("q", "afterwards")
@@ -134,7 +132,7 @@ def test_disk_that_others_fill_to_the_last_byte_while_the_broker_runs_is_drained
             assert drained(broker) == numbers
             eventually(lambda: closed(broker) == [], "it opens by what was consumed")
             assert broker.logged("PST-1012") == [], "the store could always be written"
-            killed(broker)
+            broker.kill()
         with kept(tmp_path, None, *options, data=small / "data") as broker, client_of(broker) as client:
             assert client.depth("q") == 0
 

@@ -11,11 +11,10 @@ from pathlib import Path
 import pika
 
 from penstock import flowlog
-from tests.server.test_durability import client_of, killed
 from tests.support.brokers import BrokerProcess, eventually, in_background, penstock_command
 from tests.support.disk_brokers import closed, crossings, kept, set_broker, status, take
 from tests.support.faults import small_disk
-from tests.support.pika_helpers import stopped
+from tests.support.pika_helpers import client_of, stopped
 
 KIB_100 = "x" * 100_000
 
@@ -78,7 +77,7 @@ def test_quota_below_what_is_stored_closes_at_the_start(tmp_path: Path) -> None:
         client.publish("q", *[f"{number}{KIB_100}" for number in range(5)])
         set_broker(broker, "disk-overfull=200KiB")
         eventually(lambda: closed(broker) == ["quota"], "it is judged at once")
-        killed(broker)
+        broker.kill()
     with kept(tmp_path) as broker, client_of(broker) as client:
         assert closed(broker) == ["quota"]
         assert len(client.drain("q")) == 5
@@ -122,7 +121,7 @@ def test_room_that_must_be_left_free_is_left(tmp_path: Path) -> None:
             lines = crossings_of_an_open_gate(broker)
             assert lines[0] == "VHT-1006 : Filesystem is over 67 per cent full, enforcing flow control."
             assert lines[1] == "VHT-1007 : Filesystem is no longer over 67 per cent full."
-            killed(broker)
+            broker.kill()
         with kept(tmp_path, None, "--config", str(config), data=small / "data") as broker, client_of(broker) as client:
             assert [body[:3] for body, _ in client.drain("q")] == [f"{number:03}" for number in range(80)]
 
@@ -154,7 +153,7 @@ def test_file_system_that_is_full_for_the_broker_loses_nothing_and_is_read_on(tm
                 with client_of(broker) as reader:
                     reader.publish("passing", "goes on")
                     assert len(reader.drain("passing")) == 1
-                killed(broker)
+                broker.kill()
         sure = len(confirmed)
         assert 5 < sure < 40
         with kept(tmp_path, None, *options, data=small / "data") as broker, client_of(broker) as client:

@@ -2,73 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pika
 import pytest
-from pika.adapters.blocking_connection import BlockingChannel
 
 from penstock import sync
 from penstock.client.engine.waits import Call
 from penstock.store.sqlite import SqliteStore
 from penstock.sync import connect
 from tests.support.block_encoder import encode_published
-from tests.support.brokers import BrokerProcess, eventually, serving, some_name
+from tests.support.brokers import eventually, serving, some_name
 from tests.support.http_client import Web
-from tests.support.pika_helpers import stopped
+from tests.support.pika_helpers import KEPT, LOST, client_of, stopped
 from tests.support.raw_channel import Connection
-
-KEPT = pika.BasicProperties(delivery_mode=2)
-LOST = pika.BasicProperties(delivery_mode=1)
-
-
-class Client:
-    """One channel in confirm mode."""
-
-    def __init__(self, broker: BrokerProcess) -> None:
-        self.connection = pika.BlockingConnection(pika.URLParameters(broker.url))
-        self.channel: BlockingChannel = self.connection.channel()
-        self.channel.confirm_delivery()
-
-    def publish(self, queue: str, *bodies: str, properties: pika.BasicProperties = KEPT) -> None:
-        for body in bodies:
-            self.channel.basic_publish("", queue, body.encode(), properties)
-
-    def depth(self, queue: str) -> int:
-        declared: Any = self.channel.queue_declare(queue, passive=True)
-        return int(declared.method.message_count)
-
-    def drain(self, queue: str) -> list[tuple[str, bool]]:
-        """All bodies of a queue, and whether each comes again."""
-        found = []
-        while True:
-            method, _, body = self.channel.basic_get(queue, auto_ack=True)
-            if method is None:
-                return found
-            found.append((body.decode(), bool(method.redelivered)))
-
-
-@contextmanager
-def client_of(broker: BrokerProcess) -> Iterator[Client]:
-    client = Client(broker)
-    try:
-        yield client
-    finally:
-        with contextlib.suppress(pika.exceptions.AMQPError):  # The broker may be dead by now.
-            client.connection.close()
-
-
-def killed(broker: BrokerProcess, how: int = signal.SIGKILL) -> None:
-    broker.process.send_signal(how)
-    broker.process.wait()
 
 
 def test_what_was_confirmed_is_there_after_a_kill_in_order_and_the_rest_is_not(tmp_path: Path) -> None:
@@ -79,7 +31,7 @@ def test_what_was_confirmed_is_there_after_a_kill_in_order_and_the_rest_is_not(t
         client.publish("kept", *[str(number) for number in range(300)])
         client.publish("kept", "transient", properties=LOST)
         client.publish("lost", "a", "b")
-        killed(broker)
+        broker.kill()
     with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
         assert client.drain("kept") == [(str(number), False) for number in range(300)]
         with pytest.raises(pika.exceptions.ChannelClosedByBroker) as refused:
@@ -97,7 +49,7 @@ def test_what_a_consumer_had_comes_back_first_and_says_so(tmp_path: Path) -> Non
         client.channel.basic_ack(method.delivery_tag)
         assert client.channel.basic_get("q")[2] == b"c"
         client.publish("q", "g")  # Its confirmation says that the acknowledgement before it is on the disk too.
-        killed(broker)
+        broker.kill()
     with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
         assert client.drain("q") == [
             ("a", True),
@@ -122,7 +74,7 @@ def test_what_is_declared_comes_back_and_what_was_deleted_does_not(tmp_path: Pat
         channel.queue_bind("stays", "routes", "b.#")
         channel.queue_unbind("stays", "routes", "b.#")
         channel.queue_delete("gone")
-        killed(broker)
+        broker.kill()
     with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
         client.channel.exchange_declare("routes", "topic", durable=True)
         client.channel.queue_declare("stays", durable=True, arguments=arguments)
@@ -150,7 +102,7 @@ def test_transaction_is_there_in_full_or_not_at_all(tmp_path: Path) -> None:
             if commit:
                 channel.tx_commit()
         client.depth("to")
-        killed(broker)
+        broker.kill()
     with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
         assert client.drain("from") == [("2", True)]
         assert client.drain("to") == [("1!", False)]
@@ -163,7 +115,7 @@ def test_queue_that_comes_back_above_its_stop_threshold_is_closed_before_the_fir
         client.channel.queue_declare("q", durable=True, arguments=arguments)
         client.publish("q", *"abcdef")
         assert broker.queue("q")["gate"]["open"] is False
-        killed(broker)
+        broker.kill()
     with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
         assert broker.queue("q")["gate"]["open"] is False
         for _ in range(4):
@@ -179,7 +131,7 @@ def test_what_was_too_old_when_the_broker_came_back_is_gone(tmp_path: Path) -> N
         client.publish("q", "short", properties=expiring)
         client.publish("q", "long", properties=pika.BasicProperties(delivery_mode=2, expiration="3600000"))
         published = time.monotonic()
-        killed(broker)
+        broker.kill()
     threading.Event().wait(max(0.0, published + 0.3 - time.monotonic()))
     with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
         assert client.drain("q") == [("long", False)]
@@ -196,7 +148,7 @@ def test_auto_delete_queue_with_a_consumer_is_there_again(tmp_path: Path, how: i
         if how == signal.SIGTERM:
             stopped(broker, client.connection)
         else:
-            killed(broker)
+            broker.kill()
     with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
         assert [body for body, _ in client.drain("q")] == ["a", "b"]
 
@@ -312,8 +264,7 @@ def test_broker_that_is_killed_during_a_promotion_has_the_whole_batch_or_nothing
         promoter = Promoter(connect(broker.url, protocol="amqp091", reconnect=False), total)
         promoter.commit()
         eventually(lambda: watching.queue_declare("kept", passive=True)[1] >= total // 2, "rows in the queue")
-        broker.process.kill()
-        broker.process.wait()
+        broker.kill()
         promoter.control.close()
     with serving(tmp_path, *data) as broker, Connection(broker.url) as connection:
         channel = connection.channel()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-import urllib.request
 from collections.abc import AsyncIterator
 
 import pytest
@@ -82,9 +81,7 @@ def ask(url: str) -> tuple[list[int], Samples]:
     """Ask twice for the connections; return the statuses and the metrics."""
     web = Web(url)
     found = [web.ask("GET", "/connections?page=1").status for _ in range(2)]
-    request = urllib.request.Request(f"{url}/metrics", headers={"Authorization": web.login})
-    with urllib.request.urlopen(request) as answer:
-        return found, samples_of(answer.read().decode())
+    return found, samples_of(web.fetch("/metrics").text)
 
 
 async def test_connection_with_uncounted_work_is_named_and_goes_on_after_a_rest(

@@ -16,19 +16,8 @@ SMALL = {"capacity-messages": 2, "stop-messages": 1, "resume-messages": 0, "hold
 def ready(peer: Peer) -> str:
     """Select confirms on channel 1, open channel 2 for control, and return a small queue."""
     peer.channel(2)
-    peer.ask(1, commands.Confirm.Select(), commands.Confirm.SelectOk)
+    peer.confirm()
     return peer.declare(**SMALL)
-
-
-def control(peer: Peer, operation: str, **fields: object) -> dict[str, object]:
-    """Carry out a control operation on channel 2; confirms of channel 1 that come before its answer are passed over."""
-    answers = peer.ask(2, commands.Queue.Declare(exclusive=True), commands.Queue.DeclareOk).queue
-    body = json.dumps(fields).encode()
-    peer.say(publish_frames(2, "penstock.control", operation, body, {"reply_to": answers}))
-    peer.ask(2, commands.Basic.Get(queue=answers, no_ack=True), commands.Basic.GetOk)
-    peer.read_frame()
-    found: dict[str, object] = json.loads(peer.read_frame()[2])
-    return found
 
 
 def test_exact_flow_is_announced_and_confirms_what_enters_at_once(broker: BrokerProcess) -> None:
@@ -51,7 +40,7 @@ def test_held_publish_is_withdrawn_with_a_nack_and_is_in_no_queue(broker: Broker
         peer.say(b"".join(publish_frames(1, "", queue, body) for body in (b"1", b"2", b"3", b"4")))
         for _ in range(3):
             peer.read_method()
-        answers = peer.ask(2, commands.Queue.Declare(exclusive=True), commands.Queue.DeclareOk).queue
+        answers = peer.declare(channel=2)
         ask = json.dumps({"channel": 1, "number": 3}).encode()
         peer.say(publish_frames(2, "penstock.control", "publish.withdraw", ask, {"reply_to": answers}))
         nack = peer.expect(1, commands.Basic.Nack)
@@ -59,10 +48,10 @@ def test_held_publish_is_withdrawn_with_a_nack_and_is_in_no_queue(broker: Broker
         peer.ask(2, commands.Basic.Get(queue=answers, no_ack=True), commands.Basic.GetOk)
         peer.read_frame()
         assert json.loads(peer.read_frame()[2]) == {"withdrawn": True}
-        assert control(peer, "publish.withdraw", channel=1, number=1) == {"withdrawn": False}
-        assert control(peer, "publish.withdraw", channel=1, number=5)["code"] == 406
-        assert control(peer, "publish.withdraw", channel=9, number=1)["code"] == 404
-        assert control(peer, "publish.withdraw", channel=2, number=1)["code"] == 406
+        assert peer.control("publish.withdraw", channel=1, number=1) == {"withdrawn": False}
+        assert peer.control("publish.withdraw", channel=1, number=5)["code"] == 406
+        assert peer.control("publish.withdraw", channel=9, number=1)["code"] == 404
+        assert peer.control("publish.withdraw", channel=2, number=1)["code"] == 406
         peer.send(2, commands.Queue.Purge(queue=queue))
         found = [method for _, method in (peer.read_method() for _ in range(4))]
         (purged,) = [method for method in found if isinstance(method, commands.Queue.PurgeOk)]

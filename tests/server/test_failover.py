@@ -14,11 +14,11 @@ from pathlib import Path
 import pika
 import pytest
 
-from tests.server.http.test_metrics import scrape
-from tests.server.test_durability import Client, client_of
 from tests.support.brokers import GRACE, BrokerProcess, eventually, penstock_command
 from tests.support.disk_brokers import take
-from tests.support.postgres import Cluster, cluster, needs_postgres
+from tests.support.http_client import Web
+from tests.support.pika_helpers import Client, client_of
+from tests.support.postgres import Cluster, needs_postgres
 
 ROUNDS = int(os.environ.get("PENSTOCK_FAILOVERS", "3"))
 """Deaths of the active broker in a row; 50 were run."""
@@ -26,12 +26,6 @@ TAKE_OVER_S = 20.0
 """It takes a second or two; a machine may be slow, but not for all of the rounds."""
 
 pytestmark = [needs_postgres, pytest.mark.slow, pytest.mark.timeout(400 + 10 * ROUNDS)]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Cluster]:
-    with cluster() as server:
-        yield server
 
 
 class Standby:
@@ -164,15 +158,17 @@ def test_standby_is_alive_but_not_ready_until_it_takes_over(brokers: Brokers) ->
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     standby = brokers.stand_by("--metrics-listen", f"127.0.0.1:{port}")
-    url = f"http://127.0.0.1:{port}"
-    assert scrape(url, "/live", {}).status == 200
-    waiting = eventually(lambda: "standing by" in scrape(url, "/ready", {}).reason and scrape(url, "/ready", {}), "it")
+    web = Web(f"http://127.0.0.1:{port}")
+    assert web.fetch("/live", login=False).status == 200
+    waiting = eventually(
+        lambda: "standing by" in (found := web.fetch("/ready", login=False)).reason and found, "it stands by"
+    )
     assert (waiting.status, "the store is held by process" in waiting.reason) == (503, True)
-    assert "penstock_ready 0" in scrape(url, "/metrics", {}).body.decode()
+    assert "penstock_ready 0" in web.fetch("/metrics", login=False).text
     active.end()
     standby.ready()
-    assert eventually(lambda: scrape(url, "/ready", {}).status == 200, "it is ready")
-    assert "penstock_ready 1" in scrape(url, "/metrics", {}).body.decode()
+    assert eventually(lambda: web.fetch("/ready", login=False).status == 200, "it is ready")
+    assert "penstock_ready 1" in web.fetch("/metrics", login=False).text
 
 
 def test_standby_can_be_told_to_stop(brokers: Brokers) -> None:

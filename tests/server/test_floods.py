@@ -173,9 +173,9 @@ def stored(broker: BrokerProcess, peer: Peer, size: int, count: int) -> str:
     """Fill a queue and return its name."""
     queue = some_name("deep")
     peer.ask(1, commands.Queue.Declare(queue=queue, auto_delete=True), commands.Queue.DeclareOk)
-    peer.ask(1, commands.Confirm.Select(), commands.Confirm.SelectOk)
+    peer.confirm()
     peer.say(publish_frames(1, "", queue, bytes(size)) * count)
-    eventually(lambda: broker.queue(queue)["depth"]["messages"] == count, f"{count} messages in the queue")
+    eventually(lambda: broker.depth(queue) == count, f"{count} messages in the queue")
     return queue
 
 
@@ -208,14 +208,14 @@ def test_gets_without_end_by_a_client_that_never_reads_are_left_unread(broker: B
         writer = say_in_background(deaf, get * 200_000)
         eventually(lambda: broker.queue(queue)["unacknowledged"]["messages"] > 10, "some are got")
         for _ in range(20):
-            assert broker.queue(queue)["depth"]["messages"] == 1000
+            assert broker.depth(queue) == 1000
             assert broker.rss() - before < 24 * MIB
         assert broker.queue(queue)["unacknowledged"]["bytes"] < 16 * MIB
         deaf.socket.shutdown(socket.SHUT_RDWR)
         writer.join()
         deaf.close()
         eventually(lambda: broker.queue(queue)["unacknowledged"]["messages"] == 0, "all of it goes back")
-        assert broker.queue(queue)["depth"]["messages"] == 1000
+        assert broker.depth(queue) == 1000
         publisher.send(1, commands.Queue.Delete(queue=queue))
 
 
@@ -252,8 +252,7 @@ def test_message_in_tiny_frames_takes_no_more_memory_than_it_is_charged(broker: 
             peer.say(raw_frame(HEADER, 1, b"\x00\x3c\x00\x00" + size.to_bytes(8, "big") + b"\x00\x00"))
             peer.say(raw_frame(BODY, 1, b"x") * size)
         assert peer.is_well()
-        depth = peer.ask(1, commands.Queue.Declare(queue=queue, passive=True), commands.Queue.DeclareOk)
-        assert depth.message_count == 5
+        assert peer.depth(queue) == 5
         assert broker.rss() - before < 5 * size * 3
 
 

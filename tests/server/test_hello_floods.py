@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import ssl
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually
-from tests.support.certificates import SETTINGS, Authority, localhost, serving_tls
+from tests.support.certificates import SETTINGS, Authority, hello, localhost, serving_tls
 from tests.support.logging_in import GREETING, start_ok
 
 ATTACKER = ("127.0.0.2", 0)
@@ -22,14 +21,6 @@ KEPT = 3 * PLACES
 """Sockets that the attacker keeps open: more than an address may have, whatever the machine's speed."""
 LOGINS = 40
 FEW = SETTINGS.replace("[broker]", f"[broker]\nhandshakes-address-max = {PLACES}")
-
-
-def hello(authority: Authority) -> bytes:
-    outgoing = ssl.MemoryBIO()
-    client = authority.trusting().wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
-    with contextlib.suppress(ssl.SSLWantReadError):
-        client.do_handshake()
-    return outgoing.read()
 
 
 class Flood:
@@ -85,7 +76,7 @@ def logs_in(broker: BrokerProcess) -> bool:
 
 
 def test_clients_of_the_same_address_log_in_beside_a_flood_of_hellos(authority: Authority, tmp_path: Path) -> None:
-    with serving_tls(tmp_path, FEW) as broker, Flood(broker, hello(authority)).running() as flood:
+    with serving_tls(tmp_path, FEW) as broker, Flood(broker, hello(authority.trusting())).running() as flood:
         eventually(lambda: flood.hellos > 2 * KEPT, "the flood has all places that it may have")
         assert [logs_in(broker) for _ in range(LOGINS)] == [True] * LOGINS
         assert broker.logged("handshakes of TLS of its address")
@@ -94,7 +85,7 @@ def test_clients_of_the_same_address_log_in_beside_a_flood_of_hellos(authority: 
 
 def test_client_with_tls_logs_in_after_a_flood_of_hellos(authority: Authority, tmp_path: Path) -> None:
     with serving_tls(tmp_path, FEW) as broker:
-        with Flood(broker, hello(authority)).running() as flood:
+        with Flood(broker, hello(authority.trusting())).running() as flood:
             eventually(lambda: flood.hellos > 2 * KEPT, "the flood has all places that it may have")
         with (
             socket.create_connection(("127.0.0.1", broker.tls_port), PATIENCE, ATTACKER) as sock,

@@ -15,13 +15,12 @@ from penstock.store.postgres import postgres_store
 from penstock.store.sqlite import FILE
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite
-from tests.server.test_durability import KEPT, LOST, Client, client_of, killed
 from tests.support.amqp10_dialogue import data_section, performative
 from tests.support.amqp10_socket import SocketPeer
-from tests.support.brokers import BrokerProcess, eventually, in_background, penstock_command, serving, some_name
+from tests.support.brokers import eventually, in_background, penstock_command, serving, some_name
 from tests.support.disk_brokers import closed, kept
 from tests.support.faults import Disk, small_disk
-from tests.support.pika_helpers import stopped
+from tests.support.pika_helpers import KEPT, LOST, client_of, stopped, take_all
 from tests.support.postgres import cluster, needs_postgres
 from tests.support.raw_client import Peer, open_peer, publish_frames
 
@@ -45,55 +44,40 @@ def pieces(tmp_path: Path) -> int:
     return asked(tmp_path, "SELECT count(*) FROM pieces")
 
 
-def publish(client: Client, queue: str, body: bytes, properties: pika.BasicProperties = KEPT) -> None:
-    client.channel.basic_publish("", queue, body, properties)
-
-
-def taken(client: Client, queue: str) -> list[bytes]:
-    """Get and acknowledge all messages."""
-    found = []
-    while True:
-        method, _, body = client.channel.basic_get(queue)
-        if method is None:
-            return found
-        client.channel.basic_ack(method.delivery_tag)
-        found.append(body)
-
-
 def test_large_message_that_was_confirmed_is_whole_after_a_kill_and_leaves_nothing_once_it_is_taken(
     tmp_path: Path,
 ) -> None:
     bodies = [some_body(1), b"small", some_body(2)]
     with kept(tmp_path) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True, arguments=ROOMY)
-        publish(client, "q", some_body(3), LOST)
+        client.publish("q", some_body(3), properties=LOST)
         for body in bodies:
-            publish(client, "q", body)
+            client.publish("q", body)
         assert pieces(tmp_path) == 3 * 13
-        killed(broker)
+        broker.kill()
     with kept(tmp_path) as broker, client_of(broker) as client:
         broker.await_logged("large bodies without a message, which are deleted: 1")
-        assert taken(client, "q") == bodies
+        assert take_all(client.channel, "q", auto_ack=False) == bodies
         eventually(lambda: pieces(tmp_path) == 0, "nothing is left of them")
         assert asked(tmp_path, "SELECT count(*) FROM row_bodies") == 0
-        publish(client, "q", some_body(4))
+        client.publish("q", some_body(4))
         assert asked(tmp_path, "SELECT min(body) FROM pieces") > 3
-        assert taken(client, "q") == [some_body(4)]
+        assert take_all(client.channel, "q", auto_ack=False) == [some_body(4)]
 
 
 def test_broker_that_is_killed_while_a_large_message_comes_has_nothing_of_it(tmp_path: Path) -> None:
     whole, coming = some_body(1), some_body(2, 8 * MIB)
     with kept(tmp_path) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True, arguments=ROOMY)
-        publish(client, "q", whole)
+        client.publish("q", whole)
         with open_peer(broker) as peer:
             peer.say(publish_frames(peer.channel(2), "", "q", coming, {"delivery_mode": 2})[: 5 * MIB])
             eventually(lambda: pieces(tmp_path) > 13 + 10, "a part of it is on the disk")
-            killed(broker)
+            broker.kill()
     with kept(tmp_path) as broker, client_of(broker) as client:
         broker.await_logged("large bodies without a message, which are deleted: 1")
         eventually(lambda: pieces(tmp_path) == 13, "only what was confirmed is left")
-        assert taken(client, "q") == [whole]
+        assert take_all(client.channel, "q", auto_ack=False) == [whole]
 
 
 def test_publisher_that_goes_in_the_middle_of_a_large_message_leaves_nothing(tmp_path: Path) -> None:
@@ -113,13 +97,13 @@ def test_large_messages_of_pages_come_back_in_order_in_the_next_life(tmp_path: P
     with kept(tmp_path) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True, arguments=PAGED)
         for body in bodies[:4]:
-            publish(client, "q", body)
+            client.publish("q", body)
         assert [client.channel.basic_get("q", auto_ack=True)[2]] == bodies[:1]
         for body in bodies[4:]:
-            publish(client, "q", body)
-        killed(broker)
+            client.publish("q", body)
+        broker.kill()
     with kept(tmp_path) as broker, client_of(broker) as client:
-        found = taken(client, "q")
+        found = take_all(client.channel, "q", auto_ack=False)
         assert found[-7:] == bodies[1:]
         eventually(lambda: pieces(tmp_path) == 0, "nothing is left of them")
 
@@ -131,13 +115,13 @@ def test_queues_of_an_exchange_share_the_body_of_a_large_message(tmp_path: Path)
             client.channel.queue_bind(name, "amq.fanout")
         client.channel.basic_publish("amq.fanout", "", some_body(1), KEPT)
         assert pieces(tmp_path) == 13
-        assert taken(client, "a") == [some_body(1)]
+        assert take_all(client.channel, "a", auto_ack=False) == [some_body(1)]
         client.channel.queue_declare("answered when all before it is written", durable=True)
         assert pieces(tmp_path) == 13
-        killed(broker)
+        broker.kill()
     with kept(tmp_path) as broker, client_of(broker) as client:
         assert client.depth("a") == 0
-        assert taken(client, "b") == [some_body(1)]
+        assert take_all(client.channel, "b", auto_ack=False) == [some_body(1)]
         eventually(lambda: pieces(tmp_path) == 0, "the last queue has given it up")
 
 
@@ -146,7 +130,7 @@ def test_purged_and_deleted_queues_leave_no_large_body(tmp_path: Path) -> None:
         for name, arguments in (("a", ROOMY), ("b", PAGED), ("c", PAGED)):
             client.channel.queue_declare(name, durable=True, arguments=arguments)
             for number in range(6):
-                publish(client, name, some_body(number, MIB + 1))
+                client.publish(name, some_body(number, MIB + 1))
         client.channel.queue_purge("a")
         client.channel.queue_purge("b")
         client.channel.queue_delete("c")
@@ -157,7 +141,7 @@ def test_purged_and_deleted_queues_leave_no_large_body(tmp_path: Path) -> None:
 def test_damaged_piece_ends_the_connection_that_it_was_for_and_no_other(tmp_path: Path) -> None:
     with kept(tmp_path) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True, arguments=ROOMY)
-        publish(client, "q", some_body(1))
+        client.publish("q", some_body(1))
         stopped(broker, client.connection)
     with closing(sqlite3.connect(tmp_path / "data" / FILE, isolation_level=None)) as connection:
         connection.execute("UPDATE pieces SET data = zeroblob(size) WHERE number % 16777216 = 5")
@@ -172,9 +156,9 @@ def test_damaged_piece_ends_the_connection_that_it_was_for_and_no_other(tmp_path
 def test_broker_whose_pieces_are_missing_refuses_to_start_and_is_repaired_without_the_message(tmp_path: Path) -> None:
     with kept(tmp_path) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True, arguments=ROOMY)
-        publish(client, "q", some_body(1))
-        publish(client, "q", b"small")
-        publish(client, "q", some_body(2))
+        client.publish("q", some_body(1))
+        client.publish("q", b"small")
+        client.publish("q", some_body(2))
         stopped(broker, client.connection)
     with closing(sqlite3.connect(tmp_path / "data" / FILE, isolation_level=None)) as connection:
         connection.execute("UPDATE pieces SET seal = seal + 1 WHERE body = 1 AND number % 16777216 = 5")
@@ -184,7 +168,7 @@ def test_broker_whose_pieces_are_missing_refuses_to_start_and_is_repaired_withou
     repaired = penstock_command("repair", "--data", str(tmp_path / "data"), str(tmp_path / "new"))
     assert "has lost 1 of 3 messages" in repaired.stdout + repaired.stderr
     with kept(tmp_path, data=tmp_path / "new") as broker, client_of(broker) as client:
-        assert taken(client, "q") == [b"small", some_body(2)]
+        assert take_all(client.channel, "q", auto_ack=False) == [b"small", some_body(2)]
 
 
 def test_broker_that_is_killed_while_a_delivery_of_amqp_1_0_comes_has_nothing_of_it(tmp_path: Path) -> None:
@@ -199,7 +183,7 @@ def test_broker_that_is_killed_while_a_delivery_of_amqp_1_0_comes_has_nothing_of
                 fields = {"delivery_id": 0, "delivery_tag": b"1", "message_format": 0} if number == 0 else {}
                 peer.send(performative(spec.TRANSFER, 0, frame, handle=0, more=True, **fields))
             eventually(lambda: pieces(tmp_path) > 20, "a part of it is on the disk")
-            killed(broker)
+            broker.kill()
     with kept(tmp_path) as broker, client_of(broker) as client:
         broker.await_logged("large bodies without a message, which are deleted: 1")
         eventually(lambda: pieces(tmp_path) == 0, "nothing is left")
@@ -211,14 +195,14 @@ def test_large_message_that_the_disk_could_not_read_is_there_when_it_can(tmp_pat
     with kept(tmp_path, disk) as broker:
         with client_of(broker) as client:
             client.channel.queue_declare("q", durable=True, arguments=ROOMY)
-            publish(client, "q", body)
+            client.publish("q", body)
             disk.fail("unreadable")
             with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as refused:
                 client.channel.basic_get("q")
             assert refused.value.reply_code == 541
         disk.work()
         with client_of(broker) as client:
-            assert taken(client, "q") == [body]
+            assert take_all(client.channel, "q", auto_ack=False) == [body]
 
 
 def test_large_message_waits_while_its_pieces_cannot_be_written(tmp_path: Path, disk: Disk) -> None:
@@ -226,14 +210,14 @@ def test_large_message_waits_while_its_pieces_cannot_be_written(tmp_path: Path, 
     with kept(tmp_path, disk) as broker, client_of(broker) as client, client_of(broker) as other:
         client.channel.queue_declare("q", durable=True, arguments=ROOMY)
         disk.fail("full")
-        with in_background(lambda: publish(client, "q", body)):
+        with in_background(lambda: client.publish("q", body)):
             eventually(lambda: closed(broker) == ["store"], "the gate before the store closes")
             other.channel.queue_declare("passing")
-            publish(other, "passing", b"small", LOST)
+            other.publish("passing", b"small", properties=LOST)
             assert other.drain("passing") == [("small", False)]
             assert other.depth("q") == 0
             disk.work()
-        assert taken(client, "q") == [body]
+        assert take_all(client.channel, "q", auto_ack=False) == [body]
 
 
 def test_large_message_for_which_the_disk_has_no_room_is_not_read_and_gives_its_space_back_at_the_deadline(
@@ -253,8 +237,8 @@ def test_large_message_for_which_the_disk_has_no_room_is_not_read_and_gives_its_
                 broker.await_logged("Filesystem is over ")
                 broker.await_logged("a large message has waited 3 s")
         broker.await_logged("Filesystem is no longer over ")
-        publish(client, "q", some_body(1))
-        assert taken(client, "q") == [some_body(1)]
+        client.publish("q", some_body(1))
+        assert take_all(client.channel, "q", auto_ack=False) == [some_body(1)]
 
 
 def _send(peer: Peer, frames: bytes) -> None:
@@ -275,14 +259,14 @@ def test_database_has_large_messages_as_a_folder_has(tmp_path: Path) -> None:
         with serving(tmp_path, "--store", url) as broker, client_of(broker) as client:
             client.channel.queue_declare("q", durable=True, arguments=ROOMY)
             for body in bodies:
-                publish(client, "q", body)
+                client.publish("q", body)
             with open_peer(broker) as peer:
                 peer.say(publish_frames(peer.channel(2), "", "q", some_body(3, 8 * MIB), {})[: 5 * MIB])
                 eventually(lambda: count() > 18 + 8, "a part of it is in the database")
-                killed(broker)
+                broker.kill()
         with serving(tmp_path, "--store", url) as broker, client_of(broker) as client:
             broker.await_logged("large bodies without a message, which are deleted: 1")
-            assert taken(client, "q") == bodies
+            assert take_all(client.channel, "q", auto_ack=False) == bodies
             eventually(lambda: count() == 0, "nothing is left of them")
 
 
@@ -294,9 +278,9 @@ def test_large_message_that_waits_for_room_is_among_what_is_blocked(tmp_path: Pa
         client.connection.add_on_connection_blocked_callback(lambda _, method: heard.append(method.method.reason))
         client.connection.add_on_connection_unblocked_callback(lambda *_: heard.append("unblocked"))
         assert penstock_command("set", "broker", "disk-overfull=64KiB", "--url", broker.url).returncode == 0
-        with in_background(lambda: publish(client, "q", some_body(1))):
-            eventually(lambda: "is not read" in overview(broker), "its input waits for the store")
-            said = overview(broker)
+        with in_background(lambda: client.publish("q", some_body(1))):
+            eventually(lambda: "is not read" in broker.why(), "its input waits for the store")
+            said = broker.why()
             assert "is not read: its large message waits for room in the store" in said
             assert "the disk (quota): " in said
             assert "advice: consume stored messages, or raise disk-overfull (`penstock broker show`)" in said
@@ -304,12 +288,8 @@ def test_large_message_that_waits_for_room_is_among_what_is_blocked(tmp_path: Pa
             assert lists.stdout.splitlines()[1:] == ["yes"]
             assert penstock_command("set", "broker", "disk-overfull=none", "--url", broker.url).returncode == 0
         eventually(lambda: client.depth("q") == 1, "it is taken when there is room")
-        assert overview(broker) == "nobody is blocked\n"
+        assert broker.why() == "nobody is blocked\n"
         eventually(lambda: client.connection.process_data_events(0) or heard[1:], "it is told that it is over")
         assert heard[0].startswith("the disk (quota): ")
         assert heard[0].endswith("; a large message waits 30 s at most")
         assert heard[1:] == ["unblocked"]
-
-
-def overview(broker: BrokerProcess) -> str:
-    return penstock_command("why", "--url", broker.url).stdout

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,26 +13,11 @@ from penstock.sync import connect
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite, encode_composite
 from penstock.wire.amqp10.frames import SASL_HEADER, frame
-from tests.support.brokers import PATIENCE, BrokerProcess, eventually, penstock_command, serving, some_name
+from tests.support.brokers import PATIENCE, BrokerProcess, eventually, penstock_command, serving
 from tests.support.commands import run
-from tests.support.postgres import cluster, needs_postgres
 from tests.support.raw_channel import Connection
 
 SECRET = "hushhushhush"
-
-
-def url_of(broker: BrokerProcess, user: str, password: str = SECRET) -> str:
-    return f"amqp://{user}:{password}@{broker.host}:{broker.port}/"
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=needs_postgres)])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, str]]:
-    """Options of a store that is empty at first."""
-    if request.param == "sqlite":
-        yield "--data", str(tmp_path / "data")
-        return
-    with cluster() as server:
-        yield "--store", server.url(schema=some_name("store"))
 
 
 def salt_of(broker: BrokerProcess, user: str) -> bytes:
@@ -55,7 +39,7 @@ def test_salts_of_scram_outlive_the_broker_whoever_exists(store: tuple[str, str]
     settings.write_text("[users]\nada = 'lovelace'\n")
     options = ("--config", str(settings), *store)
     with serving(tmp_path, *options) as broker:
-        with connect(url_of(broker, "ada", "lovelace"), protocol="amqp091") as control:
+        with connect(broker.url_of("ada", "lovelace"), protocol="amqp091") as control:
             control.request("user.declare", name="anna", tags=[])
         before = [salt_of(broker, user) for user in users]
         assert len(set(before)) == 3
@@ -74,15 +58,14 @@ def test_users_outlive_the_broker_and_nothing_tells_their_passwords(store: tuple
         run(broker, "limits", "set", "vhost", "/", "max-queues=100")
         run(broker, "users", "delete", "guest")
         log = broker.log()
-        broker.process.kill()
-        broker.process.wait()
+        broker.kill()
     with serving(tmp_path, *store) as broker:
-        root = ("--url", url_of(broker, "root"))
+        root = ("--url", broker.url_of("root", SECRET))
         assert penstock_command("users", "list").returncode == 1, "guest stays away"
         listed = penstock_command("permissions", "list", "--user", "anna", "--json", *root).stdout
         assert '"configure": "^a"' in listed
         assert "max-queues=100" in penstock_command("limits", "list", *root).stdout
-        with Connection(url_of(broker, "anna")) as connection:
+        with Connection(broker.url_of("anna", SECRET)) as connection:
             connection.channel().queue_declare("anna-1")
         log += broker.log()
     assert SECRET not in log
@@ -120,15 +103,15 @@ def test_settings_file_that_is_read_again_changes_users(tmp_path: Path) -> None:
     config.chmod(0o644)
     with serving(tmp_path, "--config", str(config)) as broker:
         assert f"'{config}' has passwords and can be read by others" in broker.log()
-        anna = Connection(url_of(broker, "anna"))
-        refused = penstock_command("users", "delete", "anna", "--url", url_of(broker, "root"))
+        anna = Connection(broker.url_of("anna", SECRET))
+        refused = penstock_command("users", "delete", "anna", "--url", broker.url_of("root", SECRET))
         assert "user 'anna' is in the settings file, [users]; change it there and reload (SIGHUP)" in refused.stderr
         config.write_text(f'[users]\nroot = "{SECRET}"\notto = "{SECRET}"\n')
         broker.process.send_signal(signal.SIGHUP)
         eventually(lambda: "is in effect" in broker.log(), "the file is read again")
         with pytest.raises(ConnectionClosed, match="user 'anna' may not use vhost '/' any more"):
             anna.wait_for(lambda: False, "the broker closes it")
-        with Connection(url_of(broker, "otto")):
+        with Connection(broker.url_of("otto", SECRET)):
             pass
         assert SECRET not in broker.log()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from penstock.sync import connect
 from tests.support.brokers import BrokerProcess, penstock_command, serving
 from tests.support.http_client import Web
 from tests.support.pika_helpers import take
-from tests.support.postgres import cluster, needs_postgres
 
 MOST, MORE = MILLISECONDS_MAX, MILLISECONDS_MAX + 1000
 """A client in between that counts in float seconds keeps the difference."""
@@ -98,16 +97,6 @@ DOORS: list[Callable[[BrokerProcess, str, int], bool]] = [
     by_operator_policy,
     by_definitions,
 ]
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=needs_postgres)])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, ...]]:
-    """The options of a broker that keeps what it has."""
-    if request.param == "sqlite":
-        yield ("--data", str(tmp_path / "data"))
-        return
-    with cluster() as server:
-        yield ("--store", server.url())
 
 
 def publish(broker: BrokerProcess, queue: str, expiration: int) -> bool:

@@ -16,7 +16,6 @@ from pika.adapters.blocking_connection import BlockingChannel
 from penstock.content.properties import TraceContext
 from penstock.management.hold_spans import HoldSpan
 from penstock.sync import connect
-from tests.server.http.test_metrics import scrape
 from tests.support.block_encoder import encode_published
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually, in_background, in_process, serving
 from tests.support.http_client import Web
@@ -80,7 +79,7 @@ def wait_in_a_full_queue(broker: BrokerProcess, *parents: str) -> tuple[float, f
 
 
 def counts(broker: BrokerProcess) -> tuple[float, float]:
-    found = samples_of(scrape(broker.http).body.decode())
+    found = samples_of(Web(broker.http).fetch("/metrics").text)
     return found[("penstock_trace_spans_total",)], found[("penstock_trace_spans_dropped_total",)]
 
 

@@ -15,24 +15,18 @@ from pathlib import Path
 import pika
 import pytest
 
-from tests.server.test_durability import LOST, client_of, killed
 from tests.support.brokers import BrokerProcess, eventually, in_background, penstock_command, serving, some_name
 from tests.support.commands import refused
 from tests.support.disk_brokers import closed, crossings, take
 from tests.support.faults import mount
 from tests.support.http_client import Web
-from tests.support.postgres import PROGRAMS, Cluster, cluster, needs_postgres, small_disk
+from tests.support.pika_helpers import LOST, client_of
+from tests.support.postgres import PROGRAMS, Cluster, needs_postgres, small_disk
 from tests.support.stalls import undisturbed
 
 pytestmark = [needs_postgres, pytest.mark.slow]
 SLOW_S = 90.0
 """Patience with a broker whose server says nothing: its gate closes after ten seconds, and it ends in about as many."""
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Cluster]:
-    with cluster() as server:
-        yield server
 
 
 @pytest.fixture
@@ -107,7 +101,7 @@ def test_server_that_stands_still_or_is_killed_holds_persistent_messages_and_not
         eventually(
             lambda: [line[:8] for line in crossings(broker)] == ["PST-1012", "PST-1013"] * 2, "both are logged, twice"
         )
-        killed(broker)
+        broker.kill()
     with kept(tmp_path, server, database) as broker, client_of(broker) as client:
         found = [body for body, _ in client.drain("q")]
         assert found == [*map(str, range(5, 20)), "in flight", "held", "another", "held again"]
@@ -136,7 +130,7 @@ def test_database_that_may_only_be_read_for_a_while_holds_persistent_messages_an
         assert closing.startswith("PST-1012 : Store cannot be written, flow control will be enforced : cannot write")
         assert closing.endswith(why)
         assert opening == "PST-1013 : Store can be written again"
-        killed(broker)
+        broker.kill()
     with kept(tmp_path, server, database) as broker, client_of(broker) as client:
         assert [body for body, _ in client.drain("q")] == [*map(str, range(2, 10)), "in flight", "held"]
 
@@ -158,7 +152,7 @@ def test_server_whose_disk_is_full_holds_persistent_messages_until_there_is_room
                 assert_that_all_else_goes_on(broker, ["0", "1"])
                 assert mount(folder, "remount,size=64m")
             eventually(lambda: closed(broker) == [], "the gate opens by itself")
-            killed(broker)
+            broker.kill()
         with kept(tmp_path, server, database) as broker, client_of(broker) as client:
             assert [body for body, _ in client.drain("q")] == large
         server.ask(f'DROP DATABASE "{database}" WITH (FORCE)')

@@ -168,8 +168,7 @@ def recorded(folder: Path, lies: set[str]) -> list[Record]:
         broker = stack.enter_context(serving(folder, *options, environment=environment))
         with Connection(broker.url) as connection:
             Client(connection, marks).work(random.Random(5))
-        broker.process.kill()
-        broker.process.wait()
+        broker.kill()
     marks.close()
     records = list(disk_recording.read(record))
     declared = next(at for at, each in enumerate(records) if each.name == "declared")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pamqp import commands
 
-from tests.server.test_exact_flow import control
 from tests.support.brokers import BrokerProcess, some_name
 from tests.support.raw_client import Peer, open_peer, publish_frames
 
@@ -14,9 +13,9 @@ CHANNEL = 1
 def begin(peer: Peer, producer: str, epoch: int, **more: object) -> dict[str, object]:
     """Begin a lane on a new channel with confirms; channel 2 is for control."""
     peer.channel(2)
-    peer.ask(CHANNEL, commands.Confirm.Select(), commands.Confirm.SelectOk)
+    peer.confirm(CHANNEL)
     fields = {"channel": CHANNEL, "producer": producer, "lane": "l", "epoch": epoch, "window": 100, **more}
-    return control(peer, "producer.begin", **fields)
+    return peer.control("producer.begin", **fields)
 
 
 def test_lane_is_continued_by_another_connection_and_the_first_is_closed(broker: BrokerProcess) -> None:
@@ -47,5 +46,5 @@ def test_lane_is_refused_for_an_epoch_that_is_not_higher(broker: BrokerProcess) 
 def test_lane_of_a_channel_without_confirms_is_refused(broker: BrokerProcess) -> None:
     with open_peer(broker) as peer:
         peer.channel(2)
-        refused = control(peer, "producer.begin", channel=CHANNEL, producer="p", lane="l", epoch=1, window=1)
+        refused = peer.control("producer.begin", channel=CHANNEL, producer="p", lane="l", epoch=1, window=1)
         assert (refused["code"], refused["text"]) == (406, "channel 1 has no confirms: select them first")

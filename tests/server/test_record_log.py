@@ -5,11 +5,8 @@ from __future__ import annotations
 import re
 import signal
 import stat
-import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,6 +18,7 @@ from penstock import flowlog
 from penstock.management.gate_lines import CLOSINGS_AT_ONCE
 from penstock.server.record_log import RecordLog
 from tests.support.brokers import GRACE, PATIENCE, BrokerProcess, eventually, penstock_command, serving
+from tests.support.faults import small_disk
 from tests.support.raw_client import Peer, open_peer, publish_frames
 
 GATED = {"capacity-messages": 10, "stop-messages": 3, "resume-messages": 1}
@@ -89,7 +87,7 @@ def test_refusals_losses_and_late_confirmations_are_recorded_with_their_counts(t
         peer.declare_shared("reject", capacity_messages=2, overflow="reject")
         peer.declare_shared("ring", capacity_messages=2, overflow="drop-head")
         peer.declare_shared("block", capacity_messages=2, stop_messages=1, hold_deadline=1)
-        peer.ask(1, commands.Confirm.Select(), commands.Confirm.SelectOk)
+        peer.confirm()
         begun = time.monotonic()
         for queue, count in (("reject", 702), ("ring", 802), ("block", 5)):
             peer.say(b"".join(publish_frames(1, "", queue, b"x") for _ in range(count)))
@@ -235,27 +233,10 @@ def test_kill_leaves_whole_lines_and_the_next_broker_goes_on_after_them(tmp_path
     assert all(path.read_bytes().endswith(b"\n") for path in flowlog.files(folder))
 
 
-@contextmanager
-def tiny_disk(folder: Path, size: str) -> Iterator[None]:
-    """A file system of its own with so much room; the test is skipped where none may be mounted."""
-    folder.mkdir()
-    words = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
-    try:
-        mounted = subprocess.run(words, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        pytest.skip("there is no mount command")
-    if mounted.returncode:
-        pytest.skip(f"no file system may be mounted here: {mounted.stderr.strip()}")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
 def test_full_disk_costs_records_which_are_counted_and_no_message(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     with (
-        tiny_disk(disk, "64k"),
+        small_disk(disk, "64k"),
         serving(tmp_path, "--flow-log", str(disk / "log")) as broker,
         open_peer(broker, properties={}) as peer,
     ):

@@ -3,24 +3,19 @@
 import asyncio
 from pathlib import Path
 
-import pika
 import pytest
 
 import penstock
 from penstock.persistence.restore import RECORDS_A_STEP
+from tests.support.pika_helpers import channel_of
 
 QUEUES = 4 * RECORDS_A_STEP
 
 
-async def declare(broker: penstock.Broker) -> None:
-    def ask() -> None:
-        connection = pika.BlockingConnection(pika.URLParameters(broker.url))
-        channel = connection.channel()
+def declare_all(broker: penstock.Broker) -> None:
+    with channel_of(broker) as channel:
         for number in range(QUEUES):
             channel.queue_declare(f"q{number}", durable=True)
-        connection.close()
-
-    await asyncio.to_thread(ask)
 
 
 def queues(broker: penstock.Broker) -> int:
@@ -29,7 +24,7 @@ def queues(broker: penstock.Broker) -> int:
 
 async def test_start_that_is_cancelled_while_queues_are_read_ends_at_once_and_loses_nothing(tmp_path: Path) -> None:
     async with penstock.Broker(listen="127.0.0.1:0", data=tmp_path) as broker:
-        await declare(broker)
+        await asyncio.to_thread(declare_all, broker)
     again = penstock.Broker(listen="127.0.0.1:0", data=tmp_path)
     starting = asyncio.create_task(again.start())
     while not queues(again):  # noqa: ASYNC110 - each pass of the loop is one step

@@ -14,7 +14,7 @@ from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from tests.support.brokers import GRACE, BrokerProcess, penstock_command, serving
 from tests.support.http_client import Web
-from tests.support.raw_client import Peer
+from tests.support.raw_client import Peer, peer_of
 
 ADMIN = "s3cret-admin-of-the-test"
 WRONG = "s3cret-wrong-of-the-test"
@@ -46,15 +46,6 @@ def exposed(octets: bytes) -> list[str]:
     return [secret for secret in SECRETS if any(form in octets for form in forms(secret))]
 
 
-@contextlib.contextmanager
-def a_peer(broker: BrokerProcess):
-    peer = Peer(broker)
-    try:
-        yield peer
-    finally:
-        peer.socket.close()
-
-
 def half_logged_in(peer: Peer) -> None:
     """Log in rightly and go on with a half frame: the broker waits for the rest until the login takes too long."""
     peer.greet()
@@ -73,19 +64,19 @@ def use_amqp(broker: BrokerProcess) -> None:
                 ("PLAIN", f"anna:{password}"),
                 (password, "x"),
             ):
-                peer = peers.enter_context(a_peer(broker))
+                peer = peers.enter_context(peer_of(broker))
                 peer.greet()
                 start_ok = method_frame(0, spec.CONNECTION_START_OK, mechanism=mechanism, response=response.encode())
                 peer.say(start_ok + start_ok[:30] + b"x" * len(start_ok))
                 told.append(peer)
         for peer in told:  # Wrong passwords are answered late: all wait at the same time.
             assert peer.is_closed()
-    with a_peer(broker) as peer:
+    with peer_of(broker) as peer:
         peer.open(user="anna", password=ADMIN)
         peer.say(method_frame(0, spec.CONNECTION_UPDATE_SECRET, new_secret=NEW.encode(), reason="test"))
         peer.say(method_frame(0, spec.CONNECTION_CLOSE, reply_code=200, reply_text="ok"))
         assert peer.is_closed()
-    with a_peer(broker) as peer:
+    with peer_of(broker) as peer:
         peer.say(b"\0anna\0" + ADMIN.encode())  # No protocol at all.
         assert peer.is_closed()
 
@@ -146,7 +137,7 @@ def test_no_secret_is_in_any_log_answer_file_command_line_or_dump(tmp_path: Path
     settings.write_text(SETTINGS)
     settings.chmod(0o600)
     options = ("--config", str(settings), "--data", str(data), "--http", "127.0.0.1:0")
-    with serving(tmp_path, *options, environment={"PYTHONFAULTHANDLER": "1"}) as broker, a_peer(broker) as slow:
+    with serving(tmp_path, *options, environment={"PYTHONFAULTHANDLER": "1"}) as broker, peer_of(broker) as slow:
         admin = Web(broker.http, "anna", ADMIN)
         half_logged_in(slow)
         use_amqp(broker)

@@ -12,8 +12,8 @@ from typing import Any
 import pika
 from pamqp import commands
 
-from tests.server.test_durability import LOST, Client, client_of
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually, penstock_command, serving
+from tests.support.pika_helpers import LOST, Client, client_of
 from tests.support.raw_client import Peer, open_peer, publish_frames
 
 PAGE: dict[str, Any] = {"x-overflow": "page", "capacity-messages": 20}
@@ -153,7 +153,7 @@ def test_what_very_many_consumers_have_comes_back_in_the_store_before_the_broker
     quorum = {"x-queue-type": "quorum"}
     with serving(tmp_path, "--data", data) as broker, open_peer(broker) as peer:
         peer.ask(1, commands.Queue.Declare(queue="many", durable=True, arguments=quorum), commands.Queue.DeclareOk)
-        peer.ask(1, commands.Confirm.Select(), commands.Confirm.SelectOk)
+        peer.confirm()
         peer.say(publish_frames(1, "", "many", b"x", {"delivery_mode": 2}) * count)
         confirmed = 0
         while confirmed < count:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pwd
 import re
 import shutil
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -20,21 +17,12 @@ from penstock.store.commit_counter import COUNTER_FILE
 from penstock.store.salvage import FRAME, HEADER
 from penstock.store.schema import PAGE_SIZE
 from penstock.store.sqlite import FILE
-from tests.server.test_durability import client_of, killed
-from tests.support.brokers import PATIENCE, penstock_command, serving
-from tests.support.faults import small_disk
+from tests.support.brokers import penstock_command, serving
+from tests.support.disk_brokers import refused
+from tests.support.faults import fill, small_disk
+from tests.support.pika_helpers import client_of
 
 PAGE = {"x-overflow": "page", "capacity-messages": 10}
-
-
-def refused(data: Path, *before: str) -> str:
-    """Start a broker there that ends with 1, and return its sentence."""
-    words = [*before, sys.executable, "-m", "penstock", "serve", "--listen", "127.0.0.1:0", "--data", str(data)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE)
-    assert (done.returncode, done.stdout) == (1, "")
-    (said,) = [line for line in done.stderr.splitlines() if line.startswith("penstock: ")]
-    assert "Traceback" not in done.stderr
-    return said.removeprefix("penstock: ")
 
 
 def change(data: Path, *statements: str) -> bytes:
@@ -59,13 +47,6 @@ def without_rights(folder: Path) -> list[str]:
     os.chown(folder, nobody.pw_uid, nobody.pw_gid)
     folder.chmod(0o755)
     return [setpriv, "--bounding-set=-dac_override,-dac_read_search,-fowner,-chown"]
-
-
-def fill(ballast: Path) -> None:
-    """Leave no room on a disk."""
-    with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
-        while True:
-            file.write(bytes(4096))
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +136,7 @@ def left_behind(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with serving(folder, "--data", str(folder / "data")) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True)
         client.publish("q", *[f"{number:010}" for number in range(50)])
-        killed(broker)
+        broker.kill()
     return folder / "data"
 
 
@@ -225,6 +206,6 @@ def test_data_directory_of_an_earlier_version_starts_and_is_counted_from_then_on
     with serving(tmp_path, "--data", str(data)) as broker, client_of(broker) as client:
         client.publish("q", "new")
         assert client.depth("q") == 301
-        killed(broker)
+        broker.kill()
     (data / f"{FILE}-wal").unlink()
     assert ", which brought 1 message: its log" in refused(data)

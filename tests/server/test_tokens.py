@@ -28,13 +28,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         assert "Traceback" not in process.log()
 
 
-def url(broker: BrokerProcess, password: str) -> str:
-    return f"amqp://anna:{password}@{broker.host}:{broker.port}/"
-
-
 def test_token_logs_in_and_its_scopes_say_what_it_may_do(broker: BrokerProcess) -> None:
     given = token("penstock.configure:*/mine*", "penstock.write:*/mine*", "penstock.read:*/mine*")
-    with Connection(url(broker, given)) as connection:
+    with Connection(broker.url_of("anna", given)) as connection:
         channel = connection.channel()
         channel.queue_declare("mine")
         with pytest.raises(Exception, match="configure access to queue 'other' in vhost '/' refused for user 'anna'"):
@@ -43,14 +39,14 @@ def test_token_logs_in_and_its_scopes_say_what_it_may_do(broker: BrokerProcess) 
 
 def test_token_of_another_is_refused(broker: BrokerProcess) -> None:
     with pytest.raises(LoginRefused):
-        Connection(url(broker, token("penstock.read:*/*", key=rsa_key("another"))))
+        Connection(broker.url_of("anna", token("penstock.read:*/*", key=rsa_key("another"))))
     broker.await_logged("token is signed by another than the key that it names")
 
 
 @pytest.mark.parametrize("user", ["\ud800", "anna\nroot"])
 def test_token_whose_user_is_no_name_is_refused(broker: BrokerProcess, user: str) -> None:
     with pytest.raises(LoginRefused):
-        Connection(url(broker, token("penstock.read:*/*", sub=user)))
+        Connection(broker.url_of("anna", token("penstock.read:*/*", sub=user)))
     broker.await_logged("of the token's user has a control character or a lone surrogate")
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 
 import pytest
-from pamqp import base, commands
+from pamqp import commands
 
 from tests.support.brokers import BrokerProcess, eventually, serving
 from tests.support.raw_client import CAPABILITIES, HEADER, Peer, open_peer, publish_frames
@@ -15,33 +14,8 @@ MIB = 1024 * 1024
 TX = commands.Tx
 
 
-@pytest.fixture
-def peer(broker: BrokerProcess) -> object:
-    with open_peer(broker) as peer:
-        yield peer
-
-
 def select(peer: Peer, channel: int = 1) -> None:
     peer.ask(channel, TX.Select(), TX.SelectOk)
-
-
-def depth(peer: Peer, queue: str, channel: int = 1) -> int:
-    declared = peer.ask(channel, commands.Queue.Declare(queue=queue, passive=True), commands.Queue.DeclareOk)
-    assert declared.message_count is not None
-    return declared.message_count
-
-
-def take(peer: Peer, queue: str, channel: int = 1, no_ack: bool = False) -> int:
-    """Get a message; returns its delivery tag."""
-    peer.send(channel, commands.Basic.Get(queue=queue, no_ack=no_ack))
-    got = peer.read_method()[1]
-    while isinstance(got, commands.Connection.Blocked | commands.Connection.Unblocked):
-        got = peer.read_method()[1]
-    assert isinstance(got, commands.Basic.GetOk)
-    peer.read_frame()
-    peer.read_frame()
-    assert got.delivery_tag is not None
-    return got.delivery_tag
 
 
 @pytest.mark.parametrize(
@@ -68,7 +42,7 @@ def test_confirm_select_on_a_transactional_channel_is_406_and_selecting_twice_is
     peer.say(publish_frames(1, "", queue, b"x"))
     select(peer)
     peer.ask(1, TX.Commit(), TX.CommitOk)
-    assert depth(peer, queue) == 1
+    assert peer.depth(queue) == 1
     peer.send(1, commands.Confirm.Select())
     code, text = peer.refused(1)
     assert (code, "cannot switch from tx to confirm mode" in text) == (406, True), text
@@ -79,14 +53,14 @@ def test_delivery_that_is_not_known_is_406_at_once_and_so_is_one_that_was_settle
     queue = peer.declare()
     peer.say(publish_frames(1, "", queue, b"x"))
     select(peer)
-    tag = take(peer, queue)
+    tag = peer.get(queue, no_ack=False)[0]
     peer.send(1, commands.Basic.Ack(tag, multiple))
-    assert depth(peer, queue) == 0
+    assert peer.depth(queue) == 0
     peer.send(1, commands.Basic.Reject(tag, requeue=True))
     code, text = peer.refused(1)
     assert (code, f"unknown delivery tag {tag}" in text) == (406, True), text
     peer.channel(2)
-    assert depth(peer, queue, 2) == 1, "the acknowledgement was rolled back with the channel"
+    assert peer.depth(queue, 2) == 1, "the acknowledgement was rolled back with the channel"
 
 
 def test_what_reaches_no_queue_comes_back_before_commit_ok(peer: Peer) -> None:
@@ -97,13 +71,13 @@ def test_what_reaches_no_queue_comes_back_before_commit_ok(peer: Peer) -> None:
     header_at = 7 + int.from_bytes(body[3:7], "big") + 1
     peer.send(1, mandatory)
     peer.say(body[header_at:] + publish_frames(1, "", queue, b"found"))
-    assert depth(peer, queue) == 0, "nothing comes before the commit, not even a return"
+    assert peer.depth(queue) == 0, "nothing comes before the commit, not even a return"
     peer.send(1, TX.Commit())
     assert peer.expect(1, commands.Basic.Return).reply_code == 312
     peer.read_frame()
     assert peer.read_frame()[2] == b"lost"
     peer.expect(1, TX.CommitOk)
-    assert depth(peer, queue) == 1
+    assert peer.depth(queue) == 1
 
 
 def test_exchange_that_is_not_there_is_404_and_nothing_is_applied(peer: Peer) -> None:
@@ -114,7 +88,7 @@ def test_exchange_that_is_not_there_is_404_and_nothing_is_applied(peer: Peer) ->
     code, text = peer.refused(1)
     assert (code, "no exchange 'no-such-exchange'" in text) == (404, True), text
     peer.channel(2)
-    assert depth(peer, queue, 2) == 0
+    assert peer.depth(queue, 2) == 0
 
 
 def test_what_is_kept_has_a_bound_and_past_it_the_channel_is_closed_with_506(peer: Peer) -> None:
@@ -124,11 +98,11 @@ def test_what_is_kept_has_a_bound_and_past_it_the_channel_is_closed_with_506(pee
     code, text = peer.refused(1)
     assert (code, "15 publishes" in text, "held for this connection already" in text) == (506, True, True), text
     peer.channel(2)
-    assert depth(peer, queue, 2) == 0
+    assert peer.depth(queue, 2) == 0
     select(peer, 2)
     peer.say(publish_frames(2, "", queue, bytes(MIB)) * 15)
     peer.ask(2, TX.Commit(), TX.CommitOk)
-    assert depth(peer, queue, 2) == 15
+    assert peer.depth(queue, 2) == 15
 
 
 def test_connection_with_a_transaction_is_never_paused(peer: Peer) -> None:
@@ -136,10 +110,10 @@ def test_connection_with_a_transaction_is_never_paused(peer: Peer) -> None:
     queue = peer.declare()
     select(peer)
     peer.say(publish_frames(1, "", queue, bytes(MIB)) * 12)
-    assert depth(peer, queue) == 0
+    assert peer.depth(queue) == 0
     peer.ask(1, TX.Rollback(), TX.RollbackOk)
     peer.ask(1, TX.Commit(), TX.CommitOk)
-    assert depth(peer, queue) == 0
+    assert peer.depth(queue) == 0
 
 
 def test_commit_waits_for_room_and_what_comes_after_it_is_answered_after_it(peer: Peer) -> None:
@@ -155,8 +129,8 @@ def test_commit_waits_for_room_and_what_comes_after_it_is_answered_after_it(peer
     peer.send(1, TX.Rollback())
     peer.channel(2)
     for _ in range(2):
-        assert depth(peer, full, 2) in (1, 2)
-        take(peer, full, 2, no_ack=True)
+        assert peer.depth(full, 2) in (1, 2)
+        peer.get(full, 2)
     peer.send(2, commands.Basic.Get(queue=full, no_ack=True))  # Three are in, above stop: the answer is withheld.
     said = [peer.read_method()[1].name]
     peer.read_frame()
@@ -164,7 +138,7 @@ def test_commit_waits_for_room_and_what_comes_after_it_is_answered_after_it(peer
     while said[-1] != "Tx.RollbackOk":
         said.append(peer.read_method()[1].name)
     assert [name for name in said if name.startswith("Tx")] == ["Tx.CommitOk", "Tx.RollbackOk"]
-    assert depth(peer, full) == 2
+    assert peer.depth(full) == 2
 
 
 @pytest.mark.parametrize("how", ["killed", "closed", "channel closed"])
@@ -175,7 +149,7 @@ def test_who_goes_away_with_a_commit_that_waits_leaves_no_trace(broker: BrokerPr
         keeper.say(publish_frames(1, "", name, b"x") * 2)
         with open_peer(broker) as peer:
             select(peer)
-            tag = take(peer, name)
+            tag = peer.get(name, no_ack=False)[0]
             peer.send(1, commands.Basic.Ack(tag))
             peer.say(publish_frames(1, "", name, b"y") * 2)
             peer.send(1, TX.Commit())
@@ -189,7 +163,7 @@ def test_who_goes_away_with_a_commit_that_waits_leaves_no_trace(broker: BrokerPr
             eventually(lambda: broker.queue(name)["gate"]["waiting"] == 0, "it is gone")
         view = broker.queue(name)
         assert (view["depth"]["messages"], len(view["blocked"])) == (2, 1), "the keeper's own message closed the gate"
-        assert [take(keeper, name) for _ in range(2)] == [1, 2], "what it had taken is there again"
+        assert [keeper.get(name, no_ack=False)[0] for _ in range(2)] == [1, 2], "what it had taken is there again"
         keeper.ask(1, commands.Queue.Delete(queue=name), commands.Queue.DeleteOk)
 
 
@@ -202,21 +176,13 @@ ROOM_FOR_ONE = {"capacity-messages": 2, "stop-messages": 2, "resume-messages": 2
 def refused_commit(peer: Peer) -> str:
     """Commit, and return the reason of the refusal, after which the channel is open."""
     peer.send(1, TX.Commit())
-    found = answer(peer)
+    found = peer.answer()
     assert isinstance(found, commands.Basic.Return)
     assert found.reply_code == 506
     assert peer.read_frame()[0] == HEADER
     nack = peer.expect(1, commands.Basic.Nack)
     assert (nack.delivery_tag, nack.multiple) == (0, True)
     return str(found.reply_text)
-
-
-def answer(peer: Peer) -> base.Frame:
-    """Return the next method that is no notice of the connection."""
-    found = peer.read_method()[1]
-    while isinstance(found, commands.Connection.Blocked | commands.Connection.Unblocked):
-        found = peer.read_method()[1]
-    return found
 
 
 def test_refused_commit_may_be_tried_again_with_its_publishes_and_acknowledgements(
@@ -228,27 +194,19 @@ def test_refused_commit_may_be_tried_again_with_its_publishes_and_acknowledgemen
             peer.ask(1, commands.Queue.Declare(queue=queue, arguments=arguments), commands.Queue.DeclareOk)
         peer.say(publish_frames(1, "", full, b"before") + publish_frames(1, "", source, b"handled"))
         select(peer)
-        peer.send(1, commands.Basic.Ack(take(peer, source)))
+        peer.send(1, commands.Basic.Ack(peer.get(source, no_ack=False)[0]))
         peer.say(publish_frames(1, "", full, b"one") + publish_frames(1, "", full, b"two"))
         for _ in range(2):
             assert f"not rolled back; queue '{full}' holds 1 message" in refused_commit(peer)
-        assert broker.queue(source)["depth"]["messages"] == 1, "its acknowledgement waits for the commit"
+        assert broker.depth(source) == 1, "its acknowledgement waits for the commit"
         peer.channel(2)
-        take(peer, full, 2, no_ack=True)
+        peer.get(full, 2)
         peer.send(1, TX.Commit())
-        assert isinstance(answer(peer), TX.CommitOk)
-        assert [broker.queue(queue)["depth"]["messages"] for queue in (full, source)] == [2, 0]
-        assert [peer_body(peer, full) for _ in range(2)] == [b"one", b"two"]
+        assert isinstance(peer.answer(), TX.CommitOk)
+        assert [broker.depth(queue) for queue in (full, source)] == [2, 0]
+        assert [peer.get(full)[1] for _ in range(2)] == [b"one", b"two"]
         for queue in (full, source):
             assert peer.ask(1, commands.Queue.Delete(queue=queue), commands.Queue.DeleteOk).message_count == 0
-
-
-def peer_body(peer: Peer, queue: str) -> bytes:
-    """Get a message without acknowledgement; returns its body."""
-    peer.send(1, commands.Basic.Get(queue=queue, no_ack=True))
-    assert isinstance(answer(peer), commands.Basic.GetOk)
-    peer.read_frame()
-    return peer.read_frame()[2]
 
 
 def test_refused_commit_may_be_rolled_back_on_the_same_channel(broker: BrokerProcess) -> None:
@@ -259,8 +217,8 @@ def test_refused_commit_may_be_rolled_back_on_the_same_channel(broker: BrokerPro
         peer.say(publish_frames(1, "", full, b"one") + publish_frames(1, "", full, b"two"))
         refused_commit(peer)
         peer.send(1, TX.Rollback())
-        assert isinstance(answer(peer), TX.RollbackOk)
-        assert depth(peer, full) == 1
+        assert isinstance(peer.answer(), TX.RollbackOk)
+        assert peer.depth(full) == 1
 
 
 @pytest.mark.parametrize("committed", [False, True])
@@ -274,18 +232,17 @@ def test_refused_commit_is_in_the_store_when_it_is_tried_again_with_success_and_
             peer.ask(1, declare, commands.Queue.DeclareOk)
             peer.say(publish_frames(1, "", name, b"before", durable))
         select(peer)
-        peer.send(1, commands.Basic.Ack(take(peer, "source")))
+        peer.send(1, commands.Basic.Ack(peer.get("source", no_ack=False)[0]))
         peer.say(publish_frames(1, "", "full", b"one", durable) + publish_frames(1, "", "full", b"two", durable))
         refused_commit(peer)
         if committed:
             peer.channel(2)
             peer.send(2, commands.Queue.Purge(queue="full"))
             peer.send(1, TX.Commit())
-            assert isinstance(answer(peer), commands.Queue.PurgeOk)
-            assert isinstance(answer(peer), TX.CommitOk)
-        broker.process.send_signal(signal.SIGKILL)
-        broker.process.wait()
+            assert isinstance(peer.answer(2), commands.Queue.PurgeOk)
+            assert isinstance(peer.answer(), TX.CommitOk)
+        broker.kill()
     with serving(tmp_path, "--data", data) as broker, open_peer(broker) as peer:
-        left = [broker.queue(name)["depth"]["messages"] for name in ("full", "source")]
+        left = [broker.depth(name) for name in ("full", "source")]
         assert left == ([2, 0] if committed else [1, 1])
-        assert peer_body(peer, "full") == (b"one" if committed else b"before")
+        assert peer.get("full")[1] == (b"one" if committed else b"before")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -17,18 +16,9 @@ import pytest
 
 from penstock.settings.start import NO_LOG
 from penstock.store.sqlite import FILE
-from tests.server.test_durability import client_of, killed
-from tests.server.test_store_open import refused
 from tests.support.brokers import BrokerProcess, eventually, in_background, penstock_command, serving
-from tests.support.pika_helpers import stopped
-
-
-def pause(broker: BrokerProcess) -> None:
-    broker.process.send_signal(signal.SIGSTOP)
-
-
-def go_on(broker: BrokerProcess) -> None:
-    broker.process.send_signal(signal.SIGCONT)
+from tests.support.disk_brokers import refused
+from tests.support.pika_helpers import client_of, stopped
 
 
 def ending(broker: BrokerProcess) -> str:
@@ -61,18 +51,18 @@ def test_second_broker_after_the_lock_was_removed_takes_over_and_the_first_confi
         client.channel.queue_declare("q", durable=True)
         client.publish("q", *[f"a{number}" for number in range(50)])
         client.connection.close()  # A broker that ends waits for clients that do not answer.
-        pause(first)
+        first.pause()
         (data / "lock").unlink()
         with serving(tmp_path, "--data", str(data)) as second, client_of(second) as other:
             other.publish("q", *[f"b{number}" for number in range(50)])
             with in_background(lambda: is_refused(first)):
-                go_on(first)
+                first.go_on()
             assert ending(first) == (
                 f"data directory '{data}' is in use by another broker (process {second.pid}): its lock file was "
                 "removed while this one held it; this one must stop"
             )
             other.publish("q", "b50")
-            killed(second)
+            second.kill()
     with serving(tmp_path, "--data", str(data)) as third, client_of(third) as client:
         found = [body for body, _ in client.drain("q")]
     assert found == [*[f"a{number}" for number in range(50)], *[f"b{number}" for number in range(51)]]
@@ -103,7 +93,7 @@ def test_of_two_brokers_under_load_exactly_one_goes_on_when_the_lock_is_removed_
                     assert first.await_logged(
                         f"the lock file of data directory '{data}' was removed, and is taken again"
                     )
-                    killed(first)
+                    first.kill()
     with serving(tmp_path, "--data", str(data)) as third, client_of(third) as client:
         found = [body for body, _ in client.drain("q")]
     assert found[: len(confirmed)] == confirmed
@@ -118,14 +108,14 @@ def test_broker_whose_directory_another_one_has_used_meanwhile_stops_though_the_
         client.channel.queue_declare("q", durable=True)
         client.publish("q", "a")
         client.connection.close()  # A broker that ends waits for clients that do not answer.
-        pause(first)
+        first.pause()
         (data / "lock").unlink()
         with serving(tmp_path, "--data", str(data)) as second, client_of(second) as other:
             other.publish("q", "b")
             stopped(second, other.connection)
         (data / "lock").unlink()
         with in_background(lambda: is_refused(first)):
-            go_on(first)
+            first.go_on()
         assert ending(first) == (
             f"another broker has opened the store '{data}/{FILE}', which this one was using: one of the two was "
             "started where no lock file stopped it; this one must stop"
@@ -153,7 +143,7 @@ def test_log_that_is_removed_while_the_broker_runs_is_written_back_and_nothing_i
         client.publish("q", *[str(number) for number in range(20, 30)])
         assert broker.await_logged(f"the log '{data}/{FILE}-wal' was removed")
         assert penstock_command("backup", str(copy), "--data", str(data)).returncode == 0
-        killed(broker)
+        broker.kill()
     for place in (data, copy):
         with serving(tmp_path, "--data", str(place)) as broker, client_of(broker) as client:
             assert [body for body, _ in client.drain("q")] == [str(number) for number in range(30)]
@@ -166,7 +156,7 @@ def test_broker_whose_files_were_removed_confirms_nothing_more_and_says_why(tmp_
         client.channel.queue_declare("q", durable=True)
         client.publish("q", "a")
         client.connection.close()
-        pause(broker)
+        broker.pause()
         if what == "directory":
             shutil.rmtree(data)
             expected = f"data directory '{data}' was removed while a broker used it; it must stop"
@@ -174,5 +164,5 @@ def test_broker_whose_files_were_removed_confirms_nothing_more_and_says_why(tmp_
             (data / FILE).rename(data / "moved")
             expected = f"the store '{data}/{FILE}' was removed or replaced while a broker used it; it must stop"
         with in_background(lambda: is_refused(broker)):
-            go_on(broker)
+            broker.go_on()
         assert ending(broker).startswith(expected)

@@ -20,7 +20,7 @@ from penstock.store.sqlite import FILE
 from tests.support import old_store
 from tests.support.brokers import BrokerProcess, penstock_command, serving
 from tests.support.commands import listed, refused, run
-from tests.support.open_stores import Contents, contents, opened
+from tests.support.open_stores import contents_of
 
 STORES = Path(__file__).parent / "stores"
 ARCHIVES = sorted(STORES.glob("schema-*.tar.gz"))
@@ -95,15 +95,9 @@ def test_store_of_a_newer_version_is_refused_in_one_sentence_and_left_as_it_is(t
 
 def test_store_of_a_newer_penstock_with_the_same_schema_is_opened(tmp_path: Path) -> None:
     data = unpacked(ARCHIVES[0], tmp_path)
-    before = stored(data)
+    before = contents_of(data)
     with closing(sqlite3.connect(data / FILE, isolation_level=None)) as connection:
         connection.execute("UPDATE about SET value = '9.1.0'")
-    assert stored(data) == before
+    assert contents_of(data) == before
     with closing(sqlite3.connect(data / FILE)) as connection:
         assert connection.execute("SELECT value FROM about").fetchone() == (__version__,)
-
-
-def stored(data: Path) -> Contents:
-    """Open a store and read all of it."""
-    with opened(data) as store:
-        return contents(store)

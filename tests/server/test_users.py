@@ -56,20 +56,16 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         '[users]\nada = "a"\nbob = "b"\nguest = "guest"\nmia = { password = "m", tags = ["management"] }\n'
     )
     with serving(folder, "--config", str(settings), "--http", "127.0.0.1:0") as process:
-        with Connection(as_user(process, "ada", "a")) as connection:
+        with Connection(process.url_of("ada", "a")) as connection:
             connection.channel().queue_declare("orders")
         yield process
         assert "Traceback" not in process.log()
 
 
-def as_user(broker: BrokerProcess, user: str, password: str) -> str:
-    return f"amqp://{user}:{password}@{broker.host}:{broker.port}/"
-
-
 @pytest.mark.parametrize(("operation", "arguments"), OPERATIONS, ids=[operation for operation, _ in OPERATIONS])
 def test_control_operation_needs_its_tag(shared: BrokerProcess, operation: str, arguments: dict[str, object]) -> None:
     with (
-        connect(as_user(shared, "bob", "b"), protocol="amqp091") as control,
+        connect(shared.url_of("bob", "b"), protocol="amqp091") as control,
         pytest.raises(ControlError) as refused,
     ):
         control.request(operation, **arguments)
@@ -80,7 +76,7 @@ def test_control_operation_needs_its_tag(shared: BrokerProcess, operation: str, 
 
 @pytest.mark.parametrize(("user", "password"), [("ada", "a"), ("guest", "guest")])
 def test_first_user_and_guest_on_this_machine_may_use_them(shared: BrokerProcess, user: str, password: str) -> None:
-    with connect(as_user(shared, user, password), protocol="amqp091") as control:
+    with connect(shared.url_of(user, password), protocol="amqp091") as control:
         control.block("queue", "orders", "a test")
         assert control.status()["queues"]
         control.unblock("queue", "orders")
@@ -89,8 +85,8 @@ def test_first_user_and_guest_on_this_machine_may_use_them(shared: BrokerProcess
 def test_every_user_may_read_queues_by_cursor(shared: BrokerProcess) -> None:
     name = some_name("q")
     with (
-        Connection(as_user(shared, "bob", "b")) as connection,
-        connect(as_user(shared, "bob", "b"), protocol="amqp091") as control,
+        Connection(shared.url_of("bob", "b")) as connection,
+        connect(shared.url_of("bob", "b"), protocol="amqp091") as control,
     ):
         channel = connection.channel()
         channel.queue_declare(name)
@@ -104,7 +100,7 @@ def test_every_user_may_read_queues_by_cursor(shared: BrokerProcess) -> None:
 
 
 def test_command_of_the_operator_says_which_tag_is_missing(shared: BrokerProcess) -> None:
-    done = penstock_command("block", "queue", "orders", "--url", as_user(shared, "bob", "b"))
+    done = penstock_command("block", "queue", "orders", "--url", shared.url_of("bob", "b"))
     assert done.returncode != 0
     assert "needs the tag policymaker" in done.stderr
     assert "Traceback" not in done.stderr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -20,44 +19,32 @@ from tests.support.raw_client import open_peer, publish_frames
 PRODUCERS = 30
 
 
-@pytest.fixture
-def control(own_broker: BrokerProcess) -> Iterator[sync.Connection]:
-    with connect(own_broker.url, protocol="amqp091") as control:
-        yield control
-
-
-def said(broker: BrokerProcess, *words: str) -> list[str]:
-    done = penstock_command("why", *words, "--url", broker.url)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
-
-
 def test_connection_a_channel_and_a_user_say_what_blocks_them_and_what_their_consumers_lack(
     own_broker: BrokerProcess, control: sync.Connection
 ) -> None:
     with open_peer(own_broker, properties={}) as peer:
         peer.declare_shared("orders", capacity_messages=4, stop_messages=2, resume_messages=0, hold_deadline=0)
         peer.declare_shared("empty")
-        peer.ask(1, commands.Confirm.Select(), commands.Confirm.SelectOk)
+        peer.confirm()
         peer.channel(2)
         peer.ask(2, commands.Basic.Consume(queue="empty", consumer_tag="idle"), commands.Basic.ConsumeOk)
         peer.say(b"".join(publish_frames(1, "", "orders", b"x") for _ in range(6)))
         answer = eventually(
             lambda: (found := control.why(channel="2/1").raw)["publishing"]["held"]["messages"] and found, "it"
         )
-        eventually(lambda: "closed for" in said(own_broker, "--channel", "2/1")[0], "the gate has an age")
+        eventually(lambda: "closed for" in own_broker.why("--channel", "2/1").splitlines()[0], "the gate has an age")
         name = answer["channel"].removesuffix("/ch:1")
         blocked = rf"{re.escape(name)}/ch:1 is blocked \d+\.\d s by queue orders: 4 messages > stop 2 \(opens at 0\), "
         blocked += r"closed for \d+\.\d s; 2 publishes are held \(486 bytes\); 2 confirmations are withheld"
         idle = f"consumer idle of {name}/ch:2 on queue empty: the queue is empty"
         for words in (("--connection", "2"), ("--connection", "con:2"), ("--connection", name), ("--user", "guest")):
-            first, second, *rest = said(own_broker, *words)
+            first, second, *rest = own_broker.why(*words).splitlines()
             assert re.fullmatch(blocked, first), first
             assert second == "queue orders has no consumer"
             assert idle in rest
-        first, second = said(own_broker, "--channel", f"{name}/ch:1")
+        first, second = own_broker.why("--channel", f"{name}/ch:1").splitlines()
         assert re.fullmatch(blocked, first)
-        assert said(own_broker, "--channel", "con:2/ch:2") == [idle]
+        assert own_broker.why("--channel", "con:2/ch:2").splitlines() == [idle]
         (gate,) = answer["publishing"]["blocked_by"]
         assert gate | {"blocked_for_s": 0, "total_s": 0, "gate": 0} == {
             "gate": 0, "producer": f"{name}/ch:1", "blocked_for_s": 0, "times": 1, "total_s": 0, "withheld": 2,
@@ -67,7 +54,7 @@ def test_connection_a_channel_and_a_user_say_what_blocks_them_and_what_their_con
         assert gate["gate"]["overshoot"]["messages"] == gate["gate"]["overshoot"]["bytes"] == 0
         assert (gate["gate"]["open"], gate["gate"]["blocked"], gate["gate"]["crossings"]) == (False, 1, 1)
         assert answer["publishing"]["waits_at"] == {"kind": "queue", "name": "orders"}
-        whole = json.loads("\n".join(said(own_broker, "orders", "--json")))
+        whole = json.loads(own_broker.why("orders", "--json"))
         assert whole["gate"]["producers"] == whole["blocked"]
         assert whole["highest"] == {"messages": 4, "bytes": 972}
         assert whole["waits_for"] == []
@@ -95,12 +82,12 @@ def test_answer_is_bounded_names_who_waits_longest_and_counts_the_others(own_bro
         for peer in peers:
             peer.say(publish_frames(1, "", "orders", b"x"))
             peer.is_well()
-        *sentences, rest, waits = said(own_broker, "orders")
+        *sentences, rest, waits = own_broker.why("orders").splitlines()
         assert len(sentences) == 10
         assert sentences[0].startswith("con:1(")
         assert rest == f"and {PRODUCERS - 10} more producers are blocked by queue orders"
         assert waits == "queue orders has no consumer"
-        *sentences, rest, waits = said(own_broker, "--user", "guest")
+        *sentences, rest, waits = own_broker.why("--user", "guest").splitlines()
         assert len(sentences) == 10
         assert rest == f"and {PRODUCERS - 10} more blocks"
         assert waits == "queue orders has no consumer"
@@ -115,7 +102,11 @@ def test_paused_connection_says_so(own_broker: BrokerProcess) -> None:
         peer.declare_shared("orders", capacity_messages=1)
         peer.say(b"".join(publish_frames(1, "", "orders", b"x" * 100_000) for _ in range(12)))
         first = eventually(
-            lambda: (lines := said(own_broker, "--connection", "1"))[0].endswith("it is read in pulses") and lines, "it"
+            lambda: (
+                (lines := own_broker.why("--connection", "1").splitlines())[0].endswith("it is read in pulses")
+                and lines
+            ),
+            "it",
         )[0]
         assert re.fullmatch(
             r"con:1\(.*\) is paused: it only publishes, and \d+ publishes \([\d,]+ bytes\) are held; "
@@ -145,18 +136,18 @@ def test_missing_object_is_named(own_broker: BrokerProcess, control: sync.Connec
 def test_why_without_a_name_says_who_is_blocked_everywhere_and_what_to_do(
     own_broker: BrokerProcess, control: sync.Connection
 ) -> None:
-    assert said(own_broker) == ["nobody is blocked"]
+    assert own_broker.why().splitlines() == ["nobody is blocked"]
     with open_peer(own_broker, properties={}) as peer:
         peer.declare_shared("orders", capacity_messages=4, stop_messages=2, resume_messages=0, hold_deadline=0)
         peer.say(b"".join(publish_frames(1, "", "orders", b"x") for _ in range(6)))
         eventually(lambda: control.why().raw["gates"] or None, "it is blocked")
-        first, *rest = said(own_broker)
+        first, *rest = own_broker.why().splitlines()
         assert re.match(r"con:\d+\(.*\)/ch:1 is blocked \d+\.\d s by queue orders: 4 messages > stop 2", first)
         assert rest == [
             "queue orders has no consumer",
             "advice: start a consumer of queue orders, or drop its messages (`penstock queues purge orders`)",
         ]
-        (gate,) = json.loads("\n".join(said(own_broker, "--json")))["gates"]
+        (gate,) = json.loads(own_broker.why("--json"))["gates"]
         assert (gate["kind"], gate["name"], gate["vhost"], gate["blocked"]) == ("queue", "orders", "/", 1)
         assert gate["advice"] in rest[1]
 
@@ -170,8 +161,8 @@ def test_operators_gate_and_a_rate_are_spoken_of_in_their_own_words(
         assert done.returncode == 0
         peer.say(publish_frames(1, "", "orders", b"x"))
         peer.is_well()
-        eventually(lambda: "closed for" in said(own_broker, "orders")[0], "the gate has an age")
-        (sentence,) = said(own_broker, "orders")
+        eventually(lambda: "closed for" in own_broker.why("orders").splitlines()[0], "the gate has an age")
+        (sentence,) = own_broker.why("orders").splitlines()
         assert re.fullmatch(
             r"con:2\(.*\)/ch:1 is blocked \d+\.\d s by the operator, who holds queue orders: stock-taking"
             r", closed for \d+\.\d s; 1 publish is held \(243 bytes\)",

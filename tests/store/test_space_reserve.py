@@ -10,8 +10,7 @@ from penstock.errors import StoreFull
 from penstock.store.directory import DataDirectory
 from penstock.store.space import LOG_BYTES, RESERVE_BYTES, RESERVE_FILE, STOPPED_BYTES, WHOLE_BYTES, Reserve, log_bytes
 from penstock.store.sqlite import FILE, SqliteStore
-from tests.server.test_store_open import fill
-from tests.support.faults import small_disk
+from tests.support.faults import fill, small_disk
 from tests.support.open_stores import contents
 from tests.support.store_process import numbered
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -82,6 +83,10 @@ class BrokerProcess:
         """URL of the first address, with the default user."""
         return self.addresses[0].replace("amqp://", "amqp://guest:guest@") + "/"
 
+    def url_of(self, user: str, password: str) -> str:
+        """Return the URL of the first address for another user."""
+        return f"amqp://{user}:{password}@{self.host}:{self.port}/"
+
     @property
     def host(self) -> str:
         return self.addresses[0].removeprefix("amqp://").rpartition(":")[0]
@@ -140,9 +145,13 @@ class BrokerProcess:
         with connect(self.url, protocol="amqp091") as control:
             return control.why(name).raw
 
-    def why(self, name: str) -> str:
-        """Return what the command `penstock why` prints about a queue."""
-        return self.command("why", name)
+    def depth(self, name: str) -> int:
+        """Return how many messages are in a queue."""
+        return int(self.queue(name)["depth"]["messages"])
+
+    def why(self, *words: str) -> str:
+        """Return what the command `penstock why` prints about a queue or something else."""
+        return self.command("why", *words)
 
     def command(self, *words: str) -> str:
         """Run a command of Penstock on this broker, which must end well, and return what it prints."""
@@ -156,6 +165,19 @@ class BrokerProcess:
         assert (done.returncode, done.stdout) == (1, ""), done
         (line,) = done.stderr.splitlines()
         return line.removeprefix("penstock: ")
+
+    def pause(self) -> None:
+        """Have it stand still, as on a machine that does."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Have it go on after a pause."""
+        self.process.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """End it without warning, and wait for its end."""
+        self.process.kill()
+        self.process.wait()
 
     def stop(self) -> int:
         """Tell it to stop and return its exit code."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from penstock.file_tables import CertificateFiles
 from tests.support.brokers import BrokerProcess, serving
 
 
@@ -47,6 +48,10 @@ class Authority:
 
     def key(self, name: str) -> Path:
         return self.folder / f"{name}-key.pem"
+
+    def files(self, name: str = "server", key: Path | None = None, password: str = "") -> CertificateFiles:
+        """Return the files of a certificate as the settings name them; with another key, or the password of one."""
+        return CertificateFiles(self.folder / f"{name}.pem", key or self.key(name), password)
 
     def encrypt_key(self, name: str, password: str) -> Path:
         """Write the key of a certificate encrypted, beside it."""
@@ -77,6 +82,15 @@ class Authority:
         if client is not None:
             context.load_cert_chain(self.folder / f"{client}.pem", self.key(client))
         return context
+
+
+def hello(context: ssl.SSLContext) -> bytes:
+    """Return the first octets of a client's handshake."""
+    outgoing = ssl.MemoryBIO()
+    client = context.wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
+    with suppress(ssl.SSLWantReadError):
+        client.do_handshake()
+    return outgoing.read()
 
 
 def localhost(folder: Path) -> Authority:

@@ -26,6 +26,7 @@ from functools import cache
 from pathlib import Path
 
 import pika
+import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from penstock.protocols.common.connection_limits import ConnectionLimits
@@ -38,6 +39,7 @@ from tests.support.fetched_clients import (
     rust_program,
     uamqp_python,
 )
+from tests.support.pika_helpers import consumed
 
 HOLD_S = float(os.environ.get("PENSTOCK_HOLD_S", "3"))
 """Seconds of the hold."""
@@ -88,6 +90,11 @@ class Client:
         if self.words[0] == "java" and not java_compiles():
             return "this java cannot run a source file: it has no module jdk.compiler"
         return ""
+
+    def skip_if_missing(self) -> None:
+        """Skip the test if something is not installed."""
+        if missing := self.missing():
+            pytest.skip(missing)
 
     def command(self) -> list[str]:
         """Return its words, those of what is fetched replaced."""
@@ -305,17 +312,7 @@ def hold(broker: BrokerProcess, client: Client, way: str, seconds: float = HOLD_
 
 def take(channel: BlockingChannel, name: str, count: int) -> list[int]:
     """Consume so many messages, acknowledging each; what does not come in time is lost."""
-    taken: list[int] = []
-    channel.basic_qos(prefetch_count=10)
-    for method, _, body in channel.consume(name, inactivity_timeout=PATIENCE):
-        if method is None:
-            break
-        channel.basic_ack(method.delivery_tag)
-        taken.append(int(body))
-        if len(taken) == count:
-            break
-    channel.cancel()
-    return taken
+    return [int(body) for body in consumed(channel, name, count, 10)]
 
 
 @dataclass
@@ -339,7 +336,7 @@ def refuse(broker: BrokerProcess, client: Client, way: str) -> Refused:
                 driver.listen("done")
             driver.leave()
         kept = take(channel, held, 2)
-        left = broker.queue(held)["depth"]["messages"]
+        left = broker.depth(held)
         assert left == 0, f"{left} messages more than the queue takes"
         channel.queue_delete(held)
         channel.queue_delete(beside)

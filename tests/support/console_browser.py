@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.brokers import BrokerProcess
+
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Locator, Page
 
 HTML = "<img src=x onerror=alert(1)><b>bold</b>"
 """Name that looks like markup."""
@@ -68,6 +70,20 @@ def console(
     yield page
     window.close()
     assert complaints == []
+
+
+def visit(process: BrokerProcess, page: Page, key: str) -> None:
+    """Open a page anew."""
+    page.goto(f"{process.http}/#/{key}")
+    page.reload()
+
+
+def row(page: Page, table: str, *cells: str) -> Locator:
+    """Return the row of a table that has these cells."""
+    found = page.get_by_role("table", name=table, exact=True).get_by_role("row")
+    for cell in cells:
+        found = found.filter(has=page.get_by_role("cell", name=cell, exact=True))
+    return found
 
 
 def _is_complaint(kind: str, text: str) -> bool:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from penstock.sync import connect
-from tests.server.test_durability import Client
-from tests.support.brokers import BrokerProcess, penstock_command, serving
+from tests.support.brokers import PATIENCE, BrokerProcess, penstock_command, serving
 from tests.support.faults import Disk
+from tests.support.pika_helpers import Client
 
 
 @contextmanager
@@ -21,6 +23,16 @@ def kept(tmp_path: Path, disk: Disk | None = None, *options: str, data: Path | N
     with serving(tmp_path, "--data", str(place), *options, environment=environment) as broker:
         yield broker
         assert "Traceback" not in broker.log()
+
+
+def refused(data: Path, *before: str) -> str:
+    """Start a broker there that ends with 1, and return its sentence; `before` goes before the command."""
+    words = [*before, sys.executable, "-m", "penstock", "serve", "--listen", "127.0.0.1:0", "--data", str(data)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert (done.returncode, done.stdout) == (1, "")
+    (said,) = [line for line in done.stderr.splitlines() if line.startswith("penstock: ")]
+    assert "Traceback" not in done.stderr
+    return said.removeprefix("penstock: ")
 
 
 def set_broker(broker: BrokerProcess, *settings: str) -> None:

@@ -6,6 +6,7 @@ import base64
 import http.client
 import json
 import socket
+import ssl
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,10 @@ class Answer:
         return json.loads(self.body)
 
     @property
+    def text(self) -> str:
+        return self.body.decode()
+
+    @property
     def reason(self) -> str:
         return str(self.json["reason"])
 
@@ -35,8 +40,11 @@ class Answer:
 class Web:
     """Asks one API, a connection for each request."""
 
-    def __init__(self, url: str, user: str = "guest", password: str = "guest") -> None:
+    def __init__(
+        self, url: str, user: str = "guest", password: str = "guest", tls: ssl.SSLContext | None = None
+    ) -> None:
         self.address = urlsplit(url).netloc
+        self._tls = tls
         self.login = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
     def connected(self) -> socket.socket:
@@ -63,11 +71,25 @@ class Web:
         if body is not None:
             sent["Content-Type"] = "application/json"
             body = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return self._send(method, f"/api{path}", body, {**sent, **(headers or {})})
+
+    def fetch(self, path: str, headers: dict[str, str] | None = None, login: bool = True) -> Answer:
+        """Ask for a path that is not below /api: metrics, probes and files of the console."""
+        sent = {"Authorization": self.login} if login else {}
+        return self._send("GET", path, None, {**sent, **(headers or {})})
+
+    def connection(self) -> http.client.HTTPConnection:
+        """Return a connection to it, with TLS if it has a context for that."""
+        if self._tls is None:
+            return http.client.HTTPConnection(self.address, timeout=PATIENCE)
+        return http.client.HTTPSConnection(self.address, timeout=PATIENCE, context=self._tls)
+
+    def _send(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Answer:
         while True:
-            connection = http.client.HTTPConnection(self.address, timeout=PATIENCE)
+            connection = self.connection()
             begun = time.monotonic()
             try:
-                connection.request(method, f"/api{path}", body=body, headers={**sent, **(headers or {})})
+                connection.request(method, path, body=body, headers=headers)
                 answer = connection.getresponse()
                 found = {name.lower(): value for name, value in answer.getheaders()}
                 return Answer(answer.status, found, answer.read())
@@ -90,6 +112,15 @@ class Web:
         assert answer.status == status, (method, path, answer)
         return answer
 
+    def declare(self, queue: str, **arguments: object) -> None:
+        """Declare a new queue of the virtual host /; arguments with underscores or hyphens."""
+        given = {name.replace("_", "-"): value for name, value in arguments.items()}
+        self.do("PUT", f"/queues/%2F/{quote(queue, safe='')}", {"arguments": given} if given else {}, status=201)
+
+    def queue(self, name: str) -> Any:
+        """Return a queue of the virtual host /."""
+        return self.get(f"/queues/%2F/{quote(name, safe='')}")
+
     def publish(self, key: str, payload: str = "x", exchange: str = "amq.default", **more: Any) -> Answer:
         """Publish a message to an exchange of the virtual host /."""
         body = {"properties": {}, "routing_key": key, "payload": payload, "payload_encoding": "string", **more}
@@ -97,7 +128,7 @@ class Web:
 
     def fill(self, count: int) -> None:
         """Declare the queue `q` in the virtual host /, and publish messages to it, numbered from 0."""
-        self.do("PUT", "/queues/%2F/q", {}, status=201)
+        self.declare("q")
         for number in range(count):
             self.publish("q", str(number))
 

@@ -59,6 +59,12 @@ def contents(store: SqliteStore) -> Contents:
     return Contents(list(store.metadata()), list(store.positions()), list(store.settlements()), rows, pieces, bodies)
 
 
+def contents_of(directory: Path) -> Contents:
+    """Open the store of a directory, and read all of it."""
+    with opened(directory) as store:
+        return contents(store)
+
+
 def committing(**what: list[Any]) -> StoreTransaction:
     """Return a commit with these lists: `committing(rows=[...], settlements_gone=[...])`."""
     commit = StoreTransaction()

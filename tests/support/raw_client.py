@@ -5,6 +5,7 @@ Frames are made and read with pamqp, which shares nothing with Penstock; what pa
 
 from __future__ import annotations
 
+import json
 import socket
 import struct
 import time
@@ -174,6 +175,44 @@ class Peer:
         """Declare a queue that outlives the connection; arguments with underscores or hyphens."""
         table: Any = {name.replace("_", "-"): value for name, value in arguments.items()}
         self.ask(channel, commands.Queue.Declare(queue=queue, arguments=table), commands.Queue.DeclareOk)
+
+    def confirm(self, channel: int = 1) -> int:
+        """Select confirms on a channel that is open; return its number."""
+        self.ask(channel, commands.Confirm.Select(), commands.Confirm.SelectOk)
+        return channel
+
+    def depth(self, queue: str, channel: int = 1) -> int:
+        """Return how many messages of a queue could be delivered now."""
+        found = self.ask(channel, commands.Queue.Declare(queue=queue, passive=True), commands.Queue.DeclareOk)
+        assert found.message_count is not None
+        return found.message_count
+
+    def answer(self, channel: int = 1) -> base.Frame:
+        """Return the next method that is no notice of the connection; it must be on this channel."""
+        number, found = self.read_method()
+        while isinstance(found, commands.Connection.Blocked | commands.Connection.Unblocked):
+            number, found = self.read_method()
+        assert number == channel
+        return found
+
+    def get(self, queue: str, channel: int = 1, no_ack: bool = True) -> tuple[int, bytes]:
+        """Get a message that must be there and is one frame; return its delivery tag and its body."""
+        self.send(channel, commands.Basic.Get(queue=queue, no_ack=no_ack))
+        got = self.answer(channel)
+        assert isinstance(got, commands.Basic.GetOk)
+        assert got.delivery_tag is not None
+        assert self.read_frame()[0] == HEADER
+        return got.delivery_tag, self.read_frame()[2]
+
+    def control(self, operation: str, **fields: object) -> dict[str, object]:
+        """Carry out a control operation on channel 2, which is open; nothing else may come before its answer."""
+        answers = self.declare(channel=2)
+        body = json.dumps(fields).encode()
+        self.say(publish_frames(2, "penstock.control", operation, body, {"reply_to": answers}))
+        self.ask(2, commands.Basic.Get(queue=answers, no_ack=True), commands.Basic.GetOk)
+        self.read_frame()
+        found: dict[str, object] = json.loads(self.read_frame()[2])
+        return found
 
     def consume(self, queue: str, tag: str, channel: int = 1, **how: Any) -> None:
         """Begin to consume from a queue under a tag."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.sync import Connection, connect
 from tests.support.brokers import BrokerProcess, serving
 
 
@@ -25,3 +26,10 @@ def own_broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     with serving(tmp_path) as process:
         yield process
         assert "Traceback" not in process.log()
+
+
+@pytest.fixture
+def control(own_broker: BrokerProcess) -> Iterator[Connection]:
+    """A connection of its operator."""
+    with connect(own_broker.url, protocol="amqp091") as control:
+        yield control

@@ -19,7 +19,8 @@ class Proxy:
         host, port = server.split(":")
         self._server = (host, int(port))
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self.host, self.port = self._listener.getsockname()
+        self.address = f"{self.host}:{self.port}"
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
         self.accepted = self.refused = 0

@@ -5,24 +5,14 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.support.brokers import BrokerProcess, eventually, serving
+from tests.support.brokers import BrokerProcess, eventually
 from tests.support.http_client import Web
 from tests.support.stalls import undisturbed
 
 HALF = b"GET /api/overview HTTP/1.1\r\nHost: localhost\r\n"
-
-
-@pytest.fixture
-def own(tmp_path: Path) -> Iterator[BrokerProcess]:
-    """A broker with its HTTP API for one test alone."""
-    with serving(tmp_path, "--http", "127.0.0.1:0") as process:
-        yield process
-        assert "Traceback" not in process.log()
 
 
 def received(client: socket.socket, end: bytes) -> bytes:
@@ -46,8 +36,8 @@ def is_open(client: socket.socket) -> bool:
         return False
 
 
-def test_256_half_requests_shut_nobody_out(own: BrokerProcess) -> None:
-    web, begun = Web(own.http), time.monotonic()
+def test_256_half_requests_shut_nobody_out(own_served: BrokerProcess) -> None:
+    web, begun = Web(own_served.http), time.monotonic()
     with contextlib.ExitStack() as sockets:
         strangers = [sockets.enter_context(web.connected()) for _ in range(256)]
         for stranger in strangers:
@@ -56,12 +46,12 @@ def test_256_half_requests_shut_nobody_out(own: BrokerProcess) -> None:
         assert web.get("/whoami")["name"] == "guest"
         assert web.get("/health/checks/alarms") == {"status": "ok"}
         eventually(lambda: sum(map(is_open, strangers)) <= 64, "64 of them stay at most")
-    eventually(lambda: own.logged("too many sockets without a login"), "it is told")
-    assert len(own.logged("too many sockets")) <= time.monotonic() - begun + 2, "a line a second"
+    eventually(lambda: own_served.logged("too many sockets without a login"), "it is told")
+    assert len(own_served.logged("too many sockets")) <= time.monotonic() - begun + 2, "a line a second"
 
 
-def test_stranger_has_a_bounded_time_however_it_spends_it(own: BrokerProcess) -> None:
-    web = Web(own.http)
+def test_stranger_has_a_bounded_time_however_it_spends_it(own_served: BrokerProcess) -> None:
+    web = Web(own_served.http)
     with web.connected() as slow, web.connected() as busy:
         slow.sendall(HALF)
         busy.sendall(b"GET /api/overview HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -71,9 +61,9 @@ def test_stranger_has_a_bounded_time_however_it_spends_it(own: BrokerProcess) ->
                     pass
 
 
-def test_sockets_of_users_are_kept_when_strangers_come_and_an_idle_one_makes_room(own: BrokerProcess) -> None:
+def test_sockets_of_users_are_kept_when_strangers_come_and_an_idle_one_makes_room(own_served: BrokerProcess) -> None:
     """A socket that is idle for 15 seconds is closed for that, so this is no test on a machine that stands still."""
-    web = Web(own.http)
+    web = Web(own_served.http)
 
     def crowd() -> None:
         with contextlib.ExitStack() as sockets:
@@ -88,11 +78,13 @@ def test_sockets_of_users_are_kept_when_strangers_come_and_an_idle_one_makes_roo
             eventually(lambda: not is_open(users[0]), "it makes room")
             assert [is_open(user) for user in users[1:]] == [True] * 191
 
-    undisturbed(crowd, own)
+    undisturbed(crowd, own_served)
 
 
-def test_where_all_sockets_of_users_are_busy_a_request_is_refused_and_a_health_check_is_not(own: BrokerProcess) -> None:
-    web = Web(own.http)
+def test_where_all_sockets_of_users_are_busy_a_request_is_refused_and_a_health_check_is_not(
+    own_served: BrokerProcess,
+) -> None:
+    web = Web(own_served.http)
     start = (
         f"POST /api/definitions HTTP/1.1\r\nHost: localhost\r\nAuthorization: {web.login}\r\nContent-Length: 2\r\n\r\n"
     )
@@ -135,8 +127,8 @@ def test_what_a_proxy_says_makes_nobody_local(web: Web, header: str) -> None:
     assert web.ask("GET", "/whoami", headers={name: value}).status == 401
 
 
-def test_64_wrong_passwords_that_wait_for_their_answers_shut_nobody_out(own: BrokerProcess) -> None:
-    web, eve = Web(own.http), Web(own.http, "eve", "wrong")
+def test_64_wrong_passwords_that_wait_for_their_answers_shut_nobody_out(own_served: BrokerProcess) -> None:
+    web, eve = Web(own_served.http), Web(own_served.http, "eve", "wrong")
     with contextlib.ExitStack() as sockets:
         for _ in range(200):
             stranger = sockets.enter_context(web.connected())

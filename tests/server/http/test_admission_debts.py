@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Any
 
 import pytest
 
@@ -37,12 +36,9 @@ async def world() -> tuple[BrokerDriver, Machine, HttpDebts]:
     return driver, machine, HttpDebts(driver.scheduler.entries)
 
 
-def scope_of(user: str) -> dict[str, Any]:
-    return {"type": "http", "method": "GET", "path": "/api/x", "state": {"payer": user} if user else {}}
-
-
 async def carry_out(found: HttpDebts, user: str, request: Awaitable[None]) -> None:
-    await found.timed(scope_of(user), request)
+    state = {"payer": user} if user else {}
+    await found.timed({"type": "http", "method": "GET", "path": "/api/x", "state": state}, request)
 
 
 async def test_steps_are_measured_one_by_one_and_waiting_is_no_work(

@@ -7,12 +7,11 @@ import pytest
 
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually
 from tests.support.http_client import Web
+from tests.support.pika_helpers import named_connection
 
 
 def test_connections_are_listed_and_closed_with_a_reason(served: BrokerProcess, web: Web, name: str) -> None:
-    parameters = pika.URLParameters(served.url)
-    parameters.client_properties = {"connection_name": name}
-    connection = pika.BlockingConnection(parameters)
+    connection = named_connection(served.url, name)
     channel = connection.channel()
     channel.basic_qos(prefetch_count=7)
     channel.confirm_delivery()

@@ -8,7 +8,7 @@ from tests.support.http_client import Web
 
 
 def test_cursors_are_shown_and_deleted(served: BrokerProcess, web: Web, name: str) -> None:
-    web.do("PUT", f"/queues/%2F/{name}", {}, status=201)
+    web.declare(name)
     with connect(served.url, protocol="amqp091") as control:
         control.attach_cursor(name, [name])
     shown = web.get(f"/penstock/cursors/%2F/{name}")
@@ -17,9 +17,9 @@ def test_cursors_are_shown_and_deleted(served: BrokerProcess, web: Web, name: st
     assert (shown["reader"]["open"], shown["blocked_producers"]) == (False, [])
     for path in ("/penstock/cursors", "/penstock/cursors/%2F"):
         assert name in [each["name"] for each in web.get(path)]
-    assert web.get(f"/queues/%2F/{name}")["penstock"]["cursors"] == [name]
+    assert web.queue(name)["penstock"]["cursors"] == [name]
     web.do("DELETE", f"/penstock/cursors/%2F/{name}")
-    assert web.get(f"/queues/%2F/{name}")["penstock"]["cursors"] == []
+    assert web.queue(name)["penstock"]["cursors"] == []
     for method in ("GET", "DELETE"):
         answer = web.ask(method, f"/penstock/cursors/%2F/{name}")
         assert (answer.status, answer.reason) == (404, f"no cursor '{name}' in vhost '/'")
@@ -27,7 +27,7 @@ def test_cursors_are_shown_and_deleted(served: BrokerProcess, web: Web, name: st
 
 
 def test_cursor_is_moved_once_nobody_reads(served: BrokerProcess, web: Web, name: str) -> None:
-    web.do("PUT", f"/queues/%2F/{name}", {}, status=201)
+    web.declare(name)
     for number in range(3):
         web.publish(name, str(number))
     path = f"/penstock/cursors/%2F/{name}"

@@ -40,7 +40,7 @@ async def test_get_from_a_queue_that_pages_reads_on_from_the_disk(tmp_path: Path
             web.do("PUT", "/queues/%2F/q", {"durable": True, "arguments": arguments}, status=201)
             for number in range(25):
                 assert web.publish("q", str(number)).status == 200
-            assert web.get("/queues/%2F/q")["messages_paged_out"] == 23
+            assert web.queue("q")["messages_paged_out"] == 23
             for mode in ("ack_requeue_true", "ack_requeue_false"):
                 got = web.take("q", mode)
                 assert [(each["payload"], each["message_count"]) for each in got] == [
@@ -72,7 +72,7 @@ async def test_large_bodies_come_back_as_they_were_whatever_is_in_them() -> None
         texts = ["x" * 300_000, 'é€\U0001f600\n"\\' * 40_000, "", "\x00" * 100_000]
 
         def go() -> None:
-            web.do("PUT", "/queues/%2F/q", {}, status=201)
+            web.declare("q")
             for text in texts:
                 assert web.publish("q", text).json == {"routed": True}
             assert [each["payload"] for each in web.take("q")] == texts
@@ -90,7 +90,7 @@ async def test_answer_has_4_mib_of_bodies_and_a_larger_message_asks_for_truncate
         web = Web(broker.http_url)
 
         def go() -> None:
-            web.do("PUT", "/queues/%2F/q", {}, status=201)
+            web.declare("q")
             for _ in range(3):
                 web.publish("q", "x" * 2_000_000)
             assert len(web.take("q")) == 2
@@ -138,7 +138,7 @@ async def test_large_messages_are_read_as_far_as_they_are_shown() -> None:
             return await answer
 
         def publish() -> None:
-            web.do("PUT", "/queues/%2F/q", {}, status=201)
+            web.declare("q")
             with Connection(broker.url) as connection:
                 channel = connection.channel()
                 channel.publish(body, routing_key="q")

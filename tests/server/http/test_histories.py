@@ -6,7 +6,7 @@ from tests.support.http_client import Web
 
 
 def test_histories_have_three_tiers_or_the_one_that_is_asked_for(web: Web, name: str) -> None:
-    web.do("PUT", f"/queues/%2F/{name}", {}, status=201)
+    web.declare(name)
     web.publish(name, "x")
     for path in ("/penstock/history", "/penstock/history/%2F", f"/penstock/history/%2F/{name}"):
         tiers = web.get(path)["tiers"]
@@ -20,7 +20,7 @@ def test_histories_have_three_tiers_or_the_one_that_is_asked_for(web: Web, name:
 
 
 def test_samples_are_given_where_the_query_asks_for_them(web: Web, name: str) -> None:
-    web.do("PUT", f"/queues/%2F/{name}", {}, status=201)
+    web.declare(name)
     web.publish(name, "x")
     query = "msg_rates_age=60&msg_rates_incr=5&lengths_age=60&lengths_incr=5"
     stats = web.get(f"/queues/%2F/{name}?{query}")["message_stats"]

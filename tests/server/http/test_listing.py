@@ -10,7 +10,7 @@ from tests.support.http_client import Web
 
 def test_list_has_pages_names_columns_and_an_order(web: Web, name: str) -> None:
     for number in range(7):
-        web.do("PUT", f"/queues/%2F/{name}-{number}", {}, status=201)
+        web.declare(f"{name}-{number}")
     web.publish(f"{name}-3")
     page = web.get(f"/queues/%2F?page=2&page_size=3&name={name.upper()}&columns=name")
     assert page["items"] == [{"name": f"{name}-{number}"} for number in (3, 4, 5)]
@@ -33,7 +33,7 @@ def test_list_has_pages_names_columns_and_an_order(web: Web, name: str) -> None:
 def test_use_regex_finds_names_by_an_expression_in_either_case(web: Web, name: str) -> None:
     """KEDA asks so (`useRegex`), with these parameters."""
     for number in range(60):
-        web.do("PUT", f"/queues/%2F/{name}-{number}", {}, status=201)
+        web.declare(f"{name}-{number}")
     asked = f"/queues/%2F?page=1&use_regex=true&pagination=false&name=%5E{name.upper()}-%5Cd%24&page_size=100"
     assert [queue["name"] for queue in web.get(asked)["items"]] == [f"{name}-{number}" for number in range(10)]
     others = web.get(f"/queues?page=1&use_regex=true&name=%5E(%3F!{name})&columns=name")

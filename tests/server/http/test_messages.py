@@ -31,18 +31,9 @@ EVERYTHING = {
 }
 
 
-def declare(web: Web, name: str, **arguments: object) -> None:
-    web.do("PUT", f"/queues/%2F/{name}", {"arguments": arguments}, status=201)
-
-
-def gate(web: Web, name: str) -> dict[str, int]:
-    found: dict[str, int] = web.get(f"/queues/%2F/{name}")["penstock"]["gate"]
-    return found
-
-
 def test_empty_name_in_a_path_is_the_default_exchange(web: Web, name: str) -> None:
     """rabbitmqadmin of RabbitMQ 4 publishes so."""
-    declare(web, name)
+    web.declare(name)
     message = {"routing_key": name, "payload": "x", "payload_encoding": "string", "properties": {}}
     assert web.do("POST", "/exchanges/%2F//publish", message, 200).json == {"routed": True}
     assert [each["destination"] for each in web.get(f"/bindings/%2F/e//q/{name}")] == [name]
@@ -50,7 +41,7 @@ def test_empty_name_in_a_path_is_the_default_exchange(web: Web, name: str) -> No
 
 
 def test_message_comes_back_with_all_that_it_had(web: Web, name: str) -> None:
-    declare(web, name)
+    web.declare(name)
     assert web.publish(name, "grüße", properties=EVERYTHING).json == {"routed": True}
     assert web.publish(name, base64.b64encode(b"\xff\xfe").decode(), payload_encoding="base64").status == 200
     first, second = web.take(name)
@@ -65,14 +56,14 @@ def test_message_comes_back_with_all_that_it_had(web: Web, name: str) -> None:
 
 def test_ack_modes_put_back_or_take_out(web: Web, name: str) -> None:
     dead = f"{name}-dead"
-    declare(web, dead)
-    declare(web, name, **{"dead-letter-exchange": "", "dead-letter-routing-key": dead})
+    web.declare(dead)
+    web.declare(name, **{"dead-letter-exchange": "", "dead-letter-routing-key": dead})
     for number in range(4):
         web.publish(name, str(number))
     assert [each["payload"] for each in web.take(name, "reject_requeue_true", 2)] == ["0", "1"]
     assert [each["payload"] for each in web.take(name, "ack_requeue_false", 1)] == ["0"]
     assert [each["payload"] for each in web.take(name, "reject_requeue_false", 2)] == ["1", "2"]
-    assert web.get(f"/queues/%2F/{name}")["messages"] == 1
+    assert web.queue(name)["messages"] == 1
     eventually(lambda: len(web.take(dead)) == 2, "what was rejected is a dead letter")
     assert [each["payload"] for each in web.take(name, "ack_requeue_false", 0)] == []
     web.do("DELETE", f"/queues/%2F/{name}/contents")
@@ -80,7 +71,7 @@ def test_ack_modes_put_back_or_take_out(web: Web, name: str) -> None:
 
 
 def test_priority_and_expiration_count_as_for_anybody(web: Web, name: str) -> None:
-    declare(web, name, **{"x-max-priority": 5})
+    web.declare(name, **{"x-max-priority": 5})
     web.publish(name, "low", properties={"priority": 1})
     web.publish(name, "high", properties={"priority": 4})
     web.publish(name, "gone", properties={"expiration": "0", "priority": 5})
@@ -91,7 +82,7 @@ def test_priority_and_expiration_count_as_for_anybody(web: Web, name: str) -> No
 
 def test_how_often_a_message_came_back_is_told_where_it_counts(web: Web, name: str) -> None:
     web.do("PUT", f"/queues/%2F/{name}", {"durable": True, "arguments": {"x-queue-type": "quorum"}}, status=201)
-    assert web.get(f"/queues/%2F/{name}")["type"] == "quorum"
+    assert web.queue(name)["type"] == "quorum"
     web.publish(name)
     assert [web.take(name)[0]["properties"] for _ in range(2)] == [[], {"headers": {"x-delivery-count": 1}}]
 
@@ -119,15 +110,15 @@ def test_unroutable_is_told_and_an_unknown_exchange_is_an_error(web: Web, name: 
     ],
 )
 def test_publish_that_cannot_be_meant_is_refused(web: Web, name: str, change: dict[str, object], reason: str) -> None:
-    declare(web, name)
+    web.declare(name)
     answer = web.publish(name, **change)
     assert (answer.status, answer.json["error"]) == (400, "bad_request")
     assert reason in answer.reason
-    assert web.get(f"/queues/%2F/{name}")["messages"] == 0
+    assert web.queue(name)["messages"] == 0
 
 
 def test_keys_that_must_be_there_are_named(web: Web, name: str) -> None:
-    declare(web, name)
+    web.declare(name)
     lacking = web.ask("POST", "/exchanges/%2F/amq.default/publish", {"routing_key": name, "payload": "x"})
     assert lacking.reason == "[{key_missing,properties}]"
     for body in ({"count": 1}, {"count": "x", "ackmode": "ack_requeue_true", "encoding": "auto"},
@@ -139,7 +130,7 @@ def test_keys_that_must_be_there_are_named(web: Web, name: str) -> None:
 
 
 def test_queue_that_rejects_says_so(web: Web, name: str) -> None:
-    declare(web, name, **{"x-max-length": 1, "x-overflow": "reject-publish"})
+    web.declare(name, **{"x-max-length": 1, "x-overflow": "reject-publish"})
     assert web.publish(name).status == 200
     answer = web.publish(name)
     assert (answer.status, answer.json["error"]) == (400, "bad_request")
@@ -148,49 +139,49 @@ def test_queue_that_rejects_says_so(web: Web, name: str) -> None:
 
 
 def test_what_can_never_fit_is_refused_at_once(web: Web, name: str) -> None:
-    declare(web, name, **{"capacity-bytes": 1000})
+    web.declare(name, **{"capacity-bytes": 1000})
     answer = web.publish(name, "x" * 2000)
     assert answer.status == 400
     assert "can never fit" in answer.reason
 
 
 def test_publish_is_held_until_its_deadline_and_the_answer_says_by_what(web: Web, name: str) -> None:
-    declare(web, name, **{"capacity-messages": 1, "stop-messages": 1, "resume-messages": 0, "hold-deadline": 0.3})
+    web.declare(name, **{"capacity-messages": 1, "stop-messages": 1, "resume-messages": 0, "hold-deadline": 0.3})
     assert web.publish(name).status == 200
     answer = web.publish(name)
     assert (answer.status, answer.json["error"], answer.headers["retry-after"]) == (503, "held_too_long", "1")
     assert f"queue '{name}' holds 1 message," in answer.reason
-    queue = web.get(f"/queues/%2F/{name}")["penstock"]
+    queue = web.queue(name)["penstock"]
     assert (queue["depth"]["messages"], queue["refused"], queue["gate"]["blocked"]) == (1, 1, 0)
 
 
 def test_held_publish_passes_when_there_is_room(web: Web, name: str) -> None:
-    declare(web, name, **{"capacity-messages": 1, "stop-messages": 1, "resume-messages": 0, "hold-deadline": 0})
+    web.declare(name, **{"capacity-messages": 1, "stop-messages": 1, "resume-messages": 0, "hold-deadline": 0})
     web.publish(name, "first")
     answers: list[Answer] = []
     with in_background(lambda: answers.append(web.publish(name, "second"))):
         why = eventually(lambda: [each for each in web.get(f"/penstock/why?queue={name}")["sentences"]
                                   if "1 publish is held" in each], "it is held")  # fmt: skip
         assert why[0].startswith("http(guest@127.0.0.1:")
-        assert web.get(f"/queues/%2F/{name}")["penstock"]["gate"]["blocked"] == 1
+        assert web.queue(name)["penstock"]["gate"]["blocked"] == 1
         web.take(name, "ack_requeue_false", 1)
     assert answers[0].json == {"routed": True}
     assert [each["payload"] for each in web.take(name)] == ["second"]
 
 
 def test_between_stop_and_capacity_the_answer_is_withheld(web: Web, name: str) -> None:
-    declare(web, name, **{"capacity-messages": 9, "stop-messages": 1, "resume-messages": 0, "hold-deadline": 0})
+    web.declare(name, **{"capacity-messages": 9, "stop-messages": 1, "resume-messages": 0, "hold-deadline": 0})
     web.publish(name, "first")
     answered = threading.Event()
     with in_background(lambda: (web.publish(name, "second"), answered.set())[0]):  # type: ignore[func-returns-value]
-        eventually(lambda: web.get(f"/queues/%2F/{name}")["messages"] == 2, "it is in the queue")
+        eventually(lambda: web.queue(name)["messages"] == 2, "it is in the queue")
         assert not answered.is_set()
         web.do("DELETE", f"/queues/%2F/{name}/contents")
         assert answered.wait(PATIENCE)
 
 
 def test_who_goes_away_while_held_leaves_no_trace(served: BrokerProcess, web: Web, name: str) -> None:
-    declare(web, name, **{"capacity-messages": 1, "stop-messages": 1, "resume-messages": 0, "hold-deadline": 0})
+    web.declare(name, **{"capacity-messages": 1, "stop-messages": 1, "resume-messages": 0, "hold-deadline": 0})
     web.publish(name, "first")
     body = b'{"properties":{},"routing_key":"%b","payload":"x","payload_encoding":"string"}' % name.encode()
     host, port = web.address.split(":")
@@ -199,22 +190,20 @@ def test_who_goes_away_while_held_leaves_no_trace(served: BrokerProcess, web: We
             b"POST /api/exchanges/%%2F/amq.default/publish HTTP/1.1\r\nHost: localhost\r\nAuthorization: %b\r\n"
             b"Content-Length: %d\r\n\r\n%b" % (web.login.encode(), len(body), body)
         )
-        gate = eventually(
-            lambda: (found := web.get(f"/queues/%2F/{name}")["penstock"]["gate"])["waiting"] and found, "it"
-        )
+        gate = eventually(lambda: (found := web.queue(name)["penstock"]["gate"])["waiting"] and found, "it")
         assert gate["blocked"] == 1
-    eventually(lambda: web.get(f"/queues/%2F/{name}")["penstock"]["gate"]["waiting"] == 0, "it is forgotten")
+    eventually(lambda: web.queue(name)["penstock"]["gate"]["waiting"] == 0, "it is forgotten")
     web.do("DELETE", f"/queues/%2F/{name}/contents")
     assert web.publish(name, "next").status == 200
     assert [each["payload"] for each in web.take(name)] == ["next"]
 
 
 def test_queue_that_goes_while_a_publish_is_held_answers_it(web: Web, name: str) -> None:
-    declare(web, name, **{"capacity-messages": 1, "stop-messages": 1, "resume-messages": 0, "hold-deadline": 0})
+    web.declare(name, **{"capacity-messages": 1, "stop-messages": 1, "resume-messages": 0, "hold-deadline": 0})
     web.publish(name, "first")
     answers: list[Answer] = []
     with in_background(lambda: answers.append(web.publish(name, "second"))):
-        eventually(lambda: web.get(f"/queues/%2F/{name}")["penstock"]["gate"]["waiting"], "it is held")
+        eventually(lambda: web.queue(name)["penstock"]["gate"]["waiting"], "it is held")
         web.do("DELETE", f"/queues/%2F/{name}")
     assert answers[0].status == 400
     assert "was deleted" in answers[0].reason
@@ -225,14 +214,14 @@ def test_users_rate_counts_all_that_comes_by_http(tmp_path: Path) -> None:
     settings.write_text("[user.guest]\nrate-messages = 0.01\nburst-messages = 2\n")
     with serving(tmp_path, "--http", "127.0.0.1:0", "--config", str(settings)) as broker:
         web = Web(broker.http)
-        declare(web, "q", **{"hold-deadline": 0.2})
+        web.declare("q", **{"hold-deadline": 0.2})
         assert [web.publish("q").status for _ in range(3)] == [200, 200, 503]
-        assert web.get("/queues/%2F/q")["messages"] == 2
+        assert web.queue("q")["messages"] == 2
 
 
 def test_operator_holds_publishes_by_http_too(served: BrokerProcess, web: Web, name: str) -> None:
 
-    declare(web, name, **{"hold-deadline": 0})
+    web.declare(name, **{"hold-deadline": 0})
     with connect(served.url, protocol="amqp091") as control:
         control.block("queue", name, "stocktaking")
         with in_background(lambda: web.publish(name)):  # type: ignore[arg-type,return-value]

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import http.client
 import shutil
 import socket
 import subprocess
 import threading
-from urllib.parse import urlsplit
 
 import pytest
 from prometheus_client.metrics_core import Metric
@@ -19,49 +16,36 @@ from penstock.describe.metrics import GROUPS
 from penstock.server.http import metrics
 from penstock.server.http.metrics import Collector
 from tests.support.brokers import BrokerProcess, in_process
-from tests.support.http_client import Answer, Web
+from tests.support.http_client import Web
 from tests.support.metrics import families_of, samples_of
 
-LOGIN = {"Authorization": "Basic " + base64.b64encode(b"guest:guest").decode()}
-ASK = f"GET /metrics/per-object HTTP/1.1\r\nHost: localhost\r\nAuthorization: {LOGIN['Authorization']}\r\n\r\n".encode()
 OPENMETRICS = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"
 
 
-def scrape(url: str, path: str = "/metrics", headers: dict[str, str] | None = None) -> Answer:
-    """Ask for metrics, as a user unless other headers say otherwise."""
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
-    connection.request("GET", path, headers=LOGIN if headers is None else headers)
-    answer = connection.getresponse()
-    found = Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
-    connection.close()
-    return found
-
-
-def test_scraper_chooses_the_format(served: BrokerProcess) -> None:
-    plain = scrape(served.http)
+def test_scraper_chooses_the_format(web: Web) -> None:
+    plain = web.fetch("/metrics")
     assert (plain.status, plain.headers["content-type"]) == (200, metrics.PLAIN)
-    assert ("rabbitmq_connections",) in samples_of(plain.body.decode())
-    other = scrape(served.http, headers={**LOGIN, "Accept": OPENMETRICS})
+    assert ("rabbitmq_connections",) in samples_of(plain.text)
+    other = web.fetch("/metrics", {"Accept": OPENMETRICS})
     assert other.headers["content-type"] == metrics.OPENMETRICS_TYPE
-    assert ("rabbitmq_connections",) in samples_of(other.body.decode(), True)
+    assert ("rabbitmq_connections",) in samples_of(other.text, True)
 
 
 def test_metrics_need_a_login_and_the_tag_monitoring(served: BrokerProcess, web: Web) -> None:
-    assert scrape(served.http, headers={}).status == 401
+    assert web.fetch("/metrics", login=False).status == 401
     for tags, status in (("management", 401), ("monitoring", 200)):
         web.ask("PUT", "/users/scraper", {"password": "secret", "tags": tags})
-        login = {"Authorization": "Basic " + base64.b64encode(b"scraper:secret").decode()}
         for path in metrics.PATHS:
-            assert scrape(served.http, path, login).status == status
+            assert Web(served.http, "scraper", "secret").fetch(path).status == status
     web.do("DELETE", "/users/scraper")
 
 
-def test_detailed_takes_the_families_of_rabbitmq_and_refuses_unknown_ones(served: BrokerProcess, web: Web) -> None:
-    web.do("PUT", "/queues/%2F/detailed", {}, 201)
-    text = scrape(served.http, "/metrics/detailed?family=queue_coarse_metrics&vhost=/&family=ra_metrics").body.decode()
+def test_detailed_takes_the_families_of_rabbitmq_and_refuses_unknown_ones(web: Web) -> None:
+    web.declare("detailed")
+    text = web.fetch("/metrics/detailed?family=queue_coarse_metrics&vhost=/&family=ra_metrics").text
     assert ("rabbitmq_detailed_queue_messages_ready", "queue=detailed", "vhost=/") in samples_of(text)
     assert "penstock_queue" not in text
-    unknown = scrape(served.http, "/metrics/detailed?family=nothing")
+    unknown = web.fetch("/metrics/detailed?family=nothing")
     assert (unknown.status, "family 'nothing' is unknown; known are" in unknown.reason) == (400, True)
     assert all(name in unknown.reason for name in GROUPS)
     web.do("DELETE", "/queues/%2F/detailed")
@@ -69,9 +53,9 @@ def test_detailed_takes_the_families_of_rabbitmq_and_refuses_unknown_ones(served
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool (Debian: prometheus) is not installed")
 @pytest.mark.parametrize("path", ["/metrics", "/metrics/per-object"])
-def test_promtool_finds_nothing_wrong(served: BrokerProcess, web: Web, path: str) -> None:
-    web.do("PUT", "/queues/%2F/checked", {}, 201)
-    text = scrape(served.http, path).body
+def test_promtool_finds_nothing_wrong(web: Web, path: str) -> None:
+    web.declare("checked")
+    text = web.fetch(path).body
     done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, timeout=60)
     assert (done.returncode, done.stdout + done.stderr) == (0, b"")
     assert len(families_of(text.decode())) > 20
@@ -106,13 +90,13 @@ async def test_scraper_that_does_not_read_is_cut_off_and_stops_no_other(monkeypa
         with socket.socket() as silent:
             silent.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             silent.connect(broker.http_addresses[0])
-            silent.sendall(ASK)
+            silent.sendall(Web(broker.http_url).whole("/metrics/per-object"))
             silent.setblocking(False)
             await asyncio.get_running_loop().sock_recv(silent, 1)
-            refused = await asyncio.to_thread(scrape, broker.http_url)
+            refused = await asyncio.to_thread(Web(broker.http_url).fetch, "/metrics")
             assert (refused.status, refused.headers["retry-after"]) == (503, "1")
             monkeypatch.setattr(metrics, "SCRAPES_MOST", 8)
-            assert (await asyncio.to_thread(scrape, broker.http_url)).status == 200
+            assert (await asyncio.to_thread(Web(broker.http_url).fetch, "/metrics")).status == 200
     # The broker has stopped although the scraper never read.
 
 
@@ -123,7 +107,7 @@ async def test_answer_that_is_not_read_in_time_ends_with_its_socket(monkeypatch:
         for number in range(6000):
             vhost.declare_queue(f"q{number}", {}, False, False, None, None)
         reader, writer = await asyncio.open_connection(*broker.http_addresses[0], limit=1024)
-        writer.write(ASK)
+        writer.write(Web(broker.http_url).whole("/metrics/per-object"))
         while broker._http["api"]._state.connections:  # noqa: ASYNC110 - the end of the socket is what is meant.
             await asyncio.sleep(0.01)
         with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):

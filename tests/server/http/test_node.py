@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
-
 from tests.support.brokers import BrokerProcess
 from tests.support.http_client import Web
 
@@ -37,12 +35,9 @@ def test_questions_of_newer_clients(web: Web) -> None:
 
 
 def test_rabbitmqadmin_is_not_served_and_where_it_is(web: Web) -> None:
-    connection = http.client.HTTPConnection(web.address)
-    connection.request("GET", "/cli/rabbitmqadmin")
-    answer = connection.getresponse()
+    answer = web.fetch("/cli/rabbitmqadmin", login=False)
     assert answer.status == 404
-    assert b"take it from https://github.com/rabbitmq/rabbitmq-server" in answer.read()
-    connection.close()
+    assert b"take it from https://github.com/rabbitmq/rabbitmq-server" in answer.body
 
 
 def test_what_cannot_be_changed_here_says_where_it_can(web: Web) -> None:

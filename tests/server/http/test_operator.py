@@ -8,7 +8,7 @@ from tests.support.http_client import Web
 
 def test_queue_is_blocked_until_it_is_unblocked(web: Web) -> None:
     queue = some_name("stopped")
-    web.do("PUT", f"/queues/%2F/{queue}", {}, status=201)
+    web.declare(queue)
     answer = web.do("POST", "/penstock/block", {"queue": queue, "reason": "audit"}, status=200)
     assert answer.json["reason"] == "audit"
     assert any("the operator, who holds" in line for line in web.get(f"/penstock/why?queue={queue}")["sentences"])
@@ -18,13 +18,13 @@ def test_queue_is_blocked_until_it_is_unblocked(web: Web) -> None:
 
 def test_settings_are_previewed_set_shown_with_their_source_and_unset(web: Web) -> None:
     queue = some_name("limited")
-    web.do("PUT", f"/queues/%2F/{queue}", {}, status=201)
+    web.declare(queue)
     wanted = {"capacity-messages": 50}
     found = web.do("POST", "/penstock/settings/preview", {"queue": queue, "settings": wanted}, status=200).json
     assert found["after"]["capacity"]["messages"] == 50
-    assert web.get(f"/queues/%2F/{queue}")["penstock"]["capacity"]["messages"] is None
+    assert web.queue(queue)["penstock"]["capacity"]["messages"] is None
     web.do("PUT", "/penstock/settings", {"scope": "queue", "pattern": queue, "settings": wanted}, status=200)
-    assert web.get(f"/queues/%2F/{queue}")["penstock"]["capacity"]["messages"] == 50
+    assert web.queue(queue)["penstock"]["capacity"]["messages"] == 50
     (row,) = [
         each
         for each in web.get(f"/penstock/settings?scope=queue&name={queue}")["settings"]
@@ -39,7 +39,7 @@ def test_settings_are_previewed_set_shown_with_their_source_and_unset(web: Web) 
 
 def test_override_is_set_and_shown_with_the_source_that_it_hides(web: Web) -> None:
     queue = some_name("declared")
-    web.do("PUT", f"/queues/%2F/{queue}", {"arguments": {"capacity-messages": 10}}, status=201)
+    web.declare(queue, capacity_messages=10)
     wanted = {"scope": "queue", "pattern": queue, "settings": {"capacity-messages": 50}}
     (warning,) = web.do("PUT", "/penstock/settings", wanted, status=200).json["warnings"]
     assert "argument capacity-messages=10 is stronger" in warning

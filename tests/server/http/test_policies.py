@@ -7,19 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.test_durability import killed
 from tests.support.brokers import serving
 from tests.support.http_client import Web
 from tests.support.postgres import cluster, needs_postgres
 
 
 def test_policies_are_set_shown_and_cleared(web: Web, name: str) -> None:
-    web.do("PUT", f"/queues/%2F/{name}", {}, status=201)
+    web.declare(name)
     body = {"pattern": f"^{name}", "definition": {"max-length": 5}, "priority": 1, "apply-to": "queues"}
     web.do("PUT", f"/policies/%2F/{name}", body, status=201)
     web.do("PUT", f"/policies/%2F/{name}", {**body, "definition": {"max-length": 6}}, status=204)
     web.do("PUT", f"/operator-policies/%2F/{name}", {"pattern": name, "definition": {"max-length": 4}}, status=201)
-    queue = web.get(f"/queues/%2F/{name}")
+    queue = web.queue(name)
     assert [queue["policy"], queue["operator_policy"]] == [name, name]
     assert queue["effective_policy_definition"] == {"max-length": 4}
     found = web.get(f"/policies/%2F/{name}")
@@ -31,7 +30,7 @@ def test_policies_are_set_shown_and_cleared(web: Web, name: str) -> None:
         web.do("DELETE", f"/{path}/%2F/{name}")
         assert web.ask("DELETE", f"/{path}/%2F/{name}").status == 404
         assert web.ask("GET", f"/{path}/%2F/{name}").status == 404
-    assert web.get(f"/queues/%2F/{name}")["policy"] is None
+    assert web.queue(name)["policy"] is None
 
 
 def test_policies_of_exchanges_are_shown_where_they_apply(web: Web, name: str) -> None:
@@ -85,7 +84,7 @@ def test_policies_and_parameters_outlive_a_kill_in_both_stores(tmp_path: Path, e
             its.do("PUT", "/global-parameters/cluster_name", {"value": "here"}, status=201)
             its.do("DELETE", "/policies/%2F/gone")
             before = its.get("/definitions")
-            killed(process)
+            process.kill()
         with serving(tmp_path, "--http", "127.0.0.1:0", *place) as process:
             its = Web(process.http)
             assert its.get("/definitions") == before

@@ -12,27 +12,30 @@ import pytest
 from penstock import Broker
 from penstock.config import Settings
 from penstock.errors import StartError
-from tests.server.http.test_metrics import OPENMETRICS, scrape
+from tests.server.http.test_metrics import OPENMETRICS
+from tests.support.http_client import Answer, Web
 from tests.support.metrics import samples_of
 
 PROBED = Settings(metrics_listen="127.0.0.1:0")
 
 
-def url_of(broker: Broker) -> str:
-    return "http://{}:{}".format(*broker.metrics_addresses[0])
+async def fetched(broker: Broker, path: str, **headers: str) -> Answer:
+    """Return the answer at the address of metrics to somebody who does not log in."""
+    web = Web("http://{}:{}".format(*broker.metrics_addresses[0]))
+    return await asyncio.to_thread(web.fetch, path, headers, False)
 
 
 async def test_metrics_at_their_own_address_need_no_login() -> None:
     async with Broker(listen="127.0.0.1:0", settings=PROBED) as broker:
         for path in ("/metrics", "/metrics/per-object", "/metrics/detailed?family=queue_coarse_metrics"):
-            answer = await asyncio.to_thread(scrape, url_of(broker), path, {"Accept": OPENMETRICS})
+            answer = await fetched(broker, path, Accept=OPENMETRICS)
             assert answer.status == 200
-            assert samples_of(answer.body.decode(), True)[("penstock_ready",)] == 1
-        bad = await asyncio.to_thread(scrape, url_of(broker), "/metrics/detailed?family=nothing", {})
+            assert samples_of(answer.text, True)[("penstock_ready",)] == 1
+        bad = await fetched(broker, "/metrics/detailed?family=nothing")
         assert bad.status == 400
         for path, status in (("/live", 200), ("/ready", 200), ("/api/overview", 404), ("/", 404)):
-            assert (await asyncio.to_thread(scrape, url_of(broker), path, {})).status == status
-        rebound = await asyncio.to_thread(scrape, url_of(broker), "/metrics", {"Host": "attacker.example"})
+            assert (await fetched(broker, path)).status == status
+        rebound = await fetched(broker, "/metrics", Host="attacker.example")
         assert rebound.status == 421
         assert ("http/prometheus", *broker.metrics_addresses[0]) in broker._event_loop.listeners  # type: ignore[union-attr]
 
@@ -42,18 +45,18 @@ async def test_probes_are_answered_from_the_start_to_the_stop(tmp_path: Path) ->
     starting = asyncio.ensure_future(broker.start())
     while not broker.metrics_addresses:  # noqa: ASYNC110 - a pass of the loop is what is meant.
         await asyncio.sleep(0)
-    found = [await asyncio.to_thread(scrape, url_of(broker), path, {}) for path in ("/live", "/ready")]
+    found = [await fetched(broker, path) for path in ("/live", "/ready")]
     await starting
     assert found[0].status == 200
     assert found[1].status in (200, 503)  # The store may be open already.
-    assert (await asyncio.to_thread(scrape, url_of(broker), "/ready", {})).status == 200
+    assert (await fetched(broker, "/ready")).status == 200
     connection = http.client.HTTPConnection(*broker.metrics_addresses[0])
     connection.connect()
     await broker.stop()
     assert broker._event_loop is not None
     assert broker._event_loop.readiness.obstacle == "it is stopping"
     with pytest.raises(OSError):
-        await asyncio.to_thread(scrape, url_of(broker), "/ready", {})
+        await fetched(broker, "/ready")
     connection.close()
 
 
@@ -68,7 +71,7 @@ async def test_reason_for_not_being_ready_is_told() -> None:
     async with Broker(listen="127.0.0.1:0", settings=PROBED) as broker:
         assert broker._event_loop is not None
         broker._event_loop.readiness.obstacle = "standing by: the store is held by process 1 on host a"
-        answer = await asyncio.to_thread(scrape, url_of(broker), "/ready", {})
+        answer = await fetched(broker, "/ready")
         assert (answer.status, json.loads(answer.body)["reason"]) == (503, broker._event_loop.readiness.obstacle)
-        text = (await asyncio.to_thread(scrape, url_of(broker), "/metrics", {})).body.decode()
+        text = (await fetched(broker, "/metrics")).text
         assert samples_of(text)[("penstock_ready",)] == 0

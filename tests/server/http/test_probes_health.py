@@ -34,7 +34,7 @@ def test_full_memory_is_an_alarm(tmp_path: Path) -> None:
         web = Web(broker.http)
         assert web.get("/health/checks/alarms") == {"status": "ok"}
         for number in range(3):
-            web.do("PUT", f"/queues/%2F/q{number}", {"arguments": {"hold-deadline": 0.2}}, status=201)
+            web.declare(f"q{number}", hold_deadline=0.2)
             web.publish(f"q{number}", "x" * 18_000)
         alarm = eventually(lambda: (found := web.ask("GET", "/health/checks/alarms")).status == 503 and found, "alarm")
         assert alarm.json["alarms"][0]["resource"] == "memory"

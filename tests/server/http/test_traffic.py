@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Any
 
 import pika
 
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite
-from tests.server.http.test_metrics import scrape
 from tests.support.amqp10_dialogue import data_section
 from tests.support.amqp10_socket import SocketPeer
 from tests.support.brokers import BrokerProcess, eventually
@@ -22,70 +20,51 @@ from tests.support.tcp_proxy import Proxy, proxied
 BODY = bytes(10_000)
 
 
-@dataclass
-class At:
-    """The address of a proxy."""
-
-    host: str
-    port: int
-
-
-def at(proxy: Proxy) -> At:
-    host, port = proxy.address.split(":")
-    return At(host, int(port))
-
-
-def open_ones(web: Web) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = web.get("/connections")
-    return found
-
-
 def exact(web: Web, proxy: Proxy) -> dict[str, Any]:
     """Wait until the only connection has the octets that the proxy has passed on, and return it."""
 
     def look() -> dict[str, Any] | None:
         before = list(proxy.octets)
-        [found] = open_ones(web)
+        [found] = web.get("/connections")
         same = [found["recv_oct"], found["send_oct"]] == before == proxy.octets
         return found if same else None
 
-    return eventually(look, f"the octets of the proxy {proxy.octets} in {open_ones(web)}")
+    return eventually(look, f"the octets of the proxy {proxy.octets} in {web.get('/connections')}")
 
 
 def test_connection_of_amqp_0_9_1_has_the_octets_of_its_socket(served: BrokerProcess, web: Web, name: str) -> None:
-    eventually(lambda: not open_ones(web), "no connection")
-    with proxied(f"{served.host}:{served.port}") as proxy:
-        where = at(proxy)
-        with closing(pika.BlockingConnection(pika.ConnectionParameters(where.host, where.port, heartbeat=0))) as client:
-            channel = client.channel()
-            channel.queue_declare(name, exclusive=True)
-            before = exact(web, proxy)
-            for _ in range(20):
-                channel.basic_publish("", name, BODY)
-            for _ in range(10):
-                assert channel.basic_get(name, auto_ack=True)[2] == BODY
-            after = exact(web, proxy)
-            assert after["recv_oct"] - before["recv_oct"] > 20 * len(BODY)
-            assert after["send_oct"] - before["send_oct"] > 10 * len(BODY)
-            assert after["recv_cnt"] > before["recv_cnt"]
-            assert after["send_cnt"] > before["send_cnt"]
-            labels = (f"connection={after['name']}", "vhost=/")
-            path = "/metrics/detailed?family=connection_coarse_metrics"
-            found = samples_of(scrape(served.http, path).body.decode())
-            assert found[("rabbitmq_detailed_connection_incoming_bytes_total", *labels)] == after["recv_oct"]
-            assert found[("rabbitmq_detailed_connection_outgoing_bytes_total", *labels)] == after["send_oct"]
-            eventually(
-                lambda: open_ones(web)[0]["recv_oct_details"]["rate"] > 0, "a rate, within a pass of the sampler"
-            )
-            [seen] = listed(served, "connections")
-            assert (seen["recv_oct"], seen["send_oct"]) == (after["recv_oct"], after["send_oct"])
-            assert {"recv_oct", "send_oct"} < set(run(served, "list", "connections").split())
+    eventually(lambda: not web.get("/connections"), "no connection")
+    with (
+        proxied(f"{served.host}:{served.port}") as proxy,
+        closing(pika.BlockingConnection(pika.ConnectionParameters(proxy.host, proxy.port, heartbeat=0))) as client,
+    ):
+        channel = client.channel()
+        channel.queue_declare(name, exclusive=True)
+        before = exact(web, proxy)
+        for _ in range(20):
+            channel.basic_publish("", name, BODY)
+        for _ in range(10):
+            assert channel.basic_get(name, auto_ack=True)[2] == BODY
+        after = exact(web, proxy)
+        assert after["recv_oct"] - before["recv_oct"] > 20 * len(BODY)
+        assert after["send_oct"] - before["send_oct"] > 10 * len(BODY)
+        assert after["recv_cnt"] > before["recv_cnt"]
+        assert after["send_cnt"] > before["send_cnt"]
+        labels = (f"connection={after['name']}", "vhost=/")
+        path = "/metrics/detailed?family=connection_coarse_metrics"
+        found = samples_of(web.fetch(path).text)
+        assert found[("rabbitmq_detailed_connection_incoming_bytes_total", *labels)] == after["recv_oct"]
+        assert found[("rabbitmq_detailed_connection_outgoing_bytes_total", *labels)] == after["send_oct"]
+        eventually(lambda: web.get("/connections")[0]["recv_oct_details"]["rate"] > 0, "a rate")
+        [seen] = listed(served, "connections")
+        assert (seen["recv_oct"], seen["send_oct"]) == (after["recv_oct"], after["send_oct"])
+        assert {"recv_oct", "send_oct"} < set(run(served, "list", "connections").split())
 
 
 def test_connection_of_amqp_1_0_has_the_octets_of_its_socket(served: BrokerProcess, web: Web, name: str) -> None:
-    web.do("PUT", f"/queues/%2F/{name}", {}, 201)
-    eventually(lambda: not open_ones(web), "no connection")
-    with proxied(f"{served.host}:{served.port}") as proxy, SocketPeer(at(proxy)) as peer:
+    web.declare(name)
+    eventually(lambda: not web.get("/connections"), "no connection")
+    with proxied(f"{served.host}:{served.port}") as proxy, SocketPeer(proxy) as peer:
         peer.attach_sender(0, composite(spec.TARGET, address=f"/queues/{name}"))
         peer.await_one("flow")
         before = exact(web, proxy)
@@ -99,15 +78,14 @@ def test_connection_of_amqp_1_0_has_the_octets_of_its_socket(served: BrokerProce
 
 def test_sums_of_octets_keep_those_of_ended_connections(served: BrokerProcess, web: Web) -> None:
     def sums() -> tuple[float, float]:
-        found = samples_of(scrape(served.http).body.decode())
+        found = samples_of(web.fetch("/metrics").text)
         names = ("rabbitmq_connection_incoming_bytes_total", "rabbitmq_connection_outgoing_bytes_total")
         return found[(names[0],)], found[(names[1],)]
 
-    eventually(lambda: not open_ones(web), "no connection")
+    eventually(lambda: not web.get("/connections"), "no connection")
     before = sums()
     with proxied(f"{served.host}:{served.port}") as proxy:
-        where = at(proxy)
-        with closing(pika.BlockingConnection(pika.ConnectionParameters(where.host, where.port, heartbeat=0))) as client:
+        with closing(pika.BlockingConnection(pika.ConnectionParameters(proxy.host, proxy.port, heartbeat=0))) as client:
             client.channel()
-        eventually(lambda: not open_ones(web), "its end")
+        eventually(lambda: not web.get("/connections"), "its end")
         assert (sums()[0] - before[0], sums()[1] - before[1]) == tuple(proxy.octets)

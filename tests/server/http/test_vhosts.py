@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,16 +17,8 @@ from tests.support.raw_channel import Connection
 
 
 @pytest.fixture
-def alone(tmp_path: Path) -> Iterator[BrokerProcess]:
-    """A broker of its own: definitions are about the whole of it."""
-    with serving(tmp_path, "--http", "127.0.0.1:0") as process:
-        yield process
-        assert "Traceback" not in process.log()
-
-
-@pytest.fixture
-def its(alone: BrokerProcess) -> Web:
-    return Web(alone.http)
+def its(own_served: BrokerProcess) -> Web:
+    return Web(own_served.http)
 
 
 @pytest.fixture(scope="module")
@@ -67,23 +58,23 @@ def declared(web: Web) -> dict[str, Any]:
     return {section: found[section] for section in TOPOLOGY}
 
 
-def test_what_was_imported_is_exported_and_imported_again_without_a_change(alone: BrokerProcess, its: Web) -> None:
+def test_what_was_imported_is_exported_and_imported_again_without_a_change(own_served: BrokerProcess, its: Web) -> None:
     its.do("POST", "/definitions", TOPOLOGY)
     assert declared(its) == TOPOLOGY
     its.do("POST", "/definitions", its.get("/definitions"))
     assert declared(its) == TOPOLOGY
-    with connect(alone.url, protocol="amqp091") as control:
+    with connect(own_served.url, protocol="amqp091") as control:
         shown = {each["setting"]: each["value"] for each in control.show("queue", "orders")}
         assert control.export_definitions() == its.get("/definitions")
     assert shown["hold-deadline"] == 7
 
 
-def test_export_for_rabbitmq_is_that_of_the_command(alone: BrokerProcess, its: Web) -> None:
+def test_export_for_rabbitmq_is_that_of_the_command(own_served: BrokerProcess, its: Web) -> None:
     definition = {"max-length": 5, "capacity-bytes": 9}
     its.do("PUT", "/policies/%2F/bound", {"pattern": "^never$", "definition": definition}, status=201)
     found = its.get("/definitions?for=rabbitmq")
     assert [each["definition"] for each in found["policies"]] == [{"max-length": 5}]
-    assert json.loads(run(alone, "definitions", "export", "--for-rabbitmq")) == found
+    assert json.loads(run(own_served, "definitions", "export", "--for-rabbitmq")) == found
     refused = its.ask("GET", "/definitions?for=artemis")
     assert (refused.status, refused.reason) == (400, "for must be rabbitmq, or be left out")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import ssl
 from datetime import UTC, datetime, timedelta
@@ -22,8 +23,7 @@ def authority(tmp_path: Path) -> Authority:
 
 
 def settings(authority: Authority, key: Path | None = None, password: str = "", **more: object) -> TlsSettings:
-    files = CertificateFiles(authority.folder / "server.pem", key or authority.key("server"), password)
-    return TlsSettings(files, **more)  # type: ignore[arg-type]
+    return TlsSettings(authority.files(key=key, password=password), **more)  # type: ignore[arg-type]
 
 
 def refusal(given: TlsSettings) -> str:
@@ -31,6 +31,28 @@ def refusal(given: TlsSettings) -> str:
         Contexts(given)
     assert "secret" not in str(refused.value)
     return str(refused.value)
+
+
+def shake(contexts: Contexts, client: ssl.SSLContext, name: str = "localhost") -> tuple[ssl.SSLObject, ssl.SSLObject]:
+    """Shake hands in memory; return the side of the client, and ours."""
+    here, there = ssl.MemoryBIO(), ssl.MemoryBIO()
+    near = client.wrap_bio(here, there, server_hostname=name)
+    far = contexts.context.wrap_bio(there, here, server_side=True)
+    for _ in range(3):
+        for each in (near, far):
+            with contextlib.suppress(ssl.SSLWantReadError):
+                each.do_handshake()
+    return near, far
+
+
+def refusal_of(contexts: Contexts, authority: Authority, client: str) -> str:
+    """Shake hands with the certificate of a client; return why it is refused, "" if it is not."""
+    try:
+        _, far = shake(contexts, authority.trusting(client))
+    except ssl.SSLCertVerificationError as error:
+        return error.verify_message
+    assert far.getpeercert()
+    return ""
 
 
 def test_key_of_another_certificate_is_refused(authority: Authority) -> None:
@@ -93,48 +115,16 @@ def test_certificate_is_chosen_by_the_name_that_the_client_asks_for(
     contexts = Contexts(settings(authority, names=names))
     client = authority.trusting()
     client.check_hostname = False
-    found = handshake(contexts, client, asked)
+    found = shake(contexts, client, asked)[0].getpeercert(binary_form=True)
+    assert found is not None
     assert ssl.DER_cert_to_PEM_cert(found) in (authority.folder / f"{shown}.pem").read_text().replace("\r", "")
-
-
-def handshake(contexts: Contexts, client: ssl.SSLContext, name: str) -> bytes:
-    """Shake hands in memory; return the certificate that the client was shown."""
-    here, there = ssl.MemoryBIO(), ssl.MemoryBIO()
-    near = client.wrap_bio(here, there, server_hostname=name)
-    far = contexts.context.wrap_bio(there, here, server_side=True)
-    for _ in range(3):
-        for each in (near, far):
-            try:
-                each.do_handshake()
-            except ssl.SSLWantReadError:
-                continue
-    shown = near.getpeercert(binary_form=True)
-    assert shown is not None
-    return shown
-
-
-def shake(contexts: Contexts, authority: Authority, client: str) -> str:
-    """Shake hands with the certificate of a client; return why it is refused, "" if it is not."""
-    here, there = ssl.MemoryBIO(), ssl.MemoryBIO()
-    near = authority.trusting(client).wrap_bio(here, there, server_hostname="localhost")
-    far = contexts.context.wrap_bio(there, here, server_side=True)
-    for _ in range(3):
-        for each in (near, far):
-            try:
-                each.do_handshake()
-            except ssl.SSLWantReadError:
-                continue
-            except ssl.SSLCertVerificationError as error:
-                return error.verify_message
-    assert far.getpeercert()
-    return ""
 
 
 @pytest.mark.parametrize("by_name", [False, True])
 def test_certificate_of_a_client_that_a_list_has_is_refused(authority: Authority, by_name: bool) -> None:
     authority.issue("other", "bob@example.org", common_name="bob")
     crl = authority.revoke("client")
-    files = CertificateFiles(authority.folder / "server.pem", authority.key("server"))
+    files = authority.files()
     contexts = Contexts(
         settings(
             authority,
@@ -144,15 +134,15 @@ def test_certificate_of_a_client_that_a_list_has_is_refused(authority: Authority
             names={"localhost": files} if by_name else {},
         )
     )
-    assert shake(contexts, authority, "client") == "certificate revoked"
-    assert shake(contexts, authority, "other") == ""
+    assert refusal_of(contexts, authority, "client") == "certificate revoked"
+    assert refusal_of(contexts, authority, "other") == ""
     assert contexts.warnings(now()) == []
 
 
 def test_after_the_end_of_a_list_all_clients_are_refused_and_a_warning_says_so(authority: Authority) -> None:
     crl = authority.revoke(days=-1)
     contexts = Contexts(settings(authority, ca=authority.ca, crl=crl, client_certificates="optional"))
-    assert shake(contexts, authority, "client") == "CRL has expired"
+    assert refusal_of(contexts, authority, "client") == "CRL has expired"
     [said] = contexts.warnings(now())
     assert said.startswith(f"crl '{crl}' has a list that was to be renewed by ")
 
@@ -161,7 +151,7 @@ def test_list_of_another_authority_lets_nobody_in(authority: Authority, tmp_path
     (tmp_path / "other").mkdir()
     crl = Authority(tmp_path / "other").revoke()
     contexts = Contexts(settings(authority, ca=authority.ca, crl=crl, client_certificates="required"))
-    assert shake(contexts, authority, "client") == "unable to get certificate CRL"
+    assert refusal_of(contexts, authority, "client") == "unable to get certificate CRL"
 
 
 class Chain:
@@ -186,26 +176,26 @@ def test_client_of_a_revoked_authority_is_refused_where_the_chain_is_checked(aut
     chain = Chain(authority)
     chain.revoke()
     for check in ("leaf", "chain"):
-        assert shake(chain.contexts(crl_check=check), authority, "client") == ""
+        assert refusal_of(chain.contexts(crl_check=check), authority, "client") == ""
     chain.revoke(by_root=("below",))
-    assert shake(chain.contexts(), authority, "client") == "", "the default looks at the client's own certificate"
-    assert shake(chain.contexts(crl_check="chain"), authority, "client") == "certificate revoked"
+    assert refusal_of(chain.contexts(), authority, "client") == "", "the default looks at the client's own certificate"
+    assert refusal_of(chain.contexts(crl_check="chain"), authority, "client") == "certificate revoked"
 
 
 def test_client_that_is_revoked_itself_is_refused_whatever_is_checked(authority: Authority) -> None:
     chain = Chain(authority)
     chain.revoke("client")
     for check in ("leaf", "chain"):
-        assert shake(chain.contexts(crl_check=check), authority, "client") == "certificate revoked"
+        assert refusal_of(chain.contexts(crl_check=check), authority, "client") == "certificate revoked"
 
 
 @pytest.mark.parametrize("by_name", [False, True])
 def test_chain_is_checked_for_names_as_well(authority: Authority, by_name: bool) -> None:
     chain = Chain(authority)
     chain.revoke(by_root=("below",))
-    files = CertificateFiles(authority.folder / "server.pem", authority.key("server"))
+    files = authority.files()
     contexts = chain.contexts(crl_check="chain", names={"localhost": files} if by_name else {})
-    assert shake(contexts, authority, "client") == "certificate revoked"
+    assert refusal_of(contexts, authority, "client") == "certificate revoked"
 
 
 def test_authority_without_a_list_is_told_where_the_chain_is_checked(authority: Authority) -> None:
@@ -221,20 +211,19 @@ def test_authority_without_a_list_is_told_where_the_chain_is_checked(authority: 
         f"[tls] crl '{chain.crl}' has no list of authority '{name}' of ca '{both}', and crl-check is chain: add its "
         "list, or set crl-check to leaf"
     )
-    assert (
-        shake(Contexts(settings(authority, ca=both, **given)), authority, "client") == "unable to get certificate CRL"
-    )
+    leaf = Contexts(settings(authority, ca=both, **given))
+    assert refusal_of(leaf, authority, "client") == "unable to get certificate CRL"
     chain.crl.write_bytes(Authority(authority.folder, "other").revoke(file="o.pem").read_bytes())
     assert "' and 1 more of ca '" in refusal(settings(authority, ca=both, crl_check="chain", **given))
     chain.revoke()
-    assert shake(Contexts(settings(authority, ca=both, crl_check="chain", **given)), authority, "client") == ""
+    assert refusal_of(Contexts(settings(authority, ca=both, crl_check="chain", **given)), authority, "client") == ""
 
 
 def test_authority_that_the_client_sends_needs_a_list_at_its_handshake(authority: Authority) -> None:
     chain = Chain(authority)
     chain.crl.write_bytes(authority.revoke(file="root.pem").read_bytes())
     contexts = chain.contexts(crl_check="chain")
-    assert shake(contexts, authority, "client") == "unable to get certificate CRL"
+    assert refusal_of(contexts, authority, "client") == "unable to get certificate CRL"
 
 
 def test_faults_of_lists_are_told(authority: Authority) -> None:
@@ -260,16 +249,16 @@ def test_versions_before_the_minimum_are_refused(authority: Authority, minimum: 
     client.maximum_version = ssl.TLSVersion.TLSv1_2
     contexts = Contexts(settings(authority, minimum_version=minimum))
     if works:
-        assert handshake(contexts, client, "localhost")
+        assert shake(contexts, client)[0].getpeercert(binary_form=True)
     else:
         with pytest.raises(ssl.SSLError):
-            handshake(contexts, client, "localhost")
+            shake(contexts, client)
 
 
 def test_name_that_is_not_ascii_ends_the_handshake_without_a_traceback(
     authority: Authority, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    names = {"shop.example.org": CertificateFiles(authority.folder / "server.pem", authority.key("server"))}
+    names = {"shop.example.org": authority.files()}
     contexts = Contexts(settings(authority, names=names))
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = authority.trusting().wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import json
 import shutil
 import signal
 import socket
 import ssl
 import time
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -26,6 +22,7 @@ from penstock.errors import PenstockError
 from penstock.sync import connect
 from tests.support.brokers import BrokerProcess, eventually, penstock_command
 from tests.support.certificates import SETTINGS, Authority, localhost, serving_tls
+from tests.support.http_client import Web
 from tests.support.raw_channel import Connection
 from tests.support.raw_client import peer_of, publish_frames
 
@@ -62,13 +59,6 @@ def days_shown(broker: BrokerProcess, authority: Authority) -> int:
         return round((ends - 1_577_836_800) / 86_400)
 
 
-def web(broker: BrokerProcess, authority: Authority, path: str) -> Any:
-    login = base64.b64encode(b"guest:guest").decode()
-    request = urllib.request.Request(f"{broker.https}/api/{path}", headers={"Authorization": f"Basic {login}"})
-    with urllib.request.urlopen(request, context=authority.trusting()) as answer:
-        return json.load(answer)
-
-
 def test_connection_by_tls_is_shown_with_its_tls_and_its_certificate(
     broker: BrokerProcess, authority: Authority
 ) -> None:
@@ -79,11 +69,12 @@ def test_connection_by_tls_is_shown_with_its_tls_and_its_certificate(
         channel.publish(body, routing_key=queue)
         got = eventually(lambda: channel.get(queue), "the message")
         assert got.body == body
-        by_tls, plain = sorted(web(broker, authority, "connections"), key=lambda each: not each["ssl"])
+        web = Web(broker.https, tls=authority.trusting())
+        by_tls, plain = sorted(web.get("/connections"), key=lambda each: not each["ssl"])
         assert (by_tls["ssl"], by_tls["ssl_protocol"], plain["ssl"]) == (True, "tlsv1.3", False)
         assert by_tls["peer_cert_subject"].startswith("CN=ada,")
         assert plain["ssl_protocol"] is None
-    protocols = {each["protocol"] for each in web(broker, authority, "overview")["listeners"]}
+    protocols = {each["protocol"] for each in web.get("/overview")["listeners"]}
     assert protocols == {"amqp", "amqp/ssl", "https"}
 
 
@@ -120,7 +111,7 @@ def test_octets_of_a_connection_are_those_inside_of_tls(broker: BrokerProcess, a
         queue = peer.declare()
         peer.say(publish_frames(1, "", queue, bytes(300_000)))
         assert peer.is_well()
-        [found] = [each for each in web(broker, authority, "connections") if each["ssl"]]
+        [found] = [each for each in Web(broker.https, tls=authority.trusting()).get("/connections") if each["ssl"]]
         assert (found["recv_oct"], found["send_oct"]) == (meter.sent, meter.received)
 
 

@@ -7,38 +7,40 @@ import ssl
 import threading
 from pathlib import Path
 
-from penstock.file_tables import CertificateFiles, TlsSettings
+import pytest
+
+from penstock.file_tables import TlsSettings
 from penstock.server.tls.contexts import Contexts
 from penstock.server.tls.handshakes import THREADS_MAX, Handshake, Handshakes, StepLine, reason_of
 from tests.support.certificates import localhost
 
 
-def context(folder: Path) -> ssl.SSLContext:
-    authority = localhost(folder)
-    return Contexts(TlsSettings(CertificateFiles(folder / "server.pem", authority.key("server")))).context
+@pytest.fixture
+def context(tmp_path: Path) -> ssl.SSLContext:
+    return Contexts(TlsSettings(localhost(tmp_path).files())).context
 
 
-async def test_steps_are_done_in_another_thread_and_told_in_the_loop(tmp_path: Path) -> None:
+async def test_steps_are_done_in_another_thread_and_told_in_the_loop(context: ssl.SSLContext) -> None:
     handshakes = Handshakes(asyncio.get_running_loop())
     told: asyncio.Future[tuple[bool, Exception | None, str]] = asyncio.get_running_loop().create_future()
     handshakes.submit(
-        Handshake(context(tmp_path)),
+        Handshake(context),
         lambda over, error: told.set_result((over, error, threading.current_thread().name)),
     )
     assert await told == (False, None, threading.current_thread().name)
     handshakes.stop()
 
 
-def test_handshake_whose_connection_is_gone_costs_nothing(tmp_path: Path) -> None:
-    handshake = Handshake(context(tmp_path))
+def test_handshake_whose_connection_is_gone_costs_nothing(context: ssl.SSLContext) -> None:
+    handshake = Handshake(context)
     handshake.given_up = True
     over, error = handshake.step()
     assert (over, handshake.tls) == (True, None)
     assert isinstance(error, ConnectionAbortedError)
 
 
-def test_octets_that_are_no_handshake_end_it_with_a_reason(tmp_path: Path) -> None:
-    handshake = Handshake(context(tmp_path))
+def test_octets_that_are_no_handshake_end_it_with_a_reason(context: ssl.SSLContext) -> None:
+    handshake = Handshake(context)
     handshake.incoming.write(b"GET / HTTP/1.1\r\n\r\n")
     over, error = handshake.step()
     assert over
@@ -47,9 +49,9 @@ def test_octets_that_are_no_handshake_end_it_with_a_reason(tmp_path: Path) -> No
     assert reason_of(ConnectionAbortedError("a sentence of ours")) == "a sentence of ours"
 
 
-def test_networks_take_turns_and_the_newest_step_of_a_network_comes_first(tmp_path: Path) -> None:
+def test_networks_take_turns_and_the_newest_step_of_a_network_comes_first(context: ssl.SSLContext) -> None:
     line = StepLine()
-    made = [Handshake(context(tmp_path)) for _ in range(5)]
+    made = [Handshake(context) for _ in range(5)]
     for handshake, network in zip(made, "aaaab", strict=True):
         handshake.network = network
         line.add(handshake, lambda over, error: None)
@@ -61,15 +63,15 @@ def test_networks_take_turns_and_the_newest_step_of_a_network_comes_first(tmp_pa
     assert taken == [3, 4, 2, 1]
 
 
-async def test_handshake_that_is_withdrawn_is_not_done(tmp_path: Path) -> None:
+async def test_handshake_that_is_withdrawn_is_not_done(context: ssl.SSLContext) -> None:
     handshakes = Handshakes(asyncio.get_running_loop())
     told: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     blocking = threading.Event()
     for _ in range(THREADS_MAX):
-        busy = Handshake(context(tmp_path))
+        busy = Handshake(context)
         busy.step = lambda: (blocking.wait(), (False, None))[1]  # type: ignore[method-assign]
         handshakes.submit(busy, lambda over, error: None)
-    gone, last = Handshake(context(tmp_path)), Handshake(context(tmp_path))
+    gone, last = Handshake(context), Handshake(context)
     handshakes.submit(last, lambda over, error: told.set_result("last"))
     handshakes.submit(gone, lambda over, error: told.set_result("gone"))
     handshakes.withdraw(gone)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.file_tables import CertificateFiles, TlsSettings
+from penstock.file_tables import TlsSettings
 from penstock.protocols.common.peer import TlsSession
 from penstock.server import turn_loop
 from penstock.server.tls.contexts import TlsServer
@@ -92,8 +92,7 @@ Story = Callable[[Recording, socket.socket, list[str]], Awaitable[Any]]
 
 def run(authority: Authority, loop_factory: Any, story: Story, room: int = 65536, **more: Any) -> Any:
     """Run a coroutine function with the protocol, the other end of its socket, and what was refused."""
-    folder = authority.folder
-    given = TlsSettings(CertificateFiles(folder / "server.pem", authority.key("server")), authority.ca, **more)
+    given = TlsSettings(authority.files(), authority.ca, **more)
 
     async def with_socket() -> Any:
         loop = asyncio.get_running_loop()

@@ -9,28 +9,14 @@ from urllib.parse import quote
 import pytest
 
 from tests.support.brokers import BrokerProcess, some_name
-from tests.support.console_browser import HTML, LONG, console
+from tests.support.console_browser import HTML, LONG, console, row, visit
 from tests.support.http_client import Web
 from tests.support.raw_channel import Connection
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Locator, Page
+    from playwright.sync_api import Browser, Page
 
 PASSWORD = "a long password"
-
-
-def visit(process: BrokerProcess, page: Page, key: str) -> None:
-    """Open a page anew."""
-    page.goto(f"{process.http}/#/{key}")
-    page.reload()
-
-
-def row(page: Page, table: str, *cells: str) -> Locator:
-    """Return the row of a table that has these cells."""
-    found = page.get_by_role("table", name=table, exact=True).get_by_role("row")
-    for cell in cells:
-        found = found.filter(has=page.get_by_role("cell", name=cell, exact=True))
-    return found
 
 
 def submit(page: Page, group: str, button: str, **values: str) -> None:

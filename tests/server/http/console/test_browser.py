@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 
-def path_of(queue: str) -> str:
-    return f"/queues/%2F/{quote(queue, safe='')}"
-
-
 def fill(process: BrokerProcess, queue: str, count: int) -> Connection:
     """Publish to a queue until its gate closes; return the connection, whose producer is blocked."""
     connection = Connection(process.url)
@@ -51,7 +47,7 @@ def test_blocked_producer_is_on_the_map_and_why_says_what_would_open_it(shown: t
         assert f"by queue {queue}: 4 messages > stop 3 (opens at 1)" in said
         assert "It opens when its depth is at most 1 message; now it is 4 messages" in said
         assert f"start a consumer of queue {queue}" in said
-        Web(process.http).do("DELETE", f"{path_of(queue)}/contents")
+        Web(process.http).do("DELETE", f"/queues/%2F/{quote(queue)}/contents")
         page.get_by_text("Nobody is blocked.").wait_for()
 
 
@@ -59,7 +55,7 @@ def test_list_is_filtered_and_names_are_only_text(shown: tuple[BrokerProcess, Pa
     process, page = shown
     web = Web(process.http)
     for name in (HTML, LONG, "plain"):
-        web.do("PUT", path_of(name), {}, status=201)
+        web.declare(name)
     page.goto(f"{process.http}/#/queues")
     table = page.get_by_role("table", name="Queues")
     table.get_by_role("link", name=HTML, exact=True).wait_for()
@@ -78,7 +74,7 @@ def test_message_is_published_and_taken_by_hand(shown: tuple[BrokerProcess, Page
     process, page = shown
     queue = some_name("by hand")
     web = Web(process.http)
-    web.do("PUT", path_of(queue), {}, status=201)
+    web.declare(queue)
     page.goto(f"{process.http}/#/queues/%2F/{quote(queue)}")
     page.get_by_label("Body of the message").fill("<script>hello</script>")
     page.get_by_role("button", name="Publish").click()
@@ -86,13 +82,13 @@ def test_message_is_published_and_taken_by_hand(shown: tuple[BrokerProcess, Page
     page.get_by_label("Then").select_option("ack_requeue_false")
     page.get_by_role("button", name="Get", exact=True).click()
     page.get_by_text("<script>hello</script>", exact=True).wait_for()
-    assert web.get(path_of(queue))["messages"] == 0
+    assert web.queue(queue)["messages"] == 0
 
 
 def test_every_page_opens_and_shows_what_there_is(shown: tuple[BrokerProcess, Page]) -> None:
     process, page = shown
     queue = some_name("seen")
-    Web(process.http).do("PUT", path_of(queue), {}, status=201)
+    Web(process.http).declare(queue)
     with Connection(process.url) as connection, connect(process.url, protocol="amqp091") as control:
         connection.channel().confirm_select()
         control.attach_cursor(f"reader of {queue}", [queue])
@@ -125,17 +121,17 @@ def test_limits_are_set_after_a_preview(shown: tuple[BrokerProcess, Page]) -> No
     process, page = shown
     queue = some_name("limited")
     web = Web(process.http)
-    web.do("PUT", path_of(queue), {}, status=201)
+    web.declare(queue)
     for _ in range(9):
         web.publish(queue)
     page.goto(f"{process.http}/#/queues/%2F/{quote(queue)}")
     page.get_by_label("Capacity in messages").fill("10")
     page.get_by_role("button", name="Preview").click()
     page.get_by_text("its gate closes at once: the depth is 9 messages").wait_for()
-    assert web.get(path_of(queue))["penstock"]["gate"]["open"]
+    assert web.queue(queue)["penstock"]["gate"]["open"]
     page.get_by_role("button", name="Set", exact=True).click()
     page.get_by_text(re.compile("^closed ")).first.wait_for()
-    assert not web.get(path_of(queue))["penstock"]["gate"]["open"]
+    assert not web.queue(queue)["penstock"]["gate"]["open"]
 
 
 def test_login_is_refused_in_words_and_one_without_monitoring_has_lists(

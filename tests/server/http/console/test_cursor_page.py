@@ -24,7 +24,7 @@ def reading(process: BrokerProcess, cursor: str, *queues: str) -> Iterator[None]
     """A reader with a cursor on queues of three messages each."""
     web = Web(process.http)
     for queue in queues:
-        web.do("PUT", f"/queues/%2F/{quote(queue, safe='')}", {}, status=201)
+        web.declare(queue)
         for _ in range(3):
             web.publish(queue)
     with connect(process.url, protocol="amqp091") as control:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.server.http.console.test_access_pages import row, visit
 from tests.support.brokers import BrokerProcess, some_name
-from tests.support.console_browser import HTML
+from tests.support.console_browser import HTML, row, visit
 from tests.support.http_client import Web
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-import pika
 import pytest
 
 from tests.support.brokers import BrokerProcess, serving
 from tests.support.console_browser import HTML, LONG, console
 from tests.support.http_client import Web
+from tests.support.pika_helpers import named_connection
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -37,22 +37,15 @@ OVERLAPPING = """() => {
 WRAPPED = """async ([text, kind, width, most]) => (await import("/static/words.js")).wrap(text, kind, width, most)"""
 
 
-def connected(url: str, name: str) -> pika.BlockingConnection:
-    parameters = pika.URLParameters(url)
-    parameters.client_properties = {"connection_name": name}
-    parameters.heartbeat = 0
-    return pika.BlockingConnection(parameters)
-
-
 @contextmanager
 def clients(process: BrokerProcess) -> Iterator[None]:
     """Clients of each name: a queue whose gate is closed, a blocked producer, and a consumer out of credit."""
     web = Web(process.http)
     with ExitStack() as stack:
         for name in NAMES:
-            publishing = stack.enter_context(connected(process.url, name))
+            publishing = stack.enter_context(named_connection(process.url, name))
             stack.callback(web.do, "DELETE", f"/queues/%2F/{quote(name, safe='')}/contents")
-            consuming = stack.enter_context(connected(process.url, name))
+            consuming = stack.enter_context(named_connection(process.url, name))
             channel = publishing.channel()
             limits = {"capacity-messages": MESSAGES + 10, "stop-messages": MESSAGES + 2, "resume-messages": 1}
             channel.queue_declare(name, arguments=limits)

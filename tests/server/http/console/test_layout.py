@@ -43,7 +43,7 @@ def test_every_page_fits_a_narrow_screen_and_shows_where_it_is(
     web = Web(process.http)
     for name in (LONG, HTML):
         bounds = {"capacity-messages": 1, "hold-deadline": 1}
-        web.do("PUT", f"/queues/%2F/{quote(name, safe='')}", {"arguments": bounds}, status=201)
+        web.declare(name, **bounds)
         web.publish(name)
         web.publish(name)
         web.do("POST", "/penstock/block", {"queue": name, "reason": "a reason " * 9}, status=200)

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pika
 import pytest
 
 from tests.support.brokers import serving
 from tests.support.console_browser import chromium, console
+from tests.support.pika_helpers import named_connection
 
 PICTURES = Path(__file__).resolve().parents[4] / "docs" / "pictures"
 BYTES_MOST = 150_000
@@ -32,15 +32,9 @@ CONSUMERS = (("ledger", "invoices", 0.03), ("smtp", "mail", 0.0))
 pytestmark = pytest.mark.skipif(os.environ.get("PENSTOCK_PICTURES") != "1", reason="PENSTOCK_PICTURES=1 makes them")
 
 
-def connected(url: str, name: str) -> pika.BlockingConnection:
-    parameters = pika.URLParameters(url)
-    parameters.client_properties = {"connection_name": name}
-    return pika.BlockingConnection(parameters)
-
-
 def publish(url: str, name: str, queue: str, pause_s: float) -> None:
     """Publish with confirms for ever; a held publish waits."""
-    channel = connected(url, name).channel()
+    channel = named_connection(url, name).channel()
     channel.confirm_delivery()
     while not threading.Event().wait(pause_s):
         channel.basic_publish("", queue, b"x" * 200)
@@ -48,7 +42,7 @@ def publish(url: str, name: str, queue: str, pause_s: float) -> None:
 
 def consume(url: str, name: str, queue: str, pause_s: float) -> None:
     """Acknowledge one message after the other for ever."""
-    channel = connected(url, name).channel()
+    channel = named_connection(url, name).channel()
     channel.basic_qos(prefetch_count=20)
     for method, _, _ in channel.consume(queue):
         threading.Event().wait(pause_s)
@@ -57,7 +51,7 @@ def consume(url: str, name: str, queue: str, pause_s: float) -> None:
 
 def run_clients(url: str) -> None:
     """Run all clients; this is a process of its own, which is ended when the pictures are made."""
-    connection = connected(url, "setup")
+    connection = named_connection(url, "setup")
     for queue, capacity in QUEUES.items():
         connection.channel().queue_declare(queue, arguments={"capacity-messages": capacity})
     connection.close()

@@ -40,7 +40,7 @@ def next_map(answer: http.client.HTTPResponse) -> dict:
 
 def test_maps_come_one_after_the_other(web: Web) -> None:
     queue = some_name("watched")
-    web.do("PUT", f"/queues/%2F/{queue}", {"arguments": {"capacity-messages": 7}}, status=201)
+    web.declare(queue, capacity_messages=7)
     for _ in range(3):
         web.publish(queue)
     with stream(web) as answer:
@@ -80,7 +80,7 @@ def test_user_that_loses_its_tag_gets_no_further_map(web: Web) -> None:
     with stream(Web(f"http://{web.address}", "watcher", "a long password")) as answer:
         next_map(answer)
         web.do("PUT", "/users/watcher", {"password": "a long password", "tags": "management"}, status=204)
-        web.do("PUT", f"/queues/%2F/{later}", {}, status=201)
+        web.declare(later)
         assert later.encode() not in answer.read()
     web.do("DELETE", "/users/watcher")
 
