@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from penstock.cli.common import JSON, URL, OneOf, control_session, maybe_absent, say, say_json
+from penstock.cli.common import JSON, URL, control_session, maybe_absent, say, say_json
 from penstock.cli.lists import LIST, Shown, chosen, print_list
-from penstock.cli.names import names_by_scope, names_of, names_of_target, near_match
+from penstock.cli.names import near_match
+from penstock.cli.parameters import parameter
 from penstock.errors import PenstockError
-from penstock.operations.command import FLAG, NUMBER, Answer, Command, Field, Given, Item, Listing
+from penstock.operations.command import Answer, Command, Given, Item, Listing
 from penstock.operations.commands import METHODS
 
 if TYPE_CHECKING:
@@ -43,27 +44,9 @@ def derived(row: Command | Listing) -> click.Command:
         if row.absent is not None:
             function = IF_EXISTS(function)
     for field in reversed(row.fields):
-        function = _parameter(field)(function)
+        function = parameter(field)(function)
     made: click.Command = click.command(row.path.rpartition(" ")[2], help=row.help)(function)
     return made
-
-
-def _parameter(field: Field) -> Any:
-    """Return the decorator of an argument or option."""
-    name = field.name.replace("-", "_")
-    kind = OneOf(field.choices) if field.choices else int if field.kind == NUMBER else None
-    settings: dict[str, Any] = {"type": kind, "metavar": field.metavar or None}
-    if field.names:
-        own = {"target": names_of_target, "scope": names_by_scope}
-        settings["shell_complete"] = own.get(field.names) or names_of(field.names)
-    if not field.help:
-        return click.argument(name, required=field.required, nargs=-1 if field.many else 1, **settings)
-    option = field.option or f"--{name.replace('_', '-')}"
-    if field.kind == FLAG:
-        settings = {"is_flag": True, "default": bool(field.default), "show_default": "/" in option}
-    else:
-        settings |= {"default": field.default, "show_default": field.default not in (None, ""), "multiple": field.many}
-    return click.option(option, name, help=field.help, hidden=field.hidden, **settings)
 
 
 def _values(row: Command | Listing, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import quote, unquote
 
 import click
 
 import penstock
-from penstock.cli.common import JSON, URL, say, say_json, writing
+from penstock.cli.common import say, say_json, writing
+from penstock.cli.parameters import FILE, Json, Url, command, option
 from penstock.cli.target import options_of
 from penstock.errors import ConfigError, PenstockError
 from penstock.texts import counted, printable, printable_json
@@ -40,20 +41,19 @@ NOTE: Final = (
     "Read it before you send it. Names of queues, users, hosts and clients are in it; "
     "passwords, keys, tokens and messages are not."
 )
+LOG: Final = "Add the last lines of the broker's log; - is standard input."
+DATA: Final = "Add the last records of the flow log in this data directory; default: this user's."
 Part = Callable[[], object]
 
 
-@click.command()
-@click.argument("file", type=click.Path(path_type=Path, allow_dash=True), required=False)
-@click.option("--log", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True),
-              help="Add the last lines of the broker's log; - is standard input.")  # fmt: skip
-@click.option("--data", metavar="DIR", type=click.Path(path_type=Path),
-              help="Add the last records of the flow log in this data directory; default: this user's.")  # fmt: skip
-@click.option("--config", metavar="FILE", type=click.Path(path_type=Path), help="Add the broker's settings file.")
-@JSON
-@URL
+@command()
 def report(
-    file: Path | None, log: Path | None, data: Path | None, config: Path | None, as_json: bool, url: str
+    file: Annotated[Path | None, option(kind=FILE)],
+    log: Annotated[Path | None, option(LOG, "FILE", kind=FILE)],
+    data: Annotated[Path | None, option(DATA, "DIR")],
+    config: Annotated[Path | None, option("Add the broker's settings file.", "FILE")],
+    as_json: Json,
+    url: Url,
 ) -> None:
     """Write FILE for a bug report: versions, settings with sources, lists, why, and the ends of the logs. No secrets.
 

@@ -7,8 +7,6 @@ from typing import Final, NamedTuple
 
 from penstock.errors import ConfigError
 from penstock.operations.command import (
-    FLAG,
-    NUMBER,
     Absent,
     Answer,
     Command,
@@ -66,13 +64,13 @@ METHODS: Final = frozenset(
     f"{noun}.{verb}" for noun in ("queue", "exchange") for verb in ("declare", "delete", "bind", "unbind", "purge")
 )
 """Operations that are methods of AMQP 0-9-1, which every client has."""
-EVERYWHERE: Final = Field("everywhere", "List all virtual hosts, not only the one in --url.", FLAG)
+EVERYWHERE: Final = Field("everywhere", "List all virtual hosts, not only the one in --url.", bool)
 ARGUMENTS: Final = Field("arguments", metavar="[ARG=VALUE]...", many=True, required=False, read=pairs)
 DURABLE: Final = Field(
-    "durable", "Keep it over a restart of the broker, or not.", FLAG, default=True, option="--durable/--transient"
+    "durable", "Keep it over a restart of the broker, or not.", bool, default=True, option="--durable/--transient"
 )
-AUTO_DELETE: Final = Field("auto_delete", "Delete it with its last consumer or binding.", FLAG)
-IF_UNUSED: Final = Field("if_unused", "Delete it only if nothing uses it.", FLAG)
+AUTO_DELETE: Final = Field("auto_delete", "Delete it with its last consumer or binding.", bool)
+IF_UNUSED: Final = Field("if_unused", "Delete it only if nothing uses it.", bool)
 VHOST: Final = Field("vhost", "In this virtual host.", default="/")
 
 
@@ -126,7 +124,7 @@ _BINDING: Final = (
     Field("target", names="target"),
     ARGUMENTS,
     Field("key", "Set the binding key; topic keys may have * and #.", default=""),
-    Field("to_exchange", "Take an exchange as TARGET, not a queue.", FLAG, option="--exchange"),
+    Field("to_exchange", "Take an exchange as TARGET, not a queue.", bool, option="--exchange"),
 )
 TOPOLOGY: Final = (
     Command(
@@ -153,7 +151,7 @@ TOPOLOGY: Final = (
         "Delete queue NAME with its messages and bindings. Exit code 1: it does not exist.\n\n"
         "For example: penstock queues delete orders --if-empty",
         (Field("queue", metavar="NAME", names="queues"), IF_UNUSED,
-         Field("if_empty", "Delete it only if it has no messages.", FLAG)),
+         Field("if_empty", "Delete it only if it has no messages.", bool)),
         lambda given, answer: [f"queue {given['queue']} is deleted with {counted(answer['message_count'], 'message')}"],
         answer=_deleted("queue", "queue"), absent=_gone("queue", "queue", "deleted"), first="queue.declare",
     ),
@@ -163,7 +161,7 @@ TOPOLOGY: Final = (
         "It is durable unless --transient. For example: penstock exchanges declare logs --type topic",
         (Field("exchange", metavar="NAME"), ARGUMENTS,
          Field("type", "Set the type: direct, fanout, topic or headers.", default="direct"),
-         DURABLE, AUTO_DELETE, Field("internal", "Accept publishes only from other exchanges.", FLAG)),
+         DURABLE, AUTO_DELETE, Field("internal", "Accept publishes only from other exchanges.", bool)),
         "exchange {exchange} ({type}) is declared",
         answer=lambda given, answer: {"exchange": given["exchange"], "type": given["type"]},
     ),
@@ -259,7 +257,7 @@ def _settings_of(noun: str, row: Noun) -> tuple[Command, ...]:
             + "The exit code is 1 if a stronger source hides a setting. For example: "
             + f"penstock {noun} set{shown} {setting}",
             (*pattern, Field("settings", metavar="NAME=VALUE...", many=True, required=scope == "broker"),
-             Field("override", "Be stronger than arguments of queues, and than all policies.", FLAG)),
+             Field("override", "Be stronger than arguments of queues, and than all policies.", bool)),
             _changed, _setting, {"scope": scope},
         ),
         Command(
@@ -309,7 +307,7 @@ OBJECTS: Final = tuple(
 # Policies
 
 APPLY_TO: Final = ("all", "queues", "classic_queues", "quorum_queues", "streams", "exchanges")
-OPERATOR: Final = Field("operator", "Take operator policies.", FLAG, hidden=True)
+OPERATOR: Final = Field("operator", "Take operator policies.", bool, hidden=True)
 
 
 def _policy_set(given: Given, answer: Answer) -> Iterable[str]:
@@ -326,7 +324,7 @@ def _policies(noun: str, operator: tuple[Field, ...], fixed: Mapping[str, object
             '\'{"max-length": 1000}\'',
             (Field("name"), Field("pattern"),
              Field("definition", metavar="DEFINITION | KEY=VALUE...", many=True, read=definition),
-             Field("priority", "Of several that match, the highest applies.", NUMBER, default=0),
+             Field("priority", "Of several that match, the highest applies.", int, default=0),
              Field("apply-to", "Apply it to these only.", choices=APPLY_TO), *operator),
             _policy_set, fixed=fixed,
         ),
@@ -502,8 +500,8 @@ OTHERS: Final = (
         "What a move passes over is gone for this cursor. Back goes as far as another cursor still needs the messages. "
         "For example: penstock cursors move billing latest --dry-run, or penstock cursors move billing orders=1200",
         (_CURSOR, Field("to", metavar="PLACE...", many=True, read=places),
-         Field("dry_run", "Only tell what the move would do.", FLAG),
-         Field("force", "Move it while a query reads; the query ends with an error.", FLAG)),
+         Field("dry_run", "Only tell what the move would do.", bool),
+         Field("force", "Move it while a query reads; the query ends with an error.", bool)),
         _moved,
     ),
     Command(
