@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from penstock.cli.target import URL, options_of
+from penstock.cli.target import options_of
 from penstock.errors import ConfigError, PenstockError
 from penstock.texts import TIMES, amount, nearest, printable, printable_json
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 else:
     WordChoice = click.Choice  # It is generic from click 8.2 on.
 
-__all__ = ["JSON", "URL"]  # URL is defined in target.py.
-
 INTERRUPTED: Final = 130
 """Exit code after Ctrl-C, as in shells."""
 OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
@@ -38,7 +36,6 @@ OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 NARROWEST: Final = 12
 """Letters of the narrowest column that a terminal makes of a wider one."""
 NOT_FOUND: Final = 404
-JSON = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 
 
 # Colours: on a terminal only, and never with NO_COLOR (https://no-color.org)

@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from penstock.cli.common import JSON, URL, control_session, maybe_absent, say, say_json
-from penstock.cli.lists import LIST, Shown, chosen, print_list
+from penstock.cli.common import control_session, maybe_absent, say, say_json
+from penstock.cli.lists import LIST, Shown, chosen, print_list, shown_of
 from penstock.cli.names import near_match
-from penstock.cli.parameters import parameter
+from penstock.cli.parameters import JSON, parameter
+from penstock.cli.target import URL
 from penstock.errors import PenstockError
-from penstock.operations.command import Answer, Command, Given, Item, Listing
+from penstock.operations.command import Answer, Command, Field, Given, Item, Listing
 from penstock.operations.commands import METHODS
 
 if TYPE_CHECKING:
     from penstock.client.blocking import Connection
 
-IF_EXISTS: Final = click.option("--if-exists", is_flag=True, help="Accept that it does not exist: exit code 0.")
+IF_EXISTS: Final = Field("if_exists", "Accept that it does not exist: exit code 0.", bool)
 PAGE: Final = 1000
 """Users asked for at once."""
 
@@ -28,25 +29,17 @@ PAGE: Final = 1000
 def derived(row: Command | Listing) -> click.Command:
     """Return the command of a row."""
 
-    def listing(shown: Shown, url: str, **given: Any) -> None:
-        assert isinstance(row, Listing)
-        _list(row, _values(row, given), shown, url)
+    def carried_out(url: str, **given: Any) -> None:
+        if isinstance(row, Listing):
+            _list(row, _values(row, given), shown_of(given), url)
+        else:
+            _ask(row, _values(row, given), given["as_json"], url)
 
-    def asking(as_json: bool, url: str, **given: Any) -> None:
-        assert isinstance(row, Command)
-        _ask(row, _values(row, given), as_json, url)
-
-    function: Any
-    if isinstance(row, Listing):
-        function = LIST(URL(listing))
-    else:
-        function = JSON(URL(asking))
-        if row.absent is not None:
-            function = IF_EXISTS(function)
-    for field in reversed(row.fields):
+    more = LIST if isinstance(row, Listing) else (JSON,) if row.absent is None else (IF_EXISTS, JSON)
+    function = URL(carried_out)
+    for field in reversed((*row.fields, *more)):
         function = parameter(field)(function)
-    made: click.Command = click.command(row.path.rpartition(" ")[2], help=row.help)(function)
-    return made
+    return click.command(row.path.rpartition(" ")[2], help=row.help)(function)
 
 
 def _values(row: Command | Listing, given: Mapping[str, Any]) -> dict[str, Any]:

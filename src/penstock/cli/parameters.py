@@ -15,6 +15,7 @@ from penstock.cli.names import names_by_scope, names_of, names_of_target
 from penstock.cli.target import URL
 from penstock.operations.command import Field
 
+PATH: Final = click.Path(path_type=Path)
 FILE: Final = click.Path(path_type=Path, allow_dash=True)
 """File that may be - for standard input or output."""
 
@@ -24,7 +25,8 @@ def option(help: str = "", metavar: str = "", option: str = "", name: str = "", 
     return Field(name, help, metavar=metavar, option=option, **more)
 
 
-Json = Annotated[bool, option("Print the answer as JSON.", option="--json")]
+JSON: Final = Field("as_json", "Print the answer as JSON.", bool, option="--json")
+Json = Annotated[bool, JSON]
 Url = Annotated[str, URL]
 
 
@@ -66,7 +68,7 @@ def _decorator(name: str, hint: Any) -> Callable[..., Any]:
 def parameter(field: Field) -> Callable[..., Any]:
     """Return the decorator that adds an argument or option."""
     name = field.name.replace("-", "_")
-    kind = OneOf(field.choices) if field.choices else click.Path(path_type=Path) if field.kind is Path else field.kind
+    kind = OneOf(field.choices) if field.choices else PATH if field.kind is Path else field.kind
     settings: dict[str, Any] = {"type": kind, "metavar": field.metavar or None}
     if field.names:
         own = {"target": names_of_target, "scope": names_by_scope}
