@@ -236,6 +236,12 @@ def control_session(url: str) -> Iterator[Connection]:
             raise ConfigError(f"{error}{near}") from None
 
 
+def asked(url: str, operation: str, **fields: object) -> dict[str, Any]:
+    """Return the answer of a broker."""
+    with control_session(url) as control:
+        return control.request(operation, **fields)
+
+
 @contextlib.contextmanager
 def report_errors() -> Iterator[None]:
     """Report a Penstock error in one sentence and exit with 1."""

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 import click
 
-from penstock.cli.common import cell, control_session, say, say_json, table
+from penstock.cli.common import asked, cell, control_session, say, say_json, table
 from penstock.cli.parameters import Json, Url, command, option
 from penstock.operations.command_lists import asked_last, shown_seconds
 from penstock.texts import counted, shown_capacity, shown_percent
@@ -130,7 +130,7 @@ def config(
     A source is FILE:LINE, an environment variable, the command line, a run-time change (`penstock set`), or the
     default. For example: penstock config --changed
     """
-    found = _asked(url) if file is None else _of_file(file)
+    found = asked(url, "config.show") if file is None else _of_file(file)
     if changed:
         for part in ("start", "broker"):
             found[part] = [row for row in found[part] if row["from"] != "default"]
@@ -143,11 +143,6 @@ def config(
         for row in found["patterns"]
     ]
     table(("setting", "value", "from"), rows)
-
-
-def _asked(url: str) -> dict[str, Any]:
-    with control_session(url) as control:
-        return control.request("config.show")
 
 
 def _of_file(file: Path) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Final
 
 import click
@@ -63,13 +63,9 @@ def man_page(group: click.Group) -> str:
             if command is not None:
                 lines += _command(command, context, f"penstock {name}")
     lines += [".SH CONNECTION", *_prose(f"{CONNECTION}\n\n{SOURCES}")]
-    for each in target_options():
-        term, text = each.record()
-        lines += [".TP", f"\\fB{_escaped(term)}\\fR", _escaped(text)]
+    lines += _terms(each.record() for each in target_options())
     for title, rows in (("ENVIRONMENT", ENVIRONMENT), ("FILES", FILES), ("EXIT STATUS", EXIT)):
-        lines.append(f".SH {title}")
-        for term, text in rows:
-            lines += [".TP", f"\\fB{_escaped(term)}\\fR", _escaped(text)]
+        lines += [f".SH {title}", *_terms(rows)]
     return "\n".join(lines) + "\n"
 
 
@@ -94,12 +90,14 @@ def _command(command: click.Command, parent: click.Context, path: str) -> Iterat
 
 def _options(command: click.Command, context: click.Context) -> Iterator[str]:
     """Return the options of a command, and the arguments that have a help of their own."""
-    for parameter in command.get_params(context):
-        record = parameter.get_help_record(context)
-        if record is not None:
-            yield ".TP"
-            yield f"\\fB{_escaped(record[0])}\\fR"
-            yield _escaped(record[1]) or "."
+    records = (parameter.get_help_record(context) for parameter in command.get_params(context))
+    return _terms(filter(None, records))
+
+
+def _terms(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Return terms, each with its text below."""
+    for term, text in rows:
+        yield from (".TP", f"\\fB{_escaped(term)}\\fR", _escaped(text) or ".")
 
 
 def _prose(text: str) -> Iterator[str]:

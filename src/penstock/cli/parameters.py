@@ -49,10 +49,10 @@ def command(name: str | None = None) -> Callable[[Callable[..., None]], click.Co
 
 def _decorator(name: str, hint: Any) -> Callable[..., Any]:
     """Return the decorator that adds the parameter of an annotation."""
-    hint, said = (hint.__origin__, hint.__metadata__[0]) if get_origin(hint) is Annotated else (hint, option())
-    if callable(said):
-        return said  # type: ignore[no-any-return]
-    field = option(said) if isinstance(said, str) else said
+    hint, meta = (hint.__origin__, hint.__metadata__[0]) if get_origin(hint) is Annotated else (hint, option())
+    if callable(meta):
+        return meta  # type: ignore[no-any-return]
+    field = option(meta) if isinstance(meta, str) else meta
     many = get_origin(hint) is tuple
     kinds = get_args(hint) or (hint,)
     return parameter(

@@ -21,6 +21,7 @@ from penstock.cli.common import say, say_json, writing
 from penstock.cli.parameters import FILE, Json, Url, command, option
 from penstock.cli.target import options_of
 from penstock.errors import ConfigError, PenstockError
+from penstock.operations.command_lists import LISTS
 from penstock.texts import counted, printable, printable_json
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ LINES_MOST: Final = 300
 """Last lines of a log."""
 LINE_OCTETS: Final = 4_000
 """Octets of a line of a log; the rest is cut off."""
-LISTS: Final = ("queues", "exchanges", "bindings", "connections", "channels", "consumers", "cursors", "vhosts")
 PACKAGES: Final = (
     *("click", "librt", "scramp", "google-re2", "starlette", "uvicorn", "psycopg", "uvloop", "textual", "pyspark"),
 )
@@ -145,7 +145,7 @@ def _parts(connection: Connection) -> Iterator[tuple[str, Part]]:
     yield "configuration", lambda: connection.request("config.show")
     yield "settings of the broker", lambda: connection.show("broker")
     yield "settings by pattern", lambda: connection.settings()
-    for kind in LISTS:
+    for kind in (row.fixed["kind"] for row in LISTS):
         yield kind, lambda kind=kind: _some(connection.list(kind, everywhere=True))  # type: ignore[misc]
     for title, operation, fields in (
         ("policies", "policy.list", {"everywhere": True}),

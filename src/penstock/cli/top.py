@@ -31,7 +31,6 @@ SAMPLES_MAX: Final = 1000
 """Samples that `watch` keeps: more than any terminal is wide."""
 
 SAMPLES: Final = "Stop after this number of samples."
-ORDERS: Final = ("blocked", "fill", "messages", "bytes", "rate")
 ORDER: Final = "Show the queues in this order, the highest first."
 LIMIT: Final = "Show at most N queues.  [default: 100 or 20]"
 Interval = Annotated[float, option("Ask every S seconds.", "S", kind=Seconds(0.1, 3600), default=INTERVAL_S)]
@@ -40,7 +39,7 @@ Interval = Annotated[float, option("Ask every S seconds.", "S", kind=Seconds(0.1
 @command()
 def top(
     interval: Interval,
-    order: Annotated[str, option(ORDER, kind=click.Choice(ORDERS), default="blocked")],
+    order: Annotated[str, option(ORDER, kind=click.Choice(top_view.ORDERS), default="blocked")],
     everywhere: Annotated[bool, "Show all virtual hosts, not only the one in --url."],
     once: Annotated[bool, "Print one picture and exit, as where the output is no terminal."],
     limit: Annotated[int | None, option(LIMIT, "N", kind=click.IntRange(1, 500))],

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import click
 
-from penstock.cli.common import control_session, print_result, say
+from penstock.cli.common import asked, print_result, say
 from penstock.cli.parameters import Json, Url, command, option
 from penstock.errors import ConfigError
 from penstock.operations.commands import unknown_tags
@@ -49,11 +49,6 @@ def _secrets(password: str) -> dict[str, object]:
     return found if keys is None else {**found, "scram_secret": scram_text(keys)}
 
 
-def _asked(url: str, operation: str, fields: dict[str, object]) -> dict[str, Any]:
-    with control_session(url) as control:
-        return control.request(operation, **fields)
-
-
 @command("add")
 def add_user(
     name: str,
@@ -70,7 +65,7 @@ def add_user(
     """
     tagged = [tag for tag in (each.strip() for each in tags.split(",")) if tag]
     secrets = {} if no_password else _secrets(_password(password_file, password_env))
-    answer = _asked(url, "user.declare", {"name": name, "tags": tagged, "new": True, **secrets})
+    answer = asked(url, "user.declare", name=name, tags=tagged, new=True, **secrets)
     print_result(as_json, answer, f"user {name} is added; `penstock permissions set {name} ...` permits something")
     for sentence in unknown_tags({"tags": tagged}):
         say(sentence, err=True)
@@ -88,5 +83,5 @@ def change_password(
 
     For example: penstock users passwd anna --password-file secret
     """
-    answer = _asked(url, "user.password", {"name": name, **_secrets(_password(password_file, password_env))})
+    answer = asked(url, "user.password", name=name, **_secrets(_password(password_file, password_env)))
     print_result(as_json, answer, f"user {name} has a new password")
