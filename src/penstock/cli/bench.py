@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -115,24 +116,24 @@ def rate(most: float, default: float) -> Callable[..., Any]:
     return parameter(Field("rate", "Messages a second that are due.", click.FloatRange(0.1, most), default))
 
 
+@dataclass
 class Session:
     """One use of the command: its broker, its progress, and how its result is printed."""
 
-    def __init__(self, url: str, yes_really: bool, quiet: bool, as_json: bool, plot: Path | None) -> None:
-        self._url = url
-        self._yes_really = yes_really
-        self._quiet = quiet
-        self._as_json = as_json
-        self.plot = plot
+    url: str
+    yes_really: bool
+    quiet: bool
+    as_json: bool
+    plot: Path | None
 
     @functools.cached_property
     def target(self) -> Target:
         """Ask the broker what it is. Raises BenchError for one on another machine without --yes-really."""
         from penstock.bench.target import BenchError, Target, strangers, with_options
 
-        url = with_options(self._url, **{TLS_NAMES[name]: path for name, path in tls_files().items()})
+        url = with_options(self.url, **{TLS_NAMES[name]: path for name, path in tls_files().items()})
         hosts = strangers(url)
-        if hosts and not self._yes_really:
+        if hosts and not self.yes_really:
             raise BenchError(
                 f"{hosts[0]} is another machine, and a bench loads it fully: --yes-really does it all the same"
             )
@@ -140,7 +141,7 @@ class Session:
 
     def say(self, text: str) -> None:
         """Print a line of progress on standard error."""
-        if not self._quiet:
+        if not self.quiet:
             say(f"penstock: {text}", err=True)
 
     def finish(self, bench: str, rows: Rows, courses: dict[str, Any], shown: Rows | None = None) -> None:
@@ -151,7 +152,7 @@ class Session:
         if self.plot is not None:
             title = f"penstock bench {bench}: {self.target.product} {self.target.version}"
             result.plot(self.plot, title, courses)
-        if self._as_json:
+        if self.as_json:
             say_json(found)
             return
         say(f"{self.target.product} {self.target.version}, {self.target.protocol}")

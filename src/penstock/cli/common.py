@@ -23,7 +23,6 @@ from penstock.texts import TIMES, amount, nearest, printable, printable_json
 
 if TYPE_CHECKING:
     from penstock.client.blocking import Connection
-    from penstock.operations.command import Absent
 
     WordChoice = click.Choice[str]
 else:
@@ -35,7 +34,6 @@ OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """Error numbers of the system when help cannot be written."""
 NARROWEST: Final = 12
 """Letters of the narrowest column that a terminal makes of a wider one."""
-NOT_FOUND: Final = 404
 
 
 # Colours: on a terminal only, and never with NO_COLOR (https://no-color.org)
@@ -264,17 +262,3 @@ def interruptible() -> Iterator[None]:
         sys.exit(INTERRUPTED)
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-@contextlib.contextmanager
-def maybe_absent(absent: Absent, given: Mapping[str, Any], as_json: bool) -> Iterator[None]:
-    """End the command with a sentence and success if the broker answers "not found" (404), with --if-exists."""
-    from penstock.client.errors import ChannelClosed, ControlError
-
-    try:
-        yield
-    except (ChannelClosed, ControlError) as error:
-        if error.code != NOT_FOUND or not given["if_exists"]:
-            raise
-        print_result(as_json, absent.answer(given), absent.says.format(**given))
-        raise click.exceptions.Exit(0) from None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from penstock.cli.common import control_session, maybe_absent, say, say_json
+from penstock.cli.common import control_session, print_result, say, say_json
 from penstock.cli.lists import LIST, Shown, chosen, print_list, shown_of
 from penstock.cli.names import near_match
 from penstock.cli.parameters import JSON, parameter
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from penstock.client.blocking import Connection
 
 IF_EXISTS: Final = Field("if_exists", "Accept that it does not exist: exit code 0.", bool)
+NOT_FOUND: Final = 404
 PAGE: Final = 1000
 """Users asked for at once."""
 
@@ -63,17 +63,22 @@ def _request(row: Command | Listing, given: Given) -> tuple[str, Answer]:
 
 
 def _ask(row: Command, given: Given, as_json: bool, url: str) -> None:
-    """Carry out an operation and print the outcome."""
+    """Carry out an operation and print the outcome; with --if-exists an object that is not there is no error."""
+    from penstock.client.errors import ChannelClosed, ControlError
+
     operation, fields = _request(row, given)
-    absent = contextlib.nullcontext() if row.absent is None else maybe_absent(row.absent, given, as_json)
-    with control_session(url) as connection, absent:
-        if row.first:
-            noun = row.first.partition(".")[0]
-            _carry_out(connection, row.first, {noun: given[noun], "passive": True})
+    with control_session(url) as connection:
         answer: Answer = {}
         try:
+            if row.first:
+                noun = row.first.partition(".")[0]
+                _carry_out(connection, row.first, {noun: given[noun], "passive": True})
             answer = _carry_out(connection, operation, fields)
         except PenstockError as error:
+            is_absent = isinstance(error, ChannelClosed | ControlError) and error.code == NOT_FOUND
+            if row.absent is not None and given["if_exists"] and is_absent:
+                print_result(as_json, row.absent.answer(given), row.absent.says.format(**given))
+                return
             if not row.ends or row.ends.format(**given) not in str(error):
                 raise
         _print(row, given, answer, as_json, connection)

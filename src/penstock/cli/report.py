@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote
 import click
 
 import penstock
-from penstock.cli.common import say, say_json, writing
+from penstock.cli.common import print_result, writing
 from penstock.cli.parameters import FILE, Json, Url, command, option
 from penstock.cli.target import options_of
 from penstock.errors import ConfigError, PenstockError
@@ -79,10 +79,7 @@ def report(
     path = file or Path(f"penstock-report-{made:%Y%m%dT%H%M%SZ}.{'json' if as_json else 'txt'}")
     _write(path, text)
     octets = len(text.encode())
-    if as_json:
-        say_json({"file": str(path), "bytes": octets})
-    else:
-        say(f"{path}: {counted(octets, 'byte')}. {NOTE}")
+    print_result(as_json, {"file": str(path), "bytes": octets}, f"{path}: {counted(octets, 'byte')}. {NOTE}")
 
 
 def _write(path: Path, text: str) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import click
 
-from penstock.cli.common import say, say_json
+from penstock.cli.common import print_result
 from penstock.cli.parameters import Json, command, option
 from penstock.errors import ConfigError
 
@@ -58,8 +58,9 @@ def self_signed(
                 file.write(text)
     except OSError as error:
         raise ConfigError(f"cannot write to '{folder}': {error.strerror}") from None
-    if as_json:
-        say_json({"folder": str(folder), "files": list(FILES), "days": days})
-        return
-    say(f"certificates for {days} days are in '{folder}'; start with `penstock serve --config {folder}/penstock.toml`")
-    say(f"and connect with `penstock status --url amqps://localhost --cacert {folder}/ca.pem`")
+    print_result(
+        as_json,
+        {"folder": str(folder), "files": list(FILES), "days": days},
+        f"certificates for {days} days are in '{folder}'; start with `penstock serve --config {folder}/penstock.toml`",
+        f"and connect with `penstock status --url amqps://localhost --cacert {folder}/ca.pem`",
+    )
