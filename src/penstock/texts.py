@@ -34,6 +34,16 @@ SHOWN_BYTES: Final = tuple(
     if name != "KB"
 )
 SHOWN_TIMES: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
+SCOPE_NOUNS: Final = {
+    "queue": "queues",
+    "address": "exchanges",
+    "vhost": "vhosts",
+    "user": "users",
+    "connection": "connections",
+    "producer": "producers",
+    "broker": "broker",
+}
+"""Scopes of settings by pattern, with their nouns at the command line."""
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:

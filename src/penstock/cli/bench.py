@@ -5,24 +5,17 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from penstock.cli.common import (
-    JSON,
-    URL,
-    OneOf,
-    Seconds,
-    cell,
-    interruptible,
-    say,
-    say_json,
-    table,
-)
+from penstock.cli.common import Seconds, cell, interruptible, say, say_json, table
 from penstock.cli.grammar import CommandGroup
-from penstock.cli.target import tls_files
+from penstock.cli.parameters import JSON, PATH, parameter
+from penstock.cli.target import URL, tls_files
+from penstock.operations.command import Field
 
 if TYPE_CHECKING:
     from penstock.bench.loads import Load, Run
@@ -36,14 +29,8 @@ TLS_NAMES = {"cacert": "cacertfile", "client_cert": "certfile", "client_key": "k
 
 
 @click.group(cls=CommandGroup, invoke_without_command=True)
-@click.option(
-    "--compare",
-    metavar="A B",
-    nargs=2,
-    type=click.Path(path_type=Path),
-    help="Compare two results that --json has printed.",
-)
-@JSON
+@click.option("--compare", metavar="A B", nargs=2, type=PATH, help="Compare two results that --json has printed.")
+@parameter(JSON)
 @click.pass_context
 def bench(context: click.Context, compare: tuple[Path, Path] | None, as_json: bool) -> None:
     """Measure a broker: rates, latency, flow control, what clients do when it holds them.
@@ -75,31 +62,28 @@ def shared(command: Decorated) -> Decorated:
             command(session=Session(url, yes_really, quiet, as_json, plot), **given)
 
     found: Any = bundled
-    for option in (
-        click.option("--yes-really", is_flag=True, help="Load a broker that is on another machine."),
-        click.option("--plot", metavar="FILE", type=click.Path(path_type=Path), help="Draw the course as SVG."),
-        click.option("--quiet", is_flag=True, help="Print no progress on standard error."),
+    for field in (
+        Field("yes_really", "Load a broker that is on another machine.", bool),
+        Field("plot", "Draw the course as SVG.", Path, metavar="FILE"),
+        Field("quiet", "Print no progress on standard error.", bool),
+        JSON,
     ):
-        found = option(found)
-    return URL(JSON(found))  # type: ignore[no-any-return]
+        found = parameter(field)(found)
+    return URL(found)  # type: ignore[no-any-return]
 
 
 _LOAD: Final = (
-    click.option("--size", "sizes", metavar="N", type=click.IntRange(8, 1 << 24), multiple=True,
-                 help="Octets of a body; may be repeated, a run for each. Default: 100."),
-    click.option("--window", type=click.IntRange(1, 100_000), default=1000, show_default=True,
-                 help="Most unconfirmed messages of a sender."),
-    click.option("--prefetch", type=click.IntRange(1, 65_535), default=1000, show_default=True,
-                 help="Messages that a receiver is sent in advance."),
-    click.option("--senders", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes that send."),
-    click.option("--receivers", type=click.IntRange(1, 64), default=1, show_default=True,
-                 help="Processes that receive."),
-    click.option("--count", type=click.IntRange(1), default=None, help="Stop after this number of messages."),
-    click.option("--warm-up", metavar="S", type=Seconds(0, 600), default=1.0, show_default=True,
-                 help="Seconds before the measurement."),
-    click.option("--durable", is_flag=True, help="Send durable messages to a durable queue."),
-    click.option("--queue", metavar="NAME", default="",
-                 help="Use this queue, which is there and empty, instead of one of the run's own."),
+    Field("sizes", "Octets of a body; may be repeated, a run for each. Default: 100.", click.IntRange(8, 1 << 24),
+          option="--size", metavar="N", many=True),
+    Field("window", "Most unconfirmed messages of a sender.", click.IntRange(1, 100_000), 1000),
+    Field("prefetch", "Messages that a receiver is sent in advance.", click.IntRange(1, 65_535), 1000),
+    Field("senders", "Processes that send.", click.IntRange(1, 64), 1),
+    Field("receivers", "Processes that receive.", click.IntRange(1, 64), 1),
+    Field("count", "Stop after this number of messages.", click.IntRange(1)),
+    Field("warm_up", "Seconds before the measurement.", Seconds(0, 600), 1.0, metavar="S"),
+    Field("durable", "Send durable messages to a durable queue.", bool),
+    Field("queue", "Use this queue, which is there and empty, instead of one of the run's own.", metavar="NAME",
+          default=""),
 )  # fmt: skip
 
 
@@ -116,36 +100,40 @@ def loaded(command: Decorated) -> Decorated:
         command(loads=[Load(size=size, **fields) for size in sizes or (100,)], **given)
 
     found: Any = bundled
-    for option in reversed(_LOAD):
-        found = option(found)
+    for field in reversed(_LOAD):
+        found = parameter(field)(found)
     return found  # type: ignore[no-any-return]
 
 
-def duration(default: float) -> Callable[[Decorated], Decorated]:
+def duration(default: float) -> Callable[..., Any]:
     """Return the option for the length of a run."""
     text = "Length of the measurement: 10, 90s, 5 min, 2 h."
-    kind = Seconds(0.1, LONGEST_S)
-    return click.option("--for", "seconds", metavar="S", type=kind, default=default, show_default=True, help=text)
+    return parameter(Field("seconds", text, Seconds(0.1, LONGEST_S), default, option="--for", metavar="S"))
 
 
+def rate(most: float, default: float) -> Callable[..., Any]:
+    """Return the option for the rate of a run."""
+    return parameter(Field("rate", "Messages a second that are due.", click.FloatRange(0.1, most), default))
+
+
+@dataclass
 class Session:
     """One use of the command: its broker, its progress, and how its result is printed."""
 
-    def __init__(self, url: str, yes_really: bool, quiet: bool, as_json: bool, plot: Path | None) -> None:
-        self._url = url
-        self._yes_really = yes_really
-        self._quiet = quiet
-        self._as_json = as_json
-        self.plot = plot
+    url: str
+    yes_really: bool
+    quiet: bool
+    as_json: bool
+    plot: Path | None
 
     @functools.cached_property
     def target(self) -> Target:
         """Ask the broker what it is. Raises BenchError for one on another machine without --yes-really."""
         from penstock.bench.target import BenchError, Target, strangers, with_options
 
-        url = with_options(self._url, **{TLS_NAMES[name]: path for name, path in tls_files().items()})
+        url = with_options(self.url, **{TLS_NAMES[name]: path for name, path in tls_files().items()})
         hosts = strangers(url)
-        if hosts and not self._yes_really:
+        if hosts and not self.yes_really:
             raise BenchError(
                 f"{hosts[0]} is another machine, and a bench loads it fully: --yes-really does it all the same"
             )
@@ -153,7 +141,7 @@ class Session:
 
     def say(self, text: str) -> None:
         """Print a line of progress on standard error."""
-        if not self._quiet:
+        if not self.quiet:
             say(f"penstock: {text}", err=True)
 
     def finish(self, bench: str, rows: Rows, courses: dict[str, Any], shown: Rows | None = None) -> None:
@@ -164,7 +152,7 @@ class Session:
         if self.plot is not None:
             title = f"penstock bench {bench}: {self.target.product} {self.target.version}"
             result.plot(self.plot, title, courses)
-        if self._as_json:
+        if self.as_json:
             say_json(found)
             return
         say(f"{self.target.product} {self.target.version}, {self.target.protocol}")
@@ -218,9 +206,7 @@ def throughput(session: Session, loads: list[Load], queue: str) -> None:
 
 
 @bench.command()
-@click.option(
-    "--rate", type=click.FloatRange(0.1, 1e6), default=1000.0, show_default=True, help="Messages a second that are due."
-)
+@rate(1e6, 1000.0)
 @duration(10.0)
 @loaded
 @shared
@@ -244,10 +230,8 @@ def latency(session: Session, loads: list[Load], queue: str) -> None:
 
 
 @bench.command()
-@click.option(
-    "--rate", type=click.FloatRange(0.1, 1e5), default=500.0, show_default=True, help="Messages a second that are due."
-)
-@click.option("--pid", type=click.IntRange(1), help="The broker's process on this machine, for its memory.")
+@rate(1e5, 500.0)
+@parameter(Field("pid", "The broker's process on this machine, for its memory.", click.IntRange(1)))
 @duration(3600.0)
 @loaded
 @shared
@@ -266,19 +250,18 @@ def soak(session: Session, loads: list[Load], queue: str, pid: int | None) -> No
     session.finish("soak", of.soak(run), {**of.courses(run), "broker MiB": run.resident})
 
 
+TIMEOUT: Final = "Time-out of a send, where the library has one; default: a third of the hold."
+SPOKEN: Final = "Protocol of publishers; both: in turns."
+
+
 def _interval(seconds: float) -> float:
     """Return the seconds of an interval: at most 360 of them, and a tenth of a short run."""
     return min(1.0, seconds / 10) if seconds <= 360 else seconds / 360
 
 
 @bench.command()
-@click.option("--hold", metavar="S", type=Seconds(1, 60), default=10.0, show_default=True, help="Length of the hold.")
-@click.option(
-    "--timeout",
-    metavar="S",
-    type=Seconds(0.5, 60),
-    help="Time-out of a send, where the library has one; default: a third of the hold.",
-)
+@parameter(Field("hold", "Length of the hold.", Seconds(1, 60), 10.0, metavar="S"))
+@parameter(Field("timeout", TIMEOUT, Seconds(0.5, 60), metavar="S"))
 @shared
 def survive(session: Session, hold: float, timeout: float | None) -> None:
     """Hold every client library that is installed here, and tell what each does.
@@ -305,16 +288,10 @@ EXPERIMENTS = (
 
 
 @bench.command()
-@click.option("--only", metavar="EXPERIMENT", type=OneOf(EXPERIMENTS), multiple=True, help=", ".join(EXPERIMENTS))
-@click.option("--full", is_flag=True, help="Run more cells, with 64 publishers as well: about five minutes.")
-@click.option(
-    "--protocol",
-    type=OneOf(tuple(PROTOCOLS)),
-    default="amqp091",
-    show_default=True,
-    help="Protocol of publishers; both: in turns.",
-)
-@click.option("--pid", type=click.IntRange(1), help="The broker's process on this machine, for its memory and CPU.")
+@parameter(Field("only", ", ".join(EXPERIMENTS), metavar="EXPERIMENT", choices=EXPERIMENTS, many=True))
+@parameter(Field("full", "Run more cells, with 64 publishers as well: about five minutes.", bool))
+@parameter(Field("protocol", SPOKEN, default="amqp091", choices=tuple(PROTOCOLS)))
+@parameter(Field("pid", "The broker's process on this machine, for its memory and CPU.", click.IntRange(1)))
 @duration(3.0)
 @shared
 def flow(session: Session, only: tuple[str, ...], full: bool, protocol: str, pid: int | None, seconds: float) -> None:

@@ -17,19 +17,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from penstock.cli.target import URL, options_of
+from penstock.cli.target import options_of
 from penstock.errors import ConfigError, PenstockError
 from penstock.texts import TIMES, amount, nearest, printable, printable_json
 
 if TYPE_CHECKING:
     from penstock.client.blocking import Connection
-    from penstock.operations.command import Absent
 
     WordChoice = click.Choice[str]
 else:
     WordChoice = click.Choice  # It is generic from click 8.2 on.
-
-__all__ = ["JSON", "URL"]  # URL is defined in target.py.
 
 INTERRUPTED: Final = 130
 """Exit code after Ctrl-C, as in shells."""
@@ -37,8 +34,6 @@ OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """Error numbers of the system when help cannot be written."""
 NARROWEST: Final = 12
 """Letters of the narrowest column that a terminal makes of a wider one."""
-NOT_FOUND: Final = 404
-JSON = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 
 
 # Colours: on a terminal only, and never with NO_COLOR (https://no-color.org)
@@ -239,6 +234,12 @@ def control_session(url: str) -> Iterator[Connection]:
             raise ConfigError(f"{error}{near}") from None
 
 
+def asked(url: str, operation: str, **fields: object) -> dict[str, Any]:
+    """Return the answer of a broker."""
+    with control_session(url) as control:
+        return control.request(operation, **fields)
+
+
 @contextlib.contextmanager
 def report_errors() -> Iterator[None]:
     """Report a Penstock error in one sentence and exit with 1."""
@@ -261,17 +262,3 @@ def interruptible() -> Iterator[None]:
         sys.exit(INTERRUPTED)
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-@contextlib.contextmanager
-def maybe_absent(absent: Absent, given: Mapping[str, Any], as_json: bool) -> Iterator[None]:
-    """End the command with a sentence and success if the broker answers "not found" (404), with --if-exists."""
-    from penstock.client.errors import ChannelClosed, ControlError
-
-    try:
-        yield
-    except (ChannelClosed, ControlError) as error:
-        if error.code != NOT_FOUND or not given["if_exists"]:
-            raise
-        print_result(as_json, absent.answer(given), absent.says.format(**given))
-        raise click.exceptions.Exit(0) from None

@@ -9,21 +9,12 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import click
 
-from penstock.cli.common import (
-    JSON,
-    URL,
-    OneOf,
-    control_session,
-    print_result,
-    say,
-    say_json,
-    write_private,
-    writing,
-)
+from penstock.cli.common import control_session, print_result, say, say_json, write_private, writing
+from penstock.cli.parameters import FILE, Json, Url, command, option
 from penstock.errors import ConfigError
 from penstock.texts import printable_json
 
@@ -35,16 +26,14 @@ ENTRY: Final = re.compile(r"line \d+, \w+\[\d+\]")
 OTHERWISE: Final = ". With --dry-run all refused entries are told, and --skip-refused imports the others"
 
 
-HERE = click.option("--here", is_flag=True, help="Export only the virtual host in --url, not all.")
-
-
-@click.command("export")
-@click.argument("file", type=click.Path(path_type=Path, allow_dash=True), default="-")
-@HERE
-@click.option("--for-rabbitmq", is_flag=True, help="Leave out keys of policies that RabbitMQ refuses.")
-@JSON
-@URL
-def export(file: Path, here: bool, for_rabbitmq: bool, as_json: bool, url: str) -> None:
+@command("export")
+def export(
+    file: Annotated[Path, option(kind=FILE, default="-")],
+    here: Annotated[bool, "Export only the virtual host in --url, not all."],
+    for_rabbitmq: Annotated[bool, "Leave out keys of policies that RabbitMQ refuses."],
+    as_json: Json,
+    url: Url,
+) -> None:
     """Write the definitions to FILE, or to standard output.
 
     FILE can only be read by its owner: hashes and URIs with passwords are in it. For example:
@@ -62,44 +51,22 @@ def export(file: Path, here: bool, for_rabbitmq: bool, as_json: bool, url: str) 
         print_result(as_json, {"file": str(file), "exported": counts}, f"{file}: {_counted(counts)}")
 
 
-FROM = click.option(
-    "--from",
-    "source",
-    type=OneOf(["artemis", "qpid-java", "qpid-config"]),
-    help="Convert another broker's file.",
-)
-OUTPUT = click.option(
-    "--output", type=click.Path(path_type=Path), help="With --from, write the definitions to this file instead."
-)
+SKIP: Final = "Leave out a kind, such as policies, or one entry, such as exchange:delays; may be given again."
+SOURCES: Final = ("artemis", "qpid-java", "qpid-config")
 
 
-@click.command("import")
-@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
-@click.option("--here", is_flag=True, help="Import entries without a virtual host into the one in --url.")
-@click.option("--dry-run", is_flag=True, help="Change nothing; tell line by line what the import would do.")
-@click.option(
-    "--skip",
-    multiple=True,
-    metavar="KIND[:NAME]",
-    help="Leave out a kind, such as policies, or one entry, such as exchange:delays; may be given again.",
-)
-@click.option("--skip-refused", is_flag=True, help="Leave out what is refused, instead of the whole file, and tell it.")
-@click.option("--streams-as-queues", is_flag=True, help="Make durable queues of streams, and tell what they lose.")
-@FROM
-@OUTPUT
-@JSON
-@URL
+@command("import")
 def import_(
-    file: Path,
-    here: bool,
-    dry_run: bool,
-    skip: tuple[str, ...],
-    skip_refused: bool,
-    streams_as_queues: bool,
-    source: str | None,
-    output: Path | None,
-    as_json: bool,
-    url: str,
+    file: Annotated[Path, option(kind=FILE)],
+    here: Annotated[bool, "Import entries without a virtual host into the one in --url."],
+    dry_run: Annotated[bool, "Change nothing; tell line by line what the import would do."],
+    skip: Annotated[tuple[str, ...], option(SKIP, "KIND[:NAME]")],
+    skip_refused: Annotated[bool, "Leave out what is refused, instead of the whole file, and tell it."],
+    streams_as_queues: Annotated[bool, "Make durable queues of streams, and tell what they lose."],
+    source: Annotated[str | None, option("Convert another broker's file.", option="--from", choices=SOURCES)],
+    output: Annotated[Path | None, "With --from, write the definitions to this file instead."],
+    as_json: Json,
+    url: Url,
 ) -> None:
     """Import the definitions in FILE (- is standard input): all, or none and an error with line and key.
 

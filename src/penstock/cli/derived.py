@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from penstock.cli.common import JSON, URL, OneOf, control_session, maybe_absent, say, say_json
-from penstock.cli.lists import LIST, Shown, chosen, print_list
-from penstock.cli.names import names_by_scope, names_of, names_of_target, near_match
+from penstock.cli.common import control_session, print_result, say, say_json
+from penstock.cli.lists import LIST, Shown, chosen, print_list, shown_of
+from penstock.cli.names import near_match
+from penstock.cli.parameters import JSON, parameter
+from penstock.cli.target import URL
 from penstock.errors import PenstockError
-from penstock.operations.command import FLAG, NUMBER, Answer, Command, Field, Given, Item, Listing
+from penstock.operations.command import Answer, Command, Field, Given, Item, Listing
 from penstock.operations.commands import METHODS
 
 if TYPE_CHECKING:
     from penstock.client.blocking import Connection
 
-IF_EXISTS: Final = click.option("--if-exists", is_flag=True, help="Accept that it does not exist: exit code 0.")
+IF_EXISTS: Final = Field("if_exists", "Accept that it does not exist: exit code 0.", bool)
+NOT_FOUND: Final = 404
 PAGE: Final = 1000
 """Users asked for at once."""
 
@@ -27,43 +29,17 @@ PAGE: Final = 1000
 def derived(row: Command | Listing) -> click.Command:
     """Return the command of a row."""
 
-    def listing(shown: Shown, url: str, **given: Any) -> None:
-        assert isinstance(row, Listing)
-        _list(row, _values(row, given), shown, url)
+    def carried_out(url: str, **given: Any) -> None:
+        if isinstance(row, Listing):
+            _list(row, _values(row, given), shown_of(given), url)
+        else:
+            _ask(row, _values(row, given), given["as_json"], url)
 
-    def asking(as_json: bool, url: str, **given: Any) -> None:
-        assert isinstance(row, Command)
-        _ask(row, _values(row, given), as_json, url)
-
-    function: Any
-    if isinstance(row, Listing):
-        function = LIST(URL(listing))
-    else:
-        function = JSON(URL(asking))
-        if row.absent is not None:
-            function = IF_EXISTS(function)
-    for field in reversed(row.fields):
-        function = _parameter(field)(function)
-    made: click.Command = click.command(row.path.rpartition(" ")[2], help=row.help)(function)
-    return made
-
-
-def _parameter(field: Field) -> Any:
-    """Return the decorator of an argument or option."""
-    name = field.name.replace("-", "_")
-    kind = OneOf(field.choices) if field.choices else int if field.kind == NUMBER else None
-    settings: dict[str, Any] = {"type": kind, "metavar": field.metavar or None}
-    if field.names:
-        own = {"target": names_of_target, "scope": names_by_scope}
-        settings["shell_complete"] = own.get(field.names) or names_of(field.names)
-    if not field.help:
-        return click.argument(name, required=field.required, nargs=-1 if field.many else 1, **settings)
-    option = field.option or f"--{name.replace('_', '-')}"
-    if field.kind == FLAG:
-        settings = {"is_flag": True, "default": bool(field.default), "show_default": "/" in option}
-    else:
-        settings |= {"default": field.default, "show_default": field.default not in (None, ""), "multiple": field.many}
-    return click.option(option, name, help=field.help, hidden=field.hidden, **settings)
+    more = LIST if isinstance(row, Listing) else (JSON,) if row.absent is None else (IF_EXISTS, JSON)
+    function = URL(carried_out)
+    for field in reversed((*row.fields, *more)):
+        function = parameter(field)(function)
+    return click.command(row.path.rpartition(" ")[2], help=row.help)(function)
 
 
 def _values(row: Command | Listing, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,17 +63,22 @@ def _request(row: Command | Listing, given: Given) -> tuple[str, Answer]:
 
 
 def _ask(row: Command, given: Given, as_json: bool, url: str) -> None:
-    """Carry out an operation and print the outcome."""
+    """Carry out an operation and print the outcome; with --if-exists an object that is not there is no error."""
+    from penstock.client.errors import ChannelClosed, ControlError
+
     operation, fields = _request(row, given)
-    absent = contextlib.nullcontext() if row.absent is None else maybe_absent(row.absent, given, as_json)
-    with control_session(url) as connection, absent:
-        if row.first:
-            noun = row.first.partition(".")[0]
-            _carry_out(connection, row.first, {noun: given[noun], "passive": True})
+    with control_session(url) as connection:
         answer: Answer = {}
         try:
+            if row.first:
+                noun = row.first.partition(".")[0]
+                _carry_out(connection, row.first, {noun: given[noun], "passive": True})
             answer = _carry_out(connection, operation, fields)
         except PenstockError as error:
+            is_absent = isinstance(error, ChannelClosed | ControlError) and error.code == NOT_FOUND
+            if row.absent is not None and given["if_exists"] and is_absent:
+                print_result(as_json, row.absent.answer(given), row.absent.says.format(**given))
+                return
             if not row.ends or row.ends.format(**given) not in str(error):
                 raise
         _print(row, given, answer, as_json, connection)

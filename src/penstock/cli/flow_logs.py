@@ -10,48 +10,36 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Annotated
 
 import click
 
+from penstock.cli.parameters import command, option
 from penstock.errors import PenstockError
 
 JOBS = "pyspark_penstock.analysis"
 """The program of the jobs. The broker side knows only its name: it imports nothing of Spark."""
 EXTRA = ("pyspark", "pyarrow")
-LOGS = click.argument("logs", metavar="LOG...", nargs=-1, required=True, type=click.Path(path_type=Path))
-MASTER = click.option(
-    "--master", metavar="URL", help="Run on this Spark, such as local[2]; else on local[*], and a small log without."
-)
-MEMORY = click.option("--memory", default="1g", show_default=True, metavar="SIZE", help="Heap of the Spark driver.")
+OUTPUT = "penstock-analysis"
+FOLDER = click.Path(path_type=Path, file_okay=False)
+BEGIN = "Begin at TIME: ISO 8601 (UTC without a zone), or seconds."
+MASTER = "Run on this Spark, such as local[2]; else on local[*], and a small log without."
+Logs = Annotated[tuple[Path, ...], option(metavar="LOG...")]
 
 
 class NoSparkError(PenstockError):
     """PySpark is not installed."""
 
 
-@click.command()
-@LOGS
-@click.option(
-    "--output",
-    metavar="DIR",
-    default="penstock-analysis",
-    show_default=True,
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Write the page and the tables into DIR.",
-)
-@click.option("--from", "begin", metavar="TIME", help="Begin at TIME: ISO 8601 (UTC without a zone), or seconds.")
-@click.option("--to", "end", metavar="TIME", help="End before TIME.")
-@click.option("--queue", metavar="NAME", help="Only this queue and its gate.")
-@MASTER
-@MEMORY
+@command()
 def analyze(
-    logs: tuple[Path, ...],
-    output: Path,
-    begin: str | None,
-    end: str | None,
-    queue: str | None,
-    master: str | None,
-    memory: str,
+    logs: Logs,
+    output: Annotated[Path, option("Write the page and the tables into DIR.", "DIR", kind=FOLDER, default=OUTPUT)],
+    begin: Annotated[str | None, option(BEGIN, "TIME", "--from")],
+    end: Annotated[str | None, option("End before TIME.", "TIME", "--to")],
+    queue: Annotated[str | None, option("Only this queue and its gate.", "NAME")],
+    master: Annotated[str | None, option(MASTER, "URL")],
+    memory: Annotated[str, option("Heap of the Spark driver.", "SIZE", default="1g")],
 ) -> None:
     """Analyze flow logs: who was blocked, by which gate and why. A log of more than 4 MiB needs Spark and Java.
 
@@ -71,17 +59,11 @@ def analyze(
     _become(environment, "analyze", *map(str, logs), "--output", str(output), "--memory", memory, *given)
 
 
-@click.command()
-@LOGS
-@click.option(
-    "--to",
-    "target",
-    metavar="DIR",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="Write into DIR, which is new or empty.",
-)
-def compact(logs: tuple[Path, ...], target: Path) -> None:
+@command()
+def compact(
+    logs: Logs,
+    target: Annotated[Path, option("Write into DIR, which is new or empty.", "DIR", "--to", default=...)],
+) -> None:
     """Copy the records of flow logs into DIR as Parquet, a directory for each day (UTC).
 
     The logs are not changed. `penstock flow analyze DIR` reads the copy.

@@ -18,7 +18,7 @@ import penstock
 from penstock.cli.common import OUTPUT_ERRORS, OutputError, report_errors, writing
 from penstock.cli.target import check_used, target_options
 from penstock.errors import ConfigError
-from penstock.texts import nearest
+from penstock.texts import SCOPE_NOUNS, nearest
 
 if TYPE_CHECKING:
     from penstock.operations.command import Command, Listing
@@ -97,10 +97,7 @@ FORMER: Final[dict[str, str]] = {
     **{
         f"{verb} {scope}": f"{noun} {verb}"
         for verb in ("set", "unset", "show", "block", "unblock")
-        for scope, noun in (
-            ("queue", "queues"), ("address", "exchanges"), ("vhost", "vhosts"), ("user", "users"),
-            ("connection", "connections"), ("producer", "producers"), ("broker", "broker"),
-        )
+        for scope, noun in SCOPE_NOUNS.items()
         if verb in ("set", "unset", "show") or scope not in ("producer", "broker")
     },
     "connection close": "connections close",
@@ -193,6 +190,9 @@ def with_examples(text: str) -> str:
 class CommandGroup(click.Group):
     """Group of commands; the options that name a broker may be given to it as well."""
 
+    what = "command "
+    """Word for a name that is no command."""
+
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.params += target_options()
@@ -217,7 +217,7 @@ class CommandGroup(click.Group):
     def unknown(self, ctx: click.Context, name: str) -> str:
         """Return the sentence about a name that is no command."""
         near = nearest(name, self.list_commands(ctx))
-        return f"no command '{name}'" + (f"; did you mean '{near}'?" if near else "")
+        return f"no {self.what}'{name}'" + (f"; did you mean '{near}'?" if near else "")
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands with the whole first sentence of each."""
@@ -252,6 +252,8 @@ class NounGroup(CommandGroup):
 class FormerGroup(CommandGroup):
     """Verb of former lines, such as `declare queue`; options may be between its words."""
 
+    what = ""
+
     def __init__(self, name: str, **options: Any) -> None:
         super().__init__(name, context_settings={"ignore_unknown_options": True}, hidden=True, **options)
 
@@ -269,11 +271,6 @@ class FormerGroup(CommandGroup):
         """Return the command of a line, whose word may stand behind options."""
         place = next((number for number, word in enumerate(args) if word in self.list_commands(ctx)), 0)
         return super().resolve_command(ctx, [args[place], *args[:place], *args[place + 1 :]])
-
-    def unknown(self, ctx: click.Context, name: str) -> str:
-        """See `CommandGroup.unknown`."""
-        near = nearest(name, self.list_commands(ctx))
-        return f"no '{name}'" + (f"; did you mean '{near}'?" if near else "")
 
 
 class Commands(CommandGroup):

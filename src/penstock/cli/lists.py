@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import click
 
 from penstock.cli.common import COLUMN_COLOURS, cell, say, say_json, table
-from penstock.operations.command import Columns, Item
+from penstock.operations.command import Columns, Field, Item
 from penstock.texts import printable
 
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 FILTER: Final = re.compile(r"([^=<>!~]+)(!=|>=|<=|=|>|<|!~|~)(.*)", re.DOTALL)
 SUGGESTED: Final = 5
 """Most near names in an error about a column."""
@@ -40,35 +38,22 @@ class Shown(NamedTuple):
     as_json: bool
 
 
-_OPTIONS: Final = (
-    click.option("--columns", metavar="A,B", help="Show these columns; a field of --json is one too: penstock.tail."),
-    click.option("--sort", metavar="A,-B", help="Sort by these columns, descending with a minus: --sort -messages."),
-    click.option(
-        "--filter",
-        "filters",
-        metavar="TEST",
-        multiple=True,
-        help="Show rows with messages>9, gate=closed, name~^eu (an expression), or != >= <= !~; all of several.",
-    ),
-    click.option("--limit", metavar="N", type=click.IntRange(0), help="Show at most N rows."),
-    click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line."),
-)
+LIST: Final = (
+    Field("columns", "Show these columns; a field of --json is one too: penstock.tail.", metavar="A,B"),
+    Field("sort", "Sort by these columns, descending with a minus: --sort -messages.", metavar="A,-B"),
+    Field("filters",
+          "Show rows with messages>9, gate=closed, name~^eu (an expression), or != >= <= !~; all of several.",
+          option="--filter", metavar="TEST", many=True),
+    Field("limit", "Show at most N rows.", click.IntRange(0), metavar="N"),
+    Field("as_json", "Print one JSON object per line.", bool, option="--json"),
+)  # fmt: skip
+"""Options of all lists."""
 
 
-def LIST(command: Decorated) -> Decorated:
-    """Add the options of a list to a command, which takes them as `shown`."""
-
-    @functools.wraps(command)
-    def bundled(*args: Any, **given: Any) -> Any:
-        names = ("columns", "sort", "filters", "limit", "as_json")
-        columns, sort, filters, limit, as_json = (given.pop(name) for name in names)
-        shown = Shown(_words(columns), _words(sort), tuple(map(_condition, filters)), limit, as_json)
-        return command(*args, shown=shown, **given)
-
-    found: Any = bundled
-    for option in reversed(_OPTIONS):
-        found = option(found)
-    return found  # type: ignore[no-any-return]
+def shown_of(given: Mapping[str, Any]) -> Shown:
+    """Return the values of the options of a list. Raises UsageError."""
+    filters = tuple(map(_condition, given["filters"]))
+    return Shown(_words(given["columns"]), _words(given["sort"]), filters, given["limit"], given["as_json"])
 
 
 def _words(text: str | None) -> tuple[str, ...]:

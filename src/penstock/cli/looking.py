@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import click
 
-from penstock.cli.common import JSON, URL, cell, control_session, say, say_json, table
-from penstock.cli.names import names_of
+from penstock.cli.common import asked, cell, control_session, say, say_json, table
+from penstock.cli.parameters import Json, Url, command, option
 from penstock.operations.command_lists import asked_last, shown_seconds
 from penstock.texts import counted, shown_capacity, shown_percent
 
@@ -18,22 +18,15 @@ CONNECTIONS_LISTED: Final = 100
 NO_LAG: Final[dict[str, Any]] = {"messages": None, "bytes": None, "oldest_s": None}
 
 
-@click.command()
-@click.argument("queue", required=False, shell_complete=names_of("queues"))
-@click.option("--connection", metavar="N|NAME", help="Explain a connection, by its number or name in the log.")
-@click.option("--channel", metavar="CON/CH", help="Explain a channel, such as 2/1.")
-@click.option("--link", metavar="NAME", help="Explain a link of AMQP 1.0, such as why its sender has no credit.")
-@click.option("--user", metavar="NAME", help="Explain all connections of a user.")
-@click.option("--json", "as_json", is_flag=True, help="Print the whole answer, for programs.")
-@URL
+@command()
 def why(
-    queue: str | None,
-    connection: str | None,
-    channel: str | None,
-    link: str | None,
-    user: str | None,
-    as_json: bool,
-    url: str,
+    queue: Annotated[str | None, option(names="queues")],
+    connection: Annotated[str | None, option("Explain a connection, by its number or name in the log.", "N|NAME")],
+    channel: Annotated[str | None, option("Explain a channel, such as 2/1.", "CON/CH")],
+    link: Annotated[str | None, option("Explain a link of AMQP 1.0, such as why its sender has no credit.", "NAME")],
+    user: Annotated[str | None, option("Explain all connections of a user.", "NAME")],
+    as_json: Annotated[bool, option("Print the whole answer, for programs.", option="--json")],
+    url: Url,
 ) -> None:
     """Explain why nothing moves: the producers that QUEUE blocks, since when and why, and what the queue waits for.
 
@@ -61,10 +54,8 @@ def _disk(disk: dict[str, Any]) -> str:
     return f"store: {disk['used']:,} bytes used{free}; {'; '.join(closed) or 'its gates are open'}"
 
 
-@click.command()
-@JSON
-@URL
-def status(as_json: bool, url: str) -> None:
+@command()
+def status(as_json: Json, url: Url) -> None:
     """List the queues of a broker (depth, capacity, fill, gate, blocked producers) and its connections.
 
     For example: penstock status
@@ -124,24 +115,22 @@ def _turns(turns: dict[str, Any], slowed: list[str]) -> str:
 # Settings in effect
 
 
-@click.command()
-@click.option(
-    "--config",
-    "file",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Show what a broker would have that starts with this settings file here, instead of asking one.",
-)
-@click.option("--changed", is_flag=True, help="Show only settings that have no default.")
-@JSON
-@URL
-def config(file: Path | None, changed: bool, as_json: bool, url: str) -> None:
+WOULD_HAVE: Final = "Show what a broker would have that starts with this settings file here, instead of asking one."
+
+
+@command()
+def config(
+    file: Annotated[Path | None, option(WOULD_HAVE, "FILE", "--config")],
+    changed: Annotated[bool, "Show only settings that have no default."],
+    as_json: Json,
+    url: Url,
+) -> None:
     """Show the settings of a broker in effect, each with its source, without secrets.
 
     A source is FILE:LINE, an environment variable, the command line, a run-time change (`penstock set`), or the
     default. For example: penstock config --changed
     """
-    found = _asked(url) if file is None else _of_file(file)
+    found = asked(url, "config.show") if file is None else _of_file(file)
     if changed:
         for part in ("start", "broker"):
             found[part] = [row for row in found[part] if row["from"] != "default"]
@@ -154,11 +143,6 @@ def config(file: Path | None, changed: bool, as_json: bool, url: str) -> None:
         for row in found["patterns"]
     ]
     table(("setting", "value", "from"), rows)
-
-
-def _asked(url: str) -> dict[str, Any]:
-    with control_session(url) as control:
-        return control.request("config.show")
 
 
 def _of_file(file: Path) -> dict[str, Any]:
@@ -182,11 +166,8 @@ def _setting(value: object) -> str:
 # One cursor
 
 
-@click.command("show")
-@click.argument("name", shell_complete=names_of("cursors"))
-@JSON
-@URL
-def show_cursor(name: str, as_json: bool, url: str) -> None:
+@command("show")
+def show_cursor(name: Annotated[str, option(names="cursors")], as_json: Json, url: Url) -> None:
     """Show cursor NAME: its reader, and its position and lag on each queue, with the producers that wait for it.
 
     For example: penstock cursors show billing

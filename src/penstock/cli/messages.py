@@ -9,22 +9,13 @@ import time
 from collections.abc import Iterator, Sequence
 from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Final
 
 import click
 
-from penstock.cli.common import (
-    JSON,
-    URL,
-    Seconds,
-    control_session,
-    interruptible,
-    print_result,
-    say,
-    say_json,
-    writing,
-)
-from penstock.cli.names import names_of, near_match
+from penstock.cli.common import Seconds, control_session, interruptible, print_result, say, say_json, writing
+from penstock.cli.names import near_match
+from penstock.cli.parameters import Json, Url, command, option
 from penstock.errors import ConfigError
 from penstock.operations.command import pairs
 from penstock.texts import counted
@@ -47,53 +38,31 @@ READ_BYTES = 256 * 1024
 UNROUTABLE = ("NO_ROUTE", "NO_CONSUMERS")
 """Reasons of messages that reached no queue; others were refused."""
 SHOWN_MOST = 1000
-"""Most messages that `consume` shows without --ack: they stay unacknowledged until it ends.
-"""
+"""Most messages that `consume` shows without --ack: they stay unacknowledged until it ends."""
+EXCHANGE: Final = "Publish to this exchange; default: the default exchange, where KEY is a queue name."
+TIMEOUT: Final = "Give up after S seconds without any confirm; default: wait for ever."
+NOTICE: Final = "Say each S seconds by how long a message is delayed, and why; 0: never."
+STOP: Final = "Stop after this number of messages."
+AT_MOST: Final = "Print at most this number of messages."
+Queue = Annotated[str, option(names="queues")]
+Ack = Annotated[bool, "Acknowledge the messages; default: requeue them."]
+Bodies = Annotated[bool, option("Print each message as a JSON object, with its properties.", option="--json")]
 
 
-@click.command()
-@click.argument("key", shell_complete=names_of("queues"))
-@click.argument("bodies", metavar="[BODY]...", nargs=-1)
-@click.option(
-    "-e",
-    "--exchange",
-    default="",
-    shell_complete=names_of("exchanges"),
-    help="Publish to this exchange; default: the default exchange, where KEY is a queue name.",
-)
-@click.option(
-    "-f", "--file", type=click.Path(path_type=Path), help="Read messages from this file; - is standard input."
-)
-@click.option("--whole", is_flag=True, help="Read one message from the whole input, not one per line.")
-@click.option("--persistent", is_flag=True, help="Set delivery mode 2, so that a durable queue stores the messages.")
-@click.option("--content-type", metavar="TYPE", help="Set the content type, such as application/json.")
-@click.option("--header", "headers", metavar="NAME=VALUE", multiple=True, help="Add a header; may be repeated.")
-@click.option(
-    "--timeout", metavar="S", type=PATIENCE, help="Give up after S seconds without any confirm; default: wait for ever."
-)
-@click.option(
-    "--notice",
-    metavar="S",
-    type=PATIENCE,
-    default=NOTICE_S,
-    show_default=True,
-    help="Say each S seconds by how long a message is delayed, and why; 0: never.",
-)
-@JSON
-@URL
+@command()
 def publish(
-    key: str,
-    bodies: tuple[str, ...],
-    exchange: str,
-    file: Path | None,
-    whole: bool,
-    persistent: bool,
-    content_type: str | None,
-    headers: tuple[str, ...],
-    timeout: float | None,
-    notice: float,
-    as_json: bool,
-    url: str,
+    key: Queue,
+    bodies: Annotated[tuple[str, ...], option(metavar="[BODY]...", required=False)],
+    exchange: Annotated[str, option(EXCHANGE, option="-e --exchange", default="", names="exchanges")],
+    file: Annotated[Path | None, option("Read messages from this file; - is standard input.", option="-f --file")],
+    whole: Annotated[bool, "Read one message from the whole input, not one per line."],
+    persistent: Annotated[bool, "Set delivery mode 2, so that a durable queue stores the messages."],
+    content_type: Annotated[str | None, option("Set the content type, such as application/json.", "TYPE")],
+    headers: Annotated[tuple[str, ...], option("Add a header; may be repeated.", "NAME=VALUE", "--header")],
+    timeout: Annotated[float | None, option(TIMEOUT, "S", kind=PATIENCE)],
+    notice: Annotated[float, option(NOTICE, "S", kind=PATIENCE, default=NOTICE_S)],
+    as_json: Json,
+    url: Url,
 ) -> None:
     """Publish each BODY with routing key KEY; without BODY, each line of --file or of standard input.
 
@@ -305,17 +274,15 @@ def _opened(file: Path | None) -> Iterator[BufferedReader]:
         yield source
 
 
-ACK = click.option("--ack", is_flag=True, help="Acknowledge the messages; default: requeue them.")
-
-
-@click.command()
-@click.argument("queue", shell_complete=names_of("queues"))
-@click.option("-n", "--count", type=click.IntRange(1), help="Stop after this number of messages.")
-@ACK
-@click.option("--timeout", metavar="S", type=PATIENCE, help="Stop after S seconds without a message.")
-@click.option("--json", "as_json", is_flag=True, help="Print each message as a JSON object, with its properties.")
-@URL
-def consume(queue: str, count: int | None, ack: bool, timeout: float | None, as_json: bool, url: str) -> None:
+@command()
+def consume(
+    queue: Queue,
+    count: Annotated[int | None, option(STOP, option="-n --count", kind=click.IntRange(1))],
+    ack: Ack,
+    timeout: Annotated[float | None, option("Stop after S seconds without a message.", "S", kind=PATIENCE)],
+    as_json: Bodies,
+    url: Url,
+) -> None:
     """Print the bodies of QUEUE's messages as they arrive, one per line, until --count, --timeout or Ctrl-C.
 
     Without --ack at most 1,000 messages are shown; they are requeued at the end, marked as redelivered. For example:
@@ -348,15 +315,14 @@ def consume(queue: str, count: int | None, ack: bool, timeout: float | None, as_
             )
 
 
-@click.command()
-@click.argument("queue", shell_complete=names_of("queues"))
-@click.option(
-    "-n", "--count", type=click.IntRange(1), default=1, show_default=True, help="Print at most this number of messages."
-)
-@ACK
-@click.option("--json", "as_json", is_flag=True, help="Print each message as a JSON object, with its properties.")
-@URL
-def get(queue: str, count: int, ack: bool, as_json: bool, url: str) -> None:
+@command()
+def get(
+    queue: Queue,
+    count: Annotated[int, option(AT_MOST, option="-n --count", kind=click.IntRange(1), default=1)],
+    ack: Ack,
+    as_json: Bodies,
+    url: Url,
+) -> None:
     """Print the bodies of the first messages of QUEUE, one per line, without waiting for more.
 
     Without --ack the messages are requeued. Exit code 1: no message was ready.

@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 
 from penstock.cli.target import options_of
 from penstock.errors import PenstockError
-from penstock.texts import nearest
+from penstock.texts import SCOPE_NOUNS, nearest
 
 if TYPE_CHECKING:
     from penstock.client.blocking import Connection
@@ -25,12 +25,9 @@ OFFERED_MOST: Final = 200
 NAMES_MOST: Final = 5_000
 """Most names that are asked for."""
 LISTS: Final = {
-    "queue": "queues",
-    "exchange": "exchanges",
-    "address": "exchanges",
-    "vhost": "vhosts",
+    **{scope: SCOPE_NOUNS[scope] for scope in ("queue", "address", "vhost", "user")},
+    "exchange": SCOPE_NOUNS["address"],
     "cursor": "cursors",
-    "user": "users",
     "policy": "policies",
 }
 """Lists of the broker by the word that a sentence or an argument has for one of their items."""

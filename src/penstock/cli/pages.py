@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Final
 
 import click
 from click.shell_completion import get_completion_class
@@ -13,6 +13,7 @@ from click.shell_completion import get_completion_class
 import penstock
 from penstock.cli.common import writing
 from penstock.cli.grammar import CommandGroup, main, sections
+from penstock.cli.parameters import command, option
 from penstock.cli.target import DEFAULT_URL, target_options
 
 VARIABLE: Final = "_PENSTOCK_COMPLETE"
@@ -62,13 +63,9 @@ def man_page(group: click.Group) -> str:
             if command is not None:
                 lines += _command(command, context, f"penstock {name}")
     lines += [".SH CONNECTION", *_prose(f"{CONNECTION}\n\n{SOURCES}")]
-    for option in target_options():
-        term, text = option.record()
-        lines += [".TP", f"\\fB{_escaped(term)}\\fR", _escaped(text)]
+    lines += _terms(each.record() for each in target_options())
     for title, rows in (("ENVIRONMENT", ENVIRONMENT), ("FILES", FILES), ("EXIT STATUS", EXIT)):
-        lines.append(f".SH {title}")
-        for term, text in rows:
-            lines += [".TP", f"\\fB{_escaped(term)}\\fR", _escaped(text)]
+        lines += [f".SH {title}", *_terms(rows)]
     return "\n".join(lines) + "\n"
 
 
@@ -93,12 +90,14 @@ def _command(command: click.Command, parent: click.Context, path: str) -> Iterat
 
 def _options(command: click.Command, context: click.Context) -> Iterator[str]:
     """Return the options of a command, and the arguments that have a help of their own."""
-    for parameter in command.get_params(context):
-        record = parameter.get_help_record(context)
-        if record is not None:
-            yield ".TP"
-            yield f"\\fB{_escaped(record[0])}\\fR"
-            yield _escaped(record[1]) or "."
+    records = (parameter.get_help_record(context) for parameter in command.get_params(context))
+    return _terms(filter(None, records))
+
+
+def _terms(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Return terms, each with its text below."""
+    for term, text in rows:
+        yield from (".TP", f"\\fB{_escaped(term)}\\fR", _escaped(text) or ".")
 
 
 def _prose(text: str) -> Iterator[str]:
@@ -134,14 +133,13 @@ def connection_page(context: click.Context) -> str:
     return formatter.getvalue()
 
 
-@click.command("help")
-@click.argument("words", metavar="[connection | COMMAND...]", nargs=-1)
-@click.pass_context
-def help_(context: click.Context, words: tuple[str, ...]) -> None:
+@command("help")
+def help_(words: Annotated[tuple[str, ...], option(metavar="[connection | COMMAND...]", required=False)]) -> None:
     """Print the help of a command, or of the options for the connection.
 
     For example: penstock help connection, or penstock help queues declare
     """
+    context = click.get_current_context()
     root = context.find_root()
     with writing():
         if words == ("connection",):
@@ -159,7 +157,7 @@ def help_(context: click.Context, words: tuple[str, ...]) -> None:
         click.echo(command.get_help(root))
 
 
-@click.command()
+@command()
 def man() -> None:
     """Print the man page of all commands, for man(1).
 
@@ -169,9 +167,8 @@ def man() -> None:
         click.echo(man_page(main), nl=False)
 
 
-@click.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> None:
+@command()
+def completion(shell: Annotated[str, option(kind=click.Choice(["bash", "zsh", "fish"]))]) -> None:
     """Print the script that completes commands, options and names for SHELL.
 
     For example, in ~/.bashrc: eval "$(penstock completion bash)"; in ~/.zshrc: eval "$(penstock completion zsh)"; for

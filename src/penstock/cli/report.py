@@ -11,15 +11,17 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import quote, unquote
 
 import click
 
 import penstock
-from penstock.cli.common import JSON, URL, say, say_json, writing
+from penstock.cli.common import print_result, writing
+from penstock.cli.parameters import FILE, Json, Url, command, option
 from penstock.cli.target import options_of
 from penstock.errors import ConfigError, PenstockError
+from penstock.operations.command_lists import LISTS
 from penstock.texts import counted, printable, printable_json
 
 if TYPE_CHECKING:
@@ -32,7 +34,6 @@ LINES_MOST: Final = 300
 """Last lines of a log."""
 LINE_OCTETS: Final = 4_000
 """Octets of a line of a log; the rest is cut off."""
-LISTS: Final = ("queues", "exchanges", "bindings", "connections", "channels", "consumers", "cursors", "vhosts")
 PACKAGES: Final = (
     *("click", "librt", "scramp", "google-re2", "starlette", "uvicorn", "psycopg", "uvloop", "textual", "pyspark"),
 )
@@ -40,20 +41,19 @@ NOTE: Final = (
     "Read it before you send it. Names of queues, users, hosts and clients are in it; "
     "passwords, keys, tokens and messages are not."
 )
+LOG: Final = "Add the last lines of the broker's log; - is standard input."
+DATA: Final = "Add the last records of the flow log in this data directory; default: this user's."
 Part = Callable[[], object]
 
 
-@click.command()
-@click.argument("file", type=click.Path(path_type=Path, allow_dash=True), required=False)
-@click.option("--log", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True),
-              help="Add the last lines of the broker's log; - is standard input.")  # fmt: skip
-@click.option("--data", metavar="DIR", type=click.Path(path_type=Path),
-              help="Add the last records of the flow log in this data directory; default: this user's.")  # fmt: skip
-@click.option("--config", metavar="FILE", type=click.Path(path_type=Path), help="Add the broker's settings file.")
-@JSON
-@URL
+@command()
 def report(
-    file: Path | None, log: Path | None, data: Path | None, config: Path | None, as_json: bool, url: str
+    file: Annotated[Path | None, option(kind=FILE)],
+    log: Annotated[Path | None, option(LOG, "FILE", kind=FILE)],
+    data: Annotated[Path | None, option(DATA, "DIR")],
+    config: Annotated[Path | None, option("Add the broker's settings file.", "FILE")],
+    as_json: Json,
+    url: Url,
 ) -> None:
     """Write FILE for a bug report: versions, settings with sources, lists, why, and the ends of the logs. No secrets.
 
@@ -79,10 +79,7 @@ def report(
     path = file or Path(f"penstock-report-{made:%Y%m%dT%H%M%SZ}.{'json' if as_json else 'txt'}")
     _write(path, text)
     octets = len(text.encode())
-    if as_json:
-        say_json({"file": str(path), "bytes": octets})
-    else:
-        say(f"{path}: {counted(octets, 'byte')}. {NOTE}")
+    print_result(as_json, {"file": str(path), "bytes": octets}, f"{path}: {counted(octets, 'byte')}. {NOTE}")
 
 
 def _write(path: Path, text: str) -> None:
@@ -145,7 +142,7 @@ def _parts(connection: Connection) -> Iterator[tuple[str, Part]]:
     yield "configuration", lambda: connection.request("config.show")
     yield "settings of the broker", lambda: connection.show("broker")
     yield "settings by pattern", lambda: connection.settings()
-    for kind in LISTS:
+    for kind in (row.fixed["kind"] for row in LISTS):
         yield kind, lambda kind=kind: _some(connection.list(kind, everywhere=True))  # type: ignore[misc]
     for title, operation, fields in (
         ("policies", "policy.list", {"everywhere": True}),

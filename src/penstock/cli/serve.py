@@ -7,14 +7,15 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import click
 
 from penstock.cli.common import say, writing
+from penstock.cli.parameters import command, option, parameter
 from penstock.settings.start import DEFAULTS, NAMES, RULES
 
 if TYPE_CHECKING:
@@ -59,49 +60,34 @@ OPTIONS: Final = {
 """Settings at the start that are options too, each with what stands for its value in the help, and its help."""
 
 
-def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of `OPTIONS`; choices and repetition are those of the settings."""
-    for name, (metavar, text) in reversed(OPTIONS.items()):
+def with_settings(made: click.Command) -> click.Command:
+    """Give a command the options of `OPTIONS` before its own; choices and repetition are those of the settings."""
+    first = click.Command(None)
+    for name, (metavar, text) in OPTIONS.items():
         rule, many = RULES[NAMES[name]], isinstance(getattr(DEFAULTS, NAMES[name]), list)
-        kind = click.Choice(rule.choices) if rule.choices else None
-        command = click.option(f"--{name}", metavar=metavar, multiple=many, type=kind, help=text)(command)
-    return command
+        kind = click.Choice(rule.choices) if rule.choices else str
+        parameter(option(text, metavar or "", name=name, many=many, kind=kind))(first)
+    made.params[:0] = first.params
+    return made
 
 
-@click.command()
+DATA: Final = (
+    "Store durable queues and persistent messages in this directory; default: the user's data directory, printed in "
+    "the first line."
+)
+STORE: Final = "Store them in a PostgreSQL database instead: postgresql://HOST/DATABASE (docs/postgres.md)."
+
+
 @with_settings
-@click.option(
-    "--data",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="Store durable queues and persistent messages in this directory; default: the user's data directory, "
-    "printed in the first line.",
-)
-@click.option(
-    "--store",
-    metavar="URL",
-    help="Store them in a PostgreSQL database instead: postgresql://HOST/DATABASE (docs/postgres.md).",
-)
-@click.option(
-    "--standby", is_flag=True, help="Wait until the broker with the lease on the store has stopped, then take over."
-)
-@click.option("--memory", is_flag=True, help="Store nothing: all data is lost when the broker stops.")
-@click.option(
-    "--config",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Read settings from this TOML file; SIGHUP reads it again.",
-)
-@click.option("--quiet", is_flag=True, help="Write no log to standard error.")
-@click.option("--check", is_flag=True, help="Check the settings and exit: no port is opened, and no store.")
+@command()
 def serve(
-    data: Path | None,
-    store: str | None,
-    standby: bool,
-    memory: bool,
-    config: Path | None,
-    quiet: bool,
-    check: bool,
+    data: Annotated[Path | None, option(DATA, "DIR")],
+    store: Annotated[str | None, option(STORE, "URL")],
+    standby: Annotated[bool, "Wait until the broker with the lease on the store has stopped, then take over."],
+    memory: Annotated[bool, "Store nothing: all data is lost when the broker stops."],
+    config: Annotated[Path | None, option("Read settings from this TOML file; SIGHUP reads it again.", "FILE")],
+    quiet: Annotated[bool, "Write no log to standard error."],
+    check: Annotated[bool, "Check the settings and exit: no port is opened, and no store."],
     **options: Any,
 ) -> None:
     """Run a broker until SIGTERM or Ctrl-C.

@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import click
 
-from penstock.cli.common import JSON, print_result, say, say_json
+from penstock.cli.common import print_result, say, say_json
+from penstock.cli.parameters import Json, command, option
 from penstock.errors import ConfigError, StoreError
 from penstock.texts import counted
 
@@ -21,23 +22,15 @@ if TYPE_CHECKING:
 LISTED = 20
 """Most queues, and most damaged records, that are listed; the rest is counted."""
 
-DATA = click.option(
-    "--data",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="Use the broker's data directory DIR; default: this user's, as for `penstock serve`.",
-)
-STORE = click.option("--store", metavar="URL", help="Use the broker's database URL, as for `penstock serve --store`.")
-ADVICE = click.option("--store", metavar="URL", help="Tell how PostgreSQL does it for the database URL.")
-TARGET = click.argument("target", metavar="DIR", type=click.Path(path_type=Path))
+FOLDER = "Use the broker's data directory DIR; default: this user's, as for `penstock serve`."
+DATABASE = "Use the broker's database URL, as for `penstock serve --store`."
+Data = Annotated[Path | None, option(FOLDER, "DIR")]
+Advice = Annotated[str | None, option("Tell how PostgreSQL does it for the database URL.", "URL")]
+Target = Annotated[Path, option(metavar="DIR")]
 
 
-@click.command()
-@TARGET
-@DATA
-@ADVICE
-@JSON
-def backup(target: Path, data: Path | None, store: str | None, as_json: bool) -> None:
+@command()
+def backup(target: Target, data: Data, store: Advice, as_json: Json) -> None:
     """Copy a broker's store into DIR, which is new or empty; the broker may keep running.
 
     The copy is a consistent snapshot and a data directory of its own: `penstock serve --data DIR` starts from it. It
@@ -55,11 +48,8 @@ def backup(target: Path, data: Path | None, store: str | None, as_json: bool) ->
     print_result(as_json, {"backup": str(target), "bytes": octets}, f"backed up to {target}: {octets:,} bytes")
 
 
-@click.command()
-@DATA
-@STORE
-@JSON
-def check(data: Path | None, store: str | None, as_json: bool) -> None:
+@command()
+def check(data: Data, store: Annotated[str | None, option(DATABASE, "URL")], as_json: Json) -> None:
     """Read everything in the data directory or database of a stopped broker, and report damage.
 
     Nothing is changed. Exit code 0: no damage; 1: damage. `penstock store repair` saves the rest of a damaged data
@@ -82,12 +72,8 @@ def check(data: Path | None, store: str | None, as_json: bool) -> None:
     say(f"{place} is in order")
 
 
-@click.command()
-@TARGET
-@DATA
-@ADVICE
-@JSON
-def repair(target: Path, data: Path | None, store: str | None, as_json: bool) -> None:
+@command()
+def repair(target: Target, data: Data, store: Advice, as_json: Json) -> None:
     """Copy everything readable from a damaged data directory into DIR, which is new or empty.
 
     The damaged directory is not changed. Exit code 0: something was saved; losses are reported. A queue with messages

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import socket
 from pathlib import Path
+from typing import Annotated
 
 import click
 
-from penstock.cli.common import JSON, say, say_json
+from penstock.cli.common import print_result
+from penstock.cli.parameters import Json, command, option
 from penstock.errors import ConfigError
 
 FILES = ("ca.pem", "server.pem", "server-key.pem", "client.pem", "client-key.pem", "penstock.toml")
@@ -25,13 +27,14 @@ client-certificates = "optional"
 """
 
 
-@click.command("self-signed")
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--name", "names", metavar="HOST", multiple=True, help="Name or address of the server besides localhost.")
-@click.option("--user", default="guest", show_default=True, help="User that the client's certificate names.")
-@click.option("--days", type=click.IntRange(1, 3650), default=365, show_default=True, help="Days of validity.")
-@JSON
-def self_signed(folder: Path, names: tuple[str, ...], user: str, days: int, as_json: bool) -> None:
+@command("self-signed")
+def self_signed(
+    folder: Annotated[Path, option(metavar="DIR")],
+    names: Annotated[tuple[str, ...], option("Name or address of the server besides localhost.", "HOST", "--name")],
+    user: Annotated[str, option("User that the client's certificate names.", default="guest")],
+    days: Annotated[int, option("Days of validity.", kind=click.IntRange(1, 3650), default=365)],
+    as_json: Json,
+) -> None:
     """Make an authority for development in DIR, and certificates of it for a server and a client.
 
     The authority's key is not kept. For example: penstock tls self-signed ./tls && penstock serve --config
@@ -55,8 +58,9 @@ def self_signed(folder: Path, names: tuple[str, ...], user: str, days: int, as_j
                 file.write(text)
     except OSError as error:
         raise ConfigError(f"cannot write to '{folder}': {error.strerror}") from None
-    if as_json:
-        say_json({"folder": str(folder), "files": list(FILES), "days": days})
-        return
-    say(f"certificates for {days} days are in '{folder}'; start with `penstock serve --config {folder}/penstock.toml`")
-    say(f"and connect with `penstock status --url amqps://localhost --cacert {folder}/ca.pem`")
+    print_result(
+        as_json,
+        {"folder": str(folder), "files": list(FILES), "days": days},
+        f"certificates for {days} days are in '{folder}'; start with `penstock serve --config {folder}/penstock.toml`",
+        f"and connect with `penstock status --url amqps://localhost --cacert {folder}/ca.pem`",
+    )

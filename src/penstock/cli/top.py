@@ -8,30 +8,17 @@ import sys
 import time
 from collections import deque
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Annotated, Any, Final
 
 import click
 
 from penstock.cli import top_view
-from penstock.cli.common import (
-    COLUMN_COLOURS,
-    INTERRUPTED,
-    URL,
-    Seconds,
-    say,
-    say_json,
-    styled,
-    table,
-    writing,
-)
+from penstock.cli.common import COLUMN_COLOURS, INTERRUPTED, Seconds, say, say_json, styled, table, writing
 from penstock.cli.feed import TIMEOUT_S, Feed
-from penstock.cli.names import names_of
+from penstock.cli.parameters import Url, command, option
 from penstock.cli.target import options_of
 from penstock.errors import ConfigError, PenstockError
 from penstock.texts import counted, printable, shown_capacity, shown_percent
-
-if TYPE_CHECKING:
-    pass
 
 INTERVAL_S: Final = 1.0
 """Seconds between two pictures."""
@@ -43,26 +30,22 @@ VALUE_CELLS: Final = 34
 SAMPLES_MAX: Final = 1000
 """Samples that `watch` keeps: more than any terminal is wide."""
 
-INTERVAL = click.option(
-    "--interval",
-    metavar="S",
-    type=Seconds(0.1, 3600),
-    default=INTERVAL_S,
-    show_default=True,
-    help="Ask every S seconds.",
-)
+SAMPLES: Final = "Stop after this number of samples."
+ORDER: Final = "Show the queues in this order, the highest first."
+LIMIT: Final = "Show at most N queues.  [default: 100 or 20]"
+Interval = Annotated[float, option("Ask every S seconds.", "S", kind=Seconds(0.1, 3600), default=INTERVAL_S)]
 
 
-@click.command()
-@INTERVAL
-@click.option("--order", type=click.Choice(["blocked", "fill", "messages", "bytes", "rate"]), default="blocked",
-              show_default=True, help="Show the queues in this order, the highest first.")  # fmt: skip
-@click.option("--everywhere", is_flag=True, help="Show all virtual hosts, not only the one in --url.")
-@click.option("--once", is_flag=True, help="Print one picture and exit, as where the output is no terminal.")
-@click.option("--limit", metavar="N", type=click.IntRange(1, 500), help="Show at most N queues.  [default: 100 or 20]")
-@click.option("--json", "as_json", is_flag=True, help="Print the broker's answers once, for programs.")
-@URL
-def top(interval: float, order: str, everywhere: bool, once: bool, limit: int | None, as_json: bool, url: str) -> None:
+@command()
+def top(
+    interval: Interval,
+    order: Annotated[str, option(ORDER, kind=click.Choice(top_view.ORDERS), default="blocked")],
+    everywhere: Annotated[bool, "Show all virtual hosts, not only the one in --url."],
+    once: Annotated[bool, "Print one picture and exit, as where the output is no terminal."],
+    limit: Annotated[int | None, option(LIMIT, "N", kind=click.IntRange(1, 500))],
+    as_json: Annotated[bool, option("Print the broker's answers once, for programs.", option="--json")],
+    url: Url,
+) -> None:
     """Show the queues live, blocked ones first: fill, rates, gates, and who blocks whom with advice.
 
     Where the output is no terminal: print one picture and exit. The live picture needs `pip install
@@ -109,13 +92,14 @@ def _print_once(feed: Feed, fields: dict[str, object], as_json: bool) -> None:
         say(f"and {counted(more, 'more queue')}; --limit shows more")
 
 
-@click.command()
-@click.argument("queue", shell_complete=names_of("queues"))
-@INTERVAL
-@click.option("-n", "--count", type=click.IntRange(1), help="Stop after this number of samples.")
-@click.option("--json", "as_json", is_flag=True, help="Print each sample as a JSON object.")
-@URL
-def watch(queue: str, interval: float, count: int | None, as_json: bool, url: str) -> None:
+@command()
+def watch(
+    queue: Annotated[str, option(names="queues")],
+    interval: Interval,
+    count: Annotated[int | None, option(SAMPLES, option="-n --count", kind=click.IntRange(1))],
+    as_json: Annotated[bool, option("Print each sample as a JSON object.", option="--json")],
+    url: Url,
+) -> None:
     """Show the depth and the rates of QUEUE as lines that grow, until --count or Ctrl-C.
 
     Where the output is no terminal, or with --json: a line for each sample, and one sample without --count. For

@@ -25,7 +25,6 @@ NAME_CELLS: Final = 36
 """Width from which names are cut."""
 RIGHT: Final = ("messages", "unacked", "bytes", "in/s", "out/s", "consumers", "blocked", "closed for")
 STYLES: Final = {"alarm": "bold red", "warning": "yellow", "good": "green", "heading": "bold"}
-ORDERS: Final = ("blocked", "fill", "messages", "bytes", "rate")
 
 
 class WhyScreen(ModalScreen[None]):
@@ -190,8 +189,8 @@ class TopScreen(App[int]):
 
     def action_order(self) -> None:
         """Take the next order."""
-        order = str(self._fields["order"])
-        self._fields = self._fields | {"order": ORDERS[(ORDERS.index(order) + 1) % len(ORDERS)]}
+        order, orders = str(self._fields["order"]), top_view.ORDERS
+        self._fields = self._fields | {"order": orders[(orders.index(order) + 1) % len(orders)]}
         self._woken.set()
 
     def action_everywhere(self) -> None:

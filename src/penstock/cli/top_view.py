@@ -13,6 +13,7 @@ Row = tuple[str, ...]
 HEADS: Final = (
     *("queue", "fill", "messages", "unacked", "bytes", "in/s", "out/s", "consumers", "gate", "blocked", "closed for"),
 )
+ORDERS: Final = ("blocked", "fill", "messages", "bytes", "rate")
 HISTORY_HEADS: Final = ("depth", "closed")
 """Columns of sparklines, their minutes behind the name: messages, and the part of the time that the gate is closed."""
 SAMPLES_A_MINUTE: Final = 12

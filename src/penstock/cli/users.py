@@ -5,20 +5,18 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 import click
 
-from penstock.cli.common import JSON, URL, control_session, print_result, say
-from penstock.cli.names import names_of
+from penstock.cli.common import asked, print_result, say
+from penstock.cli.parameters import Json, Url, command, option
 from penstock.errors import ConfigError
 from penstock.operations.commands import unknown_tags
 
-PASSWORD_FILE = click.option(
-    "--password-file", type=click.Path(path_type=Path), help="Read the password from a file; - is the standard input."
-)
-PASSWORD_ENV = click.option("--password-env", metavar="NAME", help="Read the password from an environment variable.")
-TAGS = click.option("--tags", default="", help="Tags with commas: administrator, monitoring, policymaker, management.")
+TAGS = "Tags with commas: administrator, monitoring, policymaker, management."
+PasswordFile = Annotated[Path | None, "Read the password from a file; - is the standard input."]
+PasswordEnv = Annotated[str | None, option("Read the password from an environment variable.", "NAME")]
 
 
 def _password(file: Path | None, variable: str | None) -> str:
@@ -51,27 +49,15 @@ def _secrets(password: str) -> dict[str, object]:
     return found if keys is None else {**found, "scram_secret": scram_text(keys)}
 
 
-def _asked(url: str, operation: str, fields: dict[str, object]) -> dict[str, Any]:
-    with control_session(url) as control:
-        return control.request(operation, **fields)
-
-
-@click.command("add")
-@click.argument("name")
-@TAGS
-@PASSWORD_FILE
-@PASSWORD_ENV
-@click.option("--no-password", is_flag=True, help="Add a user who cannot log in with a password.")
-@JSON
-@URL
+@command("add")
 def add_user(
     name: str,
-    tags: str,
-    password_file: Path | None,
-    password_env: str | None,
-    no_password: bool,
-    as_json: bool,
-    url: str,
+    tags: Annotated[str, option(TAGS, default="")],
+    password_file: PasswordFile,
+    password_env: PasswordEnv,
+    no_password: Annotated[bool, "Add a user who cannot log in with a password."],
+    as_json: Json,
+    url: Url,
 ) -> None:
     """Add user NAME, who may do nothing until `penstock permissions set`. The password is asked for.
 
@@ -79,22 +65,23 @@ def add_user(
     """
     tagged = [tag for tag in (each.strip() for each in tags.split(",")) if tag]
     secrets = {} if no_password else _secrets(_password(password_file, password_env))
-    answer = _asked(url, "user.declare", {"name": name, "tags": tagged, "new": True, **secrets})
+    answer = asked(url, "user.declare", name=name, tags=tagged, new=True, **secrets)
     print_result(as_json, answer, f"user {name} is added; `penstock permissions set {name} ...` permits something")
     for sentence in unknown_tags({"tags": tagged}):
         say(sentence, err=True)
 
 
-@click.command("passwd")
-@click.argument("name", shell_complete=names_of("users"))
-@PASSWORD_FILE
-@PASSWORD_ENV
-@JSON
-@URL
-def change_password(name: str, password_file: Path | None, password_env: str | None, as_json: bool, url: str) -> None:
+@command("passwd")
+def change_password(
+    name: Annotated[str, option(names="users")],
+    password_file: PasswordFile,
+    password_env: PasswordEnv,
+    as_json: Json,
+    url: Url,
+) -> None:
     """Change the password of user NAME; connections stay.
 
     For example: penstock users passwd anna --password-file secret
     """
-    answer = _asked(url, "user.password", {"name": name, **_secrets(_password(password_file, password_env))})
+    answer = asked(url, "user.password", name=name, **_secrets(_password(password_file, password_env)))
     print_result(as_json, answer, f"user {name} has a new password")

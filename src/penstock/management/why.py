@@ -44,6 +44,7 @@ from penstock.management.node import Node
 from penstock.management.refusals import Refusal
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.control_request import ControlRequest
+from penstock.texts import SCOPE_NOUNS
 
 SAID_MOST: Final = 10
 REFUSALS_SAID: Final = 3
@@ -463,8 +464,7 @@ def _advice_on_quota(gate: Gate) -> str:
 
 def _advice_on_operator(gate: Gate) -> str:
     scope, _, name = gate.name.partition(" ")
-    noun = "exchanges" if scope == "address" else f"{scope}s"
-    return f"`penstock {noun} unblock {name}` lets it go on"
+    return f"`penstock {SCOPE_NOUNS[scope]} unblock {name}` lets it go on"
 
 
 EXPLAINED: Final[dict[str, Explained]] = {

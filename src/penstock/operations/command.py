@@ -18,9 +18,6 @@ Answer = dict[str, Any]
 Item = dict[str, Any]
 Value = Callable[[Item], object]
 Says = Callable[[Given, Answer], Iterable[str]]
-TEXT: Final = "text"
-FLAG: Final = "flag"
-NUMBER: Final = "number"
 _INTEGER: Final = re.compile(r"-?\d{1,18}")
 
 
@@ -29,10 +26,12 @@ class Field(NamedTuple):
 
     name: str
     help: str = ""
-    kind: str = TEXT
+    kind: Any = str
+    """Type of its value; bool for an option without one. At the command line also a type of click."""
     default: Any = None
+    """Value of an option that is not given; `...` if it must be."""
     option: str = ""
-    """Spelling of an option, if it is another one than its name."""
+    """Spellings of an option, if they are others than its name."""
     metavar: str = ""
     many: bool = False
     """True for all words that follow, or for an option that may be given several times."""

@@ -57,66 +57,61 @@ def _positions(item: Item) -> str:
     return ", ".join(parts) + (f" and {more:,} more" if more else "")
 
 
-KINDS: Final[dict[str, Columns]] = {
-    "queues": _columns(
+def _by_name(items: list[Item]) -> list[Item]:
+    """Return items in the order of names; the broker sends them in the order of creation."""
+    return sorted(items, key=lambda item: str(item["name"] if "name" in item else item["queue"]["name"]))
+
+
+def _listed(
+    kind: str, example: str, names: str, texts: dict[str, Callable[[Any], str]] | None = None, **computed: Value
+) -> Listing:
+    """Return one of the broker's own lists, with the options of an example; see `_columns`."""
+    rows = _by_name if kind in ("queues", "exchanges", "consumers", "cursors", "vhosts") else None
+    text = (
+        f"List the {'virtual hosts' if kind == 'vhosts' else kind}.\n\nThe fields of --json are those of the HTTP API "
+        f"(docs/http.md). For example: penstock {kind} list {example}"
+    )
+    columns = _columns(names, texts, **computed)
+    return Listing(f"{kind} list", "list", text, columns, "items", (EVERYWHERE,), {"kind": kind}, rows=rows)
+
+
+LISTS: Final = (
+    _listed(
+        "queues", "--filter gate=closed --sort -messages --limit 20",
         "name, messages, bytes=penstock.depth.bytes, capacity=penstock.capacity, fill=penstock.fill_percent"
         ", messages_unacknowledged, consumers, gate=gate, blocked=penstock.gate.blocked, in/s=penstock.rates.publish"
         ", out/s=penstock.rates.deliver_get, policy, durable, arguments",
         {"capacity": shown_capacity, "fill": shown_percent},
         gate=lambda item: "open" if item["penstock"]["gate"]["open"] else "closed",
     ),
-    "exchanges": _columns("name, type, durable, auto_delete, internal, policy, arguments"),
-    "bindings": _columns("source, routing_key, destination, destination_type, arguments"),
-    "connections": _columns(
-        "name, user, protocol, state, channels, recv_oct, send_oct, client=client_properties.product"
+    _listed("exchanges", "--filter type=topic", "name, type, durable, auto_delete, internal, policy, arguments"),
+    _listed("bindings", "--filter source=logs", "source, routing_key, destination, destination_type, arguments"),
+    _listed(
+        "connections", "--filter 'state!=running'",
+        "name, user, protocol, state, channels, recv_oct, send_oct, client=client_properties.product",
     ),
-    "channels": _columns(
+    _listed(
+        "channels", "--filter 'held>0'",
         "name, messages_unacknowledged, consumer_count, prefetch_count, confirm, held=penstock.held.messages"
         ", withheld=penstock.withheld, credit=credit",
         credit=_credit,
     ),
-    "consumers": _columns(
+    _listed(
+        "consumers", "--filter queue=orders",
         "queue=queue.name, consumer_tag=tag, channel=channel_details.name, prefetch_count, credit=penstock.link_credit"
         ", window=penstock.adaptive_window.messages, window_bytes=penstock.window_bytes, ack_required, waits for=waits",
-        tag=_consumer_tag,
-        waits=lambda item: "; ".join(item["penstock"]["obstacles"]) or None,
+        tag=_consumer_tag, waits=lambda item: "; ".join(item["penstock"]["obstacles"]) or None,
     ),
-    "cursors": _columns(
+    _listed(
+        "cursors", "--sort -lag",
         "name, queues=positions, lag=lag.messages, bytes=lag.bytes, oldest=lag.oldest_s, blocks, reader=reader"
         ", asked last=asked",
-        {"oldest": shown_seconds},
-        positions=_positions,
-        reader=_reader,
-        asked=asked_last,
+        {"oldest": shown_seconds}, positions=_positions, reader=_reader, asked=asked_last,
     ),
-    "vhosts": _columns("name, messages, messages_ready, messages_unacknowledged"),
-}
-"""Columns of the broker's own lists: their names, with the path of the value or the name of a function where that is
+    _listed("vhosts", "--sort -messages", "name, messages, messages_ready, messages_unacknowledged"),
+)  # fmt: skip
+"""The broker's own lists: names of columns, with the path of the value or the name of a function where that is
 another."""
-EXAMPLES: Final = {
-    "queues": "queues list --filter gate=closed --sort -messages --limit 20",
-    "exchanges": "exchanges list --filter type=topic",
-    "bindings": "bindings list --filter source=logs",
-    "connections": "connections list --filter 'state!=running'",
-    "channels": "channels list --filter 'held>0'",
-    "consumers": "consumers list --filter queue=orders",
-    "cursors": "cursors list --sort -lag",
-    "vhosts": "vhosts list --sort -messages",
-}
-
-
-def _by_name(items: list[Item]) -> list[Item]:
-    """Return items in the order of names; the broker sends them in the order of creation."""
-    return sorted(items, key=lambda item: str(item["name"] if "name" in item else item["queue"]["name"]))
-
-
-def _listed(kind: str, columns: Columns) -> Listing:
-    rows = _by_name if kind in ("queues", "exchanges", "consumers", "cursors", "vhosts") else None
-    noun = "virtual hosts" if kind == "vhosts" else kind
-    text = f"List the {noun}.\n\nThe fields of --json are those of the HTTP API (docs/http.md). For example: penstock "
-    return Listing(
-        f"{kind} list", "list", text + EXAMPLES[kind], columns, "items", (EVERYWHERE,), {"kind": kind}, rows=rows
-    )
 
 
 # Settings
@@ -221,7 +216,7 @@ POLICIES: Final = Columns(
 )
 POLICY_HELP: Final = "keys in the last column are kept, and have no effect here.\n\nFor example: penstock"
 LISTINGS: Final[tuple[Listing, ...]] = (
-    *(_listed(kind, columns) for kind, columns in KINDS.items()),
+    *LISTS,
     *(_shown(noun, row) for noun, row in NOUNS.items() if row.scope),
     Listing(
         "settings", "settings.list",

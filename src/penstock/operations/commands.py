@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from penstock.errors import ConfigError
 from penstock.operations.command import (
-    FLAG,
-    NUMBER,
     Absent,
     Answer,
     Command,
     Field,
     Given,
+    Says,
     definition,
     limit_numbers,
     named,
@@ -66,13 +65,13 @@ METHODS: Final = frozenset(
     f"{noun}.{verb}" for noun in ("queue", "exchange") for verb in ("declare", "delete", "bind", "unbind", "purge")
 )
 """Operations that are methods of AMQP 0-9-1, which every client has."""
-EVERYWHERE: Final = Field("everywhere", "List all virtual hosts, not only the one in --url.", FLAG)
+EVERYWHERE: Final = Field("everywhere", "List all virtual hosts, not only the one in --url.", bool)
 ARGUMENTS: Final = Field("arguments", metavar="[ARG=VALUE]...", many=True, required=False, read=pairs)
 DURABLE: Final = Field(
-    "durable", "Keep it over a restart of the broker, or not.", FLAG, default=True, option="--durable/--transient"
+    "durable", "Keep it over a restart of the broker, or not.", bool, default=True, option="--durable/--transient"
 )
-AUTO_DELETE: Final = Field("auto_delete", "Delete it with its last consumer or binding.", FLAG)
-IF_UNUSED: Final = Field("if_unused", "Delete it only if nothing uses it.", FLAG)
+AUTO_DELETE: Final = Field("auto_delete", "Delete it with its last consumer or binding.", bool)
+IF_UNUSED: Final = Field("if_unused", "Delete it only if nothing uses it.", bool)
 VHOST: Final = Field("vhost", "In this virtual host.", default="/")
 
 
@@ -81,14 +80,18 @@ def _gone(kind: str, field: str, key: str = "existed") -> Absent:
     return Absent(f"{kind} {{{field}}} does not exist", lambda given: {kind: given[field], key: False})
 
 
-def _deleted(kind: str, field: str) -> Callable[[Given, Answer], object]:
-    """Return the function of the JSON of a deletion; of a queue with the number of its messages."""
+def _deletion(kind: str, text: str, *more: Field, says: str | Says = "", first: str = "", field: str = "") -> Command:
+    """Return the command that deletes an object by its name; its JSON has the messages of a queue."""
+    name = field or kind
 
     def shown(given: Given, answer: Answer) -> object:
         count = {"messages": answer["message_count"]} if "message_count" in answer else {}
-        return {kind: given[field], "deleted": True, **count}
+        return {kind: given[name], "deleted": True, **count}
 
-    return shown
+    return Command(
+        f"{kind}s delete", f"{kind}.delete", text, (Field(name, metavar="NAME", names=f"{kind}s"), *more),
+        says or f"{kind} {{{name}}} is deleted", answer=shown, absent=_gone(kind, name, "deleted"), first=first,
+    )  # fmt: skip
 
 
 # Queues, exchanges, bindings and virtual hosts
@@ -99,35 +102,33 @@ def _declared(given: Given, answer: Answer) -> Iterable[str]:
     return [f"queue {answer['queue']} is declared; it has {messages} and {consumers}"]
 
 
-def _binding(verb: str) -> Callable[[Given], tuple[str, Answer]]:
-    """Return the function of the request that binds or unbinds: queues and exchanges have methods of their own."""
+def _binding(verb: str, does: str, sentence: str, text: str) -> Command:
+    """Return the command that binds or unbinds; queues and exchanges have methods of their own."""
 
     def request(given: Given) -> tuple[str, Answer]:
         ends = ("destination", "source") if given["to_exchange"] else ("queue", "exchange")
         fields = dict(zip(ends, (given["target"], given["source"]), strict=True))
         fields |= {"routing_key": given["key"], "arguments": given["arguments"]}
-        return f"{'exchange' if given['to_exchange'] else 'queue'}.{verb}", fields
+        return f"{'exchange' if given['to_exchange'] else 'queue'}.{does}", fields
 
-    return request
+    def sentences(given: Given, answer: Answer) -> Iterable[str]:
+        return [sentence.format(by=f" by '{given['key']}'" if given["key"] else "", **given)]
+
+    def shown(given: Given, answer: Answer) -> object:
+        kind = "exchange" if given["to_exchange"] else "queue"
+        ends = {"source": given["source"], "destination": given["target"], "destination_type": kind}
+        return {**ends, "routing_key": given["key"], "arguments": given["arguments"]}
+
+    fields = (
+        Field("source", names="exchanges"),
+        Field("target", names="target"),
+        ARGUMENTS,
+        Field("key", "Set the binding key; topic keys may have * and #.", default=""),
+        Field("to_exchange", "Take an exchange as TARGET, not a queue.", bool, option="--exchange"),
+    )
+    return Command(f"bindings {verb}", f"queue.{does}", text, fields, sentences, request, answer=shown)
 
 
-def _bound(given: Given, answer: Answer) -> object:
-    kind = "exchange" if given["to_exchange"] else "queue"
-    ends = {"source": given["source"], "destination": given["target"], "destination_type": kind}
-    return {**ends, "routing_key": given["key"], "arguments": given["arguments"]}
-
-
-def _by(given: Given) -> str:
-    return f" by '{given['key']}'" if given["key"] else ""
-
-
-_BINDING: Final = (
-    Field("source", names="exchanges"),
-    Field("target", names="target"),
-    ARGUMENTS,
-    Field("key", "Set the binding key; topic keys may have * and #.", default=""),
-    Field("to_exchange", "Take an exchange as TARGET, not a queue.", FLAG, option="--exchange"),
-)
 TOPOLOGY: Final = (
     Command(
         "queues declare", "queue.declare",
@@ -148,14 +149,13 @@ TOPOLOGY: Final = (
         answer=lambda given, answer: {"queue": given["queue"], "purged": answer["message_count"]},
         absent=_gone("queue", "queue"),
     ),
-    Command(
-        "queues delete", "queue.delete",
-        "Delete queue NAME with its messages and bindings. Exit code 1: it does not exist.\n\n"
+    _deletion(
+        "queue", "Delete queue NAME with its messages and bindings. Exit code 1: it does not exist.\n\n"
         "For example: penstock queues delete orders --if-empty",
-        (Field("queue", metavar="NAME", names="queues"), IF_UNUSED,
-         Field("if_empty", "Delete it only if it has no messages.", FLAG)),
-        lambda given, answer: [f"queue {given['queue']} is deleted with {counted(answer['message_count'], 'message')}"],
-        answer=_deleted("queue", "queue"), absent=_gone("queue", "queue", "deleted"), first="queue.declare",
+        IF_UNUSED, Field("if_empty", "Delete it only if it has no messages.", bool), first="queue.declare",
+        says=lambda given, answer: [
+            f"queue {given['queue']} is deleted with {counted(answer['message_count'], 'message')}"
+        ],
     ),
     Command(
         "exchanges declare", "exchange.declare",
@@ -163,35 +163,24 @@ TOPOLOGY: Final = (
         "It is durable unless --transient. For example: penstock exchanges declare logs --type topic",
         (Field("exchange", metavar="NAME"), ARGUMENTS,
          Field("type", "Set the type: direct, fanout, topic or headers.", default="direct"),
-         DURABLE, AUTO_DELETE, Field("internal", "Accept publishes only from other exchanges.", FLAG)),
+         DURABLE, AUTO_DELETE, Field("internal", "Accept publishes only from other exchanges.", bool)),
         "exchange {exchange} ({type}) is declared",
         answer=lambda given, answer: {"exchange": given["exchange"], "type": given["type"]},
     ),
-    Command(
-        "exchanges delete", "exchange.delete",
-        "Delete exchange NAME with its bindings. Exit code 1: it does not exist.\n\n"
-        "For example: penstock exchanges delete logs --if-unused",
-        (Field("exchange", metavar="NAME", names="exchanges"), IF_UNUSED),
-        "exchange {exchange} is deleted",
-        answer=_deleted("exchange", "exchange"), absent=_gone("exchange", "exchange", "deleted"),
-        first="exchange.declare",
+    _deletion(
+        "exchange", "Delete exchange NAME with its bindings. Exit code 1: it does not exist.\n\n"
+        "For example: penstock exchanges delete logs --if-unused", IF_UNUSED, first="exchange.declare",
     ),
-    Command(
-        "bindings declare", "queue.bind",
+    _binding(
+        "declare", "bind", "{target} is bound to {source}{by}",
         "Bind queue TARGET to exchange SOURCE: publishes with a matching key reach the queue.\n\n"
         "A binding to a headers exchange has arguments. For example: penstock bindings declare logs orders --key "
         "'eu.#', or penstock bindings declare papers orders x-match=any format=pdf",
-        _BINDING,
-        lambda given, answer: [f"{given['target']} is bound to {given['source']}{_by(given)}"],
-        _binding("bind"), answer=_bound,
     ),
-    Command(
-        "bindings delete", "queue.unbind",
+    _binding(
+        "delete", "unbind", "{target} is not bound to {source}{by} any more",
         "Remove a binding with the same SOURCE, TARGET, key and arguments. A missing binding is no error.\n\n"
         "For example: penstock bindings delete logs orders --key 'eu.#'",
-        _BINDING,
-        lambda given, answer: [f"{given['target']} is not bound to {given['source']}{_by(given)} any more"],
-        _binding("unbind"), answer=_bound,
     ),
     Command(
         "vhosts declare", "vhost.declare",
@@ -201,12 +190,9 @@ TOPOLOGY: Final = (
         lambda given, answer: [f"vhost {given['name']} {'is created' if answer['created'] else 'exists already'}"],
         answer=lambda given, answer: {"vhost": given["name"], "created": bool(answer["created"])},
     ),
-    Command(
-        "vhosts delete", "vhost.delete",
-        "Delete virtual host NAME with all its objects, and close its connections. --url must name another one.\n\n"
-        "For example: penstock vhosts delete staging",
-        (Field("name", names="vhosts"),), "vhost {name} is deleted",
-        answer=_deleted("vhost", "name"), absent=_gone("vhost", "name", "deleted"),
+    _deletion(
+        "vhost", "Delete virtual host NAME with all its objects, and close its connections. --url must name another "
+        "one.\n\nFor example: penstock vhosts delete staging", field="name",
     ),
 )  # fmt: skip
 
@@ -259,7 +245,7 @@ def _settings_of(noun: str, row: Noun) -> tuple[Command, ...]:
             + "The exit code is 1 if a stronger source hides a setting. For example: "
             + f"penstock {noun} set{shown} {setting}",
             (*pattern, Field("settings", metavar="NAME=VALUE...", many=True, required=scope == "broker"),
-             Field("override", "Be stronger than arguments of queues, and than all policies.", FLAG)),
+             Field("override", "Be stronger than arguments of queues, and than all policies.", bool)),
             _changed, _setting, {"scope": scope},
         ),
         Command(
@@ -309,7 +295,7 @@ OBJECTS: Final = tuple(
 # Policies
 
 APPLY_TO: Final = ("all", "queues", "classic_queues", "quorum_queues", "streams", "exchanges")
-OPERATOR: Final = Field("operator", "Take operator policies.", FLAG, hidden=True)
+OPERATOR: Final = Field("operator", "Take operator policies.", bool, hidden=True)
 
 
 def _policy_set(given: Given, answer: Answer) -> Iterable[str]:
@@ -326,7 +312,7 @@ def _policies(noun: str, operator: tuple[Field, ...], fixed: Mapping[str, object
             '\'{"max-length": 1000}\'',
             (Field("name"), Field("pattern"),
              Field("definition", metavar="DEFINITION | KEY=VALUE...", many=True, read=definition),
-             Field("priority", "Of several that match, the highest applies.", NUMBER, default=0),
+             Field("priority", "Of several that match, the highest applies.", int, default=0),
              Field("apply-to", "Apply it to these only.", choices=APPLY_TO), *operator),
             _policy_set, fixed=fixed,
         ),
@@ -502,8 +488,8 @@ OTHERS: Final = (
         "What a move passes over is gone for this cursor. Back goes as far as another cursor still needs the messages. "
         "For example: penstock cursors move billing latest --dry-run, or penstock cursors move billing orders=1200",
         (_CURSOR, Field("to", metavar="PLACE...", many=True, read=places),
-         Field("dry_run", "Only tell what the move would do.", FLAG),
-         Field("force", "Move it while a query reads; the query ends with an error.", FLAG)),
+         Field("dry_run", "Only tell what the move would do.", bool),
+         Field("force", "Move it while a query reads; the query ends with an error.", bool)),
         _moved,
     ),
     Command(
@@ -514,12 +500,9 @@ OTHERS: Final = (
         (_CURSOR, Field("queues", metavar="QUEUE...", many=True, names="queues", read=list)), _released,
         answer=lambda given, answer: {"released": given["queues"]}, absent=_gone("cursor", "cursor"),
     ),
-    Command(
-        "cursors delete", "cursor.delete",
-        "Delete cursor NAME of a reader that is gone for good: its queues become ordinary queues again.\n\n"
+    _deletion(
+        "cursor", "Delete cursor NAME of a reader that is gone for good: its queues become ordinary queues again.\n\n"
         "Unsettled messages stay in them. For example: penstock cursors delete billing",
-        (_CURSOR,), "cursor {cursor} is deleted",
-        answer=_deleted("cursor", "cursor"), absent=_gone("cursor", "cursor", "deleted"),
     ),
     Command(
         "tls reload", "tls.reload",

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from penstock.texts import SCOPE_NOUNS
+
 NUMBER_MAX: Final = 1 << 62
 """Above every number, since 64-bit arithmetic of depths could overflow there; no limit, as a number."""
 MILLISECONDS_MAX: Final = 1 << 53
@@ -339,7 +341,7 @@ BY_NAME: Final = {setting.name: setting for setting in SETTINGS}
 
 SCOPES: Final[dict[str, dict[str, Kind]]] = {
     scope: {setting.name: setting.kind for setting in SETTINGS if scope in setting.scopes.split()}
-    for scope in ("queue", "address", "vhost", "user", "connection", "producer", "broker")
+    for scope in SCOPE_NOUNS
 }
 """The settings of each scope of patterns with their kinds.
 

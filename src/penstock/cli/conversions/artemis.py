@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.cli.conversions.conversion import Conversion, check_spelling, plain
+from penstock.cli.conversions.conversion import Conversion, check_spelling, plain, reasons
 from penstock.cli.conversions.xml_tree import Element, by_name, number_of, read_xml
 from penstock.core.settings.table import Patterns
 from penstock.errors import ConfigError
@@ -16,36 +16,29 @@ from penstock.texts import AMOUNT, amount
 
 BOUNDS: Final = ("max-size-bytes", "max-size-messages")
 SETTINGS: Final = {
-    "address-full-policy": "address-full-policy",
-    "max-size-bytes": "max-size-bytes",
-    "max-size-messages": "max-size-messages",
-    "page-limit-bytes": "page-limit-bytes",
-    "page-limit-messages": "page-limit-messages",
-    "page-full-policy": "page-full-policy",
-    "default-consumer-window-size": "default-consumer-window-size",
-    "slow-consumer-threshold": "slow-consumer-threshold",
-    "slow-consumer-check-period": "slow-consumer-check-period",
-    "slow-consumer-policy": "slow-consumer-policy",
+    **{
+        name: name
+        for name in (
+            *("address-full-policy", "max-size-bytes", "max-size-messages", "page-limit-bytes", "page-limit-messages"),
+            *("page-full-policy", "default-consumer-window-size", "slow-consumer-threshold", "slow-consumer-policy"),
+            *("slow-consumer-check-period", "auto-create-queues"),
+        )
+    },
     "slow-consumer-threshold-measurement-unit": "",
     "max-delivery-attempts": "delivery-limit",
     "dead-letter-address": "dead-letter-routing-key",
     "expiry-delay": "message-ttl",
     "max-expiry-delay": "message-ttl",
-    "auto-create-queues": "auto-create-queues",
     "auto-create-jms-queues": "auto-create-queues",
 }
 """Elements of an address-setting, and settings of queues. Values keep the meaning of the name."""
 UNIT_S: Final = {
-    "MESSAGES_PER_SECOND": 1,
-    "MESSAGES_PER_MINUTE": 60,
-    "MESSAGES_PER_HOUR": 3600,
-    "MESSAGES_PER_DAY": 86400,
+    f"MESSAGES_PER_{unit}": s for unit, s in (("SECOND", 1), ("MINUTE", 60), ("HOUR", 3600), ("DAY", 86400))
 }
 """Seconds of the units of slow-consumer-threshold."""
 
-IDLE: Final = {
-    name: reason
-    for reason, names in {
+IDLE: Final = reasons(
+    {
         "expired messages go where dead letters go": "expiry-address expiry-queue-prefix expiry-queue-suffix "
         "auto-create-expiry-resources",
         "a message keeps the expiration that its sender gave it": "min-expiry-delay no-expiry",
@@ -72,31 +65,25 @@ IDLE: Final = {
         "an import deletes nothing": "config-delete-queues config-delete-addresses config-delete-diverts",
         "there are no links between brokers": "redistribution-delay",
         "lists have pages of their own": "management-browse-page-size management-message-attribute-size-limit",
-    }.items()
-    for name in names.split()
-}
+    }
+)
 """Elements of an address-setting without meaning here, with the reason."""
 
 OF_BROKER: Final = ("global-max-size", "max-disk-usage", "min-disk-free")
 PARTS: Final = ("address-settings", "addresses", "queues", "wildcard-addresses", *OF_BROKER)
-PREFIXES: Final = {
-    "acceptors": "ports are settings of the start (docs/settings.md)",
-    "connectors": "there are no links between brokers",
-    "security": "users and permissions are set by `penstock users`",
-    "journal": "the store has settings of its own (docs/durability.md)",
-    "paging-directory": "the store has settings of its own (docs/durability.md)",
-    "bindings-directory": "the store has settings of its own (docs/durability.md)",
-    "large-messages-directory": "the store has settings of its own (docs/durability.md)",
-    "persistence": "the store has settings of its own (docs/durability.md)",
-    "global-max-messages": "the memory of all messages is bounded in bytes, by global-max-size",
-    "divert": "bind the queue to the exchange as well",
-    "bridges": "there are no links between brokers",
-    "cluster": "there are no links between brokers",
-    "federations": "there are no links between brokers",
-    "broker-connections": "there are no links between brokers",
-    "ha-policy": "a second broker waits for the same store (docs/durability.md)",
-    "literal-match-markers": "a pattern is never literal",
-}
+PREFIXES: Final = reasons(
+    {
+        "ports are settings of the start (docs/settings.md)": "acceptors",
+        "there are no links between brokers": "connectors bridges cluster federations broker-connections",
+        "users and permissions are set by `penstock users`": "security",
+        "the store has settings of its own (docs/durability.md)": "journal paging-directory bindings-directory "
+        "large-messages-directory persistence",
+        "the memory of all messages is bounded in bytes, by global-max-size": "global-max-messages",
+        "bind the queue to the exchange as well": "divert",
+        "a second broker waits for the same store (docs/durability.md)": "ha-policy",
+        "a pattern is never literal": "literal-match-markers",
+    }
+)
 """Beginnings of other elements of the core with the reason for each."""
 NOT_READ: Final = "this import reads address-settings, addresses, queues and limits of the broker"
 
@@ -105,15 +92,11 @@ class Wildcards:
     """Characters of patterns (wildcard-addresses), and their translation."""
 
     def __init__(self, core: Element, found: Conversion) -> None:
-        self.delimiter, self.any_words, self.one_word = ".", "#", "*"
+        self._signs = {"delimiter": ".", "any-words": "#", "single-word": "*"}
         element = core.child("wildcard-addresses")
         for child in [] if element is None else element.children:
-            if child.name == "delimiter":
-                self.delimiter = _character(child)
-            elif child.name == "any-words":
-                self.any_words = _character(child)
-            elif child.name == "single-word":
-                self.one_word = _character(child)
+            if child.name in self._signs:
+                self._signs[child.name] = _character(child)
             else:
                 found.remark(child.line, f"<{child.name}>", "wildcards are always in effect in patterns")
 
@@ -122,14 +105,13 @@ class Wildcards:
 
         A wildcard is a whole word here, and a word has no dot or wildcard of ours as a letter.
         """
+        delimiter, any_words, one_word = self._signs.values()
+        wildcards = {any_words: "#", one_word: "*"}
         words = [
-            {self.any_words: "#", self.one_word: "*"}.get(word, word if self._is_literal(word) else "")
-            for word in match.split(self.delimiter)
+            wildcards.get(word, "" if {".", "#", "*", *wildcards}.intersection(word) else word)
+            for word in match.split(delimiter)
         ]
         return ".".join(words) if all(words) else ""
-
-    def _is_literal(self, word: str) -> bool:
-        return not any(letter in word for letter in (self.any_words, self.one_word, ".", "#", "*"))
 
 
 def convert_artemis(data: bytes) -> Conversion:

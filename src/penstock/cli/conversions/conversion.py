@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -104,6 +104,11 @@ def check_spelling(line: int, name: str, known: Iterable[str]) -> None:
     near = nearest(name, known, cutoff=NEARLY)
     if near and near != name:
         raise ConfigError(f"line {line}: '{name}' is not known; did you mean {near}?")
+
+
+def reasons(names: Mapping[str, str]) -> dict[str, str]:
+    """Return the reason of each name, from names with spaces between them by their common reason."""
+    return {name: reason for reason, these in names.items() for name in these.split()}
 
 
 def plain(text: str) -> object:

@@ -10,7 +10,7 @@ import re
 import shlex
 from typing import Final
 
-from penstock.cli.conversions.conversion import Conversion, check_size, check_spelling, plain
+from penstock.cli.conversions.conversion import Conversion, check_size, check_spelling, plain, reasons
 from penstock.errors import ConfigError
 from penstock.settings.table import ALIASES
 
@@ -24,9 +24,8 @@ ARGUMENTS: Final = {
     "limit-policy": "qpid.policy_type",
 }
 """Options of a queue, and the arguments that the tool makes of them."""
-OTHERS: Final = {
-    name: reason
-    for reason, names in {
+OTHERS: Final = reasons(
+    {
         "the store has no settings for each queue": "file-size= file-count= efp-partition-num= efp-pool-file-size= "
         "wcache-page-size= wcache-num-pages=",
         "there are no last-value queues": "order= lvq-key= ive",
@@ -38,9 +37,8 @@ OTHERS: Final = {
         "an exclusive queue ends with its connection here": "excl exclusive",
         "it was for that command": "broker= broker-addr= timeout= sasl-mechanism= sasl-service-name= ssl-certificate= "
         "ssl-key= ha-admin recursive ignore-default force force-if-not-empty force-if-used",
-    }.items()
-    for name in names.split()
-}
+    }
+)
 """Other options, with `=` if they have a value, and the reason why they mean nothing here."""
 DURABLE: Final = "durable"
 AUTO_DELETE: Final = ("auto-del", "auto-delete")

@@ -7,9 +7,10 @@ host, and a queue, is a pair of elements: its `name`, and an element of that nam
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final
 
-from penstock.cli.conversions.conversion import Conversion, check_spelling, plain
+from penstock.cli.conversions.conversion import Conversion, check_spelling, plain, reasons
 from penstock.cli.conversions.xml_tree import Element, by_name, number_of, read_xml
 from penstock.errors import ConfigError
 
@@ -28,31 +29,27 @@ POLICY: Final = "qpid-java"
 """Name of the policy with the defaults of a virtual host; its priority is the lowest."""
 VARIABLE: Final = re.compile(r"\$\{[^}]*\}")
 
-ALERT: Final = "it was only an alert, not a limit; metrics have the depth"
-IDLE: Final = {
-    **dict.fromkeys(
-        (
-            *("maximumQueueDepth", "maximumMessageCount", "maximumMessageSize", "maximumMessageAge"),
-            *("minimumAlertRepeatGap", "alertThresholdQueueDepthBytes", "alertThresholdQueueDepthMessages"),
-        ),
-        ALERT,
-    ),
-    "exclusive": "an exclusive queue ends with its connection here",
-    "owner": "an exclusive queue ends with its connection here",
-    "deadLetterQueues": "declare a queue for dead letters, and set dead-letter-exchange",
-    "lvq": "there are no last-value queues",
-    "lvqKey": "there are no last-value queues",
-    "sortKey": "there are no sorted queues",
-    "class": "the store is chosen at the start (docs/durability.md)",
-    "environment-path": "the store is chosen at the start (docs/durability.md)",
-    "housekeeping": "nothing is to be set there: expiration needs no period",
-    "security": "users and permissions are set by `penstock users`",
-    "connector": "ports are settings of the start (docs/settings.md)",
-    "management": "the HTTP API has settings of its own (docs/http.md)",
-    "default": "a client names its virtual host",
-    "plugins": "there are no plugins",
-}
+IDLE: Final = reasons(
+    {
+        "it was only an alert, not a limit; metrics have the depth": "maximumQueueDepth maximumMessageCount "
+        "maximumMessageSize maximumMessageAge minimumAlertRepeatGap alertThresholdQueueDepthBytes "
+        "alertThresholdQueueDepthMessages",
+        "an exclusive queue ends with its connection here": "exclusive owner",
+        "declare a queue for dead letters, and set dead-letter-exchange": "deadLetterQueues",
+        "there are no last-value queues": "lvq lvqKey",
+        "there are no sorted queues": "sortKey",
+        "the store is chosen at the start (docs/durability.md)": "class environment-path",
+        "nothing is to be set there: expiration needs no period": "housekeeping",
+        "users and permissions are set by `penstock users`": "security",
+        "ports are settings of the start (docs/settings.md)": "connector",
+        "the HTTP API has settings of its own (docs/http.md)": "management",
+        "a client names its virtual host": "default",
+        "there are no plugins": "plugins",
+    }
+)
 """Elements without meaning here, with the reason."""
+Place = dict[str, object]
+"""Virtual host of an entry, as a field of it; empty if the file names none."""
 NOT_READ: Final = "this import reads queues, exchanges, capacities and quotas"
 
 
@@ -60,14 +57,15 @@ def convert_qpid_java(data: bytes) -> Conversion:
     """Convert a configuration, or a part of it down to one queue. Raises ConfigError with the line."""
     found = Conversion()
     root = read_xml(data)
-    part = {
+    parts: dict[str, Callable[[Conversion, Element], None]] = {
         "broker": _broker,
         "virtualhosts": _virtualhosts,
         "virtualhost": _virtualhost,
-        "queues": _queues_alone,
-        "queue": _queue_alone,
-        "store": _store_alone,
-    }.get(root.name)
+        "queues": lambda found, queues: _queues(found, queues.children, {}),
+        "queue": lambda found, queue: _queue(found, queue, {}, {}),
+        "store": lambda found, store: _store(found, store, None),
+    }
+    part = parts.get(root.name)
     if part is None:
         raise ConfigError(
             f"line {root.line}: <{root.name}> is no configuration of the Java broker; it begins with broker, "
@@ -115,19 +113,7 @@ def _virtualhost(found: Conversion, element: Element) -> None:
             _store(found, child, vhost)
         else:
             queues.append(child)
-    _queues(found, queues, vhost)
-
-
-def _queues_alone(found: Conversion, element: Element) -> None:
-    _queues(found, element.children, None)
-
-
-def _queue_alone(found: Conversion, element: Element) -> None:
-    _queue(found, element, None, {})
-
-
-def _store_alone(found: Conversion, element: Element) -> None:
-    _store(found, element, None)
+    _queues(found, queues, {"vhost": vhost})
 
 
 def _store(found: Conversion, store: Element, vhost: str | None) -> None:
@@ -138,31 +124,30 @@ def _store(found: Conversion, store: Element, vhost: str | None) -> None:
         _leave(found, child, QUOTA)
 
 
-def _queues(found: Conversion, children: list[Element], vhost: str | None) -> None:
+def _queues(found: Conversion, children: list[Element], place: Place) -> None:
     """Convert the queues of a virtual host; limits beside them are the defaults of all its queues."""
     defaults = by_name(children, ("queue",))
     limits = _limits(defaults)
     if limits:
         line = min(defaults[name].line for name in limits)
-        _policy(found, line, vhost, POLICY, ".*", -1, limits)
+        _policy(found, line, place, POLICY, ".*", -1, limits)
     for child in children:
         if child.name == "queue":
-            _queue(found, child, vhost, defaults)
+            _queue(found, child, place, defaults)
         else:
             _leave(found, child, (*QUEUE, "queue"))
 
 
-def _queue(found: Conversion, element: Element, vhost: str | None, defaults: dict[str, Element]) -> None:
+def _queue(found: Conversion, element: Element, place: Place, defaults: dict[str, Element]) -> None:
     name, body = _named(element)
     own = by_name(body, ("routingKey",))
     given = {key: child for key, child in defaults.items() if key in INHERITED} | own
-    place: dict[str, object] = {} if vhost is None else {"vhost": vhost}
     limits = _limits(own)
     queue = {"name": name, **place, "durable": _is(given, "durable"), "auto_delete": _is(given, "autodelete")}
     found.add(element.line, "queues", {**queue, "arguments": {**limits, **_arguments(given)}})
     if "capacity" in limits and "capacity" in defaults:
         # Of a policy and an argument the smaller capacity applies: the queue gets a policy of its own.
-        _policy(found, element.line, vhost, f"{POLICY}-{name}", f"^{re.escape(name)}$", 0, _limits(defaults) | limits)
+        _policy(found, element.line, place, f"{POLICY}-{name}", f"^{re.escape(name)}$", 0, _limits(defaults) | limits)
     exchange = given.get("exchange")
     if exchange is not None and _text(exchange) not in ("", "<<default>>"):
         keys = [_text(child) for child in body if child.name == "routingKey"] or [name]
@@ -216,15 +201,8 @@ def _named(element: Element) -> tuple[str, list[Element]]:
 
 
 def _policy(
-    found: Conversion,
-    line: int,
-    vhost: str | None,
-    name: str,
-    pattern: str,
-    priority: int,
-    limits: dict[str, object],
+    found: Conversion, line: int, place: Place, name: str, pattern: str, priority: int, limits: dict[str, object]
 ) -> None:
-    place: dict[str, object] = {} if vhost is None else {"vhost": vhost}
     entry = {"name": name, **place, "pattern": pattern, "apply-to": "queues", "priority": priority}
     found.add(line, "policies", {**entry, "definition": limits})
 

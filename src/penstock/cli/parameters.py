@@ -1,0 +1,86 @@
+"""Parameters of commands: of the fields of a row, or of a function whose annotations say what its parameters are."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from types import NoneType
+from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
+
+import click
+
+from penstock.cli.common import OneOf
+from penstock.cli.names import names_by_scope, names_of, names_of_target
+from penstock.cli.target import URL
+from penstock.operations.command import Field
+
+PATH: Final = click.Path(path_type=Path)
+FILE: Final = click.Path(path_type=Path, allow_dash=True)
+"""File that may be - for standard input or output."""
+
+
+def option(help: str = "", metavar: str = "", option: str = "", name: str = "", **more: Any) -> Field:
+    """Return what an annotation says of an option, or of an argument if there is no help; see `Field`."""
+    return Field(name, help, metavar=metavar, option=option, **more)
+
+
+JSON: Final = Field("as_json", "Print the answer as JSON.", bool, option="--json")
+Json = Annotated[bool, JSON]
+Url = Annotated[str, URL]
+
+
+def command(name: str | None = None) -> Callable[[Callable[..., None]], click.Command]:
+    """Return the decorator that makes a command of a function.
+
+    A parameter is `Annotated` with its help, with `option(...)`, or with a decorator that adds options. Without a help
+    it is an argument. The type says whether it is a flag, may be left out, or takes several words.
+    """
+
+    def made(function: Callable[..., None]) -> click.Command:
+        hints = get_type_hints(function, include_extras=True)
+        decorated = function
+        for each in reversed(inspect.getfullargspec(function).args):
+            decorated = _decorator(each, hints[each])(decorated)
+        return click.command(name)(decorated)
+
+    return made
+
+
+def _decorator(name: str, hint: Any) -> Callable[..., Any]:
+    """Return the decorator that adds the parameter of an annotation."""
+    hint, meta = (hint.__origin__, hint.__metadata__[0]) if get_origin(hint) is Annotated else (hint, option())
+    if callable(meta):
+        return meta  # type: ignore[no-any-return]
+    field = option(meta) if isinstance(meta, str) else meta
+    many = get_origin(hint) is tuple
+    kinds = get_args(hint) or (hint,)
+    return parameter(
+        field._replace(
+            name=name,
+            kind=kinds[0] if field.kind is str else field.kind,
+            many=many,
+            required=field.required and NoneType not in kinds,
+        )
+    )
+
+
+def parameter(field: Field) -> Callable[..., Any]:
+    """Return the decorator that adds an argument or option."""
+    name = field.name.replace("-", "_")
+    kind = OneOf(field.choices) if field.choices else PATH if field.kind is Path else field.kind
+    settings: dict[str, Any] = {"type": kind, "metavar": field.metavar or None}
+    if field.names:
+        own = {"target": names_of_target, "scope": names_by_scope}
+        settings["shell_complete"] = own.get(field.names) or names_of(field.names)
+    if not field.help:
+        settings |= {"nargs": -1 if field.many else 1, "required": field.required and field.default is None}
+        return click.argument(name, **settings, **({} if field.default is None else {"default": field.default}))
+    spelling = field.option.split() or [f"--{name.replace('_', '-')}"]
+    if field.kind is bool:
+        settings = {"is_flag": True, "default": bool(field.default), "show_default": "/" in field.option}
+    elif field.default is ...:
+        settings["required"] = True
+    else:
+        settings |= {"default": field.default, "show_default": field.default not in (None, ""), "multiple": field.many}
+    return click.option(*spelling, name, help=field.help, hidden=field.hidden, **settings)
