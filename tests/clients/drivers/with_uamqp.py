@@ -60,6 +60,7 @@ with tempfile.TemporaryDirectory() as folder:
     certificate, key = make_certificate(Path(folder))
     relay = TlsRelay(certificate, key, str(url.hostname), int(url.port or 0))
     tell(version=version("uamqp"))
+    uamqp._Platform.initialize()  # It fails where two threads do it at once.
     threads = [threading.Thread(target=work, daemon=True) for work in (publish, consume)]
     for thread in threads:
         thread.start()
