@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from bench.brokers import STARTERS, Broker, start_all
 from bench.loadgen import AMQP091
 from bench.report import Measurement, Row
 from bench.scenarios import SCENARIOS_OF, Scenario
+from penstock.bench.target import cpu_seconds
 
 OUTPUT = Path(__file__).resolve().parent / "output" / "bench.json"
 
@@ -68,12 +69,7 @@ def measure(broker: Broker, scenario: Scenario, repetition: int, effort: Effort,
 
 def _cpu_of(pids: list[int]) -> float:
     """Return the CPU seconds of those of these processes that still run; helpers of a broker may have ended."""
-    ticks = 0
-    for pid in pids:
-        with suppress(OSError):
-            fields = (processes.PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
-            ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
+    return sum(cpu_seconds(pid) or 0.0 for pid in pids)
 
 
 def _cpu_of_children() -> float:
