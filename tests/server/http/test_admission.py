@@ -81,7 +81,7 @@ def test_sockets_of_users_are_kept_when_strangers_come_and_an_idle_one_makes_roo
     undisturbed(crowd, own_served)
 
 
-def test_where_all_sockets_of_users_are_busy_a_request_is_refused_and_a_health_check_is_not(
+def test_request_is_refused_and_health_check_is_not_where_all_sockets_of_users_are_busy(
     own_served: BrokerProcess,
 ) -> None:
     web = Web(own_served.http)

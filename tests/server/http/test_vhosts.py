@@ -58,7 +58,9 @@ def declared(web: Web) -> dict[str, Any]:
     return {section: found[section] for section in TOPOLOGY}
 
 
-def test_what_was_imported_is_exported_and_imported_again_without_a_change(own_served: BrokerProcess, its: Web) -> None:
+def test_imported_definitions_are_exported_and_imported_again_without_a_change(
+    own_served: BrokerProcess, its: Web
+) -> None:
     its.do("POST", "/definitions", TOPOLOGY)
     assert declared(its) == TOPOLOGY
     its.do("POST", "/definitions", its.get("/definitions"))
