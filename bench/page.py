@@ -21,7 +21,7 @@ RECORD = Path(__file__).resolve().parent / "recorded.json"
 PROTOCOLS = {AMQP091: "AMQP 0-9-1", AMQP1: "AMQP 1.0"}
 BROKERS_OF = {AMQP091: tuple(STARTERS), AMQP1: NAMES}
 WORDS = {True: "met", None: "not measured", False: "**missed**"}
-HEAD = ("| load | protocol | goals | compiled | interpreted | best peer | its time over ours |", f"|{'---|' * 7}")
+HEAD = ("| load | goals | compiled | interpreted | best peer | peer / ours |", f"|{'---|' * 6}")
 Record = dict[str, Any]
 """`conditions` by protocol, and `rows`: of each its protocol, scenario with goals, and what became of them."""
 
@@ -84,7 +84,7 @@ def line(row: dict[str, Any]) -> str:
     peer = min((name for name in best if name in PEERS), key=lambda name: best[name]["microseconds"], default=None)
     ratios = [ratio for name in (COMPILED, INTERPRETED) if (ratio := row["ratios"][name]) is not None]
     cells = [
-        *(row["scenario"]["title"], PROTOCOLS[row["protocol"]]),
+        f"{PROTOCOLS[row['protocol']]}: {row['scenario']['title']}",
         "; ".join(f"{goal['goal']}: {WORDS[goal['met']]}" for goal in row["goals"]) or "none",
         *(_figures(row, COMPILED), _figures(row, INTERPRETED)),
         f"{PEERS[peer]}: {_figures(row, peer)}" if peer else "",
