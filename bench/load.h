@@ -10,7 +10,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-enum { SMALLEST_BODY = 16, MOST_PAIRS = 512, MOST_PIDS = 64, HISTOGRAM = 64 * 60, WRITES_PER_TURN = 4 };
+enum { SMALLEST_BODY = 16, MOST_PAIRS = 512, MOST_QUEUES = 999, MOST_PIDS = 64, HISTOGRAM = 64 * 60, WRITES_PER_TURN = 4 };
 #define SECOND 1000000000ull
 
 static struct {
@@ -25,8 +25,10 @@ static struct {
     uint32_t links;
     bool declared, one_queue, consumes, idle;
     const char *name;
+    const char *exchange;              /* AMQP 0-9-1 alone, as what follows */
+    uint32_t queues, bindings;
 } option = {"127.0.0.1", "5672", "/", "guest", "guest", "bench", "plain", 1, 100, 100, 256, 100, 1000, 0, 1,
-            20000, 0, 1, 3, 30, {0}, 0, {0}, 0, false, "", "PLAIN", 1, true, false, true, false, NULL};
+            20000, 0, 1, 3, 30, {0}, 0, {0}, 0, false, "", "PLAIN", 1, true, false, true, false, NULL, NULL, 1, 0};
 
 /* Times in ns: 64 steps per power of two, so every value is kept to 1.6 %. */
 struct histogram { uint64_t counts[HISTOGRAM], total, largest; };

@@ -1,4 +1,4 @@
-/* Load generator: pairs of one publisher and one consumer connection, each pair on a queue of its own, in one thread.
+/* Load generator: pairs of one publisher and one consumer connection, each pair on queues of its own, in one thread.
  *
  * A publisher fills a buffer with many messages and writes it at once; a consumer reads up to 256 KiB, checks that
  * every message arrives once and in order, and acknowledges `multiple` every N.  What is published and not yet
@@ -12,9 +12,11 @@
 struct pair {
     struct connection publisher, consumer;
     char queue[64];
-    uint8_t *method, *header;          /* the publish method's frame and the content header's, as templates */
+    uint8_t *method, *header;          /* the publish method's frames and the content headers', one for each binding */
     size_t method_size, header_size, id_at;
-    uint64_t published, consumed, refused, expected, random;
+    uint64_t published, consumed, refused, random;
+    uint64_t expected[MOST_QUEUES];    /* the number of the next message from each queue */
+    uint32_t from;                     /* the queue of what is being delivered */
     uint64_t delivery_tag, stamp, sequence;
     uint32_t unacked;
     uint64_t blocked_since;
@@ -27,6 +29,11 @@ struct pair {
 #include "loop.h"
 
 static uint64_t nacked, returned, blocks, blocked_ns;
+static uint64_t copies = 1;            /* of a message: one, or one for each queue */
+
+static bool is_type(const char *type) { return option.exchange && !strcmp(option.exchange, type); }
+
+static uint64_t flying(const struct pair *p) { return (p->published - p->refused) * copies - p->consumed; }
 
 /* ---- what arrives ------------------------------------------------------------------------------------------ */
 
@@ -99,10 +106,11 @@ static inline void delivered(struct connection *c)
     struct pair *p = c->pair;
     if (!c->consumes)                  /* the content of a returned message */
         return;
-    if (p->sequence < p->expected || (p->sequence > p->expected && !p->refused))
+    uint64_t *expected = &p->expected[p->from];
+    if (p->sequence < *expected || (p->sequence > *expected && !p->refused))
         die("message %llu of %s arrived where %llu was expected", (unsigned long long)p->sequence, p->queue,
-            (unsigned long long)p->expected);
-    p->expected = p->sequence + 1;
+            (unsigned long long)*expected);
+    *expected = p->sequence + option.queues / copies;
     p->consumed++;
     consumed_total++;
     if (measuring)
@@ -143,6 +151,7 @@ static void take_frames(struct connection *c)
                 delivered(c);
         } else if (p[0] == FRAME_METHOD && get32(p + 7) == BASIC_DELIVER) {
             c->pair->delivery_tag = get64(p + 12 + p[11]);
+            c->pair->from = (uint32_t)((p[12] - '0') * 100 + (p[13] - '0') * 10 + p[14] - '0');
         } else if (p[0] == FRAME_METHOD) {
             handle_method(c, get32(p + 7), p + 11, (uint32_t)frame - 12);
         } else if (p[0] != FRAME_HEARTBEAT) {
@@ -154,35 +163,79 @@ static void take_frames(struct connection *c)
 
 /* ---- what is published ------------------------------------------------------------------------------------- */
 
+static const char *queue_of(const struct pair *p, uint32_t number)
+{
+    static char name[80];
+    snprintf(name, sizeof name, "%s.%03u", p->queue, number % option.queues);
+    return name;
+}
+
+/* The routing key of messages for a binding, or the binding's pattern: wildcards in all places, one match for a key. */
+static const char *key_of(const struct pair *p, uint32_t binding, bool pattern)
+{
+    static char key[80];
+    uint32_t kind = pattern ? binding % 4 : 4, region = binding % 10, site = binding % 50;
+    if (!is_type("topic"))
+        return queue_of(p, binding);
+    snprintf(key, sizeof key, "%c%.*u.%c%.*u.d%05u.%s", kind == 2 ? '*' : 'r', kind != 2, kind == 2 ? 0 : region,
+             kind == 3 ? '*' : 's', 2 * (kind != 3), kind == 3 ? 0 : site, binding,
+             kind == 4 ? "temperature" : kind % 3 ? "#" : "*");
+    return key;
+}
+
+/* The headers of messages for a binding of a headers exchange, which asks for all of them; else none. */
+static void put_headers(struct buffer *b, uint32_t binding)
+{
+    size_t table = begin_table(b);
+    if (is_type("headers")) {
+        put(b, "\7x-matchS\0\0\0\3all\6regionI", 24);
+        put32(b, binding % 10);
+        put(b, "\6deviceI", 8);
+        put32(b, binding);
+    }
+    end_table(b, table);
+}
+
+static void put_header_frame(struct pair *p, struct buffer *b, uint32_t binding)
+{
+    bool distinct = !strcmp(option.properties, "distinct"), none = !strcmp(option.properties, "none");
+    bool headers = is_type("headers");
+    size_t start = b->end;
+    put8(b, FRAME_HEADER);
+    put16(b, 1);
+    size_t frame = begin_table(b);
+    put32(b, 60u << 16);
+    put64(b, 0);
+    /* content-type, headers, delivery-mode, message-id */
+    put16(b, (uint16_t)((distinct ? 0x8080 : 0) | (headers ? 0x2000 : 0) | (none ? 0 : 0x1000)));
+    if (distinct)
+        put_short(b, "application/octet-stream");
+    if (headers)
+        put_headers(b, binding);
+    if (!none)
+        put8(b, (uint8_t)option.delivery_mode);
+    p->id_at = distinct ? b->end + 1 - start : 0;
+    if (distinct)
+        put_short(b, "0123456789abcdef");
+    end_method(b, frame);
+}
+
 static void prepare_templates(struct pair *p)
 {
-    struct buffer b = {0};
-    size_t frame = begin_method(&b, 1, BASIC_PUBLISH);
-    put16(&b, 0);
-    put_short(&b, "");
-    put_short(&b, p->queue);
-    put8(&b, 0);
-    end_method(&b, frame);
-    p->method = b.data;
-    p->method_size = b.end;
-    bool distinct = !strcmp(option.properties, "distinct"), none = !strcmp(option.properties, "none");
-    b = (struct buffer){0};
-    put8(&b, FRAME_HEADER);
-    put16(&b, 1);
-    frame = begin_table(&b);
-    put32(&b, 60u << 16);
-    put64(&b, 0);
-    put16(&b, none ? 0 : distinct ? 0x8000 | 0x1000 | 0x0080 : 0x1000); /* content-type, delivery-mode, message-id */
-    if (distinct)
-        put_short(&b, "application/octet-stream");
-    if (!none)
-        put8(&b, (uint8_t)option.delivery_mode);
-    p->id_at = distinct ? b.end + 1 : 0;
-    if (distinct)
-        put_short(&b, "0123456789abcdef");
-    end_method(&b, frame);
-    p->header = b.data;
-    p->header_size = b.end;
+    struct buffer methods = {0}, headers = {0};
+    for (uint32_t i = 0; i < option.bindings; i++) {
+        size_t frame = begin_method(&methods, 1, BASIC_PUBLISH);
+        put16(&methods, 0);
+        put_short(&methods, option.exchange ? p->queue : "");
+        put_short(&methods, key_of(p, i, false));
+        put8(&methods, 0);
+        end_method(&methods, frame);
+        put_header_frame(p, &headers, i);
+    }
+    p->method = methods.data;
+    p->method_size = methods.end / option.bindings;
+    p->header = headers.data;
+    p->header_size = headers.end / option.bindings;
 }
 
 static inline uint8_t *put_body_frame(uint8_t *o, const uint8_t *from, uint32_t size)
@@ -199,10 +252,10 @@ static inline uint8_t *put_message(struct pair *p, uint8_t *o, uint64_t stamp)
 {
     static const char hex[] = "0123456789abcdef";
     uint32_t size = next_size(p), most = p->publisher.frame_max - FRAME_OVERHEAD;
-    uint64_t sequence = p->published++;
-    memcpy(o, p->method, p->method_size);
+    uint64_t sequence = p->published++, binding = sequence % option.bindings;
+    memcpy(o, p->method + binding * p->method_size, p->method_size);
     o += p->method_size;
-    memcpy(o, p->header, p->header_size);
+    memcpy(o, p->header + binding * p->header_size, p->header_size);
     set64(o + 11, size);
     if (p->id_at)
         for (int i = 0; i < 16; i++)
@@ -226,8 +279,8 @@ static inline uint8_t *put_message(struct pair *p, uint8_t *o, uint64_t stamp)
  * measure the system calls of the broker instead of its messages. */
 static uint64_t permitted(struct pair *p)
 {
-    uint64_t share = option.in_flight / option.pairs, flying = p->published - p->refused - p->consumed;
-    uint64_t room = flying < share ? share - flying : 0;
+    uint64_t share = option.in_flight / option.pairs, under_way = flying(p);
+    uint64_t room = under_way < share ? (share - under_way) / copies : 0;
     if (stopping || p->blocked_since)
         return 0;
     if (option.window) {
@@ -270,45 +323,81 @@ static void publish(struct pair *p)
 
 /* ---- set-up and the loop ----------------------------------------------------------------------------------- */
 
+/* Ends a method, sends what is waiting and waits for the answer. */
+static void ask(struct connection *c, size_t frame, uint32_t answer)
+{
+    const uint8_t *args;
+    uint32_t size;
+    end_method(&c->out, frame);
+    await(c, answer, &args, &size);
+}
+
+/* An exchange that goes with its last queue, and its bindings; only the last of them is answered. */
+static void bind_queues(struct pair *p)
+{
+    struct buffer *b = &p->publisher.out;
+    size_t frame = begin_method(b, 1, EXCHANGE_DECLARE);
+    put16(b, 0);
+    put_short(b, p->queue);
+    put_short(b, option.exchange);
+    put8(b, 4);
+    put32(b, 0);
+    ask(&p->publisher, frame, EXCHANGE_DECLARE_OK);
+    for (uint32_t i = 0, last = option.bindings - 1; i <= last; i++) {
+        frame = begin_method(b, 1, QUEUE_BIND);
+        put16(b, 0);
+        put_short(b, queue_of(p, i));
+        put_short(b, p->queue);
+        put_short(b, key_of(p, i, true));
+        put8(b, i < last);
+        put_headers(b, i);
+        if (i < last)
+            end_method(b, frame);
+    }
+    ask(&p->publisher, frame, QUEUE_BIND_OK);
+}
+
 static void declare(struct pair *p)
 {
     struct buffer *b = &p->publisher.out;
-    const uint8_t *args;
-    uint32_t size;
-    size_t frame = begin_method(b, 1, QUEUE_DECLARE);
-    put16(b, 0);
-    put_short(b, p->queue);
-    put8(b, option.durable ? 2 : 0);
-    put_queue_arguments(b);
-    end_method(b, frame);
-    await(&p->publisher, QUEUE_DECLARE_OK, &args, &size);
+    size_t frame;
+    for (uint32_t i = 0; i < option.queues; i++) {
+        p->expected[i] = copies > 1 ? 0 : i;
+        frame = begin_method(b, 1, QUEUE_DECLARE);
+        put16(b, 0);
+        put_short(b, queue_of(p, i));
+        put8(b, option.durable ? 2 : 0);
+        put_queue_arguments(b);
+        ask(&p->publisher, frame, QUEUE_DECLARE_OK);
+    }
+    if (option.exchange)
+        bind_queues(p);
     if (option.window) {
         frame = begin_method(b, 1, CONFIRM_SELECT);
         put8(b, 0);
-        end_method(b, frame);
-        await(&p->publisher, CONFIRM_SELECT_OK, &args, &size);
+        ask(&p->publisher, frame, CONFIRM_SELECT_OK);
     }
 }
 
 static void consume(struct pair *p)
 {
     struct buffer *b = &p->consumer.out;
-    const uint8_t *args;
-    uint32_t size;
     size_t frame = begin_method(b, 1, BASIC_QOS);
     put32(b, 0);
     put16(b, (uint16_t)option.prefetch);
     put8(b, 0);
-    end_method(b, frame);
-    await(&p->consumer, BASIC_QOS_OK, &args, &size);
-    frame = begin_method(b, 1, BASIC_CONSUME);
-    put16(b, 0);
-    put_short(b, p->queue);
-    put_short(b, "c");
-    put8(b, option.ack ? 0 : 2);
-    put32(b, 0);
-    end_method(b, frame);
-    await(&p->consumer, BASIC_CONSUME_OK, &args, &size);
+    ask(&p->consumer, frame, BASIC_QOS_OK);
+    for (uint32_t i = 0; i < option.queues; i++) {
+        char tag[16];
+        snprintf(tag, sizeof tag, "%03u", i);
+        frame = begin_method(b, 1, BASIC_CONSUME);
+        put16(b, 0);
+        put_short(b, queue_of(p, i));
+        put_short(b, tag);
+        put8(b, option.ack ? 0 : 2);
+        put32(b, 0);
+        ask(&p->consumer, frame, BASIC_CONSUME_OK);
+    }
 }
 
 static void open_pair(struct pair *p, uint32_t number)
@@ -335,19 +424,18 @@ static void open_pair(struct pair *p, uint32_t number)
 
 static void close_pair(struct pair *p)
 {
-    const uint8_t *args;
-    uint32_t size;
     set_blocking(&p->publisher, true);
     set_blocking(&p->consumer, true);
     flush(&p->consumer);               /* the last acknowledgements */
     close_connection(&p->consumer);
     struct buffer *b = &p->publisher.out;
-    size_t frame = begin_method(b, 1, QUEUE_DELETE);
-    put16(b, 0);
-    put_short(b, p->queue);
-    put8(b, 0);
-    end_method(b, frame);
-    await(&p->publisher, QUEUE_DELETE_OK, &args, &size);
+    for (uint32_t i = 0; i < option.queues; i++) {
+        size_t frame = begin_method(b, 1, QUEUE_DELETE);
+        put16(b, 0);
+        put_short(b, queue_of(p, i));
+        put8(b, 0);
+        ask(&p->publisher, frame, QUEUE_DELETE_OK);
+    }
     close_connection(&p->publisher);
 }
 
@@ -359,7 +447,7 @@ static uint64_t outstanding(void)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < option.pairs; i++)
-        sum += pairs[i].published - pairs[i].refused - pairs[i].consumed + pairs[i].unconfirmed;
+        sum += flying(&pairs[i]) + pairs[i].unconfirmed;
     return sum;
 }
 
@@ -375,11 +463,15 @@ static void print_result(struct edge a, struct edge b)
     print_latencies();
 }
 
-static const struct option options[] = {COMMON_OPTIONS, {0}};
+static const struct option options[] = {COMMON_OPTIONS, {"exchange", 1, 0, 'e'}, {"queues", 1, 0, 'Q'},
+    {"bindings", 1, 0, 'B'}, {0}};
 
 static const char usage[] =
     "loadgen [--host H --port P --vhost V --user U --password P] [--queue PREFIX] [--argument NAME=INTEGER]...\n"
-    "  --pairs N              publishers and consumers, each pair on its own queue (1)\n"
+    "  --pairs N              publishers and consumers, each pair on its own queues (1)\n"
+    "  --queues N             queues of each pair; without a fanout, its messages go to them in turn (1)\n"
+    "  --exchange direct|fanout|topic|headers   publish by an exchange of this type\n"
+    "  --bindings N           of each pair's exchange, a multiple of --queues; each message is for the next one\n"
     "  --sizes N|uniform:A:B  octets of a body, at least 16 (100)\n"
     "  --properties none|plain|distinct   plain: delivery-mode; distinct: also content-type, a new message-id each\n"
     "  --delivery-mode 1|2    (1)\n"
@@ -398,7 +490,15 @@ static void check_options(void)
 {
     if (!option.pairs || option.pairs > MOST_PAIRS)
         die("--pairs: 1 to %d are possible", MOST_PAIRS);
-    if (!option.batch || option.in_flight / option.pairs < option.batch)
+    if (!option.queues || option.queues > MOST_QUEUES)
+        die("--queues: 1 to %d are possible", MOST_QUEUES);
+    if (option.exchange && !is_type("direct") && !is_type("fanout") && !is_type("topic") && !is_type("headers"))
+        die("--exchange %s: direct, fanout, topic or headers is wanted", option.exchange);
+    option.bindings = option.bindings ? option.bindings : option.queues;
+    if (option.bindings % option.queues || option.bindings > 99999)
+        die("--bindings %u: a multiple of --queues (%u) below 100000 is wanted", option.bindings, option.queues);
+    copies = is_type("fanout") ? option.queues : 1;
+    if (!option.batch || option.in_flight / option.pairs / copies < option.batch)
         die("--in-flight %llu leaves no room for a batch of %u in each pair", (unsigned long long)option.in_flight, option.batch);
     if (option.prefetch > 65535 || (option.prefetch && option.prefetch < option.ack))
         die("--prefetch %u: between --ack (%u) and 65535, or 0, is wanted", option.prefetch, option.ack);
@@ -410,9 +510,15 @@ static void check_options(void)
 int main(int argc, char **argv)
 {
     for (int which; (which = getopt_long(argc, argv, "", options, NULL)) != -1;)
-        if (!set_option(which, optarg)) {
-            fputs(usage, stderr);
-            return 2;
+        switch (which) {
+        case 'e': option.exchange = optarg; break;
+        case 'Q': option.queues = (uint32_t)strtoul(optarg, NULL, 10); break;
+        case 'B': option.bindings = (uint32_t)strtoul(optarg, NULL, 10); break;
+        default:
+            if (!set_option(which, optarg)) {
+                fputs(usage, stderr);
+                return 2;
+            }
         }
     if (optind < argc)
         die("%s: not an option", argv[optind]);

@@ -44,6 +44,10 @@ def place_of(broker: brokers.Broker) -> tuple[str, int]:
         ("--confirms", "100"),
         ("--confirms", "100", "--durable", "--delivery-mode", "2"),
         ("--rate", "2000", "--ack", "1"),
+        ("--queues", "3"),
+        ("--exchange", "direct", "--queues", "3", "--properties", "distinct"),
+        ("--exchange", "topic", "--queues", "100", "--bindings", "1000", "--pairs", "2"),
+        ("--exchange", "headers", "--queues", "20", "--bindings", "40", "--properties", "distinct"),
     ],
     ids=" ".join,
 )
@@ -57,6 +61,27 @@ def test_every_message_comes_out_once_and_in_order(broker: brokers.Broker, optio
         assert 0 < result["latency_us"]["p50"] <= result["latency_us"]["p99"] <= result["latency_us"]["max"]
 
     undisturbed(run, place_of(broker))
+
+
+def test_message_to_a_fanout_exchange_comes_out_of_every_queue(broker: brokers.Broker) -> None:
+    result = loadgen.run(broker.port, *SHORT, "--exchange", "fanout", "--queues", "30", "--confirms", "100")
+    assert result["consumed"] == 30 * result["published"] > 0
+    assert result["nacked"] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--exchange", "x-random"), "--exchange x-random: direct, fanout, topic or headers is wanted"),
+        (("--queues", "1000"), "--queues: 1 to 999 are possible"),
+        (("--queues", "3", "--bindings", "4"), r"--bindings 4: a multiple of --queues \(3\) below 100000 is wanted"),
+        (("--exchange", "fanout", "--queues", "100"), "--in-flight 20000 leaves no room for a batch of 256"),
+    ],
+    ids=lambda words: words[-1],
+)
+def test_options_that_do_not_fit_end_it_with_one_sentence(program: Path, options: tuple[str, ...], reason: str) -> None:
+    with pytest.raises(loadgen.LoadError, match=reason):
+        loadgen.run(1, *options)
 
 
 @pytest.mark.parametrize(
