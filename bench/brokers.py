@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,8 @@ from bench import processes
 
 ROOT = Path(__file__).resolve().parent.parent
 COMPILED, INTERPRETED, RABBITMQ = "compiled", "interpreted", "rabbitmq"
+SQLITE = "sqlite"
+"""Ours compiled, beside itself with another store."""
 # Debian's wrapper in /usr/sbin changes to the system's rabbitmq user; ours runs as whoever measures.
 RABBITMQ_SCRIPT = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 READY_SECONDS = 90.0
@@ -38,6 +40,8 @@ class Broker:
     after_stop: Callable[[], None] = lambda: None
     options: tuple[str, ...] = ()
     """What the load generator must be told to load it."""
+    server: Callable[[], list[int]] = list
+    """Processes of the database that it keeps its messages in."""
 
     def pids(self) -> list[int]:
         """Return the broker's process and all that it has started."""
@@ -134,10 +138,11 @@ class PenstockNode:
 
 def start_penstock(name: str, scratch: Path, config: Path | None = None) -> Broker:
     """Start our own broker in the form that is asked for, on a port that it picks."""
-    return _start(name, PenstockNode(name, scratch, config=config))
+    return start_node(name, PenstockNode(name, scratch, config=config))
 
 
-def _start(name: str, node: "PenstockNode | RabbitmqNode") -> Broker:
+def start_node(name: str, node: "PenstockNode | RabbitmqNode") -> Broker:
+    """Start a node, and wait until it is ready."""
     process = node.launch()
     try:
         return Broker(name, node.title, node.port(process), process, node.close)
@@ -255,20 +260,24 @@ class RabbitmqNode:
 
 def start_rabbitmq(name: str, scratch: Path, http_port: int | None = None) -> Broker:
     """Start a RabbitMQ node; see `RabbitmqNode`."""
-    return _start(name, RabbitmqNode(scratch, http_port))
+    return start_node(name, RabbitmqNode(scratch, http_port))
 
 
-STARTERS: dict[str, Callable[[str, Path], Broker]] = {
+Starters = Mapping[str, Callable[[str, Path], Broker]]
+"""How each broker is started: its name and a folder in, a running one out. They raise BrokerUnavailable."""
+STARTERS: Starters = {
     COMPILED: start_penstock,
     INTERPRETED: start_penstock,
     RABBITMQ: start_rabbitmq,
 }
 
 
-def start(name: str, scratch: Path, stack: ExitStack, say: Callable[[str], None]) -> Broker | None:
+def start(
+    name: str, scratch: Path, stack: ExitStack, say: Callable[[str], None], starters: Starters = STARTERS
+) -> Broker | None:
     """Start a broker until the stack unwinds; None where it cannot be, after a sentence that says why."""
     try:
-        broker = STARTERS[name](name, scratch)
+        broker = starters[name](name, scratch)
     except BrokerUnavailable as reason:
         say(f"Without {name}: {reason}")
         return None
@@ -277,7 +286,9 @@ def start(name: str, scratch: Path, stack: ExitStack, say: Callable[[str], None]
     return broker
 
 
-def start_all(names: list[str], scratch: Path, stack: ExitStack, say: Callable[[str], None]) -> dict[str, Broker]:
+def start_all(
+    names: list[str], scratch: Path, stack: ExitStack, say: Callable[[str], None], starters: Starters = STARTERS
+) -> dict[str, Broker]:
     """Start those brokers that can be, until the stack unwinds."""
-    started = {name: start(name, scratch, stack, say) for name in names}
+    started = {name: start(name, scratch, stack, say, starters) for name in names}
     return {name: broker for name, broker in started.items() if broker is not None}

@@ -9,7 +9,9 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 AMQP091, AMQP1 = "amqp091", "amqp1"
-SOURCES = {AMQP091: "loadgen.c", AMQP1: "loadgen10.c"}
+AMQPS, POSTGRESQL = "amqps", "postgresql"
+"""AMQP 0-9-1 by TLS 1.3, and with a store in PostgreSQL."""
+SOURCES = {AMQP091: "loadgen.c", AMQP1: "loadgen10.c", AMQPS: "loadgen.c", POSTGRESQL: "loadgen.c"}
 HEADERS = ("amqp.h", "amqp10.h", "load.h", "loop.h")
 Result = dict[str, Any]
 

@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.brokers import COMPILED, INTERPRETED, STARTERS
-from bench.loadgen import AMQP091, AMQP1
+from bench.brokers import COMPILED, INTERPRETED, RABBITMQ, SQLITE, STARTERS
+from bench.loadgen import AMQP091, AMQP1, AMQPS, POSTGRESQL
 from bench.peers10 import NAMES
 from bench.report import PEERS, Best, Row
 from bench.scenarios import SCENARIOS_OF
 
 RECORD = Path(__file__).resolve().parent / "recorded.json"
-PROTOCOLS = {AMQP091: "AMQP 0-9-1", AMQP1: "AMQP 1.0"}
-BROKERS_OF = {AMQP091: tuple(STARTERS), AMQP1: NAMES}
+PROTOCOLS = {AMQP091: "AMQP 0-9-1", AMQP1: "AMQP 1.0", AMQPS: "TLS 1.3", POSTGRESQL: "PostgreSQL"}
+BROKERS_OF = {AMQP091: tuple(STARTERS), AMQP1: NAMES, AMQPS: tuple(STARTERS), POSTGRESQL: (COMPILED, SQLITE, RABBITMQ)}
 WORDS = {True: "met", None: "not measured", False: "**missed**"}
 HEAD = ("| load | goals | compiled | interpreted | best peer | peer / ours |", f"|{'---|' * 6}")
 Record = dict[str, Any]
@@ -75,6 +75,7 @@ def _figures(row: dict[str, Any], name: str | None) -> str:
     found += [f"{best['rate']:,.0f}/s"] if scenario["rate"] else []
     found += [f"p99 {best['p99'] / 1000:.2f} ms"] if scenario["latency"] else []
     found += [f"confirms p99 {best['confirm_p99'] / 1000:.2f} ms"] if scenario["confirmation"] else []
+    found += [f"server {_short(best['server'])} µs"] if best["server"] is not None else []
     return ", ".join(found)
 
 
@@ -86,7 +87,8 @@ def line(row: dict[str, Any]) -> str:
     cells = [
         f"{PROTOCOLS[row['protocol']]}: {row['scenario']['title']}",
         "; ".join(f"{goal['goal']}: {WORDS[goal['met']]}" for goal in row["goals"]) or "none",
-        *(_figures(row, COMPILED), _figures(row, INTERPRETED)),
+        _figures(row, COMPILED) + (f"; SQLite: {_figures(row, SQLITE)}" if SQLITE in best else ""),
+        _figures(row, INTERPRETED),
         f"{PEERS[peer]}: {_figures(row, peer)}" if peer else "",
         ", ".join(f"**{_short(ratio)}x**" if ratio < 1 else f"{_short(ratio)}x" for ratio in ratios),
     ]
@@ -110,7 +112,8 @@ def tables() -> dict[str, str]:
     """Return the table by its name, with its conditions."""
     found = load()
     rows = [line(row) for row in sorted(found["rows"], key=rank)]
-    notes = [text for protocol in PROTOCOLS for text in conditions(protocol, found["conditions"][protocol])]
+    measured = [protocol for protocol in PROTOCOLS if protocol in found["conditions"]]
+    notes = [text for protocol in measured for text in conditions(protocol, found["conditions"][protocol])]
     return {"processor time of the broker": "\n".join([*HEAD, *rows, "", *notes])}
 
 

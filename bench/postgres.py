@@ -12,8 +12,9 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -21,6 +22,8 @@ from urllib.parse import quote, urlencode
 import psycopg
 
 from bench import processes
+from bench.brokers import COMPILED, RABBITMQ, SQLITE, STARTERS, Broker, PenstockNode, Starters, start_node
+from bench.loadgen import LoadError
 
 PATIENCE_S = 60
 """For the server to start or to stop, and for an answer of it."""
@@ -34,6 +37,8 @@ SETTINGS = {
     "autovacuum_naptime": "1d",  # What is seen is what was done here.
     "restart_after_crash": "on",
 }
+AS_SHIPPED = {"listen_addresses": "127.0.0.1"}
+"""For measurements: all else is PostgreSQL's default."""
 RULES = """
 local all all trust
 host all locked 127.0.0.1/32 scram-sha-256
@@ -59,7 +64,7 @@ NOT_INSTALLED = "PostgreSQL is not installed (Debian: apt-get install postgresql
 class Cluster:
     """A server that may be started and stopped again and again, on one port and one socket."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
         self.folder = folder
         self.data = folder / "data"
         self.port = processes.free_port()
@@ -71,9 +76,9 @@ class Cluster:
             self._as = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
         self._run("initdb", "--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C", "--no-sync",
                   "--data-checksums")  # fmt: skip
-        with (self.data / "postgresql.conf").open("a") as settings:
-            settings.writelines(f"{name} = '{value}'\n" for name, value in SETTINGS.items())
-            settings.write(f"port = {self.port}\nunix_socket_directories = '{folder}'\n")
+        with (self.data / "postgresql.conf").open("a") as file:
+            file.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
+            file.write(f"port = {self.port}\nunix_socket_directories = '{folder}'\n")
         (self.data / "pg_hba.conf").write_text(RULES)
 
     def start(self) -> None:
@@ -104,6 +109,11 @@ class Cluster:
         """Have them go on."""
         self._signal_all(signal.SIGCONT)
 
+    def pids(self) -> list[int]:
+        """Return its processes; empty if it does not run."""
+        pid = self._pid()
+        return [] if pid is None else processes.tree(pid)
+
     def is_running(self) -> bool:
         """Tell whether it runs."""
         return self._pid() is not None
@@ -133,8 +143,7 @@ class Cluster:
 
     def _signal_all(self, number: int) -> list[int]:
         """Send a signal to all its processes, and return which those are."""
-        pid = self._pid()
-        children = [] if pid is None else processes.tree(pid)
+        children = self.pids()
         for child in children:
             with suppress(ProcessLookupError):  # it ends with its parent
                 os.kill(child, number)
@@ -172,14 +181,14 @@ def memory() -> Path | None:
 
 
 @contextmanager
-def cluster(below: Path | None = None) -> Iterator[Cluster]:
+def cluster(below: Path | None = None, settings: Mapping[str, str] = SETTINGS) -> Iterator[Cluster]:
     """Run a server for as long as the context lasts, in a folder below this one or where temporary files are.
 
     Raises PostgresError.
     """
     folder = Path(tempfile.mkdtemp(prefix="penstock-", dir=below))  # Not below one that is closed to other users.
     try:
-        server = Cluster(folder)
+        server = Cluster(folder, settings)
         try:
             server.start()
             yield server
@@ -188,3 +197,26 @@ def cluster(below: Path | None = None) -> Iterator[Cluster]:
                 server.stop("immediate")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def starters(below: Path, stack: ExitStack) -> Starters:
+    """Return how brokers are started whose stores are compared. Raises LoadError without a server.
+
+    Ours has its store in a server that runs below this folder until the stack unwinds, and beside it is ours with
+    SQLite.
+    """
+    try:
+        server = stack.enter_context(cluster(below, AS_SHIPPED))
+    except PostgresError as reason:
+        raise LoadError(str(reason)) from reason
+    version = server.ask("SHOW server_version")[0][0].partition(" ")[0]
+
+    def on_postgresql(name: str, folder: Path) -> Broker:
+        broker = start_node(name, PenstockNode(name, folder, server.url(tcp=True)))
+        return replace(broker, title=f"{broker.title} with PostgreSQL {version}", server=server.pids)
+
+    def on_sqlite(name: str, folder: Path) -> Broker:
+        broker = STARTERS[COMPILED](COMPILED, folder)
+        return replace(broker, name=name, title=f"{broker.title} with SQLite")
+
+    return {COMPILED: on_postgresql, SQLITE: on_sqlite, RABBITMQ: STARTERS[RABBITMQ]}

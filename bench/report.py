@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from bench.brokers import COMPILED, INTERPRETED, RABBITMQ
+from bench.brokers import COMPILED, INTERPRETED, RABBITMQ, SQLITE
 from bench.loadgen import Result
 from bench.peers10 import ARTEMIS, ARTEMIS_NIO, QPIDD
 from bench.scenarios import Scenario
 
 PEERS = {RABBITMQ: "RabbitMQ", QPIDD: "qpidd", ARTEMIS: "Artemis", ARTEMIS_NIO: "Artemis NIO"}
-ORDER = (COMPILED, INTERPRETED, *PEERS)
+TITLES = {COMPILED: "comp.", INTERPRETED: "int.", SQLITE: "SQLite", **PEERS}
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,20 @@ class Measurement:
     confirm_p50: float | None = None
     confirm_p99: float | None = None
     resident: float | None = None  # MiB of the broker's memory after the load
+    server: float | None = None  # microseconds of the database server's processor time for a message
 
     @classmethod
     def of(
-        cls, scenario: str, broker: str, repetition: int, result: Result, others: float, resident: float
+        cls,
+        scenario: str,
+        broker: str,
+        repetition: int,
+        result: Result,
+        others: float,
+        resident: float,
+        server_cpu: float | None = None,
     ) -> "Measurement":
-        """Take from the generator's result what the report needs."""
+        """Take from the generator's result what the report needs; `server_cpu` is of the whole load, in seconds."""
         messages, latency = max(1, result["messages"]), result["latency_us"]
         confirm = result.get("confirm_us", {})
         return cls(
@@ -57,6 +65,7 @@ class Measurement:
             confirm.get("p50"),
             confirm.get("p99"),
             resident,
+            None if server_cpu is None else server_cpu / max(1, result["consumed"]) * 1e6,
         )
 
 
@@ -73,6 +82,7 @@ class Best:
     confirm_p50: float | None
     confirm_p99: float | None
     resident: float | None
+    server: float | None = None
 
     @classmethod
     def of(cls, measurements: Iterable[Measurement]) -> "Best | None":
@@ -90,6 +100,7 @@ class Best:
             min((m.confirm_p50 for m in found if m.confirm_p50 is not None), default=None),
             min((m.confirm_p99 for m in found if m.confirm_p99 is not None), default=None),
             max((m.resident for m in found if m.resident is not None), default=None),
+            min((m.server for m in found if m.server is not None), default=None),
         )
 
 
@@ -105,7 +116,7 @@ class Row:
     def of(cls, scenario: Scenario, measurements: Iterable[Measurement]) -> "Row":
         """Judge one scenario."""
         mine = [m for m in measurements if m.scenario == scenario.key]
-        best = {name: found for name in ORDER if (found := Best.of(m for m in mine if m.broker == name))}
+        best = {name: found for name in TITLES if (found := Best.of(m for m in mine if m.broker == name))}
         return cls.judged(scenario, best)
 
     @classmethod
@@ -177,15 +188,14 @@ def _goal_words(row: Row) -> list[str]:
 
 def table(rows: list[Row]) -> str:
     """Return the report as text: CPU per message and rates, then the goals, then latencies."""
-    there = [name for name in ORDER if name not in PEERS or any(name in row.best for row in rows)]
-    titles = ["comp.", "int.", *(PEERS[name] for name in there if name in PEERS)]
-    lines = [
-        ["scenario", "compiled", "interpreted", *titles[2:], "x comp.", "x int.", *(f"{each}/s" for each in titles)]
-    ]
+    ours = (COMPILED, INTERPRETED)
+    titles = {name: text for name, text in TITLES.items() if name in ours or any(name in row.best for row in rows)}
+    short = list(titles.values())
+    lines = [["scenario", "compiled", "interpreted", *short[2:], "x comp.", "x int.", *(f"{each}/s" for each in short)]]
     for row in rows:
-        bests = [row.best.get(name) for name in there]
+        bests = [row.best.get(name) for name in titles]
         times = [_cell(best.microseconds if best else None, ".2f") for best in bests]
-        ratios = [_cell(row.ratio(name), ".1f") for name in (COMPILED, INTERPRETED)]
+        ratios = [_cell(row.ratio(name), ".1f") for name in ours]
         rates = [_cell(best.rate if best else None, ",.0f") for best in bests]
         lines.append([row.scenario.title, *times, *ratios, *rates])
     text = [
@@ -210,15 +220,19 @@ def _latencies(rows: list[Row]) -> list[str]:
 
 
 def _confirmations(rows: list[Row]) -> list[str]:
-    lines = [["scenario", "broker", "p50", "p99", "MiB"]]
+    lines = [["scenario", "broker", "p50", "p99", "MiB", "server us"]]
     for row in rows:
         for name, best in row.best.items():
             if best.confirm_p99 is not None:
-                cells = (_cell(best.confirm_p50, ",.0f"), _cell(best.confirm_p99, ",.0f"), _cell(best.resident, ",.0f"))
-                lines.append([row.scenario.title, name, *cells])
+                figures = (best.confirm_p50, best.confirm_p99, best.resident)
+                cells = [_cell(figure, ",.0f") for figure in figures]
+                lines.append([row.scenario.title, name, *cells, _cell(best.server, ".2f")])
     if len(lines) == 1:
         return []
-    head = "Microseconds from publishing to confirmation (minimum over the repetitions), resident memory (most)"
+    head = (
+        "Microseconds from publishing to confirmation (minimum over the repetitions), resident memory (most), and "
+        "processor time of a database server per message"
+    )
     return [head, *_aligned(lines), ""]
 
 

@@ -19,9 +19,9 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from bench import loadgen, page, peers10, processes, report
-from bench.brokers import STARTERS, Broker, start_all
-from bench.loadgen import AMQP091
+from bench import loadgen, page, peers10, postgres, processes, report, tls
+from bench.brokers import SQLITE, STARTERS, Broker, Starters, start_all
+from bench.loadgen import AMQP1, AMQPS, POSTGRESQL
 from bench.report import Measurement, Row
 from bench.scenarios import SCENARIOS_OF, Scenario
 from penstock.bench.target import cpu_seconds
@@ -48,23 +48,27 @@ def say(text: str) -> None:
 
 def measure(broker: Broker, scenario: Scenario, repetition: int, effort: Effort, protocol: str) -> Measurement:
     """Put one broker under one load."""
-    pids = broker.pids()
+    pids, server = broker.pids(), broker.server()
+    mine = [*processes.tree(os.getpid()), *server]
     options = (*broker.options, *scenario.options, "--warm-up", str(effort.warm_up), "--seconds", str(effort.window))
     everything = os.sched_getaffinity(0)
     first, *rest = sorted(everything)
     if scenario.one_core:
         processes.pin(broker.process.pid, {first})
-    before, start, own = processes.busy_seconds(), time.monotonic(), _cpu_of(pids) + _cpu_of_children()
+    before, start, own = processes.busy_seconds(), time.monotonic(), _cpu_of(mine) + _cpu_of_children()
+    of_server = _cpu_of(server)
     try:
         cores = set(rest) if scenario.one_core else None
         result = loadgen.run(broker.port, *options, pids=pids, cores=cores, protocol=protocol)
     finally:
         if scenario.one_core:
             processes.pin(broker.process.pid, everything)
-    spent = _cpu_of(pids) + _cpu_of_children() - own
+    of_server = _cpu_of(server) - of_server
+    spent = _cpu_of(mine) + _cpu_of_children() - own
     others = max(0.0, processes.busy_seconds() - before - spent) / (time.monotonic() - start)
     resident = processes.resident_mib(broker.pids())
-    return Measurement.of(scenario.key, broker.name, repetition, result, others, resident)
+    more = of_server if server else None
+    return Measurement.of(scenario.key, broker.name, repetition, result, others, resident, more)
 
 
 def _cpu_of(pids: list[int]) -> float:
@@ -112,7 +116,7 @@ def measurements(
                 yield one
 
 
-def arguments() -> argparse.Namespace:
+def arguments(words: list[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="bench.run", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--protocol", nargs="+", choices=list(SCENARIOS_OF), default=list(SCENARIOS_OF),
@@ -122,44 +126,56 @@ def arguments() -> argparse.Namespace:
         keys = ", ".join(scenario.key for scenario in scenarios)
         parser.add_argument_group(f"scenarios of {protocol}", keys)
     parser.add_argument("--only", nargs="+", metavar="SCENARIO", help="by default all")
-    parser.add_argument("--brokers", nargs="+", choices=sorted({*STARTERS, *peers10.NAMES}), metavar="BROKER",
+    parser.add_argument("--brokers", nargs="+", choices=sorted({*STARTERS, SQLITE, *peers10.NAMES}), metavar="BROKER",
                         help="by default all of the protocol: %(choices)s")  # fmt: skip
     parser.add_argument("--repeat", type=int, help=f"repetitions (default {NORMAL.repetitions})")
     parser.add_argument("--output", type=Path, default=OUTPUT, help="the JSON file (default %(default)s)")
     parser.add_argument("--record", action="store_true", help=f"also in {page.RECORD.name}, for docs/benchmarks.md")
-    wanted = parser.parse_args()
+    wanted = parser.parse_args(words)
     there = {scenario.key for protocol in wanted.protocol for scenario in SCENARIOS_OF[protocol]}
     wanted.only = wanted.only or sorted(there)
     if unknown := sorted(set(wanted.only) - there):
         parser.error(f"no scenario of {' or '.join(wanted.protocol)}: {', '.join(unknown)}")
+    if wanted.repeat is not None and wanted.repeat < 1:
+        parser.error(f"--repeat {wanted.repeat}: at least 1 is wanted")
+    if wanted.record and set(wanted.only) != there:
+        parser.error("--record keeps all scenarios of a protocol: leave out --only")
+    if wanted.output.is_dir():
+        parser.error(f"--output {wanted.output}: this is a directory")
     return wanted
 
 
 def started(
     wanted: argparse.Namespace, protocol: str, scenarios: list[Scenario], scratch: Path, stack: ExitStack
 ) -> dict[str, Broker]:
-    """Start those brokers of the protocol that are wanted and can be."""
-    if protocol == AMQP091:
-        return start_all([name for name in wanted.brokers or STARTERS if name in STARTERS], scratch, stack, say)
+    """Start those brokers of the protocol that are wanted and can be. Raises LoadError if none of them can be."""
+    if protocol != AMQP1:
+        starters: Starters = STARTERS
+        if protocol == AMQPS:
+            starters = tls.starters(scratch, stack)
+        elif protocol == POSTGRESQL:
+            starters = postgres.starters(wanted.output.parent, stack)
+        names = [name for name in wanted.brokers or starters if name in starters]
+        return start_all(names, scratch, stack, say, starters)
     kinds = {scenario.stored for scenario in scenarios}
-    names = [name for name in peers10.NAMES if any(peers10.takes_part(name, stored) for stored in kinds)]
-    found = {name: peers10.start(name, scratch, stack, say, None) for name in wanted.brokers or names}
+    every = [name for name in peers10.NAMES if any(peers10.takes_part(name, stored) for stored in kinds)]
+    names = [name for name in wanted.brokers or every if name in peers10.NAMES]
+    found = {name: peers10.start(name, scratch, stack, say, None) for name in names}
     return {name: broker for name, broker in found.items() if broker is not None}
 
 
 def compared(wanted: argparse.Namespace, protocol: str, scenarios: list[Scenario]) -> dict[str, object] | None:
-    """Compare the brokers over one protocol, and print the rows; None if nothing could be measured."""
+    """Compare the brokers over one protocol, and print the rows; None if nothing could be measured.
+
+    Raises LoadError without what the load needs.
+    """
     effort = QUICK if wanted.quick else NORMAL
     effort = Effort(wanted.repeat or effort.repetitions, effort.warm_up, effort.window)
     # The brokers' directories stand beside the results: temporary ones are in memory on some machines.
     surroundings = {"date": datetime.datetime.now(datetime.UTC).date().isoformat()} | report.conditions(
         wanted.output.parent
     )
-    try:
-        loadgen.build(protocol)
-    except loadgen.LoadError as reason:
-        say(str(reason))
-        return None
+    loadgen.build(protocol)
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scratch-", dir=wanted.output.parent)))
         brokers = started(wanted, protocol, scenarios, scratch, stack)
@@ -185,10 +201,14 @@ def main() -> int:
     # The brokers run in sessions of their own: whoever ends this program must not leave them behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     wanted.output.parent.mkdir(parents=True, exist_ok=True)
-    found = {}
+    found: dict[str, dict[str, object] | None] = {}
     for protocol in wanted.protocol:
         if scenarios := possible([each for each in SCENARIOS_OF[protocol] if each.key in wanted.only]):
-            found[protocol] = compared(wanted, protocol, scenarios)
+            try:
+                found[protocol] = compared(wanted, protocol, scenarios)
+            except loadgen.LoadError as reason:
+                say(f"Without {protocol}: {reason}")
+                found[protocol] = None
     done = {protocol: data for protocol, data in found.items() if data}
     wanted.output.write_text(json.dumps(done, indent=1) + "\n")
     say(f"Written to {wanted.output}.")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from bench.loadgen import AMQP091, AMQP1
+from bench.loadgen import AMQP091, AMQP1, AMQPS, POSTGRESQL
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ PERSISTENT = ("--durable", "--delivery-mode", "2", "--sizes", "1024", "--ack", "
 """Every message has to be written: nobody acknowledges it before its confirmation is waited for (a window of 1000 or
 4000); what is acknowledged first no broker writes."""
 
+FEW = ("--batch", "4", "--in-flight", "40", "--ack", "10")
+
 SCENARIOS = (
     Scenario("acks", "100 B, acks of 100", ("--ack", "100"), compiled=20, interpreted=3),
     Scenario(
@@ -63,7 +65,17 @@ SCENARIOS = (
         (*PERSISTENT, "--confirms", "4000", "--rate", "10000"),
         confirmation=True,
     ),
-)
+    Scenario("large", "1 MiB, acks of 10 (1.5 GB/s is 1,431/s)", (*FEW, "--sizes", "1048576"), rate=1431),
+    Scenario("below-large", "1 MiB less an octet, so that ours keeps it in memory", (*FEW, "--sizes", "1048575"),
+             rate=1431),
+    Scenario("fanout", "100 B, each to 100 queues by a fanout exchange",
+             ("--exchange", "fanout", "--queues", "100", "--batch", "50"), compiled=10),
+    Scenario("topic", "100 B, a topic exchange with 10,000 bindings, 10,000 keys in turn",
+             ("--exchange", "topic", "--queues", "100", "--bindings", "10000"), compiled=10),
+    Scenario("headers", "100 B, a headers exchange with 100 bindings of two headers each",
+             ("--exchange", "headers", "--queues", "100"), compiled=10),
+)  # fmt: skip
+"""Times are for each message that is delivered."""
 
 UNSETTLED = ("--confirms", "1000", "--ack", "100")
 PRESETTLED = ("--ack", "0")
@@ -86,4 +98,13 @@ SCENARIOS10 = (
 )  # fmt: skip
 """Over AMQP 1.0: messages are one data section where nothing else is said."""
 
-SCENARIOS_OF = {AMQP091: SCENARIOS, AMQP1: SCENARIOS10}
+TLS = (Scenario("kib", "1 KiB, acks of 100", ("--ack", "100", "--sizes", "1024"), compiled=5),)
+
+STORES = (
+    Scenario("persistent", "1 KiB, persistent, confirms, window 4000", (*PERSISTENT, "--confirms", "4000"),
+             rate=60_000, stored=True),
+    Scenario("steady", "1 KiB, persistent, 10,000 msgs/s", (*PERSISTENT, "--confirms", "4000", "--rate", "10000"),
+             confirmation=True, stored=True),
+)  # fmt: skip
+
+SCENARIOS_OF = {AMQP091: SCENARIOS, AMQP1: SCENARIOS10, AMQPS: TLS, POSTGRESQL: STORES}
