@@ -4,7 +4,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-long unit t test-clients test-spark demo bench bench-scrape bench-flow bench-spark crash victim quota paging large console guard dist docs docs-serve lint format lock clean
+.PHONY: help setup test test-long unit t test-clients test-spark demo bench profile bench-scrape bench-flow bench-spark crash victim quota paging large console guard dist docs docs-serve lint format lock clean
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1 \t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -52,6 +52,9 @@ demo:  ## 336,776 flights through a queue of 4 MiB into Spark, and a picture of 
 
 bench: setup  ## CPU time per message, beside the peers that are installed, and by TLS and into PostgreSQL: make bench ARGS="--record"
 	@$(RUN) -m bench.run $(ARGS)
+
+profile: setup  ## Where the broker's time goes under the load of one or two rows of the bench: a flame graph in build/ (perf)
+	@$(RUN) -m bench.flame $(ARGS)
 
 bench-scrape: setup  ## Scrapes of 10,000 queues: time, processor time, longest pass of the loop
 	@$(RUN) -m bench.scrape $(ARGS)
