@@ -33,7 +33,7 @@ PRELOADED = (
     "penstock.protocols.amqp091.engine",
     "penstock.protocols.amqp10.engine",
     "penstock.server.server",
-    "penstock.server.http.listener",
+    "penstock.server.http.connections",
     "penstock.server.logs",
     "penstock.server.turn_loop",
     "penstock.store.sqlite",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import http.client
 import json
@@ -12,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from penstock.server.http.listener import STRANGER_S
+import penstock
+from penstock.server.http.connections import STRANGER_S, HttpConnections
 from tests.support.brokers import PATIENCE
 
 
@@ -139,3 +141,15 @@ class Web:
         assert answer.status == 200, answer
         found: list[Any] = answer.json
         return found
+
+
+async def disconnected(broker: penstock.Broker) -> None:
+    """Wait until a client of a broker in this process was connected over HTTP, and none is any more."""
+
+    def open_sockets() -> int | None:
+        api: HttpConnections | None = broker._http["api"]._connections
+        return None if api is None else len(api._state.connections)
+
+    for awaited in (True, False):
+        while bool(open_sockets()) is not awaited:  # noqa: ASYNC110 - the end of the socket is what is meant.
+            await asyncio.sleep(0.01)

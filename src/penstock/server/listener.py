@@ -12,7 +12,7 @@ import errno
 import os
 import resource
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from penstock.driver.driver import BrokerDriver
@@ -43,10 +43,13 @@ class Listener:
         loop: asyncio.AbstractEventLoop,
         make: Callable[[], asyncio.BaseProtocol],
         tls: TlsServer | None = None,
+        prepare: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._driver = driver
         self._loop = loop
         self._make = make
+        self._prepare = prepare
+        """Function that is awaited before a protocol is made; None for none."""
         self._tls = tls
         """TLS of its connections; None for those without."""
         self._sockets: list[socket.socket] = []
@@ -117,6 +120,10 @@ class Listener:
         try:
             # asyncio does so only if the socket's protocol is set, which a listening socket's is not here.
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._prepare is not None:
+                await self._prepare()
+                if not self._sockets:
+                    raise ConnectionAbortedError("the port was closed meanwhile")
             protocol = self._make()
             if self._tls is not None:
                 protocol = TlsLayer(self._tls, protocol)

@@ -60,6 +60,7 @@ from penstock.protocols.common.login_limits import SHARES
 from penstock.protocols.common.peer import is_loopback
 from penstock.record_files import RecordFiles
 from penstock.server.event_loop import EventLoop
+from penstock.server.http.listener import HttpListener
 from penstock.server.listener import Listener, url_of
 from penstock.server.login_threads import LoginPools, default_threads
 from penstock.server.logs import counted_connections, log_start, set_level, slow_turn_s
@@ -77,7 +78,6 @@ from penstock.store.directory import DataDirectory
 from penstock.version import VERSION
 
 if TYPE_CHECKING:
-    from penstock.server.http.listener import HttpListener
     from penstock.server.remote_logins import FetchedKeys, HttpBackEnd
 
 
@@ -214,9 +214,7 @@ class Server:
         """Open the port for metrics, and then the store: a standby waits for it. No turn runs meanwhile."""
         event_loop.readiness.resting = True
         if self.settings.metrics_listen is not None:
-            from penstock.server.http.listener import metrics_listener
-
-            self._http["metrics"] = metrics_listener(event_loop, self.settings)
+            self._http["metrics"] = HttpListener(event_loop, self.settings, False)
             at = parse_address(self.settings.metrics_listen, "--metrics-listen")
             addresses = await self._http["metrics"].start(*at)
             event_loop.listeners += [(METRICS, *address) for address in addresses]
@@ -505,11 +503,9 @@ class Server:
     async def _serve_http(
         self, host: str, port: int, event_loop: EventLoop, tls: TlsServer | None
     ) -> list[tuple[str, int]]:
-        """Start the HTTP API; its libraries are imported only now, because they load slowly."""
-        from penstock.server.http.listener import api_listener
-
+        """Start the HTTP API."""
         if "api" not in self._http:
-            self._http["api"] = api_listener(event_loop, self.settings)
+            self._http["api"] = HttpListener(event_loop, self.settings, True)
         addresses = await self._http["api"].start(host, port, tls)
         event_loop.listeners += [("http" if tls is None else "https", *address) for address in addresses]
         return addresses

@@ -16,7 +16,7 @@ from penstock.describe.metrics import GROUPS
 from penstock.server.http import metrics
 from penstock.server.http.metrics import Collector
 from tests.support.brokers import BrokerProcess, in_process
-from tests.support.http_client import Web
+from tests.support.http_client import Web, disconnected
 from tests.support.metrics import families_of, samples_of
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"
@@ -108,8 +108,7 @@ async def test_answer_that_is_not_read_in_time_ends_with_its_socket(monkeypatch:
             vhost.declare_queue(f"q{number}", {}, False, False, None, None)
         reader, writer = await asyncio.open_connection(*broker.http_addresses[0], limit=1024)
         writer.write(Web(broker.http_url).whole("/metrics/per-object"))
-        while broker._http["api"]._state.connections:  # noqa: ASYNC110 - the end of the socket is what is meant.
-            await asyncio.sleep(0.01)
+        await disconnected(broker)
         with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
             await reader.readexactly(100_000_000)
         writer.close()

@@ -9,9 +9,9 @@ import socket
 
 import pytest
 
-from penstock.server.http import listener, request
+from penstock.server.http import connections, request
 from tests.support.brokers import in_process
-from tests.support.http_client import Web
+from tests.support.http_client import Web, disconnected
 
 
 def test_body_that_is_too_large_is_refused(web: Web) -> None:
@@ -56,15 +56,14 @@ async def test_long_answer_that_is_not_read_in_time_ends_with_its_socket(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, path: str
 ) -> None:
     monkeypatch.setattr(request, "SEND_S", 0.2)
-    monkeypatch.setattr(listener, "IDLE_S", 0.2)  # A page is one piece: its socket is idle once it is written.
+    monkeypatch.setattr(connections, "IDLE_S", 0.2)  # A page is one piece: its socket is idle once it is written.
     async with in_process(http="127.0.0.1:0") as broker:
         vhost = broker.driver.broker.vhosts["/"]
         for number in range(500):
             vhost.declare_queue(f"q{number}", {"k": "x" * 10_000}, False, False, None, None)
         reader, writer = await asyncio.open_connection(*broker.http_addresses[0], limit=1024)
         writer.write(Web(broker.http_url).whole(path))
-        while broker._http["api"]._state.connections:  # noqa: ASYNC110 - the end of the socket is what is meant.
-            await asyncio.sleep(0.01)
+        await disconnected(broker)
         with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
             await reader.readexactly(100_000_000)
         writer.close()
