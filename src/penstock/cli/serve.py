@@ -173,6 +173,7 @@ async def _serve(settings: Settings, standby: bool) -> None:
     try:
         if not await _first(broker.start(), stopped.wait()):
             return  # Stopped as a standby.
+        gc.freeze()  # What was restored stays, as what was imported.
         loop.add_signal_handler(signal.SIGHUP, _reload, broker, manager)
         try:
             _tell_ready(broker)

@@ -163,6 +163,8 @@ class StoreWriter:
         try:
             await self._recover()
         finally:
+            gc.freeze()
+            gc.unfreeze()  # Both make them old at once; else the next two collections would look at each.
             gc.enable()
             self._event_loop.readiness.resting = False
         self.state = WRITER_STATES.move(self.state, WriterState.IDLE)
