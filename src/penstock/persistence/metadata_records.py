@@ -156,7 +156,7 @@ def unpack(data: bytes) -> Fields:
     if data[0] != VERSION:
         raise StoreError(f"it has format {data[0]}; this version reads {VERSION}")
     try:
-        fields = json.loads(data[1:])
+        fields = json.loads(data[1:].decode())  # Of octets, json would guess the encoding.
     except (ValueError, RecursionError):
         raise StoreError("it is cut short or damaged") from None
     if not isinstance(fields, dict):
