@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.settings.table import FILE, PATTERNS_MAX
+from penstock.core.settings.table import FILE, PATTERNS_MAX, SHARED_MAX
 from penstock.errors import NotFound, PreconditionFailed, ResourceError
 from tests.support import at_once
 from tests.support.settings_bench import Bench, refused
@@ -144,6 +144,22 @@ def test_command_beats_the_file_and_survives_its_reload(bench: Bench) -> None:
     bench.file()
     assert queue.thresholds.capacity.as_dict()["messages"] is None
     assert len(bench.broker.table) == 0
+
+
+def test_settings_are_shared_by_queues_with_equal_arguments_and_by_no_others(bench: Bench) -> None:
+    first, second = bench.queue("a", capacity_messages=1000), bench.queue("b", capacity_messages=1000)
+    third, plain = bench.queue("c", capacity_messages=900), bench.queue("d")
+    assert second.settings is first.settings
+    assert len({id(each.settings) for each in (first, third, plain)}) == 3
+    bench.set("queue", "b", stop_percent=50)
+    assert [int(each.thresholds.stop.messages) for each in (first, second, third)] == [800, 500, 720]
+
+
+def test_settings_that_are_shared_have_a_bound(bench: Bench) -> None:
+    first = bench.queue("first", capacity_messages=1)
+    for number in range(SHARED_MAX):
+        bench.queue(f"q{number}", capacity_messages=number + 2)
+    assert bench.queue("last", capacity_messages=1).settings is not first.settings
 
 
 def test_unsetting_what_was_not_set_says_so(bench: Bench) -> None:

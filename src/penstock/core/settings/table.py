@@ -89,6 +89,8 @@ OVERRIDE_RANK: Final = 1 << 20
 FILE: Final = "file"
 PATTERNS_MAX: Final = 10_000
 """Patterns of all scopes; each holds some 250 B and 400 B a setting."""
+SHARED_MAX: Final = 1_000
+"""Settings that later queues may share; at the bound they are forgotten."""
 FOR_QUEUES: Final = tuple(
     name for name in OURS if (name in SCOPES["vhost"] or name in SCOPES[BROKER]) and name not in LIMITS_OF_QUEUES
 )
@@ -131,7 +133,7 @@ class SettingsTable:
         self._topics: int = 0
         """Their number."""
         self._common: dict[str, Settings] = {}
-        """Settings shared by the queues without settings of their own, by virtual host and policies."""
+        """Settings shared by the queues that no pattern matches, by virtual host, policies and arguments."""
         self.policies = PolicyTable()
         self.parameters = ParameterTable()
         """Parameters of plugins, without effect."""
@@ -267,8 +269,9 @@ class SettingsTable:
         """
         policies = self.policies.pair(vhost, kind, queue)
         common = ""
-        if not given and not self.resolve("queue", queue):
-            common = f"{vhost}\0{policies.name() or ''}\0{policies.operator_name() or ''}"
+        if not self.resolve("queue", queue):
+            arguments = "\0".join([f"{value.alias}={value.raw!r}" for value in given.values()])
+            common = f"{vhost}\0{policies.name() or ''}\0{policies.operator_name() or ''}\0{arguments}"
             shared = self._common.get(common)
             if shared is not None:
                 return shared
@@ -277,6 +280,8 @@ class SettingsTable:
         settings.given = given
         settings.policies = policies
         if common:
+            if len(self._common) >= SHARED_MAX:
+                self._common.clear()
             self._common[common] = settings
         return settings
 
