@@ -1,14 +1,16 @@
-"""A fault of the broker's own, where what is to be kept is put together: it ends, and has confirmed nothing wrongly."""
+"""A fault of the broker's own, where what is to be kept is put together; and what a recovery leaves behind."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 from pathlib import Path
 
 import aio_pika
 import pytest
 
 import penstock
+from penstock.core.queue.ready_queue import NOTHING
 from penstock.errors import StoreError
 from tests.support.brokers import PATIENCE
 
@@ -39,3 +41,14 @@ async def test_internal_error_while_encoding_a_transaction_confirms_nothing_and_
         found = await (await channel.declare_queue("q", durable=True, passive=True)).get()
         assert (found.body, found.redelivered) == (b"kept", True)
         await connection.close()
+
+
+async def test_recovery_leaves_nothing_that_the_next_collections_look_at(tmp_path: Path) -> None:
+    async with penstock.Broker(listen="127.0.0.1:0", data=tmp_path / "data") as broker:
+        broker.driver.broker.vhosts["/"].declare_queue("q", {}, True, False, None, None)
+    gc.collect()
+    async with penstock.Broker(listen="127.0.0.1:0", data=tmp_path / "data") as broker:
+        queue = broker.driver.broker.vhosts["/"].queues["q"]
+        assert gc.is_tracked(queue)
+        assert queue.ready_queue.ready is NOTHING, "a queue without messages has no line of its own"
+        assert not any(each is queue for generation in (0, 1) for each in gc.get_objects(generation))

@@ -190,12 +190,13 @@ class Queue(GateOwner):
 
     def restore(self, messages: list[StoredMessage], charge: i64) -> None:
         """Append messages that were read from the store, in order, with the sum of their charges."""
+        if not messages:
+            return
         self.ready_queue.extend(messages)
         self.messages += len(messages)
         self.bytes += charge
         self.counters.count_restored(messages)
-        if messages:
-            self.raise_tail(messages[len(messages) - 1].sequence)
+        self.raise_tail(messages[len(messages) - 1].sequence)
 
     def raise_tail(self, sequence: i64) -> None:
         """Give no sequence up to this one to another message."""
