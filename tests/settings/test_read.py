@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import PreconditionFailed
-from penstock.settings.read import WITHOUT_EFFECT, read_arguments, read_client_properties, read_pattern, read_settings
+from penstock.settings.read import (
+    READ_LETTERS,
+    READ_MAX,
+    WITHOUT_EFFECT,
+    read_arguments,
+    read_client_properties,
+    read_pattern,
+    read_settings,
+)
 from penstock.settings.table import ALIASES, SCOPES
 from tests.support.setting_values import NUMBERS, TEXTS
 
@@ -85,6 +93,21 @@ def test_what_cannot_be_meant_is_refused_in_a_sentence(arguments: dict[str, obje
 
 def test_two_names_for_the_same_thing_that_agree_are_no_contradiction() -> None:
     assert read_arguments("q", {"max-size-messages": 5, "qpid.max_count": 5})["capacity-messages"].number == 5
+
+
+def test_arguments_that_are_equal_are_read_once_and_those_of_another_type_again() -> None:
+    first = read_arguments("a", {"x-max-length": 1})
+    assert read_arguments("b", {"x-max-length": 1}) is first
+    with pytest.raises(PreconditionFailed, match="queue 'b': x-max-length"):
+        read_arguments("b", {"x-max-length": True})
+    for number in range(READ_MAX):
+        read_arguments("a", {"x-max-length": number + 2})
+    assert read_arguments("b", {"x-max-length": 1}) is not first
+
+
+def test_arguments_that_are_long_are_read_each_time() -> None:
+    long = {"x-max-length": 1, "comment": "x" * READ_LETTERS}
+    assert read_arguments("a", long) is not read_arguments("a", long)
 
 
 def test_what_has_nothing_to_do_with_flow_control_is_left_alone() -> None:

@@ -240,13 +240,31 @@ FLOW_PREFIXES: Final = (
 _OWN_ALIASES: Final = ALIASES | SCOPED_ALIASES["producer"]
 
 
+READ_MAX: Final = 1_000
+READ_LETTERS: Final = 1_000
+"""Most arguments that are remembered with their settings, and letters of their text; at the bound all are forgotten."""
+_READ: Final[dict[str, dict[str, SettingValue]]] = {}
+"""Settings by the text of the arguments."""
+
+
 def read_arguments(queue: str, arguments: dict[str, object]) -> dict[str, SettingValue]:
-    """Read the arguments of a queue.declare that are settings, by the broker's own names.
+    """Read the arguments of a queue.declare that are settings, by the broker's own names; nobody may change the result.
 
     Raises PreconditionFailed (406) for an invalid value, a contradiction between two names of one setting or a misspelt
     flow-control argument, and NotImplementedHere (540) for one that must not be ignored. Nothing is created.
     """
-    subject = f"queue '{queue}'"
+    text = repr(arguments)
+    values = _READ.get(text)
+    if values is None:
+        values = _read_arguments(f"queue '{queue}'", arguments)
+        if len(_READ) >= READ_MAX:
+            _READ.clear()
+        if len(text) <= READ_LETTERS:
+            _READ[text] = values
+    return values
+
+
+def _read_arguments(subject: str, arguments: dict[str, object]) -> dict[str, SettingValue]:
     values: dict[str, SettingValue] = {}
     for name, value in arguments.items():
         ours = name if name in OURS else ALIASES.get(name)
