@@ -133,6 +133,9 @@ class Listener:
                 await self._loop.connect_accepted_socket(lambda: protocol, sock)
         except OSError:
             sock.close()  # The peer has disconnected.
+        except ImportError:
+            sock.close()
+            raise  # A library is missing or damaged, which the loop reports.
 
     def _meet_limit(self, listening: socket.socket, error: OSError) -> None:
         """Disconnect waiting peers by means of the spare descriptor, and accept nothing for a moment."""
