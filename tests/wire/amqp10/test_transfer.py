@@ -30,10 +30,11 @@ from tests.support.fields import fields_of
 ARGUMENTS = amqp10_strategies.arguments(spec.COMPOSITES[spec.TRANSFER])
 
 
-def compare(data: bytes) -> None:
-    """Read a transfer both ways: what one refuses the other refuses with the same words."""
+def compare(data: bytes, before: bytes = b"") -> None:
+    """Read a transfer both ways, and after another one: what one refuses the other refuses with the same words."""
     both = read_both_ways(Transfer(), spec.TRANSFER, data)
     usual = Transfer()
+    assert not before or usual.read_usual(before, 0, len(before))
     if usual.read_usual(data, 0, len(data)):
         assert both is not None
         assert fields_of(usual) == fields_of(both[0])
@@ -67,7 +68,7 @@ def test_transfer_that_is_changed_is_refused_by_both_or_read_by_both(
         compare(data)
 
 
-@pytest.mark.parametrize("handle", [b"\x43", b"\x52\x07", b"\x52\xff"])
+@pytest.mark.parametrize("handle", [b"\x43", b"\x52\x07", b"\x70\xff\x00\x00\x01"])
 @pytest.mark.parametrize("number", [b"\x43", b"\x52\xff", b"\x70\xff\x00\x00\x01"])
 @pytest.mark.parametrize("rest", [b"", b"\x43", b"\x40", b"\x43\x41", b"\x43\x42", b"\x40\x40"])
 @pytest.mark.parametrize("tag", [b"\xa0\x00", b"\xa0\x04abcd", b"\xa0\x20" + bytes(32)])
@@ -78,7 +79,7 @@ def test_usual_transfer_is_read_without_a_cursor(handle: bytes, number: bytes, t
     compare(data)
     for at in range(len(fields) + 6):  # Each octet changed, and a list that ends too early or too late.
         for octet in (0, 0x40, 0x43, 0x52, 0x70, 0xA0, 0xFF):
-            compare(data[:at] + bytes([octet]) + data[at + 1 :]) if at > 2 else None
+            compare(data[:at] + bytes([octet]) + data[at + 1 :], data) if at > 2 else None
 
 
 @settings(max_examples=examples(500))

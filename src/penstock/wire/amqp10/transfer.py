@@ -17,10 +17,44 @@ TRANSFER_OVERHEAD: Final = 48
 """Most octets of a frame that `write_delivery` adds to its payload."""
 _USUAL_START: Final = 0x005314C0
 """The first octets of a transfer: its descriptor, and a list of eight-bit size."""
+_ID_AND_TAG: Final = -0xFFFFFFFF000100
+"""Bits of eight octets from the delivery-id on: its format code, and code and size of the tag."""
+_WIDE_ID_AT: Final = 11
+"""Position of the delivery-id after a handle of four octets."""
 _DELIVERY_REST: Final = 24
 """Octets of a frame that `write_delivery_head` adds to its payload and the constant octets."""
 _PAYLOAD_MIN: Final = 16
 """Octets of payload, at least as many as `read_usual` may look beyond the fields before it notices their end."""
+
+
+class TransferForm:
+    """Form of usual transfers: what stays from one to the next while only delivery-id, tag and payload change."""
+
+    __slots__ = ("start", "id_at", "handle", "tag", "stop", "ends")
+
+    def __init__(self) -> None:
+        self.start: i64 = 0
+        """The first eight octets; 0 for no form."""
+        self.id_at: i64 = 0
+        """Position of the delivery-id, which has four octets."""
+        self.handle: i64 = 0
+        """The eight octets before that, if they are not among the first: the handle has four."""
+        self.tag: i64 = 0
+        """The eight octets from there on, but for the delivery-id and the first octet of the tag."""
+        self.stop: i64 = 0
+        """Octets of the performative."""
+        self.ends: i64 = 0
+        """Its last two octets: message-format and settled."""
+
+    def note(self, data: bytes, pos: i64, start: i64, id_at: i64, stop: i64) -> None:
+        """Note the form of the transfer at `pos`, which begins with `start` and ends at `stop`."""
+        self.start = start
+        self.id_at = id_at - pos
+        if self.id_at == _WIDE_ID_AT:
+            self.handle = read_i64_be(data, id_at - 8)
+        self.tag = read_i64_be(data, id_at) & _ID_AND_TAG
+        self.stop = stop - pos
+        self.ends = read_i64_be(data, stop - 8) & 0xFFFF
 
 
 class Transfer:
@@ -41,9 +75,12 @@ class Transfer:
         "aborted",
         "batchable",
         "payload",
+        "_form",
     )
 
     def __init__(self) -> None:
+        self._form = TransferForm()
+        """Form of the last transfer, if `read_usual` has read it."""
         self.handle: i64 = ABSENT
         self.delivery_id: i64 = ABSENT
         self.tag_start: i64 = 0
@@ -64,6 +101,7 @@ class Transfer:
 
     def read(self, cursor: FieldCursor, data: bytes, pos: i64, end: i64) -> None:
         """Read the transfer at `pos`, whose descriptor the cursor has read. Raises CodecError."""
+        self._form.start = 0
         cursor.enter()
         self.handle = cursor.uint()
         self.delivery_id = cursor.uint()
@@ -72,13 +110,7 @@ class Transfer:
         self.tag_stop = cursor.stop
         self.message_format = cursor.uint()
         self.settled = cursor.boolean()
-        self.more = False
-        self.rcv_settle_mode = ABSENT
-        self.state_code = ABSENT
-        self.state = None
-        self.resume = False
-        self.aborted = False
-        self.batchable = False
+        self._clear_rest()
         if cursor.left > 0:
             self._read_rest(cursor)
         if self.handle == ABSENT or not cursor.is_finished():
@@ -93,9 +125,28 @@ class Transfer:
         if end - pos < _PAYLOAD_MIN:
             return False
         start = read_i64_be(data, pos)
+        form = self._form
+        stop = pos + form.stop
+        if start == form.start and stop + _PAYLOAD_MIN <= end:
+            at = pos + form.id_at
+            fields = read_i64_be(data, at)
+            if (
+                fields & _ID_AND_TAG == form.tag
+                and read_i64_be(data, stop - 8) & 0xFFFF == form.ends
+                and (form.id_at < _WIDE_ID_AT or read_i64_be(data, at - 8) == form.handle)
+            ):
+                self.delivery_id = (fields >> 24) & 0xFFFFFFFF
+                self.tag_start = at + 7
+                self.tag_stop = stop - 2
+                self.payload = stop
+                return True
+        return self._read_other(data, pos, end, start)
+
+    def _read_other(self, data: bytes, pos: i64, end: i64, start: i64) -> bool:
+        """Read a usual transfer whose form is another than that of the last one."""
+        self._form.start = 0
         stop = pos + 5 + ((start >> 24) & 0xFF)
-        count = (start >> 16) & 0xFF
-        if (start >> 32) & 0xFFFFFFFF != _USUAL_START or stop + _PAYLOAD_MIN > end or count < 3 or count > 5:
+        if start >> 32 != _USUAL_START or stop + _PAYLOAD_MIN > end:
             return False
         code = (start >> 8) & 0xFF
         at = pos + 7
@@ -104,33 +155,48 @@ class Transfer:
         elif code == SMALL_UINT:
             self.handle = start & 0xFF
             at = pos + 8
+        elif code == UINT:
+            self.handle = (read_i64_be(data, at) >> 32) & 0xFFFFFFFF
+            at = pos + 11
         else:
             return False
         fields = read_i64_be(data, at)  # The delivery-id, and the code and size of the tag.
         code = (fields >> 56) & 0xFF
+        id_at: i64 = 0
         if code == UINT:
+            id_at = at
             self.delivery_id = (fields >> 24) & 0xFFFFFFFF
-            at += 5
-            fields = fields >> 8
+            at += 7
+            fields >>= 8
         elif code == SMALL_UINT:
             self.delivery_id = (fields >> 48) & 0xFF
-            at += 2
-            fields = fields >> 32
+            at += 4
+            fields >>= 32
         elif code == UINT0:
             self.delivery_id = 0
-            at += 1
-            fields = fields >> 40
+            at += 3
+            fields >>= 40
         else:
             return False
         size = fields & 0xFF
-        if (fields >> 8) & 0xFF != BINARY8 or size > TAG_MAX or at + 2 + size > stop:
+        if (fields >> 8) & 0xFF != BINARY8 or size > TAG_MAX or at + size > stop:
             return False
-        self.tag_start = at + 2
-        self.tag_stop = at + 2 + size
-        return self._read_usual_end(data, at + 2 + size, stop, count)
+        self.tag_start = at
+        at += size
+        self.tag_stop = at
+        self.payload = stop
+        self._clear_rest()
+        count = (start >> 16) & 0xFF
+        if not self._read_usual_end(data, at, stop, count):
+            return False
+        if id_at > 0 and count == 5:
+            self._form.note(data, pos, start, id_at, stop)
+        return True
 
     def _read_usual_end(self, data: bytes, at: i64, stop: i64, count: i64) -> bool:
         """Read what follows the tag, up to `stop`; `count` is that of all fields."""
+        if count < 3 or count > 5:
+            return False
         self.message_format = ABSENT
         self.settled = ABSENT
         if count > 3:
@@ -149,16 +215,17 @@ class Transfer:
                 self.settled = 1
             elif code != NULL:
                 return False
+        return at == stop
+
+    def _clear_rest(self) -> None:
+        """Make the fields after `settled` absent."""
         self.more = False
         self.rcv_settle_mode = ABSENT
-        if self.state_code != ABSENT:
-            self.state_code = ABSENT
-            self.state = None
+        self.state_code = ABSENT
+        self.state = None
         self.resume = False
         self.aborted = False
         self.batchable = False
-        self.payload = stop
-        return at == stop
 
     def _read_rest(self, cursor: FieldCursor) -> None:
         """Read the fields after `settled`, which most transfers do not have."""
@@ -222,8 +289,8 @@ def write_delivery_head(
     number = delivery_id & 0xFFFFFFFF
     if number > 0x7FFFFFFF:
         number -= 0x100000000
-    write_i64_be(out, number << 32 | 0xA0080000 | tag >> 48)  # Delivery-id, and a binary of eight octets: the tag.
-    write_i64_be(out, (tag & 0xFFFFFFFFFFFF) << 16 | (0x4341 if settled else 0x4342))
+    write_i64_be(out, number << 32 | 0xA0080000)  # Delivery-id, and a binary of eight octets, of which two are 0.
+    write_i64_be(out, tag << 16 | (0x4341 if settled else 0x4342))
 
 
 def write_continuation(out: BytesWriter, channel: i64, handle: i64, more: bool, octets: i64) -> None:
