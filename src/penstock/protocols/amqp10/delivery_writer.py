@@ -138,7 +138,7 @@ class DeliveryWriter:
                 content = message.content
                 size: i64 = len(content)
                 start: i64 = 0
-                if size < 8 or not PLAIN_FIRST <= (read_i64_be(content, 0) >> 40) & 0xFFFFFF <= PLAIN_LAST:
+                if size < 8 or not PLAIN_FIRST <= read_i64_be(content, 0) >> 40 <= PLAIN_LAST:
                     content = self._content_of(message)
                     size = len(content)
                     start = _plain_start(content, size)
@@ -433,9 +433,9 @@ def _plain_start(content: bytes, size: i64) -> i64:
     """
     if size < 8:
         return ABSENT
-    if PLAIN_FIRST <= (read_i64_be(content, 0) >> 40) & 0xFFFFFF <= PLAIN_LAST:
+    if PLAIN_FIRST <= read_i64_be(content, 0) >> 40 <= PLAIN_LAST:
         return 0
     start = header_skip(content, 0, size)
-    if start > 0 and size - start >= 8 and PLAIN_FIRST <= (read_i64_be(content, start) >> 40) & 0xFFFFFF <= PLAIN_LAST:
+    if start > 0 and size - start >= 8 and PLAIN_FIRST <= read_i64_be(content, start) >> 40 <= PLAIN_LAST:
         return start
     return ABSENT

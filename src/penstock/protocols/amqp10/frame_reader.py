@@ -57,7 +57,7 @@ class FrameReader:
         Raises CodecError and BrokerError, which close the connection.
         """
         n: i64 = len(data)
-        connection = engine.connection
+        connection, work, out = engine.connection, engine.work, engine.out
         running = ConnectionState.RUNNING
         largest = engine.max_frame_size
         transfer = self._transfer
@@ -90,7 +90,7 @@ class FrameReader:
                 if connection.is_closed():
                     return n
             pos = end
-            if engine.work.done >= engine.work.limit or len(engine.out) > OUTPUT_LEFT_UNREAD or connection.busy > 0:
+            if work.done >= work.limit or len(out) > OUTPUT_LEFT_UNREAD or connection.busy > 0:
                 connection.input_paused = True
                 connection.request_flush()
                 return pos

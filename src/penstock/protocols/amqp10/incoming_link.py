@@ -181,19 +181,15 @@ class IncomingLink(Link):
         if self._arriving_id != ABSENT or transfer.more or transfer.aborted:
             self._on_piece(transfer, data, end)
         else:
-            self._on_whole(transfer, data, end)
+            settled = transfer.settled == 1
+            self._begin(transfer, data)
+            if end - transfer.payload > self.max_message_size:
+                raise self._too_large()
+            if self.settle_mode != MIXED:
+                self._check_settled(settled)
+            self._on_message(data[transfer.payload : end], transfer.delivery_id, settled)
         if self.posting is not None and self._arriving_id == ABSENT:
             self.posting = None  # The delivery is complete.
-
-    def _on_whole(self, transfer: Transfer, data: bytes, end: i64) -> None:
-        """Take a delivery of one frame."""
-        settled = transfer.settled == 1
-        self._begin(transfer, data)
-        if end - transfer.payload > self.max_message_size:
-            raise self._too_large()
-        if self.settle_mode != MIXED:
-            self._check_settled(settled)
-        self._on_message(data, transfer.payload, end, transfer.delivery_id, settled)
 
     def _join_transaction(self, transfer: Transfer) -> None:
         """Record the transaction of a frame. All frames of a delivery have the same (section 4.4.1)."""
@@ -275,7 +271,7 @@ class IncomingLink(Link):
             if fault is not None:
                 self._refuse(delivery_id, settled, fault)
             else:
-                self._on_message(content, 0, len(content), delivery_id, settled, body)
+                self._on_message(content, delivery_id, settled, body)
 
     def _check_continuation(self, transfer: Transfer, data: bytes) -> None:
         """Check that a further frame matches the first one of its delivery (section 2.7.5). Raises InvalidField."""
@@ -293,9 +289,7 @@ class IncomingLink(Link):
         self._arriving_settled = False
         self._skips = False
 
-    def _on_message(
-        self, data: bytes, start: i64, end: i64, delivery_id: i64, settled: bool, body: LargeBody | None = None
-    ) -> None:
+    def _on_message(self, data: bytes, delivery_id: i64, settled: bool, body: LargeBody | None = None) -> None:
         """Publish a complete message, or give it its outcome; `body` is that of a large one."""
         if self._format > 0:
             unknown = NotImplementedHere(f"a message with message-format {self._format}; only 0 is known")
@@ -303,16 +297,15 @@ class IncomingLink(Link):
             return
         sections = self._sections
         try:
-            sections.walk(data, start, end)
+            sections.walk(data, 0, len(data))
         except CodecError as error:
             self._refuse(delivery_id, settled, MalformedMessage(error))
             return
+        content = data
         if sections.annotations_end > sections.header_end:
             check_annotations(data, sections)
-        if sections.delivery_annotations == ABSENT:
-            content = data[start:end]
-        else:
-            content = data[start : sections.header_end] + data[sections.annotated_at : end]
+            if sections.delivery_annotations != ABSENT:
+                content = data[: sections.header_end] + data[sections.annotated_at :]
         try:
             route = self.target.route_of(content, data, sections)
         except BrokerError as refused:
@@ -333,12 +326,9 @@ class IncomingLink(Link):
         if not reached.queues:
             self._unroutable(delivery_id, settled, route, content, charge)
             return
-        if self.posting is None:
-            self._publish(route, content, charge, delivery_id, settled)
-        else:
+        if self.posting is not None:
             self._post(self.posting, route, content, charge, delivery_id, settled)
-
-    def _publish(self, route: Route, content: bytes, charge: i64, delivery_id: i64, settled: bool) -> None:
+            return
         producer = self.producer
         producer.confirming = not settled
         if not settled:

@@ -73,6 +73,9 @@ HEADER_SKIP: Final = 7
 """Octets of a header with `durable` alone, in its shortest form."""
 _DURABLE_HEADER: Final = 0x005370C0020141
 _TRANSIENT_HEADER: Final = 0x005370C0020142
+_DATA8: Final = 0x005375A0
+_DATA32: Final = 0x005375B0
+"""First octets of a data section, up to its size in one octet or in four."""
 
 
 class Sections:
@@ -156,7 +159,10 @@ class Sections:
         if pos >= end:
             raise CodecError("a message without a section")
         if data_alone(data, pos, end) > 0:
-            self._set_alone(pos, end)
+            if not self._is_alone or self.body_at != pos:
+                self._set_alone(pos, end)
+            self.body_end = end
+            self.end = end
             return
         self._clear(pos, end)
         cursor = self._cursor
@@ -183,17 +189,11 @@ class Sections:
             pos = after
 
     def _set_alone(self, pos: i64, end: i64) -> None:
-        """Note a message that is one data section. After another such message the other fields stay as they are."""
-        if not self._is_alone:
-            self._clear(pos, end)
-            self._is_alone = True
-            self.body_code = DATA
-        self.header_end = pos
-        self.annotated_at = pos
-        self.annotations_end = pos
+        """Note a message that is one data section. After another at the same position only its end differs."""
+        self._clear(pos, end)
+        self._is_alone = True
+        self.body_code = DATA
         self.body_at = pos
-        self.body_end = end
-        self.end = end
 
     def _set_header(self, end: i64, durable: bool) -> None:
         """Note a header that ends at `end` and has no field but `durable`."""
@@ -274,12 +274,15 @@ def data_alone(data: bytes, pos: i64, end: i64) -> i64:
 
     Only the usual form of such a section is looked for, as most bodies have it.
     """
-    if end - pos < 8 or data[pos] != 0 or data[pos + 1] != SMALL_ULONG or data[pos + 2] != DATA:
+    octets = end - pos
+    if octets < 8:
         return 0
-    if data[pos + 3] == BINARY8:
-        if data[pos + 4] == end - pos - 5:
+    start = read_i64_be(data, pos)
+    kind = start >> 32
+    if kind == _DATA8:
+        if (start >> 24) & 0xFF == octets - 5:
             return pos + 5  # As statements: the number of a conditional expression would be an object.
-    elif data[pos + 3] == BINARY32 and u32(data, pos + 4) == end - pos - 8:
+    elif kind == _DATA32 and start & 0xFFFFFFFF == octets - 8:
         return pos + 8
     return 0
 
