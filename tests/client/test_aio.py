@@ -8,6 +8,7 @@ import pytest
 
 import penstock
 from tests.client.conversations import CONTRACT_OPTIONS, FIRST_WORDS, both_protocols, check_contract, fresh, url_of
+from tests.support.brokers import PATIENCE
 
 
 @both_protocols
@@ -22,7 +23,7 @@ async def test_contract_runs_with_asyncio(broker_url: str, protocol: str, caplog
                 await publisher.send(b"order")
                 sent += 1
         async with connection.receiver(queue) as receiver:
-            while (message := await receiver.receive(timeout=0.5)) is not None:
+            while (message := await receiver.receive(timeout=PATIENCE if came < sent else 0.5)) is not None:
                 assert message.body == b"order"
                 came += 1
                 await message.accept()

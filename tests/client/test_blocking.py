@@ -13,7 +13,7 @@ import penstock.sync
 from penstock.client.errors import Timeout
 from penstock.wire.amqp091 import spec
 from tests.client.conversations import CONTRACT_OPTIONS, FIRST_WORDS, both_protocols, check_contract, fresh, url_of
-from tests.support.brokers import serving
+from tests.support.brokers import PATIENCE, serving
 from tests.support.scripted_server import Peer, played
 
 
@@ -29,7 +29,7 @@ def test_contract_runs_with_blocking_calls(broker_url: str, protocol: str, caplo
                 publisher.send(b"order")
                 sent += 1
         with connection.receiver(queue) as receiver:
-            while (message := receiver.receive(timeout=0.5)) is not None:
+            while (message := receiver.receive(timeout=PATIENCE if came < sent else 0.5)) is not None:
                 assert message.body == b"order"
                 came += 1
                 message.accept()

@@ -18,7 +18,7 @@ import pytest
 import penstock
 from bench.processes import free_port
 from tests.client.conversations import both_protocols, url_of
-from tests.support.brokers import BrokerProcess, serving, some_name
+from tests.support.brokers import PATIENCE, BrokerProcess, serving, some_name
 from tests.support.postgres import cluster, needs_postgres
 
 MESSAGES = 10_000
@@ -78,7 +78,7 @@ class Killed:
             penstock.connect(url_of(broker.url, protocol)) as connection,
             connection.receiver("orders") as receiver,
         ):
-            while (message := await receiver.receive(timeout=1)) is not None:
+            while (message := await receiver.receive(timeout=PATIENCE if len(found) < MESSAGES else 1)) is not None:
                 found.append(int(message.body))
                 await message.accept()
         return found

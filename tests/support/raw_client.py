@@ -26,6 +26,7 @@ METHOD, HEADER, BODY, HEARTBEAT, END = 1, 2, 3, 8, 0xCE
 GREETING = b"AMQP\x00\x00\x09\x01"
 CAPABILITIES = {"consumer_cancel_notify": True, "connection.blocked": True, "authentication_failure_close": True}
 FRAME_MAX = 131072
+SAID_OCTETS = 256 * 1024
 
 
 class GoneError(Exception):
@@ -75,8 +76,10 @@ class Peer:
     # Saying
 
     def say(self, data: bytes) -> None:
-        """Send octets as they are."""
-        self.socket.sendall(data)
+        """Send octets as they are. A part of them may take `PATIENCE`, not all: the broker may have to read a flood."""
+        for at in range(0, len(data), SAID_OCTETS):
+            self.socket.settimeout(PATIENCE)
+            self.socket.sendall(data[at : at + SAID_OCTETS])
 
     def send(self, channel: int, *methods: base.Frame) -> None:
         self.say(b"".join(method_frame(channel, method) for method in methods))

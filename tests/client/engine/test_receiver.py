@@ -10,6 +10,7 @@ import penstock
 import penstock.sync
 from penstock.client.aio import Connection
 from tests.client.conversations import both_protocols, depth_of, fresh, received, url_of
+from tests.support.brokers import PATIENCE
 
 
 async def stocked(connection: Connection, count: int, **settings: object) -> str:
@@ -215,7 +216,7 @@ def test_messages_are_received_with_blocking_calls(broker_url: str, protocol: st
         assert publisher.send_many(b"%d" % i for i in range(500)).confirmed == 500
         with publisher.batch():
             receipts = [publisher.publish(b"%d" % i) for i in range(500, 600)]
-        assert {receipt.wait(5).state for receipt in receipts} == {"confirmed"}
+        assert {receipt.wait(PATIENCE).state for receipt in receipts} == {"confirmed"}
         bodies = []
         with connection.receiver(queue) as receiver:
             for message in receiver:

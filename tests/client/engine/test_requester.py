@@ -15,6 +15,7 @@ from penstock.client.aio import Connection
 from penstock.client.engine.requester import CALLS_MOST, TARGETS_MOST
 from penstock.client.errors import Timeout
 from tests.client.conversations import PROTOCOLS, both_protocols, depth_of, fresh, until, url_of
+from tests.support.brokers import PATIENCE
 
 
 @asynccontextmanager
@@ -102,7 +103,7 @@ async def test_call_of_what_is_not_there_says_so(broker_url: str, protocol: str)
     async with penstock.connect(url_of(broker_url, protocol)) as connection:
         for _ in range(2):
             with pytest.raises((penstock.MessageRefused, penstock.LinkClosed), match=r"NO_ROUTE|no queue"):
-                await connection.call(fresh("nowhere"), b"hello", timeout=5)
+                await connection.call(fresh("nowhere"), b"hello", timeout=PATIENCE)
         with pytest.raises(ValueError, match="to a queue, or to an exchange"):
             await connection.call("queue", b"hello", exchange="logs")
 
@@ -146,7 +147,7 @@ async def test_message_that_asks_for_no_answer_gets_none(broker_url: str, protoc
         queue = await connection.declare_queue(fresh(), exclusive=True)
         await connection.publisher(queue).send(b"news")
         async with connection.receiver(queue) as receiver:
-            message = await receiver.receive(timeout=5)
+            message = await receiver.receive(timeout=PATIENCE)
             assert message is not None
             with pytest.raises(ValueError, match="it has no reply_to"):
                 message.reply(b"thanks")
