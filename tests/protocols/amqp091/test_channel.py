@@ -10,9 +10,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.driver.driver import BrokerDriver
-from penstock.protocols.amqp091.channel import ChannelState
 from penstock.protocols.common.client_profiles import AMQP_0_9_1, PROFILES
 from penstock.protocols.common.connection_limits import ConnectionLimits
+from penstock.protocols.common.session import SessionState
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, decode_method, method_frame
 from tests.support.driven_connection import Dialogue, Frame, blocked_publisher, drain, make_driver, methods, publish
@@ -77,17 +77,17 @@ def test_an_error_closes_the_channel_and_its_number_is_free_after_close_ok() -> 
     client = Dialogue(make_driver())
     channel = client.connection.engine.channels[1]
     assert client.names(UNKNOWN_QUEUE) == ["channel.close"]
-    assert channel.state == ChannelState.CLOSE_SENT
+    assert channel.state == SessionState.CLOSE_SENT
     assert client.names(UNKNOWN_QUEUE) == [], "what is sent on it is ignored"
     assert client.names(CLOSE_OK + OPEN) == ["channel.open-ok"]
-    assert channel.state == ChannelState.ENDED
+    assert channel.state == SessionState.ENDED
 
 
 def test_a_close_by_the_client_is_answered_once_the_channel_is_torn_down() -> None:
     client = Dialogue(make_driver())
     channel = client.connection.engine.channels[1]
     assert client.names(CLOSE) == ["channel.close-ok"]
-    assert channel.state == ChannelState.ENDED
+    assert channel.state == SessionState.ENDED
     assert client.connection.engine.channels == {}
 
 
@@ -96,19 +96,19 @@ def test_a_channel_that_both_sides_have_closed_may_be_opened_again_before_close_
     before = client.connection.engine.channels[1]
     assert client.names(UNKNOWN_QUEUE) == ["channel.close"]
     assert client.names(CLOSE + CLOSE) == ["channel.close-ok", "channel.close-ok"]
-    assert before.state == ChannelState.CLOSED_BY_BOTH
+    assert before.state == SessionState.CLOSED_BY_BOTH
     assert client.names(OPEN) == ["channel.open-ok"]
-    assert before.state == ChannelState.ENDED
-    assert client.connection.engine.channels[1].state == ChannelState.OPEN
+    assert before.state == SessionState.ENDED
+    assert client.connection.engine.channels[1].state == SessionState.OPEN
 
 
 def test_channels_end_with_their_connection_in_whatever_state() -> None:
     client = Dialogue(make_driver())
     client.say(method_frame(2, spec.CHANNEL_OPEN) + UNKNOWN_QUEUE)
     first, second = client.connection.engine.channels[1], client.connection.engine.channels[2]
-    assert (first.state, second.state) == (ChannelState.CLOSE_SENT, ChannelState.OPEN)
+    assert (first.state, second.state) == (SessionState.CLOSE_SENT, SessionState.OPEN)
     client.driver.disconnect(client.connection)
-    assert first.state == second.state == ChannelState.ENDED
+    assert first.state == second.state == SessionState.ENDED
 
 
 def flows(frames: list[Frame]) -> list[object]:

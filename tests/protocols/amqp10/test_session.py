@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.errors import InternalError, NotAllowed
+from penstock.errors import NotAllowed
 from penstock.protocols.amqp10.attach import LINKS_MAX
-from penstock.protocols.amqp10.session import HANDLE_MAX, SESSION_STATES, SessionLinks, SessionState
+from penstock.protocols.amqp10.session import HANDLE_MAX, SessionLinks
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite
 from tests.support.amqp10_dialogue import Amqp10Dialogue, accepted, condition, data_section, names, performative, sender
@@ -195,17 +195,6 @@ def test_closes_that_cross_end_the_connection() -> None:
     client = consuming(1)
     assert names(client.say(performative(spec.OPEN, container_id="again"), performative(spec.CLOSE))) == ["close"]
     assert client.connection.is_closed()
-
-
-def test_ended_session_stays_ended() -> None:
-    for state in SessionState:
-        with pytest.raises(InternalError):
-            SESSION_STATES.move(SessionState.ENDED, state)
-
-
-def test_session_may_end_from_every_other_state() -> None:
-    for state in (SessionState.MAPPED, SessionState.END_SENT, SessionState.END_RECEIVED):
-        assert SESSION_STATES.move(state, SessionState.ENDED) is SessionState.ENDED
 
 
 def test_handle_of_the_peer_is_ours_where_it_takes_all() -> None:

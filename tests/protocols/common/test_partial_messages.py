@@ -15,10 +15,10 @@ from penstock.describe.table import reading
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.management.why import of_connection
-from penstock.protocols.amqp091.channel import CHANNEL_OPEN
 from penstock.protocols.amqp091.content_assembly import ContentState
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.partial_messages import PIECE_BYTES
+from penstock.protocols.common.session import SESSION_OPEN
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, decode_method, encode_header, frame, method_frame
 from tests.support.amqp091_frames import header
@@ -177,11 +177,11 @@ def test_what_pieces_count_with_is_given_back_exactly(steps: list[tuple[str, int
     for what, who, number, size in steps:
         dialogue = dialogues[who]
         channel = dialogue.connection.engine.session(number)
-        waiting = channel is not None and channel.state == CHANNEL_OPEN and channel.content.state != ContentState.METHOD
+        waiting = channel is not None and channel.state == SESSION_OPEN and channel.content.state != ContentState.METHOD
         if what == "disconnect":
             driver.disconnect(dialogue.connection)
             dialogues[who] = talk(driver, 3)
-        elif channel is None or channel.state != CHANNEL_OPEN:
+        elif channel is None or channel.state != SESSION_OPEN:
             continue
         elif what == "begin" and not waiting:
             begin(dialogue, number, size)

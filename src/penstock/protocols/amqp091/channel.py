@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 from librt.strings import BytesWriter
@@ -14,13 +13,11 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.content.properties import BCC
-from penstock.core.consume.session import Session
 from penstock.core.large_content import head_of, is_large, large_content
 from penstock.core.publish.producer import Producer
 from penstock.core.routing.route import Route, route_with_copies
 from penstock.core.routing.topology import resolve_message
 from penstock.errors import BrokerError, PreconditionFailed, SyntaxInvalid
-from penstock.flow.states import StateTable
 from penstock.flow.timers import NEVER, TimerHandler
 from penstock.protocols.amqp091.content_assembly import NO_CONTENT, ContentAssembly
 from penstock.protocols.amqp091.content_frames import header_end, properties_of
@@ -39,65 +36,22 @@ from penstock.protocols.amqp091.publishing import (
     property_mask,
     route_variant,
 )
-from penstock.protocols.common.ack_timeout import AckTimeout
 from penstock.protocols.common.authorization import check_route
 from penstock.protocols.common.connection_state import TeardownState
 from penstock.protocols.common.peer import QUERY
+from penstock.protocols.common.session import ClientSession
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import CodecError, method_frame
 from penstock.wire.amqp091.properties import FLAGS_AT, HEADERS_FLAG, flags_of
 
 if TYPE_CHECKING:
     from penstock.access.rules import ConnectionAccess
-    from penstock.core.broker import Broker
     from penstock.core.consume.consumer import Batch, Consumer
     from penstock.core.large_bodies import LargeBody
     from penstock.core.queue.queue import Queue
-    from penstock.core.vhost import VirtualHost
     from penstock.flow.gate import Gate
     from penstock.protocols.amqp091.engine import Amqp091Engine
     from penstock.protocols.amqp091.methods_basic import ChannelTransaction
-    from penstock.protocols.common.connection import Connection
-
-CHANNEL_OPEN: Final = 0
-"""The number of `ChannelState.OPEN`, for the hot path."""
-
-
-class ChannelState(IntEnum):
-    """State of a channel. Frames of a channel that is not open are ignored, except those that belong to the close."""
-
-    OPEN = CHANNEL_OPEN
-    CLOSE_SENT = 1
-    """Our channel.close was sent, and close-ok is awaited."""
-    CLOSED_BY_BOTH = 2
-    """The client sent channel.close before it read ours: its number may be reused."""
-    CLOSE_RECEIVED = 3
-    """The client's channel.close is carried out; close-ok follows the teardown."""
-    ENDED = 4
-    """The channel is no longer among those of its connection."""
-
-
-CHANNEL_STATES: Final = StateTable(
-    "channel",
-    ChannelState.OPEN,
-    {
-        ChannelState.OPEN: {
-            ChannelState.CLOSE_SENT: "error of the channel",
-            ChannelState.CLOSE_RECEIVED: "client's channel.close",
-            ChannelState.ENDED: "teardown of the connection",
-        },
-        ChannelState.CLOSE_SENT: {
-            ChannelState.CLOSED_BY_BOTH: "client's channel.close crosses ours",
-            ChannelState.ENDED: "close-ok, or teardown of the connection",
-        },
-        ChannelState.CLOSED_BY_BOTH: {
-            ChannelState.CLOSED_BY_BOTH: "another channel.close",
-            ChannelState.ENDED: "close-ok, channel.open with its number, or teardown of the connection",
-        },
-        ChannelState.CLOSE_RECEIVED: {ChannelState.ENDED: "close-ok sent, or teardown of the connection"},
-    },
-)
-
 
 ACK_FRAME: Final = 21
 """Octets of a basic.ack frame."""
@@ -107,27 +61,19 @@ HEADER_OCTETS_A_UNIT: Final = 8
 """Octets of a content header that cost one unit of work when its headers are read."""
 
 
-class Channel(Session):
+class Channel(ClientSession):
     """Channel of a connection."""
 
-    def __init__(self, engine: Amqp091Engine, number: i64, vhost: VirtualHost, broker: Broker) -> None:
-        connection = engine.connection
-        super().__init__(connection.output, f"{connection.name()}/ch:{number}", connection.number)
+    def __init__(self, engine: Amqp091Engine, number: i64) -> None:
+        super().__init__(engine, "ch", number)
+        connection = self.connection
         self.engine: Amqp091Engine = engine
-        self.connection: Connection = connection
-        self.number = number
-        self.vhost = vhost
-        self.broker: Broker = broker
-        self.state: i64 = CHANNEL_OPEN
-        """The `ChannelState`, as a number: each frame on the fast path reads it."""
         self.transaction: ChannelTransaction | None = None
         """Transactional mode (tx.select); None without one."""
         self.ack_frame_size: i64 = ACK_FRAME
         """Octets of a basic.ack that the frame reader handles itself; 0 in a transaction."""
         self.channel_flow: ChannelFlow | None = None
         """State of channel.flow towards the client; None if it was never sent."""
-        self.ack_timeout: AckTimeout | None = None
-        """Acknowledgement timer; None until the first delivery that needs one."""
         self.prefetch_bytes: i64 = 0
         """Prefetch window in bytes of new consumers (basic.qos with global=false)."""
         self.last_queue: str = ""
@@ -147,22 +93,13 @@ class Channel(Session):
         self.large: LargeOutput | None = None
         """Large contents that are being written; None while there are none."""
         self.producer = Producer(
-            broker, self.name, connection.pausing.budget, connection.origin, ChannelPublisher(self)
+            self.broker, self.name, connection.pausing.budget, connection.origin, ChannelPublisher(self)
         )
         self.producer.query = str(connection.peer.properties.get(QUERY, ""))
-        broker.sessions[self] = None
-
-    def is_open(self) -> bool:
-        """Return whether frames may be sent on the channel: neither it nor its connection is being closed."""
-        return self.state == CHANNEL_OPEN and self.connection.teardown is TeardownState.NONE
 
     def access(self) -> ConnectionAccess:
         """Return the permissions of its client."""
         return self.connection.access
-
-    def move(self, state: ChannelState) -> None:
-        """Change the state; see channel.py for the transitions."""
-        self.state = CHANNEL_STATES.step(self.state, state)
 
     def replies_to(self) -> str:
         """Return the address of direct replies to this channel; empty while it consumes none."""
@@ -175,13 +112,6 @@ class Channel(Session):
     def producers(self) -> list[Producer]:
         """See `Session.producers`: a channel has one."""
         return [self.producer]
-
-    @override
-    def on_torn_down(self) -> None:
-        """Answer a client that closed the channel; a channel of a connection that ends is not there any more."""
-        if self.state == ChannelState.CLOSE_RECEIVED:
-            self.engine.forget_channel(self)
-            self.send(spec.CHANNEL_CLOSE_OK, {})
 
     @override
     def fail(self, error: BrokerError) -> None:
@@ -208,7 +138,6 @@ class Channel(Session):
 
     @override
     def deliver(self, batch: Batch) -> None:
-        connection = self.connection
         tag = batch.consumer.tag
         head = self.heads.get(tag)
         if head is None:
@@ -227,17 +156,7 @@ class Channel(Session):
             first += at + 1
             messages = messages[at + 1 :]
             at = write_deliveries(self.out, head, messages, first, self.engine.frame_max, self.broker.formats)
-        if batch.waits_for_disk:
-            connection.output.await_deliveries()
-        if not batch.consumer.no_ack:
-            self.await_settlement(batch)
-        connection.request_flush()
-
-    def await_settlement(self, batch: Batch) -> None:
-        """Start the acknowledgement timeout of deliveries, with the value of their queue."""
-        if self.ack_timeout is None:
-            self.ack_timeout = AckTimeout(self.connection.services, self)
-        self.ack_timeout.delivered(batch)
+        self.on_written(batch)
 
     def on_cancelled(self, consumer: Consumer) -> None:
         """See `Session.on_cancelled`. Only clients with the capability consumer_cancel_notify get a basic.cancel."""
@@ -352,8 +271,16 @@ class Channel(Session):
             write_confirm(out, self.number, outcome.last, outcome.last > outcome.first, outcome.confirmed)
         self.connection.request_flush()
 
+    @override
+    def write_last_outcomes(self, graceful: bool) -> None:
+        if self.producer.confirms.ready():
+            self.write_confirms()
+
+    @override
     def end(self, graceful: bool) -> None:
-        """End the publishing side: roll back the open transaction. The consuming side ends by `SessionTeardown`."""
+        """See `ClientSession.end`: the open transaction is rolled back, and outcomes that are left are dropped."""
+        self.producer.confirms.take()
+        self.engine.reader.reset_publish_cache()
         if self.content.state != NO_CONTENT:
             self.content.drop()
         if self.transaction is not None:
@@ -361,19 +288,20 @@ class Channel(Session):
             self.connection.review_hold_bound()
         if self.channel_flow is not None:
             self.channel_flow.end()
-        if self.ack_timeout is not None:
-            self.broker.timers.drop(self.ack_timeout)
         if graceful:
             self.producer.close_gracefully()
         else:
             self.producer.abort(self.connection.losses.cause)
 
     @override
+    def answer_close(self) -> None:
+        self.send(spec.CHANNEL_CLOSE_OK, {})
+
+    @override
     def unlink(self) -> None:
         self.content.unlink()
         self.transaction = None
         self.channel_flow = None
-        self.ack_timeout = None
 
     def send(self, method: int, args: dict[str, object]) -> None:
         """Write a method frame on this channel."""

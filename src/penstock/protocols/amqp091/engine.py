@@ -10,22 +10,18 @@ frames of that channel are ignored until close-ok.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Final
 
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.consume.session import Session
 from penstock.core.message_format import MessageFormat
-from penstock.core.publish.session_counts import count_ended
 from penstock.core.routing.route import Route
-from penstock.core.teardown import SessionTeardown
 from penstock.errors import BrokerError, NotImplementedHere
 from penstock.protocols.amqp091 import handshake
 from penstock.protocols.amqp091 import method_arguments as arg
 from penstock.protocols.amqp091.blocked_notice import BlockedNotice
-from penstock.protocols.amqp091.channel import CHANNEL_OPEN, Channel, ChannelState
+from penstock.protocols.amqp091.channel import Channel
 from penstock.protocols.amqp091.frame_reader import FrameReader
 from penstock.protocols.amqp091.message_format import Amqp091Format
 from penstock.protocols.amqp091.methods import Malformed, channel_method, connection_method
@@ -35,6 +31,7 @@ from penstock.protocols.common.client_profiles import UNKNOWN, Profile
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import ConnectionState, TeardownState
 from penstock.protocols.common.engine import Protocol, ProtocolEngine
+from penstock.protocols.common.session import SESSION_OPEN, SessionEngine, SessionState
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import CodecError, Method, decode_method, method_frame, short_text
 
@@ -63,7 +60,7 @@ class Amqp091(Protocol):
         return handshake.PROTOCOL_HEADER
 
 
-class Amqp091Engine(ProtocolEngine):
+class Amqp091Engine(SessionEngine[Channel]):
     """AMQP 0-9-1 side of one connection."""
 
     def __init__(self, connection: Connection) -> None:
@@ -72,7 +69,6 @@ class Amqp091Engine(ProtocolEngine):
         self.channel_max: int = self.limits.channel_max
         self.heartbeat_s: int = 0
         """Agreed seconds between heartbeats; 0 disables them."""
-        self.channels: dict[int, Channel] = {}
         self.reader = FrameReader()
         self.profile: Profile = UNKNOWN
         """Profile of the client library."""
@@ -126,16 +122,6 @@ class Amqp091Engine(ProtocolEngine):
     def update_blocked(self) -> None:
         if self.notice is not None:
             self.notice.update()
-
-    # Sessions
-
-    def sessions(self) -> Collection[Session]:
-        """See `ProtocolEngine.sessions`: the channels."""
-        return self.channels.values()
-
-    @override
-    def session(self, number: int) -> Session | None:
-        return self.channels.get(number)
 
     # For people
 
@@ -213,9 +199,9 @@ class Amqp091Engine(ProtocolEngine):
             return  # The channel is being torn down already, whatever the error.
         if error.closes == "channel" and number in self.channels:
             channel = self.channels[number]
-            if channel.state == CHANNEL_OPEN:
+            if channel.state == SESSION_OPEN:
                 self.services.log_request_refused(self.connection, channel.name, error)
-                self.end_channel(channel, ChannelState.CLOSE_SENT)
+                channel.tear_down(SessionState.CLOSE_SENT)
                 channel.send(spec.CHANNEL_CLOSE, _close_arguments(error, method))
             return
         self._close(error, method)
@@ -249,43 +235,6 @@ class Amqp091Engine(ProtocolEngine):
         for channel in self.channels.values():
             if channel.large is not None:
                 channel.large.end()
-
-    @override
-    def write_last_outcomes(self) -> None:
-        for channel in self.channels.values():
-            if channel.producer.confirms.ready():
-                channel.write_confirms()
-
-    @override
-    def end_session(self, session: Session, graceful: bool) -> None:
-        assert isinstance(session, Channel)
-        if session.state == CHANNEL_OPEN:
-            self._part_with(session, ChannelState.ENDED, graceful)
-            self._remove(session)
-        elif session.state != ChannelState.ENDED:
-            self.forget_channel(session)
-
-    def end_channel(self, channel: Channel, state: ChannelState) -> None:
-        """Tear down a channel that the broker (`CLOSE_SENT`) or its client (`CLOSE_RECEIVED`) closes."""
-        self._part_with(channel, state, state is ChannelState.CLOSE_RECEIVED)
-        self.broker.endings.begin(SessionTeardown(self.broker, channel))
-
-    def forget_channel(self, channel: Channel) -> None:
-        """Remove a closed channel from those of the connection."""
-        channel.move(ChannelState.ENDED)
-        self._remove(channel)
-
-    def _remove(self, channel: Channel) -> None:
-        count_ended(channel, self.connection.origin)
-        del self.channels[int(channel.number)]
-
-    def _part_with(self, channel: Channel, state: ChannelState, graceful: bool) -> None:
-        """Ignore a channel: drop its further input and send nothing on it. Its consumers end by themselves."""
-        channel.move(state)
-        if channel.producer.confirms.ready():
-            channel.write_confirms()  # No more frames of this channel after its close or close-ok.
-        self.reader.reset_publish_cache()
-        channel.end(graceful)
 
 
 def _close_arguments(error: BrokerError, method: int) -> dict[str, object]:

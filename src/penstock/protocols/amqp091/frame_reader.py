@@ -20,12 +20,12 @@ from penstock.core.publish.producer import publish_at_once
 from penstock.core.routing.route import PERSISTENT, Route
 from penstock.errors import BrokerError, FrameError, PreconditionFailed, SyntaxInvalid, UnexpectedFrame
 from penstock.flow.level import OVERHEAD
-from penstock.protocols.amqp091.channel import CHANNEL_OPEN
 from penstock.protocols.amqp091.content_assembly import NO_CONTENT, ContentState
 from penstock.protocols.amqp091.message_format import may_have_cc
 from penstock.protocols.amqp091.publishing import CLAIMS, property_mask, route_variant
 from penstock.protocols.common.authorization import check_route
 from penstock.protocols.common.connection_output import OUTPUT_LEFT_UNREAD
+from penstock.protocols.common.session import SESSION_OPEN
 from penstock.wire.amqp091.properties import FIXED_OCTETS, FLAGS_AT, HEADERS_FLAG, property_flags
 from penstock.wire.amqp091.spec import (
     BASIC_ACK,
@@ -194,7 +194,7 @@ class FrameReader:
         number = int((start >> 40) & 0xFFFF)
         channel = engine.channels.get(number)
         if kind == FRAME_METHOD and end - pos >= METHOD_FRAME_MIN:
-            if channel is not None and channel.state == CHANNEL_OPEN:
+            if channel is not None and channel.state == SESSION_OPEN:
                 method = read_i32_be(data, pos + PAYLOAD_AT)
                 if channel.content.state != NO_CONTENT:
                     engine.on_error(0, channel.content.unexpected(), BASIC_PUBLISH)
@@ -218,7 +218,7 @@ class FrameReader:
         elif (kind == FRAME_HEADER or kind == FRAME_BODY) and not engine.connection.ignores_input():
             if channel is None:
                 engine.on_error(0, UnexpectedFrame("expected method frame, got non method frame instead"))
-            elif channel.state == CHANNEL_OPEN:
+            elif channel.state == SESSION_OPEN:
                 self._piece(engine, channel, number, data, pos, end)
         elif not engine.connection.ignores_input():
             engine.on_error(
@@ -281,7 +281,7 @@ class FrameReader:
         The end is negative if the publish left the fast path, so that the work must be checked. Eight octets are read
         as one number: type, channel and size of a frame, and one octet more.
         """
-        if head + CONTENT_MIN > n or channel.state != CHANNEL_OPEN or channel.content.state != NO_CONTENT:
+        if head + CONTENT_MIN > n or channel.state != SESSION_OPEN or channel.content.state != NO_CONTENT:
             return 0
         start = read_i64_be(data, head)
         size = (start >> 8) & 0xFFFFFFFF

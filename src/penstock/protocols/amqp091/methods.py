@@ -14,11 +14,12 @@ from penstock.core.queue.queue import Queue
 from penstock.errors import BrokerError, ChannelError, CommandInvalid, NotAllowed, ResourceError
 from penstock.protocols.amqp091 import handshake, methods_basic, methods_topology
 from penstock.protocols.amqp091 import method_arguments as arg
-from penstock.protocols.amqp091.channel import CHANNEL_OPEN, Channel, ChannelState
+from penstock.protocols.amqp091.channel import Channel
 from penstock.protocols.common.audit_trail import actor_of
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.login import SecretUpdate
 from penstock.protocols.common.lost_publishes import CLOSED_BEFORE
+from penstock.protocols.common.session import SESSION_OPEN, SessionState
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import CodecError, Method
 
@@ -158,9 +159,9 @@ def channel_method(engine: Amqp091Engine, number: int, method: Method) -> None:
         raise ChannelError("expected 'channel.open'")
     elif method.id == spec.CHANNEL_CLOSE:
         _close(engine, channel)
-    elif channel.state != CHANNEL_OPEN:
-        if method.id == spec.CHANNEL_CLOSE_OK and channel.state != ChannelState.CLOSE_RECEIVED:
-            engine.forget_channel(channel)
+    elif channel.state != SESSION_OPEN:
+        if method.id == spec.CHANNEL_CLOSE_OK and channel.state != SessionState.CLOSE_RECEIVED:
+            channel.forget()
         elif method.id == spec.BASIC_PUBLISH and isinstance(channel.producer.closing, ResourceError):
             _count_unheard(channel, method)
     else:
@@ -191,28 +192,28 @@ def _count_unheard(channel: Channel, method: Method) -> None:
 
 def _open(engine: Amqp091Engine, number: int, before: Channel | None) -> None:
     """Open a channel. Its number may be one that both sides have closed while close-ok is still missing."""
-    if before is not None and before.state != ChannelState.CLOSED_BY_BOTH:
+    if before is not None and before.state != SessionState.CLOSED_BY_BOTH:
         raise ChannelError("second 'channel.open' seen")
     others, most = len(engine.channels) - int(before is not None), engine.channel_max
     if others >= most:
         raise NotAllowed(f"number of channels opened ({others}) has reached the negotiated channel_max ({most})")
     if before is not None:
-        engine.forget_channel(before)
+        before.forget()
     engine.services.open_connections.check_channels(engine.connection)
-    assert engine.connection.vhost is not None
-    engine.channels[number] = Channel(engine, number, engine.connection.vhost, engine.broker)
-    engine.connection.vhost.churn.channels_opened += 1
+    channel = Channel(engine, number)
+    engine.channels[number] = channel
+    channel.vhost.churn.channels_opened += 1
     engine.send(number, spec.CHANNEL_OPEN_OK, {})
 
 
 def _close(engine: Amqp091Engine, channel: Channel) -> None:
     """Handle channel.close of the client. If ours was sent too, theirs is answered and ours still awaits close-ok."""
-    if channel.state == ChannelState.CLOSE_RECEIVED:
+    if channel.state == SessionState.CLOSE_RECEIVED:
         return  # Answered when the teardown is complete.
-    if channel.state != CHANNEL_OPEN:
-        channel.move(ChannelState.CLOSED_BY_BOTH)
+    if channel.state != SESSION_OPEN:
+        channel.move(SessionState.CLOSED_BY_BOTH)
         channel.send(spec.CHANNEL_CLOSE_OK, {})
         return
     engine.services.deliver()
     engine.services.dispatch_effects()  # Outcomes on the channel precede its close-ok.
-    engine.end_channel(channel, ChannelState.CLOSE_RECEIVED)
+    channel.tear_down(SessionState.CLOSE_RECEIVED)

@@ -10,17 +10,13 @@ What is raised here closes the connection.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Final
 
 from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.broker import Broker
-from penstock.core.consume.session import Session
 from penstock.core.message_format import MessageFormat
-from penstock.core.publish.session_counts import count_ended
-from penstock.core.teardown import SessionTeardown
 from penstock.errors import BrokerError, CommandInvalid, FrameError, PeerFrameTooSmall, ResourceError
 from penstock.protocols.amqp10 import opening
 from penstock.protocols.amqp10.delivery_tags import TagCount
@@ -30,14 +26,15 @@ from penstock.protocols.amqp10.frame_reader import FrameReader
 from penstock.protocols.amqp10.message_format import FIRST_OCTET, Amqp10Format
 from penstock.protocols.amqp10.opening import SoleConnections
 from penstock.protocols.amqp10.sasl import SaslLayer
-from penstock.protocols.amqp10.session import HANDLE_MAX, SESSION_MAPPED, AmqpSession, SessionState
+from penstock.protocols.amqp10.session import HANDLE_MAX, AmqpSession
 from penstock.protocols.amqp10.suspended_links import SuspendedLinks
 from penstock.protocols.amqp10.target import SharedTargets
 from penstock.protocols.amqp10.transactions import Transactions
 from penstock.protocols.common.audit_trail import audit_refusal
 from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.connection_state import ConnectionState, TeardownState
+from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.engine import Protocol, ProtocolEngine
+from penstock.protocols.common.session import SESSION_OPEN, SessionEngine, SessionState
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.frames import AMQP_HEADER, HEADER_OCTETS, SASL_HEADER, frame, is_header
 from penstock.wire.amqp10.spec import ATTACH, BEGIN, CLOSE, DETACH, END, FRAME_AMQP, FRAME_MIN_SIZE, OPEN
@@ -86,7 +83,7 @@ class Amqp10(Protocol):
         return SASL_HEADER
 
 
-class Amqp10Engine(ProtocolEngine):
+class Amqp10Engine(SessionEngine[AmqpSession]):
     """AMQP 1.0 side of one connection."""
 
     def __init__(
@@ -110,8 +107,6 @@ class Amqp10Engine(ProtocolEngine):
         self.channel_max: int = self.limits.channel_max
         self.container: str = ""
         """Container id of the peer."""
-        self.channels: dict[int, AmqpSession] = {}
-        """Sessions by channel number, ours and the peer's: both are the same."""
         self._flowing: dict[int, AmqpSession] = {}
         """Sessions with flows to write."""
         self.targets = SharedTargets()
@@ -228,7 +223,7 @@ class Amqp10Engine(ProtocolEngine):
             session = self.session_on(channel, performative.name)
             if performative.code == END:
                 self._on_end(session)
-            elif session.state == SESSION_MAPPED:
+            elif session.state == SESSION_OPEN:
                 session.on_performative(performative)
         if len(self.out) > 0:
             connection.output.await_change(declared)
@@ -257,12 +252,12 @@ class Amqp10Engine(ProtocolEngine):
         session.send(session.windows.begin(channel, HANDLE_MAX))
 
     def _on_end(self, session: AmqpSession) -> None:
-        if session.state == SessionState.END_SENT:
-            self.forget_session(session)
-        elif session.state == SESSION_MAPPED:
+        if session.state == SessionState.CLOSE_SENT:
+            session.forget()
+        elif session.state == SESSION_OPEN:
             self.services.deliver()
             self.services.dispatch_effects()
-            self.tear_down(session, SessionState.END_RECEIVED)
+            session.tear_down(SessionState.CLOSE_RECEIVED)
 
     def _on_close(self, close: Composite) -> None:
         connection = self.connection
@@ -302,45 +297,6 @@ class Amqp10Engine(ProtocolEngine):
             for session in flowing.values():
                 session.write_flows()
 
-    # Sessions
-
-    @override
-    def sessions(self) -> Collection[Session]:
-        return self.channels.values()
-
-    @override
-    def session(self, number: int) -> Session | None:
-        return self.channels.get(number)
-
-    @override
-    def end_session(self, session: Session, graceful: bool) -> None:
-        assert isinstance(session, AmqpSession)
-        if session.state == SESSION_MAPPED:
-            session.move(SessionState.ENDED)
-            session.end(graceful)
-            self._remove(session)
-        elif session.state != SessionState.ENDED:
-            self.forget_session(session)
-
-    def tear_down(self, session: AmqpSession, state: SessionState) -> None:
-        """Tear down a session that the broker (`END_SENT`) or its peer (`END_RECEIVED`) ends."""
-        session.write_outcomes()
-        session.links.end(session, state is SessionState.END_RECEIVED)
-        session.move(state)
-        session.end(state is SessionState.END_RECEIVED)
-        self.broker.endings.begin(SessionTeardown(self.broker, session))
-
-    def forget_session(self, session: AmqpSession) -> None:
-        """Remove an ended session from those of the connection."""
-        session.move(SessionState.ENDED)
-        self._remove(session)
-
-    def _remove(self, session: AmqpSession) -> None:
-        count_ended(session, self.connection.origin)
-        self.link_count -= len(session.links.by_handle)
-        del self.channels[int(session.number)]
-        self.reader.forget_session()
-
     # Close
 
     @override
@@ -370,9 +326,7 @@ class Amqp10Engine(ProtocolEngine):
 
     @override
     def write_last_outcomes(self) -> None:
-        for session in self.channels.values():
-            session.write_outcomes()
-            session.links.end(session, self.connection.state is ConnectionState.CLOSE_RECEIVED)
+        super().write_last_outcomes()
         self.suspended.on_connection_ended(self.connection.number)
 
     @override
@@ -402,10 +356,6 @@ class Amqp10Engine(ProtocolEngine):
             "timeout": 0 if self.idle is None else int(2 * self.idle.beat_s),
             "container_id": self.container,
         }
-
-    def is_torn_down(self) -> bool:
-        """Return whether the sessions send nothing more."""
-        return self.connection.teardown is not TeardownState.NONE
 
 
 def _format_of(broker: Broker) -> Amqp10Format:

@@ -12,9 +12,9 @@ from librt.strings import read_i64_be
 from mypy_extensions import i64
 
 from penstock.errors import CommandInvalid
-from penstock.protocols.amqp10.session import SESSION_MAPPED
 from penstock.protocols.common.connection_output import OUTPUT_LEFT_UNREAD
 from penstock.protocols.common.connection_state import ConnectionState
+from penstock.protocols.common.session import SESSION_OPEN
 from penstock.wire.amqp10.composite import decode_performative
 from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
 from penstock.wire.amqp10.frames import INCOMPLETE, frame_body, frame_channel, frame_end, frame_kind
@@ -73,7 +73,7 @@ class FrameReader:
             ):
                 session = self._last_session
                 channel = start & 0xFFFF
-                if session is None or channel != self._last_channel or session.state != SESSION_MAPPED:
+                if session is None or channel != self._last_channel or session.state != SESSION_OPEN:
                     session = self._session_of(engine, channel)
                 if session is not None:
                     self.next = end
@@ -108,7 +108,7 @@ class FrameReader:
         session = engine.channels.get(int(channel))
         if session is None:
             session = engine.session_on(int(channel), "a frame")
-        if session.state != SESSION_MAPPED:
+        if session.state != SESSION_OPEN:
             return None
         self._last_channel = channel
         self._last_session = session

@@ -7,18 +7,14 @@ Its links are known by the peer's handle, with handles of ours, and by the consu
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.outcome import Outcome
-from penstock.core.consume.session import Session
 from penstock.core.publish.producer import Producer
-from penstock.core.vhost import VirtualHost
 from penstock.errors import (
     BrokerError,
     FrameError,
@@ -28,7 +24,6 @@ from penstock.errors import (
     ResourceDeleted,
     UnattachedHandle,
 )
-from penstock.flow.states import StateTable
 from penstock.protocols.amqp10 import attach as attaching
 from penstock.protocols.amqp10.coordinator_link import CoordinatorLink
 from penstock.protocols.amqp10.delivery_ids import AcceptedRanges
@@ -40,8 +35,7 @@ from penstock.protocols.amqp10.outgoing_link import OutgoingLink
 from penstock.protocols.amqp10.settler import Settler
 from penstock.protocols.amqp10.transactions import transactions_of, write_provisional
 from penstock.protocols.amqp10.windows import RENEW_AT, SessionWindows
-from penstock.protocols.common.ack_timeout import AckTimeout
-from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.session import ClientSession, SessionState
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.spec import ATTACH, DETACH, DISPOSITION, END, FLOW, TRANSFER
@@ -50,37 +44,6 @@ from penstock.wire.amqp10.values import serial_distance
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.engine import Amqp10Engine
-
-SESSION_MAPPED: Final = 0
-"""The number of `SessionState.MAPPED`, for the hot path."""
-
-
-class SessionState(IntEnum):
-    """State of a session. Frames of a session that is not mapped are ignored, except its end."""
-
-    MAPPED = SESSION_MAPPED
-    END_SENT = 1
-    """Our end was sent with an error, and the peer's is awaited."""
-    END_RECEIVED = 2
-    """The peer's end is carried out; ours follows the teardown."""
-    ENDED = 3
-    """The session is no longer among those of its connection."""
-
-
-SESSION_STATES: Final = StateTable(
-    "session of AMQP 1.0",
-    SessionState.MAPPED,
-    {
-        SessionState.MAPPED: {
-            SessionState.END_SENT: "error of the session",
-            SessionState.END_RECEIVED: "peer's end",
-            SessionState.ENDED: "teardown of the connection",
-        },
-        SessionState.END_SENT: {SessionState.ENDED: "peer's end, or teardown of the connection"},
-        SessionState.END_RECEIVED: {SessionState.ENDED: "end sent, or teardown of the connection"},
-    },
-)
-
 
 HANDLE_MAX: Final = 1023
 """Largest handle: a session has at most 1,024 links."""
@@ -170,20 +133,12 @@ LINKS_A_UNIT: Final = 8
 """Links per unit of work that are asked whether a delivery is theirs."""
 
 
-class AmqpSession(Session):
+class AmqpSession(ClientSession):
     """Session of a connection. Our channel number is the peer's."""
 
     def __init__(self, engine: Amqp10Engine, channel: int, begin: Composite) -> None:
-        connection = engine.connection
-        super().__init__(connection.output, f"{connection.name()}/ssn:{channel}", connection.number)
-        assert connection.vhost is not None
+        super().__init__(engine, "ssn", channel)
         self.engine: Amqp10Engine = engine
-        self.connection: Connection = connection
-        self.number = channel
-        self.broker: Broker = engine.broker
-        self.vhost: VirtualHost = connection.vhost
-        self.state: i64 = SESSION_MAPPED
-        """The `SessionState`, as a number: each transfer reads it."""
         self.windows = SessionWindows(begin)
         self.last_delivery_id: i64 = ABSENT
         """Delivery-id of the last delivery of the peer."""
@@ -201,16 +156,6 @@ class AmqpSession(Session):
         """Links with a flow to write at the end of the turn."""
         self._session_flow_due: bool = False
         """True if a flow of the session is to be written at the end of the turn."""
-        self._ack_timeout: AckTimeout | None = None
-        self.broker.sessions[self] = None
-
-    def move(self, state: SessionState) -> None:
-        """Change the state; see session.py for the transitions."""
-        self.state = SESSION_STATES.step(self.state, state)
-
-    def is_open(self) -> bool:
-        """Return whether frames may be sent on the session."""
-        return self.state == SESSION_MAPPED and not self.engine.is_torn_down()
 
     def send(self, performative: Composite) -> None:
         """Write a performative on the session's channel."""
@@ -423,13 +368,7 @@ class AmqpSession(Session):
                 self.writer.write(link, batch)
             else:
                 link.limit.deliver(link, batch)
-        if batch.waits_for_disk:
-            self.connection.output.await_deliveries()
-        if not batch.consumer.no_ack:
-            if self._ack_timeout is None:
-                self._ack_timeout = AckTimeout(self.connection.services, self)
-            self._ack_timeout.delivered(batch)
-        self.connection.request_flush()
+        self.on_written(batch)
 
     def on_disposition(self, disposition: Disposition) -> None:
         """Settle deliveries. Raises BrokerError for errors that close the connection."""
@@ -468,11 +407,17 @@ class AmqpSession(Session):
     def fail(self, error: BrokerError) -> None:
         if self.is_open():
             self.connection.services.log_request_refused(self.connection, self.name, error)
-            self.engine.tear_down(self, SessionState.END_SENT)
+            self.tear_down(SessionState.CLOSE_SENT)
             self.send(composite(END, error=error_composite(error)))
 
+    @override
+    def write_last_outcomes(self, graceful: bool) -> None:
+        self.write_outcomes()
+        self.links.end(self, graceful)
+
+    @override
     def end(self, graceful: bool) -> None:
-        """End the publishing side of all links. The consuming side ends by `SessionTeardown`."""
+        self.engine.reader.forget_session()
         self.writer.end()
         for coordinator in self._coordinators():
             coordinator.end()
@@ -481,24 +426,22 @@ class AmqpSession(Session):
         for link in self.links.by_handle.values():
             if isinstance(link, IncomingLink):
                 link.end(graceful)
-        if self._ack_timeout is not None:
-            self.broker.timers.drop(self._ack_timeout)
+
+    @override
+    def answer_close(self) -> None:
+        self.send(composite(END))
 
     @override
     def unlink(self) -> None:
         self.writer.unlink()
         self.settler.unlink()
-        self._ack_timeout = None
         self._last_link = None
         self._flows = []
-        if self.state != SessionState.ENDED:
-            self.engine.link_count -= len(self.links.by_handle)
         self.links.unlink()
 
     @override
     def on_torn_down(self) -> None:
         for link in self.links.by_handle.values():
             link.end_nodes(False)
-        if self.state == SessionState.END_RECEIVED:
-            self.engine.forget_session(self)
-            self.send(composite(END))
+        self.engine.link_count -= len(self.links.by_handle)
+        super().on_torn_down()
