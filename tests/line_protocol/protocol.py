@@ -22,7 +22,6 @@ from penstock.flow.level import OVERHEAD
 from penstock.protocols.common.connection import Connection, blocking_gate
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.engine import Protocol, ProtocolEngine
-from penstock.protocols.common.login import log_in
 
 HEADER = b"LINES/1\n"
 LINE_WORK = 20
@@ -74,7 +73,7 @@ class LineEngine(ProtocolEngine):
             self.unparsed = self.unparsed[len(HEADER) :]
             connection.user = "guest"
             connection.move(ConnectionState.START)
-            log_in(connection, "guest", "guest")
+            connection.login.start(connection, self.services.password_check("guest", "guest", connection.peer.loopback))
         while b"\n" in self.unparsed and not connection.ignores_input():
             if connection.work.used_up() or connection.busy > 0:
                 connection.input_paused = True

@@ -4,26 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.access.access_table import GUEST
-from penstock.errors import AccessRefused, CommandInvalid, FrameError, NotAllowed
+from penstock.errors import AccessRefused, NotAllowed
 from penstock.protocols.amqp091 import method_arguments as arg
 from penstock.protocols.amqp091.blocked_notice import BlockedNotice
+from penstock.protocols.common.audit_trail import actor_of
 from penstock.protocols.common.client_profiles import EXACT_FLOW, PRODUCER_LANES, profile_of
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.engine import HOLD_DEADLINE
-from penstock.protocols.common.login import check_login_rate, conclude_login, count_login, log_in
-from penstock.protocols.common.mechanisms import (
-    AMQPLAIN,
-    ANONYMOUS,
-    EXTERNAL,
-    PLAIN,
-    external_refusal,
-    offered_mechanisms,
-)
+from penstock.protocols.common.mechanisms import AMQPLAIN, ANONYMOUS, EXTERNAL, PLAIN
 from penstock.protocols.common.peer import QUERY
+from penstock.protocols.common.sasl import SaslExchange
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.amqplain import parse_amqplain
-from penstock.wire.sasl import SaslError, parse_plain, shown_mechanism
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp091.engine import Amqp091Engine
@@ -65,7 +56,7 @@ def start(engine: Amqp091Engine, data: bytes) -> bytes:
             "version_major": 0,
             "version_minor": 9,
             "server_properties": _server_properties(engine),
-            "mechanisms": " ".join(_mechanisms(engine)).encode(),
+            "mechanisms": " ".join(_exchange(engine).mechanisms).encode(),
             "locales": b"en_US",
         },
     )
@@ -96,43 +87,26 @@ def _server_properties(engine: Amqp091Engine) -> dict[str, object]:
 
 
 def start_ok(engine: Amqp091Engine, args: dict[str, object]) -> None:
-    """Log the client in (section 1.4.2.2)."""
+    """Log the client in (section 1.4.2.2).
+
+    Raises CommandInvalid (503) for an unknown mechanism, FrameError (501) for a malformed response, and NotAllowed
+    (530) beyond a limit of logins a second.
+    """
     properties = arg.table(args, "client_properties")
     _keep_properties(engine, properties)
     engine.connection.peer.set_rates(properties)
-    mechanism, response = arg.text(args, "mechanism"), arg.octets(args, "response")
-    offered = _mechanisms(engine)
-    if mechanism not in offered:
-        shown = shown_mechanism(mechanism)
-        raise CommandInvalid(f"unknown authentication mechanism {shown}; offered are {', '.join(offered)}")
-    connection = engine.connection
-    connection.peer.mechanism = mechanism
-    check_login_rate(connection)
-    if mechanism == EXTERNAL:
-        user = connection.peer.tls_subject
-        _log_in_without_password(engine, user, external_refusal(response, user))
-        return
-    if mechanism == ANONYMOUS:
-        _log_in_without_password(engine, GUEST, "")
-        return
-    user, password = _credentials(mechanism, response)
-    connection.user = user[:KEPT_LETTERS]
-    log_in(connection, user, password)
+    exchange = _exchange(engine)
+    step = exchange.init(arg.text(args, "mechanism"), arg.octets(args, "response"))
+    if exchange.is_temporary:
+        engine.services.audit.login(actor_of(engine.connection), engine.connection.peer.mechanism, step.refusal)
+        raise NotAllowed(f"login refused: {step.refusal}")
+    if step.fault is not None:
+        raise step.fault
+    exchange.carry_out(engine.connection, step)
 
 
-def _mechanisms(engine: Amqp091Engine) -> list[str]:
-    return offered_mechanisms(engine.services, engine.connection.peer, MECHANISMS)
-
-
-def _log_in_without_password(engine: Amqp091Engine, user: str, refusal: str) -> None:
-    """Log a client in by its certificate or as guest, unless its response is refused; that to ANONYMOUS is a trace."""
-    connection, services = engine.connection, engine.services
-    connection.user = user[:KEPT_LETTERS]
-    if refusal:
-        conclude_login(connection, user, refusal, 0.0)
-        return
-    refusal = services.access_refusal(user, connection.peer.loopback)
-    conclude_login(connection, user, refusal, count_login(services, user, refusal, connection.peer.network))
+def _exchange(engine: Amqp091Engine) -> SaslExchange:
+    return SaslExchange(engine.services, engine.connection.peer, MECHANISMS, engine.limits.initial_frame_max)
 
 
 def accept_login(engine: Amqp091Engine) -> None:
@@ -164,14 +138,6 @@ def _keep_properties(engine: Amqp091Engine, properties: dict[str, object]) -> No
         stored["capabilities"] = engine.capabilities
     product, platform = str(stored.get("product", "")), str(stored.get("platform", ""))
     engine.profile = profile_of(product, platform, engine.capabilities)
-
-
-def _credentials(mechanism: str, response: bytes) -> tuple[str, str]:
-    """Return user and password. Raises FrameError (501)."""
-    try:
-        return parse_plain(response) if mechanism == PLAIN else parse_amqplain(response)
-    except SaslError as error:
-        raise FrameError(str(error)) from None
 
 
 def refuse_login(engine: Amqp091Engine) -> None:

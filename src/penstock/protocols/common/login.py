@@ -1,8 +1,8 @@
 """Login of a client, for every protocol: back-off, verification beside the event loop, and late refusals.
 
-Theory of operation. `log_in` begins an attempt, and the connection is `VERIFYING` until its password is verified. Its
-input waits meanwhile, but its socket is read, within a bound. So an end of input is seen at once, and the attempt of a
-client that is gone costs no verification. Wrong passwords are answered late (login_limits.py).
+Theory of operation. `ConnectionLogin.start` begins an attempt, and the connection is `VERIFYING` until its password is
+verified. Its input waits meanwhile, but its socket is read, within a bound. So an end of input is seen at once, and the
+attempt of a client that is gone costs no verification. Wrong passwords are answered late (login_limits.py).
 
 A `Verification` has a slow part, `run`, which touches nothing of the broker, and `conclude`, which acts on the result.
 An `Authenticator` runs the first in a thread and the second in a later turn. Pure tests and the simulation use
@@ -270,26 +270,8 @@ class ConnectionLogin:
             self.late_refusal.end()
 
 
-def log_in(connection: Connection, user: str, password: str) -> None:
-    """Log a client in with a password, now or in a later turn: `ProtocolEngine.on_login` follows.
-
-    A wrong password is refused late; the reason goes to the log only.
-    """
-    check = connection.services.password_check(user, password, connection.peer.loopback)
-    connection.login.start(connection, check)
-
-
-def check_login_rate(connection: Connection) -> None:
-    """Count a login that begins. Raises NotAllowed (530) beyond a limit of logins a second."""
-    services = connection.services
-    refusal = services.login_rate.refusal(connection.peer.network, connection.broker.now)
-    if refusal:
-        services.audit.login(actor_of(connection), connection.peer.mechanism, refusal)
-        raise NotAllowed(f"login refused: {refusal}")
-
-
 def conclude_login(connection: Connection, user: str, refusal: str, delay_s: float) -> None:
-    """Log a client in whose credentials were checked, or refuse it as `log_in` does."""
+    """Log a client in whose credentials were checked, or refuse it; the reason of a refusal goes to the log only."""
     services = connection.services
     services.audit.login(actor_of(connection), connection.peer.mechanism, refusal)
     if not refusal:

@@ -28,20 +28,6 @@ AMQPLAIN: Final = "AMQPLAIN"
 ANONYMOUS: Final = "ANONYMOUS"
 
 
-PLACEHOLDER: Final = b"\0*\0*"
-"""Response to EXTERNAL of amqp091-go, which has no user name."""
-
-
-def external_refusal(response: bytes, user: str) -> str:
-    """Return why a response to EXTERNAL is refused; empty if it asks for no other user than that of the certificate.
-
-    It is empty or names the user to act for (RFC 4422, appendix A).
-    """
-    if response in (b"", PLACEHOLDER, user.encode()):
-        return ""
-    return "an EXTERNAL response asks to act for another user"
-
-
 def is_permitted(limits: ConnectionLimits, mechanism: str, protected: bool) -> bool:
     """Return whether the settings permit a mechanism; `protected` is true with TLS, and on this machine."""
     if mechanism not in limits.sasl_mechanisms:
