@@ -61,31 +61,26 @@ class LineEngine(ProtocolEngine):
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
-        self.unparsed = b""
         self.blocked = False
         self.lines: LineSession | None = None
 
-    def receive(self, data: bytes) -> None:
+    def read(self, data: bytes) -> int:
         connection = self.connection
-        connection.input_paused = False
-        self.unparsed += data
+        pos = 0
         if connection.state is ConnectionState.HEADER:
-            self.unparsed = self.unparsed[len(HEADER) :]
+            pos = len(HEADER)
             connection.user = "guest"
             connection.move(ConnectionState.START)
             connection.login.start(connection, self.services.password_check("guest", "guest", connection.peer.loopback))
-        while b"\n" in self.unparsed and not connection.ignores_input():
-            if connection.work.used_up() or connection.busy > 0:
+        while (end := data.find(b"\n", pos)) >= 0 and not connection.ignores_input():
+            if self.work.used_up() or connection.busy > 0:
                 connection.input_paused = True
-                return
-            line, _, self.unparsed = self.unparsed.partition(b"\n")
-            connection.work.done += LINE_WORK
+                return pos
+            line, pos = data[pos:end], end + 1
+            self.work.done += LINE_WORK
             assert self.lines is not None
             self.lines.on_line(line.decode())
-
-    def defer(self, data: bytes) -> None:
-        self.unparsed += data
-        self.connection.input_paused = True
+        return pos
 
     def write(self, line: str) -> None:
         self.connection.output.buffer.write(line.encode() + b"\n")

@@ -60,7 +60,7 @@ def test_the_bound_of_the_handshake_is_seen_at_the_first_octets_of_a_frame() -> 
     connection = stranger(make_driver())
     connection.receive(GREETING + b"\x01\x00\x00\x00\x01\x00\x00\x00")
     assert closed_with(connection)[0] == 501
-    assert connection.engine.reader.unparsed == b""
+    assert connection.unparsed == b""
 
 
 def test_a_frame_of_4096_octets_is_taken_during_the_handshake() -> None:

@@ -34,10 +34,9 @@ def test_a_connection_that_is_lost_keeps_nothing_of_its_input() -> None:
     driver = make_driver()
     connection = stranger(driver)
     connection.receive(GREETING + start_ok("guest", product="x" * 2000)[:-20])
-    engine = connection.engine
-    assert len(engine.reader.unparsed) > 2000
+    assert len(connection.unparsed) > 2000
     driver.disconnect(connection)
-    assert engine.reader.unparsed == b""
+    assert connection.unparsed == b""
     assert connection.engine is CLOSED_ENGINE
     assert len(connection.output.buffer) == 0
 

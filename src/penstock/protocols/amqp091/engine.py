@@ -78,24 +78,16 @@ class Amqp091Engine(SessionEngine[Channel]):
     # Input
 
     @override
-    def receive(self, data: bytes) -> None:
-        connection = self.connection
-        if connection.state is ConnectionState.HEADER:
-            connection.input_paused = False
-            data = handshake.start(self, data)
-        if connection.is_closed():
-            self.reader.unparsed = b""
-            connection.input_paused = False
-        else:
-            self.reader.feed(self, data)
-
-    @override
-    def defer(self, data: bytes) -> None:
-        self.reader.leave(self, data)
+    def read(self, data: bytes) -> i64:
+        pos: i64 = 0
+        if self.connection.state is ConnectionState.HEADER:
+            handshake.start(self)
+            pos = len(handshake.PROTOCOL_HEADER)
+        return self.reader.frames(self, data, pos)
 
     @override
     def forget_input(self) -> None:
-        self.reader.forget_input()
+        self.reader.forget_routes()
 
     # Output and notices
 

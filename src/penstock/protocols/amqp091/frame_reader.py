@@ -1,12 +1,12 @@
 """Frame reader: splits input into frames and handles publishes and acknowledgements itself.
 
-Theory of operation. `feed` walks once over the input and creates no object per frame. A publish whose method, header
+Theory of operation. `frames` walks once over the input and creates no object per frame. A publish whose method, header
 and body frames are complete is accepted in one step: its content is one slice of the input. The payload of
 `basic.publish` repeats, so routes are cached by those very bytes. All other methods go to `on_method`. A publish that
 arrives in pieces is assembled by its channel.
 
-An incomplete frame waits in `unparsed`: at most one frame, whose size frame_max bounds. When the client's share of the
-turn is used up, the rest of the input waits there too (see penstock/flow/work.py).
+An incomplete frame waits in `Connection.unparsed`: at most one frame, whose size frame_max bounds. When the client's
+share of the turn is used up, the rest of the input waits there too (see penstock/flow/work.py).
 """
 
 from __future__ import annotations
@@ -46,8 +46,6 @@ ROUTES_KEPT: Final = 4096
 """Most routes cached by a connection; at the bound the cache is cleared."""
 METHOD_WORK: Final = 16
 """Units of work that each method costs for decoding, lookup and reply."""
-OCTETS_A_UNIT: Final = 128
-"""Octets of input per unit of work: the shortest publish has 52 and takes a third of a microsecond."""
 
 # Layout of frames, in octets from the first one of each (AMQP 0-9-1 sections 2.3.5 and 4.2.6.1):
 #
@@ -80,8 +78,6 @@ class FrameReader:
     """Parser of the input of one connection, with its cache of routes; each call gets the connection."""
 
     def __init__(self) -> None:
-        self.unparsed: bytes = b""
-        """Input that is not processed yet: part of a frame, or input left for a later turn."""
         self._routes: dict[bytes, Route] = {}
         """Routes by the payload of their basic.publish; the client may publish to them."""
         self._access_epoch: i64 = -1
@@ -92,26 +88,9 @@ class FrameReader:
 
     # Frames
 
-    def feed(self, engine: Amqp091Engine, data: bytes) -> None:
-        """Handle bytes that were read."""
-        if self.unparsed:
-            data = self.unparsed + data
-            self.unparsed = b""
-        engine.connection.input_paused = False
+    def frames(self, engine: Amqp091Engine, data: bytes, pos: i64) -> i64:
+        """Handle every complete frame. Return the position of the first one that is left."""
         self._review_access(engine)
-        pos = self._frames(engine, data)
-        engine.work.done += pos // OCTETS_A_UNIT + 1
-        if pos < len(data):
-            self.unparsed = data[pos:] if pos else data
-
-    def leave(self, engine: Amqp091Engine, data: bytes) -> None:
-        """Store bytes that were read until the client's share of a turn comes."""
-        self.unparsed = self.unparsed + data if self.unparsed else data
-        engine.connection.input_paused = True
-
-    def _frames(self, engine: Amqp091Engine, data: bytes) -> i64:
-        """Handle every complete frame. Return the position of the first incomplete one."""
-        pos: i64 = 0
         n: i64 = len(data)
         last_frame = self._last_frame
         last_size: i64 = len(last_frame)
@@ -168,8 +147,7 @@ class FrameReader:
         epoch = engine.connection.access.epoch.count
         if epoch != self._access_epoch:
             self._access_epoch = epoch
-            self._routes.clear()
-            self.reset_publish_cache()
+            self.forget_routes()
 
     def _must_stop(self, engine: Amqp091Engine) -> bool:
         """Stop if the client's share is used up, one of its requests is still carried out, or its output is full.
@@ -269,10 +247,9 @@ class FrameReader:
         self._last_channel = None
         self._last_route = None
 
-    def forget_input(self) -> None:
-        """Discard unread input and its caches: the connection handles no more input."""
+    def forget_routes(self) -> None:
+        """Clear all caches: the connection handles no more input, or its permissions have changed."""
         self.reset_publish_cache()
-        self.unparsed = b""
         self._routes.clear()
 
     def _publish(self, channel: Channel, route: Route, data: bytes, head: i64, n: i64) -> i64:

@@ -46,8 +46,8 @@ CAPABILITIES: Final = (
 """Client capabilities that are stored, each true or false. Others are dropped."""
 
 
-def start(engine: Amqp091Engine, data: bytes) -> bytes:
-    """Answer the protocol header, with which the input begins. Return the input after it."""
+def start(engine: Amqp091Engine) -> None:
+    """Answer the protocol header."""
     engine.connection.move(ConnectionState.START)
     engine.send(
         0,
@@ -60,7 +60,6 @@ def start(engine: Amqp091Engine, data: bytes) -> bytes:
             "locales": b"en_US",
         },
     )
-    return data[len(PROTOCOL_HEADER) :]
 
 
 def _server_properties(engine: Amqp091Engine) -> dict[str, object]:

@@ -45,8 +45,6 @@ CONTROL_WORK: Final = 16
 """Units of work of a performative other than transfer, flow and disposition."""
 COSTS: Final[dict[int, int]] = {ATTACH: 60, DETACH: 45, BEGIN: 60, END: 45}
 """Units of those that cost more: they make or end a session or a link. A consumer or a node adds its own cost."""
-OCTETS_A_UNIT: Final = 128
-"""Octets of input per unit of work."""
 
 
 class Amqp10(Protocol):
@@ -125,33 +123,19 @@ class Amqp10Engine(SessionEngine[AmqpSession]):
     # Input
 
     @override
-    def receive(self, data: bytes) -> None:
+    def read(self, data: bytes) -> i64:
         reader = self.reader
-        connection = self.connection
-        if reader.unparsed:
-            data = reader.unparsed + data
-            reader.unparsed = b""
-        connection.input_paused = False
         pos: i64 = 0
         reader.next = len(data)
-        reading = True
-        while reading:
-            reading = False
+        while True:
             try:
-                pos = self._read(data, pos)
+                return self._read(data, pos)
             except CodecError as malformed:
                 self.close(MalformedPerformative(malformed))
                 pos = len(data) if malformed.condition == FRAMING_ERROR else reader.next
-                reading = True
             except BrokerError as error:
                 self.close(error)
                 pos = reader.next  # The peer's close may follow.
-                reading = True
-        self.work.done += pos // OCTETS_A_UNIT + 1
-        if connection.is_closed():
-            connection.input_paused = False
-        elif pos < len(data):
-            reader.unparsed = data[pos:] if pos else data
 
     def _read(self, data: bytes, pos: i64) -> i64:
         """Act on headers and frames. Return the position of the first octet that is left.
@@ -188,15 +172,6 @@ class Amqp10Engine(SessionEngine[AmqpSession]):
         # Anything else is answered with the header that is expected (section 2.2).
         self.out.write(SASL_HEADER if connection.state is ConnectionState.HEADER else AMQP_HEADER)
         connection.end()
-
-    @override
-    def defer(self, data: bytes) -> None:
-        self.reader.unparsed += data
-        self.connection.input_paused = True
-
-    @override
-    def forget_input(self) -> None:
-        self.reader.unparsed = b""
 
     # Performatives
 

@@ -1,7 +1,7 @@
 """Frame reader: splits input into frames, and hands transfers, flows and dispositions to their sessions in place.
 
-Other performatives are decoded into composites. An incomplete frame waits in `unparsed`: at most one, whose size
-max-frame-size bounds. The rest of the input waits there too when the client's share of a turn is used up.
+Other performatives are decoded into composites. An incomplete frame waits in `Connection.unparsed`: at most one,
+whose size max-frame-size bounds. The rest of the input waits there too when the client's share of a turn is used up.
 """
 
 from __future__ import annotations
@@ -37,8 +37,6 @@ class FrameReader:
     """Parser of the input of one connection; each call gets the engine."""
 
     def __init__(self) -> None:
-        self.unparsed: bytes = b""
-        """Input that is not processed yet: part of a frame, or input left for a later turn."""
         self.next: i64 = 0
         """Position after the frame that is being acted on."""
         self._last_channel: i64 = ABSENT

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
 from librt.strings import BytesWriter
-from mypy_extensions import mypyc_attr
+from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
 from penstock.protocols.common.idle_timer import IdleTimer
@@ -42,21 +42,20 @@ class ProtocolEngine:
         self.services: Services = connection.services
         self.broker: Broker = connection.broker
         self.limits: ConnectionLimits = connection.limits
-        self.work: WorkMeter = connection.work
+        self.work: WorkMeter = connection.broker.work
         self.out: BytesWriter = connection.output.buffer
 
     # Input
 
-    def receive(self, data: bytes) -> None:
-        """Act on input: new octets after those that were deferred; empty for the deferred ones alone."""
-        raise NotImplementedError
+    def read(self, data: bytes) -> i64:
+        """Act on input: what was left of it, and new octets. Return the position of the first octet that is left.
 
-    def defer(self, data: bytes) -> None:
-        """Store input until the connection's share of a turn comes."""
+        That is part of a frame, or the rest when the client's share of a turn is used up (`Connection.input_paused`).
+        """
         raise NotImplementedError
 
     def forget_input(self) -> None:
-        """Discard stored input, and caches made from it."""
+        """Discard caches made from input: there is no more."""
 
     # Sessions
 
@@ -148,11 +147,9 @@ class ClosedEngine(ProtocolEngine):
     def __init__(self) -> None:
         pass
 
-    def receive(self, data: bytes) -> None:
+    def read(self, data: bytes) -> i64:
         """Ignore input."""
-
-    def defer(self, data: bytes) -> None:
-        """Ignore input."""
+        return len(data)
 
     def close(self, error: BrokerError) -> None:
         """Do nothing: the connection is closed."""
@@ -173,7 +170,7 @@ class Protocol:
         raise NotImplementedError
 
     def engine(self, connection: Connection) -> ProtocolEngine:
-        """Return the engine of a new connection; it receives the input from its first octet on."""
+        """Return the engine of a new connection; it reads the input from its first octet on."""
         raise NotImplementedError
 
     def message_format(self) -> MessageFormat:
@@ -196,33 +193,20 @@ class HeaderReader(ProtocolEngine):
         super().__init__(connection)
         self._protocols = protocols
         """Protocols of this broker; the header of the first one is the answer to unknown octets."""
-        self._start: bytes = b""
 
     @override
-    def receive(self, data: bytes) -> None:
+    def read(self, data: bytes) -> i64:
         connection = self.connection
-        connection.input_paused = False
-        if connection.is_closed():
-            return
-        self._start += data
-        start = self._start[:HEADER_OCTETS]
+        start = data[:HEADER_OCTETS]
         accepting = [protocol for protocol in self._protocols if protocol.accepts(start)]
         if not accepting:
             connection.output.buffer.write(self._protocols[0].header())
             connection.end()
-        elif len(start) == HEADER_OCTETS:
-            engine = accepting[0].engine(connection)
-            connection.engine = engine
-            engine.receive(self._start)
-
-    @override
-    def defer(self, data: bytes) -> None:
-        self._start += data
-        self.connection.input_paused = True
-
-    @override
-    def forget_input(self) -> None:
-        self._start = b""
+            return len(data)
+        if len(start) < HEADER_OCTETS:
+            return 0
+        connection.engine = accepting[0].engine(connection)
+        return connection.engine.read(data)
 
     def close(self, error: BrokerError) -> None:
         """See `ProtocolEngine.close`: no error can be sent before the protocol is known."""
