@@ -52,8 +52,7 @@ class ScramLoading(Verification):
     def start(self) -> None:
         """Begin; input of the connection waits meanwhile."""
         self._connection.peer.mechanism = SCRAM
-        self._connection.busy += 1
-        self._connection.login.attempt = self
+        self._connection.login.begin(self._connection, self)
         self._connection.services.authenticator.start(self)
 
     @override
@@ -66,7 +65,7 @@ class ScramLoading(Verification):
 
     @override
     def conclude(self) -> None:
-        self._go_on()
+        self._connection.login.finish(self._connection)
         if scram_is_loaded():
             self._layer.on_frame(self._init)
         else:
@@ -75,12 +74,8 @@ class ScramLoading(Verification):
 
     @override
     def turn_away(self) -> None:
-        self._go_on()
+        self._connection.login.finish(self._connection)
         conclude_login(self._connection, "", "too many logins are being verified", 0.0)
-
-    def _go_on(self) -> None:
-        self._connection.login.attempt = None
-        self._connection.busy -= 1
 
 
 class SaslLayer:

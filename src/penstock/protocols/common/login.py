@@ -207,8 +207,7 @@ class AttemptListener(LoginListener):
     @override
     def on_login(self, check: CredentialCheck, refusal: str, delay_s: float) -> None:
         connection = self._connection
-        connection.login.attempt = None
-        connection.busy -= 1
+        connection.login.finish(connection)
         connection.services.logins.end_verdict(connection)
         if connection.state is ConnectionState.VERIFYING:
             rules = check.rules()
@@ -237,11 +236,24 @@ class ConnectionLogin:
         """Begin an attempt; the outcome may be known at once."""
         connection.move(ConnectionState.VERIFYING)
         check.address = connection.peer.address.rpartition(":")[0]
-        connection.busy += 1
         connection.services.logins.await_verdict(connection)
-        attempt = LoginAttempt(connection.services, check, connection.peer.network, AttemptListener(connection))
-        self.attempt = attempt
+        self.verify(connection, check, AttemptListener(connection))
+
+    def verify(self, connection: Connection, check: CredentialCheck, listener: LoginListener) -> None:
+        """Check credentials; input of the connection waits for the outcome, which may be known at once."""
+        attempt = LoginAttempt(connection.services, check, connection.peer.network, listener)
+        self.begin(connection, attempt)
         attempt.start()
+
+    def begin(self, connection: Connection, attempt: Verification) -> None:
+        """Have the input of the connection wait for an attempt."""
+        self.attempt = attempt
+        connection.busy += 1
+
+    def finish(self, connection: Connection) -> None:
+        """Have the input of the connection wait no more: the attempt is over."""
+        self.attempt = None
+        connection.busy -= 1
 
     def count_deferred(self, octets: int) -> None:
         """Count octets of input that wait."""
@@ -264,8 +276,7 @@ class ConnectionLogin:
             self._expiry.end()
         if self.attempt is not None:
             self.attempt.cancel()
-            self.attempt = None
-            connection.busy -= 1
+            self.finish(connection)
         if self.late_refusal is not None:
             self.late_refusal.end()
 
@@ -360,16 +371,12 @@ class SecretUpdate(LoginListener):
             connection.engine.on_login(True)
             return
         check = connection.services.password_check(connection.user, secret, connection.peer.loopback)
-        connection.busy += 1
-        attempt = LoginAttempt(connection.services, check, connection.peer.network, self)
-        connection.login.attempt = attempt
-        attempt.start()
+        connection.login.verify(connection, check, self)
 
     @override
     def on_login(self, check: CredentialCheck, refusal: str, delay_s: float) -> None:
         connection = self._connection
-        connection.login.attempt = None
-        connection.busy -= 1
+        connection.login.finish(connection)
         if connection.is_closing():
             return
         rules, newer = connection.access.rules, check.rules()
