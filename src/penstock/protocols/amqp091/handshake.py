@@ -27,8 +27,7 @@ FRAME_MIN: Final = 4096
 """Frame size that every peer must accept (section 4.2.3)."""
 
 KEPT: Final = ("product", "version", "platform", "information", "copyright", "connection_name", QUERY)
-KEPT_LETTERS: Final = 255
-"""Client properties that are stored for people, with the most letters of each. Others are dropped."""
+"""Client properties that are stored for people."""
 CAPABILITIES: Final = (
     "authentication_failure_close",
     "basic.nack",
@@ -127,10 +126,8 @@ def accept_login(engine: Amqp091Engine) -> None:
 
 def _keep_properties(engine: Amqp091Engine, properties: dict[str, object]) -> None:
     """Store the listed properties of a client and drop the others."""
+    engine.connection.peer.introduce(properties, KEPT)
     stored = engine.connection.peer.properties
-    for name in KEPT:
-        if name in properties:
-            stored[name] = str(properties[name])[:KEPT_LETTERS]
     capabilities = properties.get("capabilities")
     if isinstance(capabilities, dict):
         engine.capabilities = {name: capabilities[name] is True for name in CAPABILITIES if name in capabilities}

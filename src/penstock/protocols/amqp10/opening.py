@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.errors import InvalidField, ResourceLocked
 from penstock.protocols.amqp10.link_credit import plain_properties
 from penstock.protocols.common.engine import HOLD_DEADLINE
+from penstock.protocols.common.peer import SHOWN_LETTERS
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.frames import frame
 from penstock.wire.amqp10.spec import FRAME_MIN_SIZE, OPEN
@@ -72,8 +73,7 @@ class SoleConnections:
 
 
 KEPT: Final = ("product", "version", "platform")
-KEPT_LETTERS: Final = 255
-"""Properties of a client that are stored for people, with the most letters of each. Others are dropped."""
+"""Properties of a client that are stored for people."""
 EMPTY_FRAME: Final = frame(0)
 PEER_TIMEOUT_MIN_S: Final = 0.1
 """Shortest idle-time-out of a peer that is obeyed: an empty frame every 50 ms."""
@@ -92,12 +92,13 @@ def on_open(engine: Amqp10Engine, open: Composite) -> None:
     size = open.number("max_frame_size", 0xFFFFFFFF)
     if size < FRAME_MIN_SIZE:
         raise InvalidField(f"open with a max-frame-size of {size}; at least 512 is valid")
-    engine.container = open.text("container_id")[:KEPT_LETTERS]
+    engine.container = open.text("container_id")[:SHOWN_LETTERS]
     engine.peer_max_frame_size = min(size, engine.limits.frame_max)
     engine.channel_max = min(open.number("channel_max", 0xFFFF), engine.limits.channel_max)
-    properties = open.mapping("properties")
-    _keep_properties(engine, properties)
-    connection.peer.set_rates(plain_properties(properties))
+    properties = plain_properties(open.mapping("properties"))
+    connection.peer.introduce(properties, KEPT)
+    connection.peer.properties["connection_name"] = engine.container
+    connection.peer.set_rates(properties)
     engine.max_frame_size = engine.limits.frame_max
     vhost = _vhost(engine, open.text("hostname"))
     engine.sole.claim(engine, vhost.name, open)
@@ -139,15 +140,6 @@ def write_open(engine: Amqp10Engine) -> None:
             properties=properties,
         ),
     )
-
-
-def _keep_properties(engine: Amqp10Engine, properties: dict[object, object]) -> None:
-    stored = engine.connection.peer.properties
-    for name in KEPT:
-        value = properties.get(Symbol(name))
-        if value is not None:
-            stored[name] = str(value)[:KEPT_LETTERS]
-    stored["connection_name"] = engine.container
 
 
 def _vhost(engine: Amqp10Engine, hostname: str) -> VirtualHost:

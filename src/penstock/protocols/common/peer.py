@@ -6,6 +6,7 @@ counted.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from ipaddress import IPv6Address, ip_address
 from typing import Final
 
@@ -134,6 +135,8 @@ THIS_MACHINE: Final = "this machine"
 """Network name that stands for all loopback addresses."""
 QUERY: Final = "penstock_query"
 """Property of a client: the name of the query whose results it publishes (see core/queue/queue_room.py)."""
+SHOWN_LETTERS: Final = 255
+"""Most letters of a text of a client, such as its product or its user, that are stored for people."""
 IPV6_NETWORK: Final = (1 << 64) - 1
 """Prefix length of an IPv6 network: its owner chooses the other 64 bits at will."""
 
@@ -183,6 +186,13 @@ class Peer:
         """TLS of the connection; None without it, and until its handshake is over."""
         self.traffic = Traffic()
         """Octets from it and to it."""
+
+    def introduce(self, properties: dict[str, object], names: Sequence[str]) -> None:
+        """Store those of a client's properties that have these names, for people; the others are dropped."""
+        for name in names:
+            value = properties.get(name)
+            if value is not None:
+                self.properties[name] = str(value)[:SHOWN_LETTERS]
 
     def set_rates(self, properties: dict[str, object]) -> None:
         """Take the rates among the properties of the client. Raises NotAllowed (530) for an invalid one."""

@@ -18,7 +18,7 @@ from penstock.errors import BrokerError, CommandInvalid, FrameError
 from penstock.flow.states import StateTable
 from penstock.protocols.common.login import conclude_login, count_login
 from penstock.protocols.common.mechanisms import AMQPLAIN, ANONYMOUS, EXTERNAL, PLAIN, SCRAM, offered_mechanisms
-from penstock.protocols.common.peer import Peer
+from penstock.protocols.common.peer import SHOWN_LETTERS, Peer
 from penstock.protocols.common.services import Services
 from penstock.wire.amqp091.amqplain import parse_amqplain
 from penstock.wire.sasl import SaslError, parse_plain, shown_mechanism
@@ -34,8 +34,6 @@ SCRAM_MAX: Final = 512
 """Most octets of a response in SCRAM: SASLprep looks at each character of a name."""
 SCRAM_WORK: Final = 1_000
 """Units of work of each response in SCRAM."""
-USER_LETTERS: Final = 255
-"""Most letters of a user's name that are shown before the login."""
 
 
 class SaslState(IntEnum):
@@ -221,7 +219,7 @@ class SaslExchange:
 
         `ProtocolEngine.on_login` follows, now or in a later turn.
         """
-        connection.user = self.user[:USER_LETTERS]
+        connection.user = self.user[:SHOWN_LETTERS]
         if step.check is not None:
             connection.login.start(connection, step.check)
         elif not step.is_challenge:
