@@ -76,6 +76,8 @@ TLS_STATES: Final = StateTable(
 class SecuredProtocol(asyncio.BufferedProtocol):
     """Protocol with a callback for the end of the handshake, which is called before its first octets."""
 
+    __slots__ = ()
+
     def secured(self, session: TlsSession) -> None:
         """Take the TLS of the connection."""
         raise NotImplementedError
