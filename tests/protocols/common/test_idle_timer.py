@@ -43,6 +43,22 @@ def test_none_goes_out_before_half_an_interval_without_any_other_output() -> Non
     assert beats(client, 115.0) == [109.0, 114.0]
 
 
+def test_beats_of_many_connections_share_their_times() -> None:
+    driver = make_driver()
+    clients = []
+    for number in range(40):
+        driver.begin(100.0 + number / 40)
+        clients.append(Dialogue(driver, heartbeat=60))
+    times: set[float] = set()
+    while (due := driver.next_deadline()) is not None and due <= 131.0:
+        driver.begin(due)
+        for client in clients:
+            if client.listen(due):
+                times.add(due)
+    assert times == {130.0}
+    assert driver.next_deadline() == 160.0
+
+
 def test_without_an_interval_there_is_no_timer() -> None:
     assert beating(make_driver(), 0).driver.next_deadline() is None
 
