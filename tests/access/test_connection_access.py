@@ -64,4 +64,3 @@ def test_what_is_kept_is_bounded(access: ConnectionAccess) -> None:
         access.check("read", QUEUE, f"q{number}")
         access.check_topic("read", "amq.topic", f"q{number}")
     assert len(access._permitted) == CACHED_MOST
-    assert len(access._topics) == CACHED_MOST

@@ -103,8 +103,8 @@ class ConnectionAccess:
         self.rules = rules
         self.user = user
         self.vhost = vhost
-        self._permitted: dict[tuple[str, str, str], None] = {}
-        self._topics: dict[tuple[str, str, str], None] = {}
+        self._permitted: dict[tuple[str, ...], None] = {}
+        """Queues and exchanges, and routing keys of topic exchanges, whose tuples are longer."""
         self.epoch: Final = rules.epoch
         """Changes of the rules: a route that was checked at another count must be checked again."""
         self._checked: i64 = rules.epoch.count
@@ -124,7 +124,7 @@ class ConnectionAccess:
             raise AccessRefused(
                 f"{kind} access to {what} '{name}' in vhost '{self.vhost}' refused for user '{self.user}'"
             )
-        _keep(self._permitted, asked)
+        self._keep(asked)
 
     def may(self, kind: str, name: str) -> bool:
         """Return whether a queue or exchange may be accessed, for lists of what a client may see."""
@@ -133,25 +133,23 @@ class ConnectionAccess:
     def check_topic(self, kind: str, exchange: str, routing_key: str) -> None:
         """Check access to a routing key of a topic exchange. Raises AccessRefused (403), in RabbitMQ's words."""
         self._renew()
-        asked = (kind, exchange, routing_key)
-        if asked in self._topics:
+        asked = (kind, EXCHANGE, exchange, routing_key)
+        if asked in self._permitted:
             return
         if not self.rules.permits_topic(kind, self.vhost, exchange, routing_key):
             raise AccessRefused(
                 f"{kind} access to topic '{routing_key}' in exchange '{exchange}' in vhost '{self.vhost}' "
                 f"refused for user '{self.user}'"
             )
-        _keep(self._topics, asked)
+        self._keep(asked)
 
     def _renew(self) -> None:
         """Forget all answers when the rules have changed."""
         if self.epoch.count != self._checked:
             self._checked = self.epoch.count
             self._permitted.clear()
-            self._topics.clear()
 
-
-def _keep(permitted: dict[tuple[str, str, str], None], asked: tuple[str, str, str]) -> None:
-    if len(permitted) >= CACHED_MOST:
-        del permitted[next(iter(permitted))]
-    permitted[asked] = None
+    def _keep(self, asked: tuple[str, ...]) -> None:
+        if len(self._permitted) >= CACHED_MOST:
+            del self._permitted[next(iter(self._permitted))]
+        self._permitted[asked] = None

@@ -326,7 +326,7 @@ def unread(connection: Connection) -> str:
 
 
 def _waiting_replies(connection: Connection) -> int:
-    return 0 if connection.output.durable is None else connection.output.durable.replies.waiting
+    return 0 if connection.output.replies is None else connection.output.replies.waiting
 
 
 def _answers(count: int) -> str:

@@ -390,7 +390,7 @@ class StoreWriter:
         self._begin()
         self._driver.broker.gates.disk_fails(reason)
         for connection in self._driver.connections.values():
-            if connection.output.durable is not None and connection.output.durable.deliveries.waiting:
+            if connection.output.deliveries is not None and connection.output.deliveries.waiting:
                 connection.request_flush()
         self._event_loop.schedule()
 

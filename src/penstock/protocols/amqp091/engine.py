@@ -112,6 +112,8 @@ class Amqp091Engine(SessionEngine[Channel]):
 
     @override
     def update_blocked(self) -> None:
+        if self.notice is None and self.connection.reported_blocks > 0:
+            self.notice = BlockedNotice(self)
         if self.notice is not None:
             self.notice.update()
 

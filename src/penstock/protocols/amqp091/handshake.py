@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.errors import AccessRefused, NotAllowed
 from penstock.protocols.amqp091 import method_arguments as arg
-from penstock.protocols.amqp091.blocked_notice import BlockedNotice
 from penstock.protocols.common.audit_trail import actor_of
 from penstock.protocols.common.client_profiles import EXACT_FLOW, PRODUCER_LANES, profile_of
 from penstock.protocols.common.connection_state import ConnectionState
@@ -168,6 +167,5 @@ def tune_ok(engine: Amqp091Engine, args: dict[str, object]) -> None:
 def open_vhost(engine: Amqp091Engine, args: dict[str, object]) -> None:
     """Open a virtual host for the client (section 1.4.2.7). Raises NotAllowed (530) for an unknown one."""
     engine.connection.open(engine.broker.vhost(arg.text(args, "virtual_host")))
-    engine.notice = BlockedNotice(engine)
     engine.keep_time(HEARTBEAT_FRAME, engine.heartbeat_s / 2, 2.0 * engine.heartbeat_s)
     engine.send(0, spec.CONNECTION_OPEN_OK, {})

@@ -1,6 +1,6 @@
 """Output of a connection: the buffer that engines write to, its bounds, and data that waits for room or for fsync.
 
-It refers to no connection, except while one is open (`DurableOutput`): a connection that is gone is freed at once.
+It refers to no connection, except while one is open: a connection that is gone is freed at once.
 
 Theory of operation. The reply to a declaration (or deletion, purge, binding ...) is written to the output buffer at
 once. The whole buffer is then held back until the journal group with the change is durable, because frames of a
@@ -117,24 +117,8 @@ class DurableDeliveries(DurabilityListener):
         return self.waiting > 0 and not self.connection.broker.gates.disk.is_failing()
 
 
-class DurableOutput:
-    """All output of one connection that waits for fsync."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._changes = connection.broker.durable_changes
-        self.replies = DurableReplies(connection)
-        self.deliveries = DurableDeliveries(connection)
-
-    def waits(self) -> bool:
-        """Return whether the output must wait."""
-        return self.replies.waiting > 0 or self.deliveries.must_wait()
-
-    def await_change(self, declared: i64) -> None:
-        """Make the replies wait if a durable declaration or deletion followed the first `declared` ones."""
-        if self._changes.durable_declarations != declared:
-            self.replies.wait(declared)
-
-
+KEPT_OCTETS: Final = 256
+"""Most octets of output whose memory an idle connection keeps: they fit into the buffer object itself."""
 OUTPUT_FULL: Final = 256 * 1024
 """Bytes of output at which deliveries to the connection wait for the next flush."""
 SHARE_OCTETS: Final = 64 * 1024
@@ -177,8 +161,14 @@ class ConnectionOutput(WaitList):
         """Number of open sources."""
         self._waiting: list[OutputSource] = []
         """Sources that wait until another one is closed."""
-        self.durable: DurableOutput | None = None
-        """Output that waits for fsync. None until the connection is open, and after its end."""
+        self._connection: Connection | None = None
+        """Its connection while that is open: only then it changes durable objects and gets deliveries."""
+        self.replies: DurableReplies | None = None
+        """Replies that wait for fsync; None until the first one."""
+        self.deliveries: DurableDeliveries | None = None
+        """Deliveries that wait for fsync; None until the first one."""
+        self._grown: bool = False
+        """True if the buffer has had more than `KEPT_OCTETS`, the memory of which it keeps."""
 
     @override
     def is_open(self) -> bool:
@@ -186,13 +176,13 @@ class ConnectionOutput(WaitList):
 
     def open(self, connection: Connection) -> None:
         """Begin to wait for fsync, because the connection may now change durable objects and get deliveries."""
-        self.durable = DurableOutput(connection)
+        self._connection = connection
 
     def end(self) -> None:
         """Cease to wait for fsync, and end the sources: the socket is closed."""
-        if self.durable is not None:
-            self.durable.replies.end()
-            self.durable = None
+        if self.replies is not None:
+            self.replies.end()
+        self._connection = self.replies = self.deliveries = None
         waiting, self._waiting = self._waiting, []
         for source in [*self.sources, *waiting]:
             source.end()
@@ -202,7 +192,18 @@ class ConnectionOutput(WaitList):
         """Take the buffered octets."""
         data = self.buffer.getvalue()
         self.buffer.truncate(0)
+        if len(data) > KEPT_OCTETS:
+            self._grown = True
         return data
+
+    def renew(self) -> BytesWriter:
+        """Return a new buffer with the octets of the present one, if that has grown: it does not shrink by itself."""
+        if self._grown:
+            self._grown = False
+            octets = self.buffer.getvalue()
+            self.buffer = BytesWriter()
+            self.buffer.write(octets)
+        return self.buffer
 
     def fill(self) -> i64:
         """Write from the sources until the output is full; returns the octets."""
@@ -250,14 +251,21 @@ class ConnectionOutput(WaitList):
 
     def waits_for_disk(self) -> bool:
         """Return whether the output waits for fsync."""
-        return self.durable is not None and self.durable.waits()
+        if self.replies is not None and self.replies.waiting > 0:
+            return True
+        return self.deliveries is not None and self.deliveries.must_wait()
 
     def await_deliveries(self) -> None:
         """Hold the output back until everything so far is durable, because of its deliveries."""
-        if self.durable is not None:
-            self.durable.deliveries.wait()
+        if self._connection is not None:
+            if self.deliveries is None:
+                self.deliveries = DurableDeliveries(self._connection)
+            self.deliveries.wait()
 
     def await_change(self, declared: i64) -> None:
         """Hold the output back if a durable declaration or deletion followed the first `declared` ones."""
-        if self.durable is not None:
-            self.durable.await_change(declared)
+        connection = self._connection
+        if connection is not None and connection.broker.durable_changes.durable_declarations != declared:
+            if self.replies is None:
+                self.replies = DurableReplies(connection)
+            self.replies.wait(declared)

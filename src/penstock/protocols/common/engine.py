@@ -100,7 +100,8 @@ class ProtocolEngine:
         self.services.report_silent(self.connection)
 
     def keep_time(self, empty_frame: bytes, beat_s: float, silent_s: float) -> None:
-        """Begin the idle time-outs; see `IdleTimer`."""
+        """Begin the idle time-outs (see `IdleTimer`), with the memory that a connection needs after its handshake."""
+        self.out = self.connection.output.renew()
         self.idle = IdleTimer(self, empty_frame, beat_s, silent_s)
         self.idle.begin()
 

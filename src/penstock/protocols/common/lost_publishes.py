@@ -23,6 +23,9 @@ _WORDS: Final = {
     CLOSED_BEFORE: "published after their channel was closed",
 }
 
+NONE_LOST: Final[dict[str, int]] = {}
+"""Losses by cause of a connection without any; never changed."""
+
 
 class Losses:
     """Counts of lost publishes of one connection since the last report."""
@@ -44,7 +47,7 @@ class Losses:
         """Reset the counts after a report."""
         self.messages: i64 = 0
         self.bytes: i64 = 0
-        self._by_cause: dict[str, int] = {}
+        self._by_cause: dict[str, int] = NONE_LOST
         self._why: str = ""
 
     def add(self, loss: Loss, origin: ConnectionGates | None) -> None:
@@ -52,7 +55,7 @@ class Losses:
         self.origin = origin
         self.messages += loss.messages
         self.bytes += loss.bytes
-        self._by_cause[loss.cause] = self._by_cause.get(loss.cause, 0) + int(loss.messages)
+        self._by_cause = {**self._by_cause, loss.cause: self._by_cause.get(loss.cause, 0) + int(loss.messages)}
         self._why = self._why or loss.why
 
     def are_known(self) -> bool:
