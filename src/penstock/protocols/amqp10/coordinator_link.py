@@ -63,7 +63,7 @@ class CoordinatorLink(Link):
         self._lanes: list[Lane] = []
         self._idle: list[Lane] = []
         """Lanes without a transaction."""
-        self._sections = session.engine.reader.sections
+        self._sections = session.engine.reader.parts.sections
         session.coordinators += 1
 
     def terminus(self) -> Composite:

@@ -22,7 +22,7 @@ from penstock.protocols.amqp10 import opening
 from penstock.protocols.amqp10.delivery_tags import TagCount
 from penstock.protocols.amqp10.dynamic_nodes import DynamicNodes
 from penstock.protocols.amqp10.error_scopes import MalformedPerformative, error_composite, fitted
-from penstock.protocols.amqp10.frame_reader import FrameReader
+from penstock.protocols.amqp10.frame_reader import FrameParts, FrameReader
 from penstock.protocols.amqp10.message_format import FIRST_OCTET, Amqp10Format
 from penstock.protocols.amqp10.opening import SoleConnections
 from penstock.protocols.amqp10.sasl import SaslLayer
@@ -47,17 +47,26 @@ COSTS: Final[dict[int, int]] = {ATTACH: 60, DETACH: 45, BEGIN: 60, END: 45}
 """Units of those that cost more: they make or end a session or a link. A consumer or a node adds its own cost."""
 
 
+class SharedParts:
+    """Parts that all connections of a broker share."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.nodes = DynamicNodes(broker)
+        self.suspended = SuspendedLinks(broker)
+        """Attached and suspended links."""
+        self.sole = SoleConnections()
+        """Connections that are the only one of their container."""
+        self.frames = FrameParts()
+
+
 class Amqp10(Protocol):
     """AMQP 1.0 (OASIS Standard, 29 October 2012)."""
 
     name = NAME
 
     def __init__(self) -> None:
-        self._nodes: DynamicNodes | None = None
-        """Dynamic nodes of the broker; None before the first connection."""
-        self._suspended: SuspendedLinks | None = None
-        """Suspended links of the broker; None before the first connection."""
-        self._sole = SoleConnections()
+        self._shared: SharedParts | None = None
+        """Parts that its connections share; None before the first one."""
 
     @override
     def accepts(self, start: bytes) -> bool:
@@ -65,12 +74,10 @@ class Amqp10(Protocol):
 
     @override
     def engine(self, connection: Connection) -> ProtocolEngine:
-        nodes, suspended = self._nodes, self._suspended
-        if nodes is None or suspended is None or nodes.broker is not connection.broker:
-            nodes, suspended = DynamicNodes(connection.broker), SuspendedLinks(connection.broker)
-            self._nodes, self._suspended = nodes, suspended
-            self._sole = SoleConnections()
-        return Amqp10Engine(connection, nodes, suspended, self._sole)
+        shared = self._shared
+        if shared is None or shared.nodes.broker is not connection.broker:
+            shared = self._shared = SharedParts(connection.broker)
+        return Amqp10Engine(connection, shared)
 
     @override
     def message_format(self) -> MessageFormat:
@@ -84,17 +91,12 @@ class Amqp10(Protocol):
 class Amqp10Engine(SessionEngine[AmqpSession]):
     """AMQP 1.0 side of one connection."""
 
-    def __init__(
-        self, connection: Connection, nodes: DynamicNodes, suspended: SuspendedLinks, sole: SoleConnections
-    ) -> None:
+    def __init__(self, connection: Connection, shared: SharedParts) -> None:
         super().__init__(connection)
-        self.nodes: DynamicNodes = nodes
-        """Dynamic nodes of the broker."""
-        self.suspended: SuspendedLinks = suspended
-        """Attached and suspended links of the broker."""
-        self.sole: SoleConnections = sole
-        """Connections of the broker that are the only one of their container."""
-        self.reader = FrameReader()
+        self.nodes: DynamicNodes = shared.nodes
+        self.suspended: SuspendedLinks = shared.suspended
+        self.sole: SoleConnections = shared.sole
+        self.reader = FrameReader(shared.frames)
         self.format = _format_of(self.broker)
         self.sasl: SaslLayer | None = None
         """SASL layer until the login is over."""
@@ -109,7 +111,7 @@ class Amqp10Engine(SessionEngine[AmqpSession]):
         """Sessions with flows to write."""
         self.targets = SharedTargets()
         """Targets that its links share."""
-        self.unsent = TagCount(suspended.stored_tags)
+        self.unsent = TagCount(shared.suspended.stored_tags)
         """Number of deliveries whose outcome their sender does not know, of all links."""
         self.link_count: int = 0
         """Number of links of all sessions."""

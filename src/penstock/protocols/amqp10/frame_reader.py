@@ -33,21 +33,28 @@ DECODED_A_UNIT: Final = 8
 """Octets of a performative with values, such as a map of unsettled deliveries, that are decoded with a unit of work."""
 
 
+class FrameParts:
+    """Structs for a frame that is read. All connections share them, because they hold nothing between two frames."""
+
+    def __init__(self) -> None:
+        self.cursor = FieldCursor()
+        self.transfer = Transfer()
+        self.flow = Flow()
+        self.disposition = Disposition()
+        self.sections = Sections()
+        """Sections of the message that a link acts on."""
+
+
 class FrameReader:
     """Parser of the input of one connection; each call gets the engine."""
 
-    def __init__(self) -> None:
+    def __init__(self, parts: FrameParts) -> None:
+        self.parts = parts
         self.next: i64 = 0
         """Position after the frame that is being acted on."""
         self._last_channel: i64 = ABSENT
         """Channel of the last transfer, and its session; None after the end of a session."""
         self._last_session: AmqpSession | None = None
-        self._cursor = FieldCursor()
-        self._transfer = Transfer()
-        self._flow = Flow()
-        self._disposition = Disposition()
-        self.sections = Sections()
-        """Sections of the message that a link of the connection acts on."""
 
     def frames(self, engine: Amqp10Engine, data: bytes, pos: i64) -> i64:
         """Handle every complete frame. Return the position of the first one that is left.
@@ -58,7 +65,7 @@ class FrameReader:
         connection, work, out = engine.connection, engine.work, engine.out
         running = ConnectionState.RUNNING
         largest = engine.max_frame_size
-        transfer = self._transfer
+        transfer = self.parts.transfer
         while n - pos >= 8:
             start = read_i64_be(data, pos)
             end = pos + ((start >> 32) & 0xFFFFFFFF)
@@ -120,7 +127,7 @@ class FrameReader:
         if body == end:
             return  # An empty frame: it is traffic, no more (section 2.4.5).
         channel = int(frame_channel(data, pos))
-        cursor = self._cursor
+        cursor = self.parts.cursor
         code = cursor.open(data, body, end)
         if code != TRANSFER and code != FLOW and code != DISPOSITION:
             engine.work.done += (end - body) // DECODED_A_UNIT
@@ -134,17 +141,17 @@ class FrameReader:
         if session is None:
             return
         if code == TRANSFER:
-            transfer = self._transfer
+            transfer = self.parts.transfer
             transfer.read(cursor, data, body, end)
             session.on_transfer(transfer, data, end)
         elif code == DISPOSITION:
-            disposition = self._disposition
+            disposition = self.parts.disposition
             disposition.read(cursor, data, body, end)
             if disposition.state is not None:
                 engine.work.done += (end - body) // DECODED_A_UNIT
             session.on_disposition(disposition)
         else:
-            flow = self._flow
+            flow = self.parts.flow
             flow.read(cursor, data, body, end)
             session.on_flow(flow)
 

@@ -98,7 +98,7 @@ class IncomingLink(Link):
         """Time of the last flow that announced the blocking gate, in monotonic seconds."""
         self._reported: Gate | None = None
         """The gate that it named; None before the first."""
-        self._sections = session.engine.reader.sections
+        self._sections = session.engine.reader.parts.sections
         self._assembly = DeliveryAssembly(self)
         """The delivery that arrives in several frames."""
         self._arriving_id: i64 = ABSENT
