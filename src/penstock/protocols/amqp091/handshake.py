@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from penstock.errors import AccessRefused, NotAllowed
 from penstock.protocols.amqp091 import method_arguments as arg
 from penstock.protocols.common.audit_trail import actor_of
-from penstock.protocols.common.client_profiles import EXACT_FLOW, PRODUCER_LANES, profile_of
+from penstock.protocols.common.client_profiles import EXACT_FLOW, PRODUCER_LANES, Profile, profile_of
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.engine import HOLD_DEADLINE
 from penstock.protocols.common.mechanisms import AMQPLAIN, ANONYMOUS, EXTERNAL, PLAIN
@@ -42,6 +43,8 @@ CAPABILITIES: Final = (
     "publisher_confirms",
 )
 """Client capabilities that are stored, each true or false. Others are dropped."""
+CLIENTS_KNOWN: Final = 64
+"""Most clients whose connections share capabilities and profile; further ones have their own."""
 
 
 def start(engine: Amqp091Engine) -> None:
@@ -128,11 +131,22 @@ def _keep_properties(engine: Amqp091Engine, properties: dict[str, object]) -> No
     engine.connection.peer.introduce(properties, KEPT)
     stored = engine.connection.peer.properties
     capabilities = properties.get("capabilities")
+    announced: tuple[tuple[str, bool], ...] = ()
     if isinstance(capabilities, dict):
-        engine.capabilities = {name: capabilities[name] is True for name in CAPABILITIES if name in capabilities}
+        announced = tuple((name, capabilities[name] is True) for name in CAPABILITIES if name in capabilities)
+    client = str(stored.get("product", "")), str(stored.get("platform", ""))
+    engine.capabilities, engine.profile = _known_client(*client, announced)
+    if isinstance(capabilities, dict):
         stored["capabilities"] = engine.capabilities
-    product, platform = str(stored.get("product", "")), str(stored.get("platform", ""))
-    engine.profile = profile_of(product, platform, engine.capabilities)
+
+
+@lru_cache(maxsize=CLIENTS_KNOWN)
+def _known_client(
+    product: str, platform: str, announced: tuple[tuple[str, bool], ...]
+) -> tuple[dict[str, object], Profile]:
+    """Return capabilities and profile of a client: its connections share them."""
+    capabilities: dict[str, object] = dict(announced)
+    return capabilities, profile_of(product, platform, capabilities)
 
 
 def refuse_login(engine: Amqp091Engine) -> None:

@@ -6,6 +6,7 @@ counted.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from ipaddress import IPv6Address, ip_address
 from typing import Final
@@ -192,7 +193,7 @@ class Peer:
         for name in names:
             value = properties.get(name)
             if value is not None:
-                self.properties[name] = str(value)[:SHOWN_LETTERS]
+                self.properties[name] = sys.intern(str(value)[:SHOWN_LETTERS])  # Connections of a client share them.
 
     def set_rates(self, properties: dict[str, object]) -> None:
         """Take the rates among the properties of the client. Raises NotAllowed (530) for an invalid one."""
