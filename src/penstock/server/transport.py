@@ -496,7 +496,7 @@ class SocketTransport(asyncio.Transport):
                 return
             if sent == len(data):
                 return
-            data = data[sent:]
+            data = memoryview(data)[sent:]
             self._watch(self._events | WRITES)
         self._unsent += data
         if len(self._unsent) > self._high and not self._paused_writer:

@@ -130,6 +130,9 @@ def write_content(out: BytesWriter, content: bytes, channel: i64, frame_max: i64
 
     A content header cannot be split (section 4.2.6.1): one above `frame_max` is sent whole, as RabbitMQ does.
     """
+    if _fits(content, channel, frame_max):
+        out.write(content)
+        return
     pos: i64 = 0
     n: i64 = len(content)
     most = frame_max - FRAME_OVERHEAD
@@ -150,6 +153,19 @@ def write_content(out: BytesWriter, content: bytes, channel: i64, frame_max: i64
             if left <= 0:
                 break
         pos += size + FRAME_OVERHEAD
+
+
+def _fits(content: bytes, channel: i64, frame_max: i64) -> bool:
+    """Return whether all frames of a content are for this channel, and small enough."""
+    pos: i64 = 0
+    n: i64 = len(content)
+    while n - pos >= 8:
+        start = read_i64_be(content, pos)
+        size = ((start >> 8) & 0xFFFFFFFF) + FRAME_OVERHEAD
+        if (start >> 40) & 0xFFFF != channel or size > frame_max:
+            return False
+        pos += size
+    return True
 
 
 def write_u16(out: BytesWriter, value: i64) -> None:
