@@ -108,3 +108,17 @@ def test_silent_peer_is_closed_after_twice_what_was_announced() -> None:
     assert client.listen(219.0) == []
     (closed,) = client.listen(220.0)
     assert condition(closed) == "amqp:resource-limit-exceeded"
+
+
+def test_memory_of_a_large_output_is_given_back_at_the_next_beat() -> None:
+    driver = make_driver()
+    client = beating(driver, 10)
+    before = client.connection.output.buffer
+    client.declare("q")
+    client.say(publish("q", bytes(100_000)))
+    driver.begin(104.0)
+    assert any(len(payload) == 100_000 for _, _, payload in client.consume("q"))
+    assert client.connection.output.buffer is before
+    assert beats(client, 110.0) == [109.0]
+    assert client.connection.output.buffer is not before
+    assert any(payload == b"next" for _, _, payload in client.say(publish("q", b"next")))

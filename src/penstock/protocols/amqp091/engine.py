@@ -97,6 +97,13 @@ class Amqp091Engine(SessionEngine[Channel]):
         self.connection.request_flush()
 
     @override
+    def renew_output(self) -> None:
+        super().renew_output()
+        for channel in self.channels.values():
+            if channel.large is None:
+                channel.out = self.out
+
+    @override
     def on_output_taken(self) -> None:
         if self.notice is not None:
             self.notice.on_taken()

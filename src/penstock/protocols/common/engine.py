@@ -101,7 +101,7 @@ class ProtocolEngine:
 
     def keep_time(self, empty_frame: bytes, beat_s: float, silent_s: float) -> None:
         """Begin the idle time-outs (see `IdleTimer`), with the memory that a connection needs after its handshake."""
-        self.out = self.connection.output.renew()
+        self.renew_output()
         self.idle = IdleTimer(self, empty_frame, beat_s, silent_s)
         self.idle.begin()
 
@@ -116,6 +116,10 @@ class ProtocolEngine:
 
     def complete_output(self) -> None:
         """Write the output that is gathered until the end of a turn, before the event loop takes it."""
+
+    def renew_output(self) -> None:
+        """Give back the memory of earlier output: the connection only begins, or is idle."""
+        self.out = self.connection.output.renew()
 
     def on_output_taken(self) -> None:
         """Record that the event loop has taken the output."""

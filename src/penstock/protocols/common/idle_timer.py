@@ -89,6 +89,7 @@ class IdleTimer(TimerHandler):
     def _beat(self, now: float) -> None:
         connection = self._engine.connection
         connection.times.sent = now
+        self._engine.renew_output()
         if connection.output.waits_for_disk():
             self._due = True
         else:
