@@ -24,6 +24,19 @@ def test_those_who_wait_pass_in_the_order_they_came_one_message_a_turn() -> None
     assert not turns.pending
 
 
+def test_turns_in_a_row_end_together_and_only_one_who_waits_alone_has_them() -> None:
+    turns, passed = Turns(), list[str]()
+    gate = Gate("queue", "q", turns.transitions)
+    gate.close(1, 1, 0.0)
+    a, b = Walker("a", turns, passed, [gate], [gate], [gate]), Walker("b", turns, passed, [gate])
+    for walker in (a, b):
+        walker.stand()
+    reopen(turns, gate)
+    assert turns.run(100, 0.0) == 4
+    assert passed == list("abaa")
+    assert (a.rows, b.rows) == ([1, 4], [2])
+
+
 def test_bound_on_turns_is_kept_and_says_that_there_is_more() -> None:
     turns, passed = Turns(), list[str]()
     gate = Gate("queue", "q", turns.transitions)

@@ -20,6 +20,8 @@ class Walker(Waiter):
         self.released: list[str] = []
         self.charge = 1
         """What each of its messages is charged."""
+        self.rows: list[int] = []
+        """Messages that everybody had passed, at the end of each of its rows of turns."""
 
     def stand(self) -> None:
         """Stand in line for the first message."""
@@ -39,6 +41,9 @@ class Walker(Waiter):
         self.passed.append(self.name)
         del self.roads[0]
         return self.charge
+
+    def after_release(self, now: float) -> None:
+        self.rows.append(len(self.passed))
 
     def next_gate(self) -> Gate | None:
         return (self.obstacle() or self.roads[0][0]) if self.roads else None

@@ -88,6 +88,8 @@ class LaneNumbers:
         self.refused.append(int(self.offset + number))
 
 
+NO_ROAD: Final[list[Gate]] = []
+"""The road of a held publish: it is not known yet."""
 NO_PENDING: Final[deque[PendingConfirm]] = deque(maxlen=0)
 NO_NUMBERS: Final[deque[int]] = deque(maxlen=0)
 """The empty queues of a producer that has not needed its own: most never do, and an empty deque has 640 octets."""
@@ -125,7 +127,7 @@ class Confirms:
     def hold(self, deadline: float) -> PendingConfirm:
         """Number a publish that is held; the caller later calls `accepted` or `refuse`."""
         self.published += 1
-        pending = PendingConfirm(self.published, HELD, [], deadline)
+        pending = PendingConfirm(self.published, HELD, NO_ROAD, deadline)
         self._append(pending)
         return pending
 
@@ -173,18 +175,19 @@ class Confirms:
 
     def release(self) -> Gate | None:
         """Release, in order, all confirms that no closed gate delays; returns the gate that delays the next one."""
-        while self.pending:
-            first = self.pending[0]
-            if first.state == HELD:
-                return None
-            if first.state == WITHHELD:
-                obstacle = first.obstacle()
-                if obstacle is not None:
-                    return obstacle
-            elif first.state == REFUSED:
-                self._nack(first)
+        obstacle: Gate | None = None
+        released = 0
+        for pending in self.pending:
+            if pending.state == WITHHELD:
+                obstacle = pending.obstacle()
+            if obstacle is not None or pending.state == HELD:
+                break
+            if pending.state == REFUSED:
+                self._nack(pending)
+            released += 1
+        for _ in range(released):
             self.pending.popleft()
-        return None
+        return obstacle
 
     def expire(self, now: float) -> list[PendingConfirm]:
         """Release all withheld confirms up to the last one whose deadline has passed; returns the released ones.

@@ -73,8 +73,11 @@ class Waiter:
         raise NotImplementedError
 
     def take_turn(self, now: float) -> i64:
-        """Pass exactly one message; returns its charge in bytes."""
+        """Pass exactly one message; returns its charge in bytes. `after_release` follows, after one turn or several."""
         raise NotImplementedError
+
+    def after_release(self, now: float) -> None:
+        """Handle what its turns in a row have changed."""
 
     def next_gate(self) -> Gate | None:
         """Return the gate to wait at for the message after, or None when nothing is left to pass.

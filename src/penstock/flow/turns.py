@@ -280,6 +280,7 @@ class Turns:
             passed += 1
             self._pass_one(waiter, gate, others, now)
             following = waiter.next_gate()
+        waiter.after_release(now)
         if following is None:
             waiter.ticket = 0
             if waiter.will_return_soon():

@@ -64,3 +64,34 @@ def test_held_publish_goes_into_those_of_its_queues_that_still_exist() -> None:
     house.broker.delete_queue(house.vhost.queue("a"))
     house.broker.run(1000)
     assert house.depth("b") == 2
+
+
+def test_held_publishes_pass_up_to_the_stop_threshold_and_the_one_that_crosses_it_closes_the_gate() -> None:
+    house = House()
+    house.queue("a", capacity_messages=10, stop_messages=6, resume_messages=2)
+    producer, queue = house.producer("p"), house.vhost.queue("a")
+    for _ in range(20):
+        house.publish(producer, "a", 100)
+    assert (house.depth("a"), len(producer.outbox), told(producer)) == (10, 10, [(1, 6, True)])
+    for _ in range(8):
+        assert house.take("a")
+    assert (house.depth("a"), int(queue.bytes), len(producer.outbox), queue.gate.open) == (7, 700, 5, False)
+    assert told(producer) == [(7, 14, True)]
+    (block,) = queue.gate.stats.blocks.values()
+    assert (block.held, block.withheld, int(producer.accepted_messages), int(queue.tail)) == (10, 5, 15, 15)
+    assert (int(producer.hold_budget.messages), int(producer.hold_budget.bytes)) == (5, 500)
+
+
+def test_held_publish_of_one_who_has_a_gate_of_its_own_passes_that_too() -> None:
+    house = House()
+    house.queue("a", capacity_messages=2, stop_messages=1, resume_messages=1)
+    producer = house.producer("p")
+    for _ in range(4):
+        house.publish(producer, "a", 100)
+    gate = house.broker.gates.block("user", "", "alice", "maintenance")
+    for _ in range(2):
+        assert house.take("a")
+    assert (house.depth("a"), len(producer.outbox)) == (0, 2)
+    house.broker.gates.unblock("user", "", "alice")
+    house.broker.run(1000)
+    assert (house.depth("a"), len(producer.outbox), gate.gate.open) == (2, 0, True)

@@ -130,6 +130,8 @@ def first_closed_gate(
     `finishing` is the closed gate whose round is being finished, if any. `prepaid`: see `HeldPublish`. `room` is that
     of its query, None for most.
     """
+    if queue_at_once(own, route, queues, charge) is not None:
+        return None
     for gate in own:
         if prepaid != NOT_PREPAID:
             if stops_granted(gate, now) and not route.control:
@@ -157,6 +159,15 @@ def first_closed_gate(
             if not gate.open:
                 return gate
     return None
+
+
+def queue_at_once(own: list[Gate], route: Route, queues: list[Queue], charge: i64) -> Queue | None:
+    """Return the only queue of a message that has no other gates and crosses no limit of the fast path; else None."""
+    queue = route.single_queue_for()
+    if own or queue is None or len(queues) != 1 or queues[0] is not queue:
+        return None
+    is_within = queue.messages < queue.fast_path_max_messages and queue.bytes + charge <= queue.fast_path_max_bytes
+    return queue if is_within else None
 
 
 def gate_for_new_publish(

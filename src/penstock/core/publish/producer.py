@@ -149,10 +149,7 @@ class Producer(WaitingPublisher, DurabilityListener):
             return
         row = self.withheld_run
         if row is not None and self.confirming and row.takes(route.single_queue_for(), charge, self.broker):
-            row.queue.append(route.envelope, content, charge, self.broker.now)
-            route.counters.published += 1
-            count_arrival(self, route.queues, charge)
-            self.broker.schedule_delivery(row.queue)
+            self._append(row.queue, route, content, charge)
             self.confirms.published += 1
             if route.stored_queue is not None:
                 self.await_disk(self.confirms.published)
@@ -167,19 +164,27 @@ class Producer(WaitingPublisher, DurabilityListener):
         if never is not None:
             self.close(never)
             return
-        pending = broker.turns.pending
-        room = self.pinned_room()
-        obstacle = admission.gate_for_new_publish(
-            self.own, route, route.queues, charge, broker.now, pending, prepaid, room
-        )
-        if obstacle is None:
-            obstacle = admission.stopping_gate(self, route, content, charge, broker.now, room)
-        if obstacle is None and prepaid == NOT_PREPAID:
-            obstacle = admission.gate_of_returning(self, route, charge, broker.now)
+        obstacle: Gate | None = None
+        if not self.outbox:  # Else it waits behind those.
+            pending, room = broker.turns.pending, self.pinned_room()
+            obstacle = admission.gate_for_new_publish(
+                self.own, route, route.queues, charge, broker.now, pending, prepaid, room
+            )
+            if obstacle is None:
+                obstacle = admission.stopping_gate(self, route, content, charge, broker.now, room)
+            if obstacle is None and prepaid == NOT_PREPAID:
+                obstacle = admission.gate_of_returning(self, route, charge, broker.now)
         if self.outbox or obstacle is not None:
             self._hold(route, content, charge, obstacle, prepaid)
         else:
             self.accept(route, route.queues, content, charge, None, self.confirming, prepaid)
+
+    def _append(self, queue: Queue, route: Route, content: bytes, charge: i64) -> None:
+        """Append a message that crosses no threshold to the only queue of its route."""
+        queue.append(route.envelope, content, charge, self.broker.now)
+        route.counters.published += 1
+        count_arrival(self, route.queues, charge)
+        self.broker.schedule_delivery(queue)
 
     def _hold(self, route: Route, content: bytes, charge: i64, obstacle: Gate | None, prepaid: int) -> None:
         holding = self.hold_budget
@@ -219,6 +224,14 @@ class Producer(WaitingPublisher, DurabilityListener):
 
         `pending` is the confirm of a held publish. `prepaid`: see `HeldPublish`.
         """
+        queue = admission.queue_at_once(self.own, route, queues, charge)
+        if queue is not None and (pending is not None or not confirmed):
+            self._append(queue, route, content, charge)
+            if pending is not None:
+                self.confirms.accepted(pending, admission.NO_GATES)
+                if route.stored_queue is not None:
+                    self.await_disk(pending.number)
+            return None
         closed: list[Gate] = []
         promises = self.broker.durable_changes.durable_ops
         room = self.pinned_room()

@@ -124,6 +124,7 @@ class WaitingPublisher(Waiter):
             if place is not None:
                 return place
             self.take_turn(self.broker.now)  # It reaches no queue: there is nothing to wait for.
+            self.after_release(self.broker.now)
         return None
 
     @override
@@ -138,7 +139,6 @@ class WaitingPublisher(Waiter):
             end_hold(self, traced, held.admit())
         if self._withheld_by is not None:
             self.entry(self._withheld_by).take_passed()  # This turn counts it.
-        self.after_release(now)
         return charge
 
     @override
@@ -201,8 +201,8 @@ class WaitingPublisher(Waiter):
         self.hold_budget.release(held.charge, held.messages)
         return held
 
+    @override
     def after_release(self, now: float) -> None:
-        """Update whether it is still blocked, after entries were released."""
         self.update_blocked(now)
 
     def update_blocked(self, now: float) -> None:
