@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from librt.strings import BytesWriter
+
 from penstock.wire.amqp10 import values
 from penstock.wire.amqp10.format_codes import DESCRIBED, KINDS, NULL
 from penstock.wire.amqp10.spec import (
@@ -261,9 +263,9 @@ def encode(descriptor: int, /, **fields: object) -> bytes:
 
 def encode_composite(value: Composite) -> bytes:
     """Return a composite as octets, without its absent last fields; a field with its default value is absent."""
-    out = bytearray()
+    out = BytesWriter()
     _write_composite(out, value, 1)
-    return bytes(out)
+    return out.getvalue()
 
 
 def as_described(value: Composite) -> Described:
@@ -278,14 +280,14 @@ def as_composite(value: object) -> Composite | None:
     """Return a described list of a map as a composite; None if it is none. Raises CodecError."""
     if not isinstance(value, Described) or spec_of(value.descriptor) is None:
         return None
-    out = bytearray()
+    out = BytesWriter()
     write_value(out, value)
-    return decode_composite(bytes(out))[0]
+    return decode_composite(out.getvalue())[0]
 
 
-def _write_composite(out: bytearray, value: Composite, depth: int) -> None:
+def _write_composite(out: BytesWriter, value: Composite, depth: int) -> None:
     check_depth(depth + 1)
-    parts: list[bytes | bytearray] = []
+    parts: list[bytes] = []
     count = 0
     for index, field in enumerate(value.spec.fields):
         try:
@@ -300,7 +302,7 @@ def _write_composite(out: bytearray, value: Composite, depth: int) -> None:
     write_list(out, count, b"".join(parts[:count]))
 
 
-def write_list(out: bytearray, count: int, content: bytes) -> None:
+def write_list(out: BytesWriter, count: int, content: bytes) -> None:
     """Append a list of encoded values."""
     if count == 0:
         out.append(0x45)
@@ -308,15 +310,15 @@ def write_list(out: bytearray, count: int, content: bytes) -> None:
         out.append(0xC0)
         out.append(len(content) + 1)
         out.append(count)
-        out += content
+        out.write(content)
     else:
         out.append(0xD0)
-        out += (len(content) + 4).to_bytes(4, "big") + count.to_bytes(4, "big")
-        out += content
+        out.write((len(content) + 4).to_bytes(4, "big") + count.to_bytes(4, "big"))
+        out.write(content)
 
 
-def _field_octets(field: FieldSpec, value: object, depth: int) -> bytes | bytearray:
-    out = bytearray()
+def _field_octets(field: FieldSpec, value: object, depth: int) -> bytes:
+    out = BytesWriter()
     if value is None or (field.multiple and value == []):
         if field.mandatory:
             raise CodecError("it is mandatory and absent", INVALID_FIELD)
@@ -336,10 +338,10 @@ def _field_octets(field: FieldSpec, value: object, depth: int) -> bytes | bytear
     else:
         write_plain(out, field.kind, value, depth)
         _check(field, value)
-    return out
+    return out.getvalue()
 
 
-def _write_role(out: bytearray, field: FieldSpec, value: object, depth: int) -> None:
+def _write_role(out: BytesWriter, field: FieldSpec, value: object, depth: int) -> None:
     if isinstance(value, Composite):
         if field.role not in value.spec.provides:
             raise unfit(value, field.role)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from librt.strings import read_i64_be
+from librt.strings import BytesWriter, read_i64_be
 from mypy_extensions import i64
 
 from penstock.content.field_table import NESTING_MAX, Entry, deaths_in
@@ -248,11 +248,12 @@ def properties_of(content: bytes, sections: Sections) -> Properties:
     headers: dict[str, object] = {}
     if sections.application_properties != ABSENT:
         headers.update(application_headers(content, sections))
-    annotations = annotations_of(content, sections)
-    _add_annotations(annotations, headers)
-    type_ = annotations.get(Symbol(TYPE))
-    if isinstance(type_, str) and is_name(type_):
-        properties.type = type_
+    if sections.message_annotations != ABSENT:
+        annotations = annotations_of(content, sections)
+        _add_annotations(annotations, headers)
+        type_ = annotations.get(Symbol(TYPE))
+        if isinstance(type_, str) and is_name(type_):
+            properties.type = type_
     if sections.body_code == spec.AMQP_VALUE or sections.body_code == spec.AMQP_SEQUENCE:
         properties.type = AMQP10_TYPE
     if sections.properties != ABSENT:
@@ -408,11 +409,12 @@ def encode_head(properties: Properties, place: dict[str, object] | None = None) 
 
     `place` has fields of the properties section that no neutral property has: `to` and `subject`; and `reply_to`.
     """
-    out = bytearray(_header_of(properties))
+    out = BytesWriter()
+    out.write(_header_of(properties))
     headers = properties.headers
     annotations = _annotations_from(properties, headers)
     if annotations:
-        out += ANNOTATIONS_START
+        out.write(ANNOTATIONS_START)
         write_value(out, annotations)
     _write_properties(out, properties, place or {})
     if headers is not None:
@@ -422,12 +424,12 @@ def encode_head(properties: Properties, place: dict[str, object] | None = None) 
             if not name.startswith("x-") and name != BCC and not isinstance(value, (list, dict))
         }
         if application:
-            out += APPLICATION_START
+            out.write(APPLICATION_START)
             write_value(out, application)
-    return bytes(out)
+    return out.getvalue()
 
 
-def _write_properties(out: bytearray, properties: Properties, place: dict[str, object]) -> None:
+def _write_properties(out: BytesWriter, properties: Properties, place: dict[str, object]) -> None:
     """Append the properties section without its absent last fields; nothing if all are absent."""
     created = properties.timestamp
     reply_to = None if properties.reply_to is None else to_reply_address(properties.reply_to)
@@ -444,7 +446,7 @@ def _write_properties(out: bytearray, properties: Properties, place: dict[str, o
         timestamp(created * 1000) if created is not None and created * 1000 <= _INT64_MAX else None,
         properties.app_id,
     ]
-    content = bytearray()
+    content = BytesWriter()
     count = end = 0
     for place_in_list, value in enumerate(fields):
         if value is None:
@@ -453,8 +455,8 @@ def _write_properties(out: bytearray, properties: Properties, place: dict[str, o
             write_value(content, value)
             count, end = place_in_list + 1, len(content)
     if count:
-        out += PROPERTIES_START
-        write_list(out, count, bytes(content[:end]))
+        out.write(PROPERTIES_START)
+        write_list(out, count, content.getvalue()[:end])
 
 
 def _header_of(properties: Properties) -> bytes:
@@ -472,15 +474,17 @@ def _header_of(properties: Properties) -> bytes:
 def _annotations_from(properties: Properties, headers: dict[str, object] | None) -> dict[object, object]:
     annotations: dict[object, object] = {}
     for name, value in (headers or {}).items():
-        if name == "x-death":
+        if name == CC and isinstance(value, list):
+            annotations[Symbol(COPIES)] = to_amqp10(value)
+        elif not name.startswith("x-"):
+            continue
+        elif name == "x-death":
             deaths = deaths_in(value)
             if deaths:
                 annotations[Symbol(DEATHS)] = annotation_of(deaths, {})
-        elif name == CC and isinstance(value, list):
-            annotations[Symbol(COPIES)] = to_amqp10(value)
         elif name in _JMS_BYTES and isinstance(value, int) and -128 <= value < 128:
             annotations[Symbol(name)] = Typed(values.BYTE, value)
-        elif name.startswith("x-") and name.isascii():
+        elif name.isascii():
             annotations[Symbol(name)] = to_amqp10(value)
     if properties.type is not None:
         annotations[Symbol(TYPE)] = properties.type

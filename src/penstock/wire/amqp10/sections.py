@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from librt.strings import read_i64_be
+from librt.strings import BytesWriter, read_i64_be
 from mypy_extensions import i64
 
 from penstock.wire.amqp10 import values
@@ -427,7 +427,7 @@ def header_octets(
     """Return a header section; priority and ttl (milliseconds) may be `ABSENT`."""
     if priority == ABSENT and ttl == ABSENT and first_acquirer and delivery_count == 0:
         return _FIRST_HEADERS[1 if durable else 0]
-    fields = bytearray()
+    fields = BytesWriter()
     write_plain(fields, BOOLEAN, durable)
     count = 1
     if priority == ABSENT:
@@ -443,9 +443,10 @@ def header_octets(
     if delivery_count > 0:
         write_plain(fields, UINT, int(delivery_count))
         count = 5
-    out = bytearray((0x00, 0x53, HEADER))
-    write_list(out, count, bytes(fields))
-    return bytes(out)
+    out = BytesWriter()
+    out.write(bytes((0x00, 0x53, HEADER)))
+    write_list(out, count, fields.getvalue())
+    return out.getvalue()
 
 
 def durable_header(durable: bool) -> bytes:

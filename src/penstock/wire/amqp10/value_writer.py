@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from librt.strings import BytesWriter, write_i32_be
+from librt.strings import BytesWriter, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64, u8
 
 from penstock.wire.amqp10 import values
@@ -87,21 +87,21 @@ def unfit(value: object, kind: str) -> CodecError:
 
 def encode_value(value: object) -> bytes:
     """Return a value as octets. Raises CodecError."""
-    out = bytearray()
+    out = BytesWriter()
     write_value(out, value)
-    return bytes(out)
+    return out.getvalue()
 
 
-def write_value(out: bytearray, value: object, depth: int = 1) -> None:
+def write_value(out: BytesWriter, value: object, depth: int = 1) -> None:
     """Append a value that lies `depth` deep; `values` has the AMQP type of each Python type. Raises CodecError."""
     if value is None:
         out.append(0x40)
     elif isinstance(value, str):
-        _write_octets(out, STRING8, _encoded(value, "utf-8", values.STRING))
+        _write_octets(out, STRING8, encode_text(value))
     elif isinstance(value, bool):
         out.append(0x41 if value else 0x42)
     elif isinstance(value, Symbol):
-        _write_octets(out, SYMBOL8, _encoded(value.text, "ascii", values.SYMBOL))
+        _write_octets(out, SYMBOL8, _symbol_octets(value.text))
     elif isinstance(value, int):
         _write_long(out, value)
     elif isinstance(value, Typed):
@@ -127,31 +127,31 @@ def write_value(out: bytearray, value: object, depth: int = 1) -> None:
         raise unfit(value, "of any AMQP value")
 
 
-def _write_octets(out: bytearray, code: int, octets: bytes) -> None:
+def _write_octets(out: BytesWriter, code: int, octets: bytes) -> None:
     """Append a string, symbol or binary; `code` is the format code of its form with a size of one octet."""
-    size = len(octets)
+    size: i64 = len(octets)
     if size > 0xFF:
         out.append(code | WIDE)
         _write_content(out, -1, octets, 4)
     else:
         out.append(code)
-        out.append(size)
-        out += octets
+        out.append(int(size))
+        out.write(octets)
 
 
-def _write_long(out: bytearray, value: int) -> None:
+def _write_long(out: BytesWriter, value: int) -> None:
     """Append a long in its smallest form. Raises CodecError for an integer of more than 64 bits."""
     if -128 <= value < 128:
         out.append(SMALL_LONG)
         out.append(value & 0xFF)
     elif _INT64_MIN <= value <= _INT64_MAX:
         out.append(_FULL[values.LONG])
-        out += value.to_bytes(8, "big", signed=True)
+        write_i64_be(out, value)
     else:
         raise unfit(value, values.LONG)
 
 
-def write_plain(out: bytearray, kind: str, value: object, depth: int = 1) -> None:
+def write_plain(out: BytesWriter, kind: str, value: object, depth: int = 1) -> None:
     """Append a value of a named type, in its smallest form."""
     if kind == values.BOOLEAN and isinstance(value, bool):
         out.append(0x41 if value else 0x42)
@@ -169,10 +169,10 @@ def write_plain(out: bytearray, kind: str, value: object, depth: int = 1) -> Non
             out.append(octets[-1])
         else:
             out.append(_FULL[kind])
-            out += octets
+            out.write(octets)
 
 
-def _write_sized(out: bytearray, kind: str, value: object, depth: int) -> None:
+def _write_sized(out: BytesWriter, kind: str, value: object, depth: int) -> None:
     count, content = _sized(kind, value, depth)
     if count == 0 and kind == values.LIST:
         out.append(LIST0)
@@ -182,15 +182,15 @@ def _write_sized(out: bytearray, kind: str, value: object, depth: int) -> None:
     _write_content(out, count, content, 1 if small else 4)
 
 
-def _write_content(out: bytearray, count: int, content: bytes | bytearray, width: int) -> None:
+def _write_content(out: BytesWriter, count: int, content: bytes, width: int) -> None:
     """Append size, count and content; a negative count says that the type has none."""
     size = len(content) if count < 0 else len(content) + width
     if size > _UINT32_MAX:
         raise CodecError(f"a value of {size} octets is too large", INVALID_FIELD)
-    out += size.to_bytes(width, "big")
+    out.write(size.to_bytes(width, "big"))
     if count >= 0:
-        out += count.to_bytes(width, "big")
-    out += content
+        out.write(count.to_bytes(width, "big"))
+    out.write(content)
 
 
 def _fixed(kind: str, value: object) -> bytes:
@@ -234,20 +234,20 @@ def _short(kind: str, octets: bytes) -> int:
     return 1 if all(octet == sign for octet in octets[:-1]) else len(octets)
 
 
-def _sized(kind: str, value: object, depth: int) -> tuple[int, bytes | bytearray]:
+def _sized(kind: str, value: object, depth: int) -> tuple[int, bytes]:
     """Return the count of elements, -1 if the type has none, and the content."""
     if kind == values.STRING and isinstance(value, str):
-        return -1, _encoded(value, "utf-8", kind)
+        return -1, encode_text(value)
     if kind == values.SYMBOL and isinstance(value, str):
-        return -1, _encoded(value, "ascii", kind)
+        return -1, _symbol_octets(value)
     if kind == values.BINARY and isinstance(value, (bytes, bytearray, memoryview)):
         return -1, bytes(value)
-    content = bytearray()
+    content = BytesWriter()
     if kind == values.LIST and isinstance(value, (list, tuple)):
         check_depth(depth)
         for item in value:
             write_value(content, item, depth + 1)
-        return len(value), content
+        return len(value), content.getvalue()
     if kind == values.MAP and isinstance(value, dict):
         check_depth(depth)
         for key, item in value.items():
@@ -255,27 +255,29 @@ def _sized(kind: str, value: object, depth: int) -> tuple[int, bytes | bytearray
                 raise unfit(key, "of a map's key")
             write_value(content, key, depth + 1)
             write_value(content, item, depth + 1)
-        return 2 * len(value), content
+        return 2 * len(value), content.getvalue()
     if kind == values.ARRAY and isinstance(value, Array):
         check_depth(depth)
         _write_elements(content, value, depth)
-        return len(value.values), content
+        return len(value.values), content.getvalue()
     raise unfit(value, kind)
 
 
 def encode_text(text: str) -> bytes:
     """Return the octets of a string, without a format code. Raises CodecError for lone surrogates."""
-    return _encoded(text, "utf-8", values.STRING)
-
-
-def _encoded(text: str, encoding: str, kind: str) -> bytes:
     try:
-        return text.encode(encoding)
+        return text.encode()
     except UnicodeEncodeError:
-        raise unfit(text, kind) from None
+        raise unfit(text, values.STRING) from None
 
 
-def _write_elements(out: bytearray, array: Array, depth: int) -> None:
+def _symbol_octets(text: str) -> bytes:
+    if not text.isascii():
+        raise unfit(text, values.SYMBOL)
+    return text.encode()
+
+
+def _write_elements(out: BytesWriter, array: Array, depth: int) -> None:
     """Append the constructor of an array and its elements, which have one form together."""
     for position, descriptor in enumerate(array.descriptors):
         check_depth(depth + position + 1)
@@ -301,10 +303,10 @@ def _write_elements(out: bytearray, array: Array, depth: int) -> None:
         small = kind in _SMALL and all(_short(kind, octets) <= 1 for octets in encoded)
         out.append(_SMALL[kind] if small else _FULL[kind])
         for octets in encoded:
-            out += octets[-1:] if small else octets
+            out.write(octets[-1:] if small else octets)
 
 
-def _write_sized_elements(out: bytearray, array: Array, depth: int) -> None:
+def _write_sized_elements(out: BytesWriter, array: Array, depth: int) -> None:
     parts = [_sized(array.kind, value, depth + 1) for value in array.values]
     small = all(len(content) <= 254 and count <= 255 for count, content in parts)
     out.append(_SIZED[array.kind][0] if small else _SIZED[array.kind][1])
