@@ -95,20 +95,6 @@ def test_conversion_of_what_cannot_be_read_delivers_the_body_or_the_whole_conten
         assert (frames.properties(converted), frames.body(converted)) == (Properties(), body)
 
 
-def test_a_format_may_convert_directly(formats: MessageFormats) -> None:
-    class Direct(ToyFormat):
-        def __init__(self) -> None:
-            super().__init__()
-            self.first_octets = b"D"
-
-        def convert(self, content: bytes, source: MessageFormat) -> bytes | None:
-            return b"D" + content if source.name == "toy" else None
-
-    target = Direct()
-    assert formats.convert(b"T{}\nbody", target) == b"DT{}\nbody"
-    assert formats.convert(Amqp091Format().encode(Properties(), b"body"), target) == b"T{}\nbody"
-
-
 def test_a_format_has_a_default_for_whatever_it_does_not_do_itself(formats: MessageFormats) -> None:
     content = toy(b"body", headers={"a": 1, "CC": ["k", 5]})
     letters = formats.of(content)

@@ -2,8 +2,7 @@
 
 A message keeps the content that its publisher sent, in memory and in the store. Its first octet tells the format: 2
 begins a content header frame of AMQP 0-9-1. To read a content, use its format. A protocol that delivers a message of
-another format converts it, directly or through neutral properties and the body; the message itself stays as it is, and
-so does its charge.
+another format converts it; the message itself stays as it is, and so does its charge.
 """
 
 from __future__ import annotations
@@ -34,6 +33,11 @@ NO_NUMBER: Final = -(1 << 63)
 FIRST_PROPERTY: Final = 0x8000
 EVERY_PROPERTY: Final = 0xFFFF
 """Bits of properties, in the order of the flags of AMQP 0-9-1 (section 1.8.1)."""
+
+
+PropertyOctets = list[bytes]
+"""Properties by `PROPERTY_NAMES`, empty if absent: a text with its size before it in one octet; a number big-endian, in
+as many octets as AMQP 0-9-1 has."""
 
 
 class UnreadableContent(FrameError):
@@ -163,18 +167,18 @@ class MessageFormat:
         except (UnreadableContent, PreconditionFailed):
             return None
 
-    def convert(self, content: bytes, source: MessageFormat) -> bytes | None:
-        """Return a content of another format in this one; None to convert it through neutral properties and body."""
+    def split(self, content: bytes) -> tuple[bytes, bytes, PropertyOctets | None] | None:
+        """Return the octets that alone decide the properties of a message, and its body; None if there are no such.
+
+        Also the properties as octets, if the message has an id and no unusual property: no other has these.
+        """
         return None
 
-    def split(self, content: bytes) -> tuple[bytes, bytes] | None:
-        """Return the octets that alone decide the properties of a message, and its body; None if there are no such."""
-        return None
-
-    def encode_head(self, properties: Properties) -> bytes | None:
+    def encode_head(self, properties: Properties | PropertyOctets) -> bytes | None:
         """Return what `join` puts before the body of a message with these properties.
 
-        None if the body changes with them, or they do not fit. Raises PreconditionFailed (406) as `encode` does.
+        None if the body changes with them, or they do not fit, or to get octets decoded. Raises PreconditionFailed
+        (406) as `encode` does.
         """
         return None
 
@@ -311,12 +315,9 @@ class MessageFormats:
         source = self.find(content)
         if source is target:
             return content
-        direct = target.convert(content, source)
-        if direct is not None:
-            return direct
         parts = source.split(content)
         if parts is not None:
-            head = _converted_head(content, parts[0], source, target)
+            head = _converted_head(content, parts[0], parts[2], source, target)
             if head is not None:
                 return target.join(head, parts[1])
         try:
@@ -328,6 +329,15 @@ class MessageFormats:
         except UnreadableContent:
             body = b"" if is_large(content) else content
         return _encoded(target, properties, body)
+
+    def parts(self, content: bytes, target: MessageFormat) -> tuple[bytes, bytes] | None:
+        """Return what `join` of another format makes its content of; None if it is taken or converted as a whole."""
+        source = self.find(content)
+        parts = None if source is target else source.split(content)
+        if parts is None:
+            return None
+        head = _converted_head(content, parts[0], parts[2], source, target)
+        return None if head is None else (head, parts[1])
 
     def with_delivery_count(self, message: Message) -> Message:
         """Return a message with its delivery count, as RabbitMQ's quorum queues have it (x-delivery-count)."""
@@ -347,8 +357,13 @@ def keys_in(value: object) -> list[str]:
     return [key for key in value if isinstance(key, str)] if isinstance(value, list) else []
 
 
-def _converted_head(content: bytes, head: bytes, source: MessageFormat, target: MessageFormat) -> bytes | None:
+def _converted_head(
+    content: bytes, head: bytes, octets: PropertyOctets | None, source: MessageFormat, target: MessageFormat
+) -> bytes | None:
     """Return the head of a content in another format, which is kept for the next one; None if there is no such."""
+    converted = None if octets is None else target.encode_head(octets)
+    if converted is not None:
+        return converted
     if len(head) > HEAD_OCTETS_MAX:
         return None
     octet = content[0]

@@ -5,6 +5,8 @@ Fields of AMQP 1.0 messages, read in place for selectors.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,7 +27,7 @@ from penstock.wire.amqp10.sections import Sections
 from penstock.wire.amqp10.value_reader import decode_value
 from penstock.wire.amqp10.values import Symbol, Typed, timestamp, ulong
 from tests.profiles import examples
-from tests.support.amqp10_strategies import messages, octets_of, section
+from tests.support.amqp10_strategies import arguments, messages, names, octets_of, section, texts, uints
 
 DATA = section(spec.DATA, b"body")
 FOOTER = section(spec.FOOTER, {Symbol("hash"): 1})
@@ -208,11 +210,55 @@ def test_content_converted_by_its_head_is_that_of_its_properties_and_body(
             assert formats.convert(content, target) == expected
 
 
+plain = st.fixed_dictionaries(
+    {"message_id": texts},
+    optional={
+        "user_id": st.sampled_from([b"guest", b"", b"a\0", b"\xff", "ü".encode()]),
+        "to": texts,
+        "reply_to": texts | st.sampled_from(["/queues/q", "q", "/", "q" * 300]),
+        "correlation_id": texts,
+        "content_type": names,
+        "content_encoding": names,
+        "absolute_expiry_time": st.integers(0, 2**40),
+        "creation_time": st.integers(-(2**63), 2**63 - 1),
+        "group_id": texts,
+    },
+)
+"""Fields of the properties section that most messages have no others of."""
+head = st.fixed_dictionaries({}, optional={"durable": st.booleans(), "priority": st.integers(0, 255), "ttl": uints})
+
+
+@settings(max_examples=examples(300))
+@given(plain | arguments(spec.COMPOSITES[spec.PROPERTIES]), head)
+def test_message_with_an_id_of_its_own_crosses_as_its_properties_do(
+    properties: dict[str, Any], header: dict[str, Any]
+) -> None:
+    formats = MessageFormats()
+    old, new = Amqp091Format(), Amqp10Format()
+    formats.add(old)
+    formats.add(new)
+    content = encode(spec.HEADER, **header) + encode(spec.PROPERTIES, **properties) + DATA
+    expected = old.encode(new.properties(content), b"body")
+    assert formats.convert(content, old) == expected
+    assert formats.convert(expected, new) == new.encode(old.properties(expected), b"body")
+
+
+def test_message_with_an_id_leaves_no_head_behind_and_one_without_does(formats: MessageFormats) -> None:
+    old = formats.by_octet(2)
+    for number in range(3):
+        content = encode(spec.PROPERTIES, message_id=str(number), creation_time=1999, content_type="a") + DATA
+        found = old.properties(formats.convert(content, old))
+        assert found == Properties(delivery_mode=2, message_id=str(number), timestamp=1, content_type="a")
+    assert not old.heads
+    formats.convert(encode(spec.PROPERTIES, correlation_id="c") + DATA, old)
+    assert len(old.heads[FIRST_OCTET]) == 1
+
+
 def test_converted_heads_are_bounded_and_told_apart(formats: MessageFormats) -> None:
     old, new = formats.by_octet(2), formats.by_octet(FIRST_OCTET)
     for number in range(3 * HEADS_MAX):
-        content = old.encode(Properties(message_id=str(number)), b"body")
-        assert new.properties(formats.convert(content, new)).message_id == str(number)
+        content = old.encode(Properties(correlation_id=str(number)), b"body")
+        assert new.properties(formats.convert(content, new)).correlation_id == str(number)
         assert len(new.heads[2]) <= HEADS_MAX
 
 

@@ -25,10 +25,10 @@ from penstock.protocols.amqp091.delivery_frames import (
     DeliveryHead,
     LargeOutput,
     write_confirm,
-    write_content,
     write_deliveries,
+    write_other,
 )
-from penstock.protocols.amqp091.message_format import as_frames, may_have_cc, without_blind_copies
+from penstock.protocols.amqp091.message_format import may_have_cc, without_blind_copies
 from penstock.protocols.amqp091.publishing import (
     CLAIMS,
     ChannelPublisher,
@@ -321,8 +321,7 @@ class Channel(ClientSession):
         if is_large(content):
             self._write_large(content)
         else:
-            frames = as_frames(content, self.broker.formats)
-            write_content(self.out, frames, self.number, self.engine.frame_max)
+            write_other(self.out, content, self.number, self.engine.frame_max, self.broker.formats)
         if self.large is not None:
             self.large.bound()
         self.connection.request_flush()

@@ -12,6 +12,8 @@ from penstock.wire.amqp091.properties import FIXED_OCTETS
 from penstock.wire.amqp091.spec import FRAME_BODY, FRAME_END, FRAME_HEADER
 
 FRAME_PAYLOAD_MAX: Final = 131064
+_HEADER_START: Final = 0x0200000000000000
+"""Type of a header frame as the first of eight octets."""
 
 
 def header_end(content: bytes) -> i64:
@@ -91,22 +93,35 @@ def large_header(head: bytes, channel: i64, octets: i64) -> bytes:
 def joined(properties: bytes, body: bytes) -> bytes:
     """Return the frames of a message with encoded properties, flags included. Delivery fills in their channel."""
     out = BytesWriter()
-    out.write(b"\x02\x00\x00")
-    write_i32_be(out, i32(len(properties) + FIXED_OCTETS))
-    out.write(b"\x00\x3c\x00\x00")
+    write_joined(out, properties, body, 0, FRAME_PAYLOAD_MAX)
+    return out.getvalue()
+
+
+def write_joined(out: BytesWriter, properties: bytes, body: bytes, channel: i64, most: i64) -> None:
+    """Write the frames of a message for a channel, with at most so many octets of the body in each."""
     size: i64 = len(body)
+    octets: i64 = len(properties)
+    # Type, channel and size of the frame, and the first octet of the class.
+    write_i64_be(out, (channel << 40) + ((octets + FIXED_OCTETS) << 8) + _HEADER_START)
+    out.write(b"\x3c\x00\x00")
     write_i64_be(out, size)
     out.write(properties)
     out.append(FRAME_END)
     start: i64 = 0
     while start < size:
-        part = size - start if size - start < FRAME_PAYLOAD_MAX else FRAME_PAYLOAD_MAX
-        out.write(b"\x03\x00\x00")
+        part = size - start if size - start < most else most
+        out.append(FRAME_BODY)
+        write_u16(out, channel)
         write_i32_be(out, i32(part))
         out.write(body if part == size else body[start : start + part])
         out.append(FRAME_END)
         start += part
-    return out.getvalue()
+
+
+def write_u16(out: BytesWriter, value: i64) -> None:
+    """Write an unsigned short; the library has only signed ones."""
+    out.append(int(value >> 8))
+    out.append(int(value & 0xFF))
 
 
 def make_content(properties: Properties, body: bytes) -> bytes:

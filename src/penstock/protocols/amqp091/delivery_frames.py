@@ -24,7 +24,7 @@ from penstock.core.large_bodies import LargeReader, PieceListener
 from penstock.core.large_content import body_of, head_of, is_large
 from penstock.core.message import NEVER_DELIVERED, EncodedAddress, Envelope, Message
 from penstock.errors import InternalError
-from penstock.protocols.amqp091.content_frames import large_header
+from penstock.protocols.amqp091.content_frames import large_header, write_joined, write_u16
 from penstock.protocols.amqp091.message_format import as_frames
 from penstock.protocols.common.connection_output import OUTPUT_LEFT_UNREAD, SHARE_OCTETS, OutputSource
 from penstock.wire.amqp091.fields import encode_shortstr
@@ -120,9 +120,18 @@ def write_deliveries(
         elif is_large(content):
             return tag - first
         else:
-            write_content(out, as_frames(content, formats), channel, frame_max)
+            write_other(out, content, channel, frame_max, formats)
         tag += 1
     return -1
+
+
+def write_other(out: BytesWriter, content: bytes, channel: i64, frame_max: i64, formats: MessageFormats) -> None:
+    """Write a content of any format, or for any channel."""
+    parts = formats.parts(content, formats.by_octet(FRAME_HEADER))
+    if parts is None:
+        write_content(out, as_frames(content, formats), channel, frame_max)
+    else:
+        write_joined(out, parts[0], parts[1], channel, frame_max - FRAME_OVERHEAD)
 
 
 def write_content(out: BytesWriter, content: bytes, channel: i64, frame_max: i64) -> None:
@@ -166,12 +175,6 @@ def _fits(content: bytes, channel: i64, frame_max: i64) -> bool:
             return False
         pos += size
     return True
-
-
-def write_u16(out: BytesWriter, value: i64) -> None:
-    """Write an unsigned short; the library has only signed ones."""
-    out.append(int(value >> 8))
-    out.append(int(value & 0xFF))
 
 
 def write_confirm(out: BytesWriter, channel: i64, number: i64, multiple: bool, confirmed: bool) -> None:

@@ -23,6 +23,7 @@ from penstock.core.message_format import (
     NO_NUMBER,
     MessageFormat,
     MessageFormats,
+    PropertyOctets,
     RowEncoder,
     UnreadableContent,
     keys_in,
@@ -89,11 +90,13 @@ def properties_in(payload: bytes) -> list[bytes]:
 
 def payload_of(payload: bytes, properties: list[bytes]) -> bytes:
     """Return the payload of a header with its properties replaced; the inverse of `properties_in`."""
-    flags = 0
-    for place, octets in enumerate(properties):
+    flags: i64 = 0
+    flag: i64 = 0x8000
+    for octets in properties:
         if octets:
-            flags |= 0x8000 >> place
-    return payload[:FIXED_OCTETS] + flags.to_bytes(2, "big") + b"".join(properties)
+            flags |= flag
+        flag >>= 1
+    return payload[:FIXED_OCTETS] + int(flags).to_bytes(2, "big") + b"".join(properties)
 
 
 def entries_of(table: bytes) -> dict[str, bytes]:
@@ -383,12 +386,14 @@ class Amqp091Format(MessageFormat):
         return content
 
     @override
-    def split(self, content: bytes) -> tuple[bytes, bytes] | None:
+    def split(self, content: bytes) -> tuple[bytes, bytes, PropertyOctets | None] | None:
         end = content_frames.header_end(content)
-        return content[FLAGS_AT : end - 1], content_frames.body_of(content)
+        return content[FLAGS_AT : end - 1], content_frames.body_of(content), None
 
     @override
-    def encode_head(self, properties: Properties) -> bytes | None:
+    def encode_head(self, properties: Properties | PropertyOctets) -> bytes | None:
+        if isinstance(properties, list):
+            return payload_of(b"", properties)
         try:
             head = encode_header(0, properties)[FIXED_OCTETS:]
         except CodecError as error:
@@ -468,6 +473,8 @@ def may_have_cc(data: bytes, start: i64, end: i64) -> bool:
     Messages with headers but without CC and BCC pay only for this test. False positives are possible, false negatives
     are not.
     """
+    if _MARK not in data[start:end]:  # Compiled, this costs a fifth of a search.
+        return False
     at: i64 = data.find(_MARK, start, end)
     while at >= 0:
         before = data[at - 1]

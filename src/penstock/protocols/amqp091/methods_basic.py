@@ -30,7 +30,7 @@ from penstock.flow.work import Steps
 from penstock.management import gate_lines
 from penstock.protocols.amqp091 import method_arguments as arg
 from penstock.protocols.amqp091.channel import Channel
-from penstock.protocols.amqp091.delivery_frames import write_u16
+from penstock.protocols.amqp091.content_frames import write_u16
 from penstock.protocols.amqp091.methods_topology import readable_queue
 from penstock.protocols.amqp091.publishing import consume_replies, write_reason
 from penstock.settings.read import read_consume_arguments, read_priority

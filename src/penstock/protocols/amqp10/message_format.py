@@ -21,7 +21,7 @@ from penstock.content.properties import Properties
 from penstock.content.selector import fields
 from penstock.content.selector.fields import Field, SelectableMessage, id_text
 from penstock.core.deaths import DeathRecord, added_headers, pairs_of
-from penstock.core.message_format import EVERY_PROPERTY, MessageFormat, UnreadableContent, keys_in
+from penstock.core.message_format import EVERY_PROPERTY, MessageFormat, PropertyOctets, UnreadableContent, keys_in
 from penstock.errors import InvalidField, PreconditionFailed
 from penstock.wire.amqp10 import sections as at
 from penstock.wire.amqp10 import values
@@ -39,6 +39,7 @@ from penstock.wire.amqp10.neutral import (
     entries_in,
     last_times,
     properties_of,
+    property_octets,
     to_amqp10,
     to_neutral,
     uuid_text,
@@ -123,7 +124,7 @@ class Amqp10Format(MessageFormat):
             raise PreconditionFailed(f"the properties cannot be sent: {error.reason}") from None
 
     @override
-    def split(self, content: bytes) -> tuple[bytes, bytes] | None:
+    def split(self, content: bytes) -> tuple[bytes, bytes, PropertyOctets | None] | None:
         sections = self._walked
         try:
             sections.walk(content, 0, len(content))
@@ -131,12 +132,12 @@ class Amqp10Format(MessageFormat):
             return None
         if sections.body_code != DATA:
             return None  # The kind of the body is told in a property.
-        return content[: sections.body_at], joined_data(content, sections)
+        return content[: sections.body_at], joined_data(content, sections), property_octets(content, sections)
 
     @override
-    def encode_head(self, properties: Properties) -> bytes | None:
-        if properties.type == AMQP10_TYPE:
-            return None  # The body may be sections.
+    def encode_head(self, properties: Properties | PropertyOctets) -> bytes | None:
+        if isinstance(properties, list) or properties.type == AMQP10_TYPE:
+            return None  # Of that type the body may be sections.
         try:
             return encode_head(properties)
         except CodecError as error:

@@ -20,6 +20,7 @@ UINT: Final = 0x70
 CHAR: Final = 0x73
 ULONG: Final = 0x80
 DOUBLE: Final = 0x82
+TIMESTAMP: Final = 0x83
 BINARY8: Final = 0xA0
 STRING8: Final = 0xA1
 SYMBOL8: Final = 0xA3

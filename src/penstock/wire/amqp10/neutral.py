@@ -12,12 +12,12 @@ from librt.strings import BytesWriter, read_i64_be
 from mypy_extensions import i64
 
 from penstock.content.field_table import NESTING_MAX, Entry, deaths_in
-from penstock.content.properties import BCC, CC, TRACE_HEADERS, Properties, is_name
+from penstock.content.properties import BCC, CC, PROPERTY_NAMES, TRACE_HEADERS, Properties, is_name
 from penstock.wire.amqp10 import sections as at
 from penstock.wire.amqp10 import spec, values
 from penstock.wire.amqp10.composite import write_list
 from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
-from penstock.wire.amqp10.format_codes import NULL
+from penstock.wire.amqp10.format_codes import NULL, STRING8, SYMBOL8, TIMESTAMP
 from penstock.wire.amqp10.sections import Sections, durable_header, header_octets
 from penstock.wire.amqp10.value_reader import decode_value
 from penstock.wire.amqp10.value_walk import text_at, value_end
@@ -304,6 +304,43 @@ def _read_properties(content: bytes, sections: Sections, properties: Properties,
             _read_property(content, pos, index, properties, headers)
         pos = value_end(content, pos, cursor.end, 3)
         index += 1
+
+
+_PLACES: Final[list[int]] = [8, -1, -1, -1, -1, 5, 0, 1, -1, 9, 12, -1, -1]
+"""Indexes in `PROPERTY_NAMES` of the fields of the properties section; -1 for those that it does not have."""
+
+
+def property_octets(content: bytes, sections: Sections) -> list[bytes] | None:
+    """Return the properties of a message with an id, if they have the same octets as neutral ones; None if not.
+
+    A text has its size before it, in one octet; a number is big-endian, in as many octets as AMQP 0-9-1 has.
+    """
+    if sections.properties == ABSENT or sections.application_properties != ABSENT:
+        return None
+    if sections.message_annotations != ABSENT or sections.priority != ABSENT or sections.ttl != ABSENT:
+        return None
+    found = [b""] * len(PROPERTY_NAMES)
+    found[3] = b"\x01" if sections.durable == 0 else b"\x02"
+    cursor = FieldCursor()
+    cursor.enter_at(content, sections.properties, sections.end)
+    pos = cursor.pos
+    index: i64 = 0
+    while index < cursor.left:
+        end = value_end(content, pos, cursor.end, 3)
+        code: i64 = content[pos]
+        if index == at.USER_ID or index == at.REPLY_TO:
+            if code != NULL:
+                return None
+        elif code == TIMESTAMP and content[pos + 1] < 0x80:
+            if index == at.CREATION_TIME:
+                found[9] = int(read_i64_be(content, pos + 1) // 1000).to_bytes(8, "big")
+        elif _PLACES[index] >= 0 and code != NULL:
+            if (code != STRING8 and code != SYMBOL8) or content[pos + 1] == 0:
+                return None
+            found[_PLACES[index]] = content[pos + 1 : end]
+        pos = end
+        index += 1
+    return found if found[8] else None
 
 
 def _read_property(content: bytes, pos: i64, index: i64, properties: Properties, headers: dict[str, object]) -> None:
