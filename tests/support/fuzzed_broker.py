@@ -14,6 +14,7 @@ from penstock.driver.driver import BrokerDriver
 from penstock.flow.gate_stats import BlockStats
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import ConnectionState
+from penstock.settings import read
 from tests.support.driven_connection import make_driver
 from tests.support.nearly_amqp import Octets
 from tests.support.piece_store import PieceStore
@@ -142,6 +143,8 @@ class World:
         assert not broker.gates.connections
         assert broker.closed_session_budget.bytes == 0
         assert driver.next_deadline() is None
+        broker.table.forget_shared()  # Bounded caches of arguments.
+        read._READ.clear()
         gc.collect()  # Errors that were raised in sources that are not compiled hold the frames of their tracebacks.
         self.store.write()
         assert self.store.pieces == {}
