@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bench.loadgen import AMQP091, AMQPS, POSTGRESQL
+from bench.loadgen import AMQP091, POSTGRESQL
 from bench.page import judged, line, load, rank, record
 from bench.report import Best, Row
 from bench.scenarios import SCENARIOS, SCENARIOS_OF, STORES
+
 
 def recorded(key: str, compiled: float, rabbitmq: float | None) -> dict[str, Any]:
     """Return the row of a scenario over AMQP 0-9-1 in which the brokers took so much time."""
