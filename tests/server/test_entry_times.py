@@ -41,11 +41,12 @@ class BurningEngine(LineEngine):
     slow = False
 
     @override
-    def receive(self, data: bytes) -> None:
-        if data.startswith(b"BURN"):
-            line, _, data = data.partition(b"\n")
-            burn(float(line.split()[1]))
-        super().receive(data)
+    def read(self, data: bytes) -> int:
+        if not data.startswith(b"BURN"):
+            return super().read(data)
+        line, _, rest = data.partition(b"\n")
+        burn(float(line.split()[1]))
+        return len(line) + 1 + super().read(rest)
 
     @override
     def details(self) -> dict[str, object]:
