@@ -34,7 +34,7 @@ def test_server_leaves_no_thread_and_no_socket_behind() -> None:
         assert_confirmed(orders, messages=1)
         assert set(threading.enumerate()) - threads
     assert set(threading.enumerate()) - threads == set()
-    assert held_open() == files
+    assert held_open() <= files  # Tests before may have left some that close now.
     server.stop()  # Once more does nothing.
 
 
@@ -45,7 +45,7 @@ def test_server_with_a_store_leaves_no_thread_and_no_file_behind(tmp_path: Path)
         broker.crash()
         broker.crash()
     assert set(threading.enumerate()) - threads == set()
-    assert held_open() == files
+    assert held_open() <= files  # Tests before may have left some that close now.
 
 
 def test_clients_are_offered_no_heartbeats(penstock_server: Server) -> None:
