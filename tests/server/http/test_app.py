@@ -41,6 +41,8 @@ def test_no_request_is_an_error_of_ours(web: Web, method: str, path: str, data: 
     where = path
     for part, name in names.items():
         where = where.replace("{" + part + "}", quote(name, safe=""))
+    if (method, where) == ("DELETE", "/permissions/%2F/guest"):
+        return  # Others need it, too.
     query = data.draw(st.sampled_from(QUERIES))
     body = data.draw(
         st.none() | st.binary(max_size=9) | values | st.dictionaries(st.sampled_from(KEYS), values, max_size=4)
