@@ -120,3 +120,20 @@ def test_stop_takes_back_a_mark_that_is_being_written() -> None:
     house.journal.written()
     house.write()
     assert house.shelf.positions[int(storage.number)].delivered == 1
+
+
+def test_stop_takes_back_a_mark_that_is_still_to_be_encoded() -> None:
+    house = PagedHouse(Shelf(), DURABLE)
+    for number in range(3):
+        house.publish("q", b"%d" % number)
+    house.write()
+    assert house.get("q") is not None
+    house.write()
+    storage = house.queues["q"].storage
+    assert storage is not None
+    storage.lookahead = 16
+    house.journal.mark_progress(storage)
+    assert storage.announcing == storage.redelivery_mark == storage.delivered == 1
+    reset_lookahead([house.queues["q"]])
+    house.write()
+    assert house.shelf.positions[int(storage.number)].delivered == 1

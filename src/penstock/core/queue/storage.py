@@ -126,9 +126,9 @@ def reset_lookahead(queues: list[Queue]) -> None:
         storage = queue.storage
         if storage is None:
             continue
+        storage.lookahead = 0  # Also for a group that is still to be encoded.
         # A mark that is being written counts: it will be in the store.
         if storage.redelivery_mark != storage.delivered or storage.announcing > storage.delivered:
-            storage.lookahead = 0
             storage.journal.mark_progress(storage)
 
 
