@@ -7,7 +7,7 @@ import pytest
 from penstock.core.consume.outcome import add_headers
 from penstock.core.queue.context import ContentChange
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.storage import reset_lookahead
+from penstock.core.queue.storage import QueueStorage, reset_lookahead
 from tests.support.memory_store import Shelf
 from tests.support.paging_broker import FEW, PagedHouse
 
@@ -102,7 +102,8 @@ def test_what_a_lost_broker_may_have_delivered_is_stored_when_the_next_one_stops
     assert take(PagedHouse(house.shelf, DURABLE).queues["q"]) == [(b"message", True, 0)]
 
 
-def test_stop_takes_back_a_mark_that_is_being_written() -> None:
+def house_with_a_lookahead() -> tuple[PagedHouse, QueueStorage]:
+    """Return a queue of which one message was delivered, and its storage: the mark is about to move ahead."""
     house = PagedHouse(Shelf(), DURABLE)
     for number in range(3):
         house.publish("q", b"%d" % number)
@@ -111,9 +112,14 @@ def test_stop_takes_back_a_mark_that_is_being_written() -> None:
     house.write()
     storage = house.queues["q"].storage
     assert storage is not None
-    assert storage.redelivery_mark == storage.delivered == 1
+    assert storage.announcing == storage.redelivery_mark == storage.delivered == 1
     storage.lookahead = 16
     house.journal.mark_progress(storage)
+    return house, storage
+
+
+def test_stop_takes_back_a_mark_that_is_being_written() -> None:
+    house, storage = house_with_a_lookahead()
     house.begin_write()
     assert storage.announcing == 17
     reset_lookahead([house.queues["q"]])
@@ -123,17 +129,7 @@ def test_stop_takes_back_a_mark_that_is_being_written() -> None:
 
 
 def test_stop_takes_back_a_mark_that_is_still_to_be_encoded() -> None:
-    house = PagedHouse(Shelf(), DURABLE)
-    for number in range(3):
-        house.publish("q", b"%d" % number)
-    house.write()
-    assert house.get("q") is not None
-    house.write()
-    storage = house.queues["q"].storage
-    assert storage is not None
-    storage.lookahead = 16
-    house.journal.mark_progress(storage)
-    assert storage.announcing == storage.redelivery_mark == storage.delivered == 1
+    house, storage = house_with_a_lookahead()
     reset_lookahead([house.queues["q"]])
     house.write()
     assert house.shelf.positions[int(storage.number)].delivered == 1

@@ -62,7 +62,7 @@ class FrameReader:
         Raises CodecError and BrokerError, which close the connection.
         """
         n: i64 = len(data)
-        connection, work, out = engine.connection, engine.work, engine.out
+        connection, work = engine.connection, engine.work
         running = ConnectionState.RUNNING
         largest = engine.max_frame_size
         transfer = self.parts.transfer
@@ -95,7 +95,7 @@ class FrameReader:
                 if connection.is_closed():
                     return n
             pos = end
-            if work.done >= work.limit or len(out) > OUTPUT_LEFT_UNREAD or connection.busy > 0:
+            if work.done >= work.limit or len(engine.out) > OUTPUT_LEFT_UNREAD or connection.busy > 0:
                 connection.input_paused = True
                 connection.request_flush()
                 return pos
