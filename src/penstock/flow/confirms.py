@@ -15,7 +15,7 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
-from penstock.flow.gate import Gate, Refusal
+from penstock.flow.gate import NO_GATES, Gate, Refusal
 from penstock.flow.level import UNLIMITED
 
 HELD: Final = 0
@@ -88,8 +88,6 @@ class LaneNumbers:
         self.refused.append(int(self.offset + number))
 
 
-NO_ROAD: Final[list[Gate]] = []
-"""The road of a held publish: it is not known yet."""
 NO_PENDING: Final[deque[PendingConfirm]] = deque(maxlen=0)
 NO_NUMBERS: Final[deque[int]] = deque(maxlen=0)
 """The empty queues of a producer that has not needed its own: most never do, and an empty deque has 640 octets."""
@@ -127,7 +125,7 @@ class Confirms:
     def hold(self, deadline: float) -> PendingConfirm:
         """Number a publish that is held; the caller later calls `accepted` or `refuse`."""
         self.published += 1
-        pending = PendingConfirm(self.published, HELD, NO_ROAD, deadline)
+        pending = PendingConfirm(self.published, HELD, NO_GATES, deadline)  # Its road is not known yet.
         self._append(pending)
         return pending
 

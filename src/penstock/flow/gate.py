@@ -409,6 +409,8 @@ def retry_after_s(gate: Gate | None, now: float) -> float:
     return RETRY_AFTER_S if ready == NEVER else max(ready - now, 0.0)
 
 
+NO_GATES: Final[list[Gate]] = []
+"""No gates, for all that have none; never changed."""
 DEADLINE: Final = "deadline"
 """It was held until its hold deadline."""
 HOLD_BOUND: Final = "hold-bound"

@@ -18,7 +18,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_room import PinnedRoom
 from penstock.core.routing.route import Route
 from penstock.errors import ContentTooLarge, ResourceError
-from penstock.flow.gate import Gate
+from penstock.flow.gate import NO_GATES, Gate
 from penstock.flow.level import UNLIMITED, Level
 from penstock.flow.reserved_room import Party
 from penstock.flow.series import Tally
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from penstock.core.publish.waiting_publisher import WaitingPublisher
     from penstock.core.settings.limits import Limits
     from penstock.flow.series import Series
-
-NO_GATES: Final[list[Gate]] = []
 
 NOT_PREPAID: Final = 0
 OWN_GATES_PREPAID: Final = 1

@@ -42,7 +42,7 @@ from penstock.core.routing.route import Route
 from penstock.core.settings.limits import Limits
 from penstock.errors import BrokerError, ResourceError
 from penstock.flow.confirms import WITHHELD, Confirms, PendingConfirm
-from penstock.flow.gate import DEADLINE, DELETED, HOLD_BOUND, NEVER_FITS, Gate, Refusal
+from penstock.flow.gate import DEADLINE, DELETED, HOLD_BOUND, NEVER_FITS, NO_GATES, Gate, Refusal
 from penstock.flow.level import UNLIMITED
 from penstock.flow.timers import CLOSE_ENOUGH_S, NEVER
 
@@ -228,7 +228,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         if queue is not None and (pending is not None or not confirmed):
             self._append(queue, route, content, charge)
             if pending is not None:
-                self.confirms.accepted(pending, admission.NO_GATES)
+                self.confirms.accepted(pending, NO_GATES)
                 if route.stored_queue is not None:
                     self.await_disk(pending.number)
             return None
@@ -252,7 +252,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         else:
             count_refused(self)
         if confirmed:
-            withholding = admission.NO_GATES if self.prompt else closed
+            withholding = NO_GATES if self.prompt else closed
             self.confirm(pending, withholding, refusal, route.queues)
             for gate in withholding:
                 self.count_withheld(gate, charge)

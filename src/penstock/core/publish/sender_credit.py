@@ -38,7 +38,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import UNRESOLVED, Route, RouteTarget
 from penstock.core.routing.topology import Topology
 from penstock.errors import BrokerError
-from penstock.flow.gate import Gate, Waiter, retry_after_s
+from penstock.flow.gate import NO_GATES, Gate, Waiter, retry_after_s
 from penstock.flow.level import OVERHEAD
 
 QUEUES_MAX: Final = 16
@@ -76,7 +76,7 @@ class SenderCredit(Waiter):
         """Further messages that the sender has ready, as it reported; 0 if it reported none."""
         self.counts = CreditCounts()
         self.exact = producer.prompt = exact
-        self.reservation = Reservation(NO_QUEUES, window.charge, admission.NO_GATES, self.party, exact)
+        self.reservation = Reservation(NO_QUEUES, window.charge, NO_GATES, self.party, exact)
         self.reservation.owner = self
         self.hold = HoldShare(hold_room_of(producer.broker, producer.hold_budget, name))
         self.hold.room.links[id(self)] = self
@@ -182,7 +182,7 @@ class SenderCredit(Waiter):
         self.settle(now)
         self.route = None
         self._target = UNRESOLVED
-        self.reservation.follow(NO_QUEUES, admission.NO_GATES, now)
+        self.reservation.follow(NO_QUEUES, NO_GATES, now)
         self.schedule_review()
 
     # What the sender says

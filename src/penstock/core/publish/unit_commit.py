@@ -37,7 +37,7 @@ from penstock.core.publish.commit_delta import (
 from penstock.core.publish.held import Held, HeldPublish, begin_withheld
 from penstock.core.publish.waiting_publisher import ProducerState, count_arrival
 from penstock.errors import BrokerError, ContentTooLarge, ResourceError
-from penstock.flow.gate import NEVER_FITS, ROLLED_BACK, Gate, Refusal
+from penstock.flow.gate import NEVER_FITS, NO_GATES, ROLLED_BACK, Gate, Refusal
 from penstock.flow.timers import CLOSE_ENOUGH_S, NEVER
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ class UnitCommit(Held):
         """
         at_gates: dict[int, GateDelta] = {}
         for sender in self.producer_deltas if whole else []:
-            for gate in sender.producer.own if sender.producer.credit is None else admission.NO_GATES:
+            for gate in sender.producer.own if sender.producer.credit is None else NO_GATES:
                 gate_delta_at(at_gates, gate).bring(sender.messages, sender.bytes)
         for passage in self.route_deltas:
             for gate in passage.route.gates:

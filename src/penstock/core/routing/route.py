@@ -18,14 +18,13 @@ from penstock.core.routing.binding import Binding
 from penstock.core.routing.exchange import NO_COUNTERS, Exchange, ExchangeCounters
 from penstock.core.routing.header_match import type_name
 from penstock.errors import PreconditionFailed, ResourceError
-from penstock.flow.gate import Gate
+from penstock.flow.gate import NO_GATES, Gate
 from penstock.flow.timers import NEVER
 from penstock.settings.table import MILLISECONDS_MAX
 
 NOWHERE: Final[deque[Message]] = deque(maxlen=0)
 """The waiting line of a route without a single queue."""
 NO_EXCHANGES: Final[list[Exchange]] = []
-NO_GATES: Final[list[Gate]] = []
 NO_PRIORITIES: Final[dict[int, Route]] = {}
 NO_VARIANTS: Final[dict[tuple[int, float], Route]] = {}
 """Those of most routes, shared by them; nothing is ever added."""
