@@ -74,13 +74,13 @@ class Receiver:
         return sum(count or 0 for count in counts)
 
     def is_empty(self) -> bool:
-        """Tell whether no message waits in the queues, or comes; asked while consuming."""
+        """Tell whether no message waits in the queues, or here for `take`; asked while consuming."""
         if self._settings.protocol == AMQP091:
             return self.backlog() == 0
         shown = [receiver.drain() for _, receiver in self._receivers]
         for _, receiver in self._receivers:
             receiver.resume()
-        return all(shown)
+        return all(shown) and not self._has_come()  # A drain tells nothing of what had come before it.
 
     def pause(self) -> None:
         """Let no more messages come; those on their way still do."""
@@ -132,9 +132,12 @@ class Receiver:
         self._connection.poll(0)
         engine = self._connection.core()
         due = engine.next_deadline()
-        if any(receiver.ready for receiver in engine.receivers):
+        if self._has_come():
             return 0.0  # Sending reads, and messages may have come.
         return inf if due is None else max(due - engine.now, 0.0)
+
+    def _has_come(self) -> bool:
+        return any(receiver.ready for receiver in self._connection.core().receivers)
 
     def close(self) -> None:
         """Close the connection; what is unacknowledged returns to its queue."""
