@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from penstock.core.large_bodies import (
+    DEFERRED_OF_THE_NODE,
     PIECE_OCTETS,
     UNWRITTEN_OF_A_CONNECTION,
     LargeBodies,
+    LargeBody,
     LargeReader,
     PieceBudget,
     PieceListener,
@@ -41,6 +43,7 @@ def stored(bodies: LargeBodies, store: dict[tuple[int, int], bytes]) -> None:
     """Run a transaction of a store in memory."""
     writes = bodies.take_writes()
     for write in writes:
+        bodies.ledger.count(int(write.body.number), len(write.octets))
         store[int(write.body.number), int(write.index)] = write.octets
     bodies.written(writes)
 
@@ -174,6 +177,72 @@ def test_a_reader_that_has_ended_is_not_notified() -> None:
     reader.end()
     bodies.take_reads()[0].on_read(OCTETS)
     assert listener.calls == 0
+
+
+def transient(bodies: LargeBodies, octets: bytes) -> LargeBody:
+    """Return a body that has come with a message which is not persistent."""
+    arrival = bodies.begin(PieceBudget(bodies, None), is_persistent=False)
+    arrival.append(octets)
+    return arrival.finish([])
+
+
+def test_body_of_a_transient_message_is_deferred_and_ends_without_the_store() -> None:
+    bodies = LargeBodies()
+    bodies.stores = True
+    body = transient(bodies, OCTETS)
+    assert (bodies.deferred, bodies.unwritten, bodies.is_idle()) == (len(OCTETS), 0, True)
+    assert everything(LargeReader(bodies, body, body.spans, Listener()), bodies, {}, 1000) == OCTETS
+    del body
+    assert bodies.is_idle()
+    assert bodies.deferred == 0
+
+
+def test_oldest_deferred_pieces_go_to_the_store_when_there_are_too_many() -> None:
+    bodies = LargeBodies()
+    bodies.stores = True
+    store: dict[tuple[int, int], bytes] = {}
+    oldest, gone = transient(bodies, OCTETS), transient(bodies, OCTETS)
+    del gone
+    budget = PieceBudget(bodies, None)
+    arrival = bodies.begin(budget, is_persistent=False)
+    arrival.append(bytes(DEFERRED_OF_THE_NODE - PIECE_OCTETS))
+    stored(bodies, store)
+    assert sorted(store) == [(1, 0), (1, 1)]
+    assert sorted(oldest.pieces) == [2]
+    assert everything(LargeReader(bodies, oldest, oldest.spans, Listener()), bodies, store, 131072) == OCTETS
+    arrival.append(bytes(2 * PIECE_OCTETS))
+    assert (bodies.deferred, budget.unwritten) == (DEFERRED_OF_THE_NODE, len(OCTETS) % PIECE_OCTETS + PIECE_OCTETS)
+    stored(bodies, store)
+    assert sorted(store) == [(1, 0), (1, 1), (1, 2), (3, 0)]
+    del oldest, arrival
+    assert sorted(bodies.take_unreferenced()) == [1, 3]
+    assert bodies.deferred == 0
+
+
+def test_deferred_body_whose_message_is_paged_goes_to_the_store() -> None:
+    bodies = LargeBodies()
+    bodies.stores = True
+    store: dict[tuple[int, int], bytes] = {}
+    body = transient(bodies, OCTETS)
+    bodies.store(body)
+    bodies.store(body)
+    del body
+    assert bodies.take_unreferenced() == [], "its pieces are on their way"
+    stored(bodies, store)
+    assert b"".join(store[1, index] for index in range(3)) == OCTETS
+    assert (bodies.deferred, bodies.unwritten, bodies.take_unreferenced()) == (0, 0, [1])
+
+
+def test_deferred_pieces_wait_for_the_disk_only_when_there_are_too_many() -> None:
+    bodies = LargeBodies()
+    bodies.stores = True
+    bodies.disk_short = True
+    arrival = bodies.begin(PieceBudget(bodies, Room()), is_persistent=False)
+    arrival.append(bytes(DEFERRED_OF_THE_NODE))
+    assert not arrival.must_wait()
+    arrival.append(bytes(PIECE_OCTETS))
+    assert arrival.must_wait()
+    assert bodies.begin(PieceBudget(bodies, Room())).must_wait()
 
 
 def test_the_last_handle_of_a_body_deletes_it() -> None:

@@ -15,8 +15,8 @@ from penstock.ranges.blocks import BLOCK_MESSAGE_MAX, large_bodies
 from penstock.wire.amqp091.codec import Properties
 from tests.support.amqp10_dialogue import Amqp10Dialogue, data_section
 from tests.support.control_requests import request
-from tests.support.driven_connection import Dialogue, make_driver, publish
-from tests.support.large_messages import frames_of
+from tests.support.driven_connection import Dialogue, make_driver
+from tests.support.large_messages import frames_of, persistent
 from tests.support.piece_store import PieceStore
 
 BODY = bytes(range(256)) * 4096  # 1 MiB: four pieces.
@@ -62,7 +62,7 @@ class Desk:
 def test_block_has_large_messages_whole() -> None:
     desk = Desk()
     for body in (BODY, b"small", BODY[::-1]):
-        desk.client.say(publish("q", body))
+        desk.client.say(persistent("q", body))
         desk.store.write()
     desk.attach()
     desk.ask(lo=0, hi=3)
@@ -96,7 +96,7 @@ def test_text_of_amqp_1_0_is_its_utf_8() -> None:
 
 def test_blocks_are_loaded_one_after_the_other() -> None:
     desk = Desk()
-    desk.client.say(publish("q", BODY))
+    desk.client.say(persistent("q", BODY))
     desk.store.write()
     desk.attach()
     others = [Dialogue(desk.driver) for _ in range(3)]
@@ -110,7 +110,7 @@ def test_blocks_are_loaded_one_after_the_other() -> None:
 
 def test_cursor_that_was_taken_over_meanwhile_is_fenced() -> None:
     desk = Desk()
-    desk.client.say(publish("q", BODY))
+    desk.client.say(persistent("q", BODY))
     desk.store.write()
     desk.attach()
     desk.ask(lo=0, hi=1)
@@ -123,7 +123,7 @@ def test_cursor_that_was_taken_over_meanwhile_is_fenced() -> None:
 
 def test_piece_that_cannot_be_read_is_told() -> None:
     desk = Desk()
-    desk.client.say(publish("q", BODY))
+    desk.client.say(persistent("q", BODY))
     desk.store.write()
     desk.attach()
     desk.ask(lo=0, hi=1)

@@ -16,7 +16,7 @@ from penstock.wire.amqp10.composite import composite
 from penstock.wire.amqp10.values import Described, Symbol
 from tests.support.amqp10_dialogue import Amqp10Dialogue, data_section, names, performative
 from tests.support.driven_connection import Dialogue, make_driver, methods, publish
-from tests.support.large_messages import frames_of, frames_received, payload, received
+from tests.support.large_messages import frames_of, frames_received, payload, persistent, received
 from tests.support.piece_store import PieceStore
 
 MIB = 1024 * 1024
@@ -35,7 +35,9 @@ class Desk:
         self.queue = self.driver.broker.vhosts["/"].queues["q"]
 
     def send(self, properties: Properties | None = None, body: bytes = BODY, queue: str = "q") -> list[str]:
-        """Publish a large message; return the methods that come back."""
+        """Publish a large message, persistent so that it goes to the store; return the methods that come back."""
+        properties = properties or Properties()
+        properties.delivery_mode = 2
         self.driver.scheduler.receive(self.client.connection, publish(queue, body, properties=properties))
         return self.serve()
 
@@ -63,7 +65,7 @@ class Desk:
 def test_large_message_is_charged_whole() -> None:
     desk = Desk()
     assert desk.send(Properties(message_id="7")) == ["basic.ack"]
-    properties = len(b"\x00\x80\x017")
+    properties = len(b"\x00\x90\x02\x017")
     assert desk.queue.bytes == properties + len(BODY) + OVERHEAD
     assert desk.take() == BODY
     desk.serve()
@@ -168,7 +170,7 @@ def test_queues_of_a_fan_out_share_a_body_until_the_last_has_settled_it() -> Non
     desk.client.declare("r")
     for queue in ("q", "r"):
         desk.client.say(method_frame(1, spec.QUEUE_BIND, queue=queue, exchange="amq.fanout"))
-    data = publish("", BODY, exchange="amq.fanout")
+    data = publish("", BODY, exchange="amq.fanout", properties=Properties(delivery_mode=2))
     desk.driver.scheduler.receive(desk.client.connection, data)
     assert desk.serve() == ["basic.ack"]
     assert len(desk.bodies()) == 1
@@ -184,7 +186,7 @@ def test_rolled_back_transaction_leaves_nothing() -> None:
     desk = Desk()
     client = Dialogue(desk.driver)
     client.say(method_frame(1, spec.TX_SELECT))
-    desk.driver.scheduler.receive(client.connection, publish("q", BODY))
+    desk.driver.scheduler.receive(client.connection, persistent("q", BODY))
     desk.serve()
     assert len(desk.bodies()) == 1
     assert client.names(method_frame(1, spec.TX_ROLLBACK)) == ["tx.rollback-ok"]

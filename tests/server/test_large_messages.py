@@ -53,16 +53,41 @@ def test_large_message_that_was_confirmed_is_whole_after_a_kill_and_leaves_nothi
         client.publish("q", some_body(3), properties=LOST)
         for body in bodies:
             client.publish("q", body)
-        assert pieces(tmp_path) == 3 * 13
+        assert pieces(tmp_path) == 2 * 13
         broker.kill()
     with kept(tmp_path) as broker, client_of(broker) as client:
-        broker.await_logged("large bodies without a message, which are deleted: 1")
         assert take_all(client.channel, "q", auto_ack=False) == bodies
         eventually(lambda: pieces(tmp_path) == 0, "nothing is left of them")
         assert asked(tmp_path, "SELECT count(*) FROM row_bodies") == 0
         client.publish("q", some_body(4))
         assert asked(tmp_path, "SELECT min(body) FROM pieces") > 3
         assert take_all(client.channel, "q", auto_ack=False) == [some_body(4)]
+
+
+def test_transient_large_messages_stay_in_memory_up_to_a_bound_and_come_whole(tmp_path: Path) -> None:
+    few, many = [some_body(number) for number in range(4)], [some_body(number) for number in range(24)]
+    with kept(tmp_path) as broker, client_of(broker) as client:
+        client.channel.queue_declare("q", durable=True, arguments=ROOMY)
+        for body in few:
+            client.publish("q", body, properties=LOST)
+        assert take_all(client.channel, "q", auto_ack=False) == few
+        assert pieces(tmp_path) == 0
+        for body in many:
+            client.publish("q", body, properties=LOST)
+        eventually(lambda: pieces(tmp_path) >= 8, "72 MiB are more than the broker keeps")
+        assert take_all(client.channel, "q", auto_ack=False) == many
+        eventually(lambda: pieces(tmp_path) == 0, "nothing is left of them")
+
+
+def test_transient_large_messages_of_a_paging_queue_come_whole(tmp_path: Path) -> None:
+    bodies = [some_body(number) for number in range(6)]
+    with kept(tmp_path) as broker, client_of(broker) as client:
+        client.channel.queue_declare("q", durable=True, arguments=PAGED)
+        for body in bodies:
+            client.publish("q", body, properties=LOST)
+        eventually(lambda: pieces(tmp_path) > 13, "paged messages have their bodies on the disk")
+        assert take_all(client.channel, "q", auto_ack=False) == bodies
+        eventually(lambda: pieces(tmp_path) == 0, "nothing is left of them")
 
 
 def test_broker_that_is_killed_while_a_large_message_comes_has_nothing_of_it(tmp_path: Path) -> None:
@@ -261,7 +286,8 @@ def test_database_has_large_messages_as_a_folder_has(tmp_path: Path) -> None:
             for body in bodies:
                 client.publish("q", body)
             with open_peer(broker) as peer:
-                peer.say(publish_frames(peer.channel(2), "", "q", some_body(3, 8 * MIB), {})[: 5 * MIB])
+                coming = publish_frames(peer.channel(2), "", "q", some_body(3, 8 * MIB), {"delivery_mode": 2})
+                peer.say(coming[: 5 * MIB])
                 eventually(lambda: count() > 18 + 8, "a part of it is in the database")
                 broker.kill()
         with serving(tmp_path, "--store", url) as broker, client_of(broker) as client:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from penstock.content.properties import Properties
 from penstock.core.large_bodies import LargeBodies, LargeBody, PieceListener
 from penstock.driver.driver import BrokerDriver
 from penstock.wire.amqp10 import spec
 from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, performative, sender
-from tests.support.driven_connection import Dialogue, Frame
+from tests.support.driven_connection import Dialogue, Frame, publish
 
 FRAME = 60_000
 
@@ -16,6 +17,11 @@ FRAME = 60_000
 def joined(body: LargeBody) -> bytes:
     """Return all octets of a body that is in memory."""
     return body.open(LargeBodies(), body.spans, PieceListener()).take(body.octets)
+
+
+def persistent(queue: str, body: bytes) -> bytes:
+    """Return the publish of a persistent message, whose large body goes to the store."""
+    return publish(queue, body, properties=Properties(delivery_mode=2))
 
 
 def frames_of(message: bytes, delivery_id: int, handle: int = 0, channel: int = 0, **fields: object) -> list[bytes]:

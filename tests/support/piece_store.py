@@ -17,13 +17,16 @@ class PieceStore:
 
     def write(self) -> int:
         """Write what waits, and delete what nothing refers to. Return the octets written."""
-        writes = self._bodies.take_writes()
+        writes, ledger = self._bodies.take_writes(), self._bodies.ledger
         for write in writes:
+            ledger.count(int(write.body.number), len(write.octets))
             self.pieces[int(write.body.number), int(write.index)] = write.octets
         octets = sum(len(write.octets) for write in writes)
         self._bodies.written(writes)
         del writes
         gone = set(self._bodies.take_unreferenced())
+        for number in gone:
+            del ledger.stored[number]
         self.pieces = {key: octets for key, octets in self.pieces.items() if key[0] not in gone}
         return octets
 

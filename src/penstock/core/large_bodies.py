@@ -1,9 +1,12 @@
 """Bodies of large messages: arrive, stay and leave in pieces, and are never joined.
 
 Theory of operation. A `LargeArrival` cuts what comes into pieces of `PIECE_OCTETS`. Without a store its `LargeBody`
-holds them in memory. With one, each complete piece is a `PieceWrite` that the next store transaction takes, and it
-leaves the memory when it is written. All pieces of a body are recorded before the message that refers to it. What is
-not written yet is bounded for each connection (`PieceBudget`) and for the node.
+holds them in memory. With one, each complete piece of a persistent message is a `PieceWrite` that the next store
+transaction takes, and it leaves the memory when it is written. All pieces of a body are recorded before the message
+that refers to it. What is not written yet is bounded for each connection (`PieceBudget`) and for the node.
+
+Pieces of other messages are *deferred*: they stay in memory, and become writes when there are too many, the oldest
+first, or when their message is paged. Most are consumed before that, and never written.
 
 A `LargeReader` takes octets of a body in order. A piece that is in the store only becomes a `PieceRead`; its listener
 is notified when it was read. The next piece is read ahead, so a reader holds two at most.
@@ -14,6 +17,7 @@ the next store transaction, which deletes its pieces.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Final
 
 from librt.strings import BytesWriter
@@ -25,6 +29,10 @@ UNWRITTEN_OF_A_CONNECTION: Final = 1048576
 """Octets of complete pieces of a connection that may wait for the store: four pieces."""
 UNWRITTEN_OF_THE_NODE: Final = 67108864
 """The same for all connections."""
+DEFERRED_OF_THE_NODE: Final = 67108864
+"""Octets of deferred pieces."""
+TAIL_PARTS: Final = 64
+"""Parts of an incomplete piece; more are joined, as a part of one octet takes 34."""
 
 
 class Span:
@@ -179,6 +187,20 @@ class PieceBudget:
         return self.unwritten * 2 <= UNWRITTEN_OF_A_CONNECTION and bodies.has_room()
 
 
+class DeferredPieces:
+    """The deferred pieces of one body."""
+
+    __slots__ = ("pieces", "first", "end")
+
+    def __init__(self, pieces: dict[int, bytes], first: i64) -> None:
+        self.pieces = pieces
+        """Those of the body."""
+        self.first: i64 = first
+        """Index of the first one that is deferred."""
+        self.end: i64 = first
+        """Index after the last one."""
+
+
 class PieceWrite:
     """A complete piece that the next store transaction takes."""
 
@@ -225,12 +247,19 @@ class LargeBodies:
         """Pieces that readers wait for."""
         self.crowded: list[PieceBudget] = []
         """Budgets whose connection waits for room."""
+        self.deferred: i64 = 0
+        """Octets of deferred pieces, also of bodies that have ended since the last review."""
+        self._deferred: OrderedDict[int, DeferredPieces] = OrderedDict()
+        """Deferred pieces by the number of their body, the oldest first."""
+        self._gone: list[int] = []
+        """Bodies in the store without a handle."""
 
-    def begin(self, budget: PieceBudget) -> LargeArrival:
-        """Begin a body that arrives."""
+    def begin(self, budget: PieceBudget, is_persistent: bool = True) -> LargeArrival:
+        """Begin a body that arrives; that of a message which is not persistent is deferred."""
         number = self.next_number
         self.next_number += 1
-        return LargeArrival(self, LargeBody(number, self.ledger if self.stores else None), budget)
+        body = LargeBody(number, self.ledger if self.stores else None)
+        return LargeArrival(self, body, budget, self.stores and not is_persistent)
 
     def restore(self, number: i64, octets: i64, spans: list[Span]) -> LargeBody:
         """Return a handle of a body in the store."""
@@ -238,6 +267,58 @@ class LargeBodies:
         body.octets = octets
         body.spans = spans
         return body
+
+    # Deferred pieces, and those on their way to the store
+
+    def write(self, body: LargeBody, index: i64, budget: PieceBudget) -> None:
+        """Let the next transaction take a piece."""
+        octets = body.pieces[int(index)]
+        self.writes.append(PieceWrite(body, index, octets, budget))
+        size: i64 = len(octets)
+        self.unwritten += size
+        budget.unwritten += size
+
+    def defer(self, body: LargeBody, index: i64, budget: PieceBudget) -> None:
+        """Defer a piece. The budget pays for those that become writes for it."""
+        number = int(body.number)
+        entry = self._deferred.get(number)
+        if entry is None:
+            entry = DeferredPieces(body.pieces, index)
+            self._deferred[number] = entry
+        entry.end = index + 1
+        self.deferred += len(body.pieces[int(index)])
+        if self.deferred > DEFERRED_OF_THE_NODE:
+            self._review_ended()
+        while self.deferred > DEFERRED_OF_THE_NODE:
+            oldest = next(iter(self._deferred))
+            self._write_deferred(oldest, self._deferred[oldest], 1, budget)
+
+    def store(self, body: LargeBody) -> None:
+        """Let the next transaction take the deferred pieces of a body."""
+        entry = self._deferred.get(int(body.number))
+        if entry is not None:
+            self._write_deferred(int(body.number), entry, entry.end - entry.first, PieceBudget(self, None))
+
+    def _write_deferred(self, number: int, entry: DeferredPieces, count: i64, budget: PieceBudget) -> None:
+        """Make writes of the first deferred pieces of a body."""
+        body = self.restore(number, 0, [])
+        body.pieces = entry.pieces
+        for _ in range(count):
+            self.deferred -= len(entry.pieces[int(entry.first)])
+            self.write(body, entry.first, budget)
+            entry.first += 1
+        if entry.first == entry.end:
+            del self._deferred[number]
+
+    def _review_ended(self) -> None:
+        """Drop the deferred pieces of bodies that have ended, and note those that are in the store."""
+        for number in self.ledger.take_unreferenced():
+            entry = self._deferred.pop(number, None)
+            if entry is not None:
+                for index in range(entry.first, entry.end):
+                    self.deferred -= len(entry.pieces[int(index)])
+            if number in self.ledger.stored:
+                self._gone.append(number)
 
     # For the store
 
@@ -288,51 +369,67 @@ class LargeBodies:
 
     def take_unreferenced(self) -> list[int]:
         """Take the numbers of the bodies that the next transaction deletes."""
-        return self.ledger.take_unreferenced()
+        self._review_ended()
+        gone = self._gone
+        self._gone = []
+        return gone
+
+    def has_unreferenced(self) -> bool:
+        """Return whether there are bodies to delete."""
+        if self.ledger.ended:
+            self._review_ended()
+        return len(self._gone) > 0
 
     def is_idle(self) -> bool:
         """Return whether there is nothing to write, to read or to delete."""
-        return not self.writes and not self.reads and not self.ledger.ended
+        return not self.writes and not self.reads and not self.has_unreferenced()
 
 
 class LargeArrival:
     """A body that arrives."""
 
-    __slots__ = ("body", "octets", "_bodies", "_budget", "_pieces", "_tail")
+    __slots__ = ("body", "octets", "_bodies", "_budget", "_is_deferred", "_pieces", "_tail", "_tail_octets")
 
-    def __init__(self, bodies: LargeBodies, body: LargeBody, budget: PieceBudget) -> None:
+    def __init__(self, bodies: LargeBodies, body: LargeBody, budget: PieceBudget, is_deferred: bool) -> None:
         self.body = body
         self.octets: i64 = 0
         """Octets that have come."""
         self._bodies = bodies
         self._budget = budget
+        self._is_deferred = is_deferred
         self._pieces: i64 = 0
         """Number of complete pieces."""
-        self._tail = BytesWriter()
-        """The last piece, while it is incomplete."""
+        self._tail: list[bytes] = []
+        """The last piece, while it is incomplete, as it has come."""
+        self._tail_octets: i64 = 0
 
     def append(self, data: bytes) -> None:
         """Append octets."""
         start: i64 = 0
         end: i64 = len(data)
         self.octets += end
-        tail = self._tail
-        while True:
-            room = PIECE_OCTETS - len(tail)
-            if end - start < room:
-                tail.write(data[start:end] if start > 0 else data)
-                return
-            tail.write(data[start : start + room])
-            start += room
+        while self._tail_octets + end - start >= PIECE_OCTETS:
+            stop = start + PIECE_OCTETS - self._tail_octets
+            self._tail.append(data[start:stop])
+            start = stop
             self._complete()
+        if start < end:
+            self._tail.append(data[start:end])
+            self._tail_octets += end - start
+            if len(self._tail) > TAIL_PARTS:
+                self._tail = [b"".join(self._tail)]
 
     def held(self) -> i64:
         """Return the octets in memory that stay there: without a store all, else those of the incomplete piece."""
-        return self.octets if self.body.ledger is None else len(self._tail)
+        return self.octets if self.body.ledger is None else self._tail_octets
+
+    def must_wait(self) -> bool:
+        """Return whether no more input may be read; the budget's listener is then notified once there is room."""
+        return (not self._is_deferred or self._budget.unwritten > 0) and self._budget.is_full()
 
     def finish(self, spans: list[Span]) -> LargeBody:
         """Return the complete body with the data in it; an empty list: all of it is data."""
-        if len(self._tail) > 0:
+        if self._tail_octets > 0:
             self._complete()
         body = self.body
         body.octets = self.octets
@@ -340,17 +437,17 @@ class LargeArrival:
         return body
 
     def _complete(self) -> None:
-        """End a piece. With a store, the next transaction takes it."""
-        octets = self._tail.getvalue()
-        self._tail.truncate(0)
+        """End a piece. With a store it is deferred, or the next transaction takes it."""
         body = self.body
         index = self._pieces
         self._pieces += 1
-        body.pieces[int(index)] = octets
-        if body.ledger is not None:
-            self._bodies.writes.append(PieceWrite(body, index, octets, self._budget))
-            self._bodies.unwritten += len(octets)
-            self._budget.unwritten += len(octets)
+        body.pieces[int(index)] = b"".join(self._tail)
+        self._tail = []
+        self._tail_octets = 0
+        if self._is_deferred:
+            self._bodies.defer(body, index, self._budget)
+        elif body.ledger is not None:
+            self._bodies.write(body, index, self._budget)
 
 
 class LargeReader:
@@ -501,16 +598,3 @@ class LargeReader:
         if read is None or read.index != index:
             self._read = PieceRead(self, self.body.number, index)
             self._bodies.reads.append(self._read)
-
-
-def write_data(out: BytesWriter, body: LargeBody, skipped: i64) -> None:
-    """Write the data of a body of which all pieces are in memory, without its first octets."""
-    for span in body.spans:
-        position = span.start + skipped
-        skipped = 0
-        end = span.start + span.octets
-        while position < end:
-            at = position % PIECE_OCTETS
-            count = end - position if end - position < PIECE_OCTETS - at else PIECE_OCTETS - at
-            out.write(body.pieces[int(position // PIECE_OCTETS)][at : at + count])
-            position += count

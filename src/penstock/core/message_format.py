@@ -18,7 +18,7 @@ from penstock.content.message_columns import MessageColumns
 from penstock.content.properties import CC, Properties
 from penstock.content.selector.fields import NeutralMessage, SelectableMessage
 from penstock.core.deaths import DeathRecord, added_headers, pairs_of
-from penstock.core.large_bodies import LargeBody, write_data
+from penstock.core.large_bodies import PIECE_OCTETS, LargeBody
 from penstock.core.large_content import LARGE_OCTET, body_of, head_of, is_large, with_head
 from penstock.core.message import Message
 from penstock.errors import FrameError, PreconditionFailed
@@ -418,7 +418,7 @@ class LargeFormat(MessageFormat):
     @override
     def body(self, content: bytes) -> bytes:
         out = BytesWriter()
-        write_data(out, _in_memory(content), 0)
+        _write_data(out, _in_memory(content), 0)
         return out.getvalue()
 
     @override
@@ -428,7 +428,7 @@ class LargeFormat(MessageFormat):
         skipped: i64 = 0
         if body.spans[0].start == 0:  # Data sections begin behind their descriptor.
             skipped = self.of_head(content).text_at(body.pieces[0][:8])
-        write_data(out, body, skipped)
+        _write_data(out, body, skipped)
         return out.getvalue()
 
     def body_bytes(self, content: bytes) -> i64:
@@ -475,3 +475,16 @@ def _in_memory(content: bytes) -> LargeBody:
     if body is None or not body.is_in_memory():
         raise UnreadableContent("the body of a large message is not in memory")
     return body
+
+
+def _write_data(out: BytesWriter, body: LargeBody, skipped: i64) -> None:
+    """Write the data of a body of which all pieces are in memory, without its first octets."""
+    for span in body.spans:
+        position = span.start + skipped
+        skipped = 0
+        end = span.start + span.octets
+        while position < end:
+            at = position % PIECE_OCTETS
+            count = end - position if end - position < PIECE_OCTETS - at else PIECE_OCTETS - at
+            out.write(body.pieces[int(position // PIECE_OCTETS)][at : at + count])
+            position += count

@@ -6,28 +6,33 @@ from penstock.core.broker import Broker
 from penstock.core.queue.page_io import PageBodies
 from penstock.core.settings.limits import Defaults
 from tests.support.memory_store import some_large
+from tests.support.piece_store import PieceStore
 
 
 def test_page_holds_the_bodies_of_its_messages_until_it_is_released() -> None:
     broker = Broker(Defaults())
-    broker.large.stores = True
+    store = PieceStore(broker.large)
     bodies = PageBodies(broker.large)
     bodies.hold(7, some_large(broker, b"a"))
     bodies.hold(7, some_large(broker, b"b"))
     bodies.hold(8, some_large(broker, b"c"))
     bodies.hold(8, b"small")
-    broker.large.take_writes()
-    assert broker.large.take_unreferenced() == []
+    store.write()
+    assert sorted(store.pieces) == [(1, 0), (2, 0), (3, 0)]
     bodies.release(7)
     bodies.release(7)
-    assert sorted(broker.large.take_unreferenced()) == [1, 2]
+    store.write()
+    assert sorted(store.pieces) == [(3, 0)]
     bodies.clear()
-    assert broker.large.take_unreferenced() == [3]
+    store.write()
+    assert store.pieces == {}
 
 
 def test_page_from_before_a_restart_holds_bodies_by_their_numbers() -> None:
     broker = Broker(Defaults())
     bodies = PageBodies(broker.large)
+    for number in (11, 12):
+        broker.large.ledger.count(number, 1)
     bodies.restore(3, (11, 12))
     assert broker.large.ledger.holds(11)
     bodies.release(3)

@@ -348,7 +348,7 @@ def test_too_many_replies_behind_it_pause_the_input(driver: BrokerDriver) -> Non
 def test_pieces_come_from_the_store_as_the_peer_reads(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
     client = consuming(driver)
-    send(driver)
+    send(driver, properties=Properties(delivery_mode=2))
     assert store.write() == len(BODY)
     frames = frames_received(client, store.read)
     assert body_of(frames) == BODY
@@ -357,7 +357,7 @@ def test_pieces_come_from_the_store_as_the_peer_reads(driver: BrokerDriver) -> N
 def test_a_piece_that_cannot_be_read_closes_the_connection(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
     client = consuming(driver)
-    send(driver)
+    send(driver, properties=Properties(delivery_mode=2))
     store.write()
     store.fault = "disk I/O error"
     frames = frames_received(client, store.read)
@@ -370,7 +370,7 @@ def test_a_piece_that_cannot_be_read_closes_the_connection(driver: BrokerDriver)
 def test_a_settled_large_message_leaves_the_store(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
     client = consuming(driver)
-    send(driver)
+    send(driver, properties=Properties(delivery_mode=2))
     store.write()
     frames_received(client, store.read)
     assert len(store.pieces) == 4

@@ -23,7 +23,7 @@ from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, decode_method, encode_header, frame, method_frame
 from tests.support.amqp091_frames import header
 from tests.support.driven_connection import Dialogue, make_driver, methods, publish, refused
-from tests.support.large_messages import serve
+from tests.support.large_messages import persistent, serve
 from tests.support.piece_store import PieceStore
 
 KIB = 1024
@@ -220,7 +220,7 @@ def send(client: Dialogue, data: bytes) -> None:
 def test_without_a_store_all_that_came_counts_as_memory(driver: BrokerDriver) -> None:
     client = Dialogue(driver)
     client.declare("q")
-    send(client, publish("q", bytes(2 * LARGE_ARRIVALS_MIB))[: LARGE_ARRIVALS_MIB + 500_000])
+    send(client, persistent("q", bytes(2 * LARGE_ARRIVALS_MIB))[: LARGE_ARRIVALS_MIB + 500_000])
     partial = client.connection.services.partial_messages
     assert LARGE_ARRIVALS_MIB < partial.bytes < 2 * LARGE_ARRIVALS_MIB
     assert client.connection.arriving == partial.bytes
@@ -233,7 +233,7 @@ def test_with_a_store_only_the_incomplete_piece_counts_as_partial(driver: Broker
     store = PieceStore(driver.broker.large)
     client = Dialogue(driver)
     client.declare("q")
-    send(client, publish("q", bytes(2 * LARGE_ARRIVALS_MIB))[:500_000])
+    send(client, persistent("q", bytes(2 * LARGE_ARRIVALS_MIB))[:500_000])
     assert 0 < client.connection.arriving < PIECE_OCTETS
     assert client.connection.pausing.pieces.unwritten == PIECE_OCTETS
     assert store.write() == PIECE_OCTETS
@@ -245,7 +245,7 @@ def test_the_input_waits_for_the_store_and_goes_on(driver: BrokerDriver) -> None
     client = Dialogue(driver)
     client.declare("q")
     client.confirm()
-    send(client, publish("q", bytes(8 * LARGE_ARRIVALS_MIB)))
+    send(client, persistent("q", bytes(8 * LARGE_ARRIVALS_MIB)))
     queue = driver.broker.vhosts["/"].queues["q"]
     for filled in range(8):
         assert queue.available() == (1 if filled == 7 else 0)
@@ -262,7 +262,7 @@ def test_a_connection_whose_input_waits_is_not_silent(driver: BrokerDriver) -> N
     PieceStore(driver.broker.large)
     client = Dialogue(driver, heartbeat=1)
     client.declare("q")
-    send(client, publish("q", bytes(3 * LARGE_ARRIVALS_MIB)))
+    send(client, persistent("q", bytes(3 * LARGE_ARRIVALS_MIB)))
     for seconds in range(1, 10):
         client.listen(driver.broker.now + seconds)
     assert driver.take_silent() == []
@@ -274,7 +274,7 @@ def test_another_connection_is_read_meanwhile(driver: BrokerDriver) -> None:
     PieceStore(driver.broker.large)
     client, other = Dialogue(driver), Dialogue(driver)
     client.declare("q")
-    send(client, publish("q", bytes(3 * LARGE_ARRIVALS_MIB)))
+    send(client, persistent("q", bytes(3 * LARGE_ARRIVALS_MIB)))
     assert client.connection.busy
     send(other, publish("q", b"small"))
     assert driver.broker.vhosts["/"].queues["q"].available() == 1
@@ -284,7 +284,7 @@ def test_a_connection_that_ends_leaves_nothing(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
     client = Dialogue(driver)
     client.declare("q")
-    send(client, publish("q", bytes(3 * LARGE_ARRIVALS_MIB)))
+    send(client, persistent("q", bytes(3 * LARGE_ARRIVALS_MIB)))
     driver.disconnect(client.connection)
     driver.run_turn()
     store.write()
@@ -298,7 +298,7 @@ def test_large_message_that_waits_past_the_hold_deadline_ends_its_connection(dri
     store = PieceStore(driver.broker.large)
     client = Dialogue(driver)
     client.declare("q")
-    send(client, publish("q", bytes(3 * LARGE_ARRIVALS_MIB)))
+    send(client, persistent("q", bytes(3 * LARGE_ARRIVALS_MIB)))
     driver.broker.large.disk_short = True
     store.write()
     assert client.connection.busy
@@ -318,7 +318,7 @@ def test_client_is_told_when_the_disk_blocks_its_large_message_and_when_it_does_
     client = Dialogue(driver)
     client.declare("q")
     client.confirm()
-    send(client, publish("q", bytes(3 * LARGE_ARRIVALS_MIB)))
+    send(client, persistent("q", bytes(3 * LARGE_ARRIVALS_MIB)))
     assert client.connection.busy
     assert client.listen() == [], "that it waits for a transaction of the store is nothing to tell"
     disk = driver.broker.gates.disk
@@ -344,7 +344,7 @@ def test_large_message_that_comes_while_the_disk_is_short_is_told_at_once(driver
     client = Dialogue(driver)
     client.declare("q")
     client.confirm()
-    send(client, publish("q", bytes(3 * LARGE_ARRIVALS_MIB)))
+    send(client, persistent("q", bytes(3 * LARGE_ARRIVALS_MIB)))
     assert [method.name for method in methods(client.listen())] == ["connection.blocked"]
     driver.disconnect(client.connection)
     driver.run_turn()
@@ -356,7 +356,7 @@ def test_deadline_begins_anew_when_the_store_writes(driver: BrokerDriver) -> Non
     store = PieceStore(driver.broker.large)
     client = Dialogue(driver)
     client.declare("q")
-    send(client, publish("q", bytes(8 * LARGE_ARRIVALS_MIB)))
+    send(client, persistent("q", bytes(8 * LARGE_ARRIVALS_MIB)))
     for _ in range(4):
         client.listen(driver.broker.now + driver.broker.defaults.hold_deadline_s - 1)
         assert client.connection.busy
@@ -380,7 +380,7 @@ def test_bodies_are_large_from_the_setting_on(driver: BrokerDriver, least: int, 
     PieceStore(driver.broker.large)
     client = Dialogue(driver)
     client.declare("q")
-    send(client, publish("q", bytes(LARGE_ARRIVALS_MIB)))
+    send(client, persistent("q", bytes(LARGE_ARRIVALS_MIB)))
     assert driver.broker.large.is_idle() is not large
 
 

@@ -435,11 +435,11 @@ class JournaledPieces:
         """Return whether there is nothing to write or to delete, and nothing is being written."""
         if self.large.writes or self.writing:
             return False
-        return not (self.large.ledger.ended or self._unreferenced or self.deleting)
+        return not (self._unreferenced or self.deleting or self.large.has_unreferenced())
 
     def has_work(self) -> bool:
         """Return whether the next transaction writes or deletes pieces other than those of its group."""
-        return len(self.large.writes) > 0 or len(self._unreferenced) > 0 or len(self.large.ledger.ended) > 0
+        return len(self.large.writes) > 0 or len(self._unreferenced) > 0 or self.large.has_unreferenced()
 
     def delete(self, bodies: list[int]) -> None:
         """Delete bodies with the next transactions."""

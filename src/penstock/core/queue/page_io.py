@@ -96,9 +96,10 @@ class PageBodies:
         self._held: dict[int, list[LargeBody]] = {}
 
     def hold(self, row: int, content: bytes) -> None:
-        """Hold the body of a large message in a page."""
+        """Hold the body of a large message in a page; its kept pieces go to the store with it."""
         body = body_of(content)
         if body is not None:
+            self._large.store(body)
             self._held.setdefault(row, []).append(body)
 
     def restore(self, row: int, bodies: tuple[int, ...]) -> None:

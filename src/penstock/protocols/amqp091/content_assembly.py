@@ -14,14 +14,14 @@ from penstock.errors import BrokerError, PreconditionFailed, UnexpectedFrame
 from penstock.flow.level import OVERHEAD
 from penstock.flow.states import StateTable
 from penstock.protocols.amqp091.content_frames import with_one_body_frame, without_body
-from penstock.protocols.amqp091.publishing import CLAIMS, property_mask
+from penstock.protocols.amqp091.publishing import CLAIMS, is_persistent, property_mask
 from penstock.protocols.common.authorization import check_route
 from penstock.protocols.common.control_request import octets_max
 from penstock.protocols.common.partial_messages import PIECE_BYTES, LargeMessage, PartialMessage
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import frame as whole_frame
 from penstock.wire.amqp091.properties import FIXED_OCTETS, HEADERS_FLAG, flags_of
-from penstock.wire.amqp091.spec import CLASS_BASIC, FRAME_OVERHEAD
+from penstock.wire.amqp091.spec import CLASS_BASIC, FRAME_OVERHEAD, PAYLOAD_AT
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp091.channel import Channel
@@ -124,7 +124,7 @@ class ContentAssembly:
         self._partial = PartialPublish(channel)
         channel.connection.services.partial_messages.add(self._partial, size + PIECE_BYTES)
         if self._is_large(body):
-            self._large = LargeMessage(channel.connection, self._partial)
+            self._large = LargeMessage(channel.connection, self._partial, is_persistent(frame))
         self._frames.append(frame)
         self._size = size - FIXED_OCTETS + body
         self.octets_left = body
@@ -135,8 +135,9 @@ class ContentAssembly:
         ignored = route is not None and route.control and body > octets_max(route.envelope.routing_key)
         self.state = CONTENT_STATES.step(self.state, ContentState.IGNORED_BODY if ignored else ContentState.BODY)
 
-    def take_body(self, frame: bytes, size: i64) -> None:
-        """Take a body frame. Raises UnexpectedFrame (505)."""
+    def take_body(self, data: bytes, pos: i64, end: i64) -> None:
+        """Take a body frame, which is `data[pos:end]`. Raises UnexpectedFrame (505)."""
+        size = end - pos - FRAME_OVERHEAD
         if self.state == ContentState.METHOD or self.state == ContentState.HEADER:
             raise self.unexpected()
         channel = self._channel
@@ -148,12 +149,12 @@ class ContentAssembly:
         self.octets_left -= size
         if self.state == ContentState.BODY:  # Otherwise the header suffices for the error reply.
             if self._large is not None:
-                self._large.append(frame[7 : 7 + size])
+                self._large.append(data[pos + PAYLOAD_AT : end - 1])
             else:
                 charge = size if size < SMALL_PIECE else size + PIECE_BYTES
                 assert self._partial is not None
                 channel.connection.services.partial_messages.add(self._partial, charge)
-                self._append(frame, size)
+                self._append(data[pos:end], size)
         if self.octets_left == 0:
             self._publish()
 
@@ -167,7 +168,7 @@ class ContentAssembly:
         """Append a body frame; small ones are merged."""
         merged = self._merged
         if len(merged) or (size < SMALL_PIECE and self.octets_left):
-            merged.write(frame[7 : 7 + size])
+            merged.write(frame[PAYLOAD_AT : PAYLOAD_AT + size])
             if self.octets_left == 0 or len(merged) >= MERGED_OCTETS:
                 self._frames.append(whole_frame(spec.FRAME_BODY, int(self._channel.number), merged.getvalue()))
                 merged.truncate(0)

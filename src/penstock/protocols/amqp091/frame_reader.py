@@ -36,6 +36,7 @@ from penstock.wire.amqp091.spec import (
     FRAME_HEARTBEAT,
     FRAME_METHOD,
     FRAME_OVERHEAD,
+    PAYLOAD_AT,
 )
 
 if TYPE_CHECKING:
@@ -55,7 +56,6 @@ METHOD_WORK: Final = 16
 #
 # The size counts what is between itself and 0xCE. basic.ack has 11 delivery tag | 19 multiple.
 # All are literals: compiled, a constant that is computed from others is an object, which each use has to unpack.
-PAYLOAD_AT: Final = 7
 ARGUMENTS_AT: Final = 11
 TAG_OCTETS: Final = 8
 METHOD_FRAME_MIN: Final = 12
@@ -324,7 +324,7 @@ class FrameReader:
         method = BASIC_PUBLISH if content.state != NO_CONTENT else 0
         try:
             if data[pos] == FRAME_BODY:
-                content.take_body(data[pos:end], size)
+                content.take_body(data, pos, end)
                 return
             if content.state != ContentState.HEADER:
                 raise content.unexpected()

@@ -94,6 +94,12 @@ def property_mask(route: Route) -> i64:
     return STORED_FLAGS if route.checks_delivery_mode else IN_MEMORY_FLAGS
 
 
+def is_persistent(content: bytes) -> bool:
+    """Return whether a message has the delivery mode of persistent ones; its header is well formed."""
+    pos = property_at(content, DELIVERY_MODE)
+    return pos > 0 and content[pos] == PERSISTENT
+
+
 def route_variant(route: Route, data: bytes, frame_at: i64) -> Route:
     """Return the route variant for the properties of a message whose header frame begins at this position.
 

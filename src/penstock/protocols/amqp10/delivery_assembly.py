@@ -230,23 +230,19 @@ class DeliveryAssembly:
         if not may_walk(data, start):
             return
         head = data[:start] + (NO_DATA if data[start + 2] == DATA else NO_VALUE)
-        if self._is_control(head):
-            return
+        sections = Sections()
+        try:
+            sections.walk(head, 0, len(head))
+            if self._link.target.route_of(head, head, sections).target.control:
+                return
+        except (CodecError, BrokerError):
+            pass  # It is told when the delivery is complete.
         assert self._partial is not None
         self._payloads = []
         self._head = head
         self._walk = BodyWalk()
-        self._large = LargeMessage(self._link.session.connection, self._partial)
+        self._large = LargeMessage(self._link.session.connection, self._partial, sections.durable != 0)
         self._add_to_body(data[start:])
-
-    def _is_control(self, head: bytes) -> bool:
-        """Return whether a message is a request to the control exchange, or will be refused anyway."""
-        sections = Sections()
-        try:
-            sections.walk(head, 0, len(head))
-            return self._link.target.route_of(head, head, sections).target.control
-        except (CodecError, BrokerError):
-            return False  # It is told when the delivery is complete.
 
     def _add_to_body(self, octets: bytes) -> None:
         assert self._walk is not None and self._large is not None

@@ -151,11 +151,11 @@ def _charge(message: PartialMessage) -> int:
 class LargeMessage:
     """A large message that arrives. The caller drops `partial` when it is complete, or given up."""
 
-    def __init__(self, connection: Connection, partial: PartialMessage) -> None:
+    def __init__(self, connection: Connection, partial: PartialMessage, is_persistent: bool) -> None:
         self._connection = connection
         self._partial = partial
         self._pieces = connection.pausing.pieces
-        self._arrival: LargeArrival = connection.broker.large.begin(self._pieces)
+        self._arrival: LargeArrival = connection.broker.large.begin(self._pieces, is_persistent)
 
     def octets(self) -> i64:
         """Return how many octets of its body have come."""
@@ -167,7 +167,7 @@ class LargeMessage:
         arrival.append(data)
         connection = self._connection
         connection.services.partial_messages.resize(self._partial, arrival.held() + 1)
-        if self._pieces.is_full() and self._pieces.listener is None:
+        if arrival.must_wait() and self._pieces.listener is None:
             self._pieces.listener = _PausedInput(connection)
 
     def finish(self, spans: list[Span]) -> LargeBody:

@@ -22,6 +22,8 @@ FRAME_END: Final = 0xCE
 
 FRAME_OVERHEAD: Final = 8
 """Octets that a frame adds to its payload: kind, channel, size and the end mark (section 4.2.3)."""
+PAYLOAD_AT: Final = 7
+"""Position of the payload in a frame (section 4.2.3)."""
 FRAME_MIN_SIZE: Final = 4096
 """Every peer must take frames of this size, and none larger before `connection.tune` (section 4.2.3)."""
 
