@@ -7,7 +7,7 @@ import asyncio
 from penstock.cli.feed import Feed
 from penstock.client.options import Options
 from penstock.flow.work import LOOKING_SHARE
-from penstock.server.http import get_messages
+from penstock.server.http import messages
 from penstock.server.turn_loop import Slices
 from tests.support.brokers import in_process
 from tests.support.http_client import Web
@@ -23,8 +23,8 @@ async def test_gets_with_requeue_of_eight_clients_are_cut_into_slices() -> None:
         take = lambda: got.append([each["payload"] for each in web.take("q", count=40)])  # noqa: E731
         steps = await steps_of(lambda: int(queue.waiting()), *[take] * 8)
         # Between two looks there is one slice, or two: a look is now before, now after the slice of its pass.
-        assert -2 * get_messages.MESSAGES_AT_ONCE <= min(steps) <= -get_messages.MESSAGES_AT_ONCE
-        assert max(steps) <= 2 * get_messages.SETTLED_AT_ONCE
+        assert -2 * messages.MESSAGES_AT_ONCE <= min(steps) <= -messages.MESSAGES_AT_ONCE
+        assert max(steps) <= 2 * messages.SETTLED_AT_ONCE
         assert 8 * 3 // 2 <= len(steps) <= 8 * 3  # Each takes twice 20 messages and puts 40 back.
         assert sorted(len(each) for each in got) == [40] * 8
         again = await asyncio.to_thread(web.take, "q")

@@ -1,4 +1,7 @@
-"""HTTP application: the table of paths, methods and handlers, access rules, and error responses."""
+"""HTTP application: the table of paths, methods and handlers, access rules, and error responses.
+
+Of an operation at a route the handler is derived: its fields from path, query and body; status and body of the answer.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,19 @@ from typing import Final, NamedTuple
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Route as HttpRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from penstock.access.permission import ADMINISTRATOR, MANAGEMENT, MONITORING
+from penstock.describe.table import Row
 from penstock.errors import BrokerError
-from penstock.management.operation import ANYWHERE, Need, need_at
+from penstock.management.operation import ANYWHERE, CHANGES, Answer, Need, Operation, Route, need_at
 from penstock.operations.table import OPERATIONS
-from penstock.server.http import get_messages, listing, messages, metrics, node, objects, probes
+from penstock.protocols.common.control_request import ControlRequest
+from penstock.server.http import messages, metrics, node, objects, probes
 from penstock.server.http.console import pages, stream
 from penstock.server.http.login import login, refusal_of
-from penstock.server.http.operations import handler
+from penstock.server.http.objects import one
 from penstock.server.http.request import (
     DEFAULT_EXCHANGE,
     ApiRequest,
@@ -27,8 +32,67 @@ from penstock.server.http.request import (
     Service,
     bad_request,
     http_actor,
+    json_response,
+    no_content,
     not_found,
 )
+
+Prepare = Callable[[Row], Awaitable[None]]
+"""Function that replaces fields of a body that only the server can read."""
+
+
+def handler(operation: Operation, route: Route, prepare: Prepare | None = None) -> Handler:
+    """Return the handler of an operation at a route."""
+
+    async def carry_out(request: ApiRequest) -> Response:
+        asked = await _asked(request, operation, route, prepare)
+        if operation.before is not None:
+            request.before = asked.before = operation.before(request.driver, asked)
+            if request.before is None and route.method == "DELETE":
+                raise not_found()
+        answer = await _answer(request, operation, asked)
+        request.before = asked.before
+        if answer is None:
+            raise not_found()
+        if not route.silent:
+            return one(request, answer) if isinstance(answer, dict) else json_response(answer)
+        assert isinstance(answer, dict)
+        is_new = operation.before is not None and request.before is None
+        headers = {"Location": str(answer["location"])} if "location" in answer else None
+        return no_content(201 if answer.get("created", is_new and route.method == "PUT") else 204, headers)
+
+    carry_out.__doc__ = route.purpose
+    return carry_out
+
+
+async def _answer(request: ApiRequest, operation: Operation, asked: ControlRequest) -> Answer:
+    answer = operation.run(request.driver, asked)
+    if answer is None or isinstance(answer, dict | list):
+        return answer
+    return await request.in_steps(answer, operation.how == CHANGES)
+
+
+async def _asked(request: ApiRequest, operation: Operation, route: Route, prepare: Prepare | None) -> ControlRequest:
+    """Return the request of an operation, whose fields are parts of the path, of the query and of the body."""
+    body = await request.fields(*route.needed) if route.reads_body else {}
+    if prepare is not None:
+        body = dict(body)
+        await prepare(body)
+    if route.method != "GET":
+        request.begin()
+    parts = {name: request.part(name) for name in request.http_request.path_params}
+    query = {name: request.query[name] for name in route.query if name in request.query}
+    flags = {name: body[name] == "true" for name in route.flags if body.get(name) in ("true", "false")}
+    flags |= {name: query[name] == "true" for name in route.flags if name in query}
+    fields: Row = {**body, **query, **flags, **parts, **route.fixed}
+    asked = request.asked(route, bool(operation.permissions))
+    if route.read is not None:
+        asked.fields = route.read(fields)
+    else:
+        known = {*operation.fields, *query, *parts, *route.fixed}
+        asked.fields = {name: value for name, value in fields.items() if name in known}
+    return asked
+
 
 Refusal = Callable[[Request, Exception], Awaitable[Response]]
 
@@ -95,28 +159,28 @@ OWN: Final = (
     Own("GET /vhosts/{vhost}", ADMINISTRATOR, objects.vhost),
     Own("GET /definitions /definitions/{vhost}", ADMINISTRATOR, node.export),
     Own("POST /definitions /definitions/{vhost}", ADMINISTRATOR, node.import_),
-    Own("GET /connections /vhosts/{vhost}/connections", MANAGEMENT, listing.of_kind("connections")),
+    Own("GET /connections /vhosts/{vhost}/connections", MANAGEMENT, objects.of_kind("connections")),
     Own("GET /connections/{name}", MANAGEMENT, objects.connection, OF_CONNECTION),
     Own("DELETE /connections/{name}", MANAGEMENT, objects.close_connection, OF_CLOSING),
     Own("GET /connections/{name}/channels", MANAGEMENT, objects.channels_of_connection, OF_CONNECTION),
     Own("GET /connections/username/{user}", MANAGEMENT, objects.connections_of_user, OF_CONNECTION),
     Own("DELETE /connections/username/{user}", MANAGEMENT, objects.close_connections_of_user, OF_CLOSING),
-    Own("GET /channels /vhosts/{vhost}/channels", MANAGEMENT, listing.of_kind("channels")),
+    Own("GET /channels /vhosts/{vhost}/channels", MANAGEMENT, objects.of_kind("channels")),
     Own("GET /channels/{name}", MANAGEMENT, objects.channel, OF_CONNECTION),
-    Own("GET /consumers /consumers/{vhost}", MANAGEMENT, listing.of_kind("consumers"), vhost=ANYWHERE),
+    Own("GET /consumers /consumers/{vhost}", MANAGEMENT, objects.of_kind("consumers"), vhost=ANYWHERE),
     Own("GET /queues /queues/detailed /queues/{vhost}", MANAGEMENT, objects.queues),
     Own("GET /queues/{vhost}/{name}", MANAGEMENT, objects.queue),
     Own("GET /queues/{vhost}/{name}/bindings", MANAGEMENT, objects.bindings_of_queue),
     Own("DELETE /queues/{vhost}/{name}/contents", MANAGEMENT, messages.purge, "read queue"),
-    Own("POST /queues/{vhost}/{name}/get", MANAGEMENT, get_messages.get, "read queue", audited=False),
+    Own("POST /queues/{vhost}/{name}/get", MANAGEMENT, messages.get, "read queue", audited=False),
     Own("POST /queues/{vhost}/{name}/actions", ADMINISTRATOR, ACTIONS),
-    Own("GET /exchanges /exchanges/{vhost}", MANAGEMENT, listing.of_kind("exchanges")),
+    Own("GET /exchanges /exchanges/{vhost}", MANAGEMENT, objects.of_kind("exchanges")),
     Own("GET /exchanges/{vhost}/{name}", MANAGEMENT, objects.exchange),
     Own("GET /exchanges/{vhost}/{name}/bindings/source", MANAGEMENT, objects.bindings_from_exchange),
     Own("GET /exchanges/{vhost}/{name}/bindings/destination", MANAGEMENT, objects.bindings_to_exchange),
     Own("POST /exchanges/{vhost}/{name}/publish", MANAGEMENT, messages.publish, "write exchange", "write topic",
         audited=False),
-    Own("GET /bindings /bindings/{vhost}", MANAGEMENT, listing.of_kind("bindings")),
+    Own("GET /bindings /bindings/{vhost}", MANAGEMENT, objects.of_kind("bindings")),
     Own("GET /bindings/{vhost}/e/{source}/{kind}/{destination}", MANAGEMENT, objects.bindings_between),
     Own("GET /aliveness-test/{vhost}", MANAGEMENT, probes.aliveness),
     Own("GET /healthchecks/node /health/checks/alarms /health/checks/local-alarms", MANAGEMENT, probes.alarms),
@@ -133,7 +197,7 @@ OWN: Final = (
     Own("GET /penstock/history", MONITORING, node.of_node),
     Own("GET /penstock/history/{vhost}", MANAGEMENT, node.of_vhost),
     Own("GET /penstock/history/{vhost}/{name}", MANAGEMENT, node.of_queue),
-    Own("GET /penstock/cursors /penstock/cursors/{vhost}", MANAGEMENT, listing.of_kind("cursors")),
+    Own("GET /penstock/cursors /penstock/cursors/{vhost}", MANAGEMENT, objects.of_kind("cursors")),
 )  # fmt: skip
 
 
@@ -169,16 +233,14 @@ TABLE: Final = _table()
 def make_app(service: Service, scraped: metrics.MetricsService) -> ASGIApp:
     """Return the application: the routes of the API and of metrics, behind a login, and the pages of the console."""
     routes = [
-        Route(f"/api{path}", _endpoint(service, path, places), methods=[*places])
+        HttpRoute(f"/api{path}", _endpoint(service, path, places), methods=[*places])
         # Fixed parts first: /connections/username/x before /connections/x/channels.
         for path, places in sorted(TABLE.items(), key=lambda row: row[0].count("{"))
     ]
-    routes += [
-        Route(path, _endpoint(service, path, {"GET": Place(scraped.scraped, Need(MONITORING), False)}), methods=["GET"])
-        for path in metrics.PATHS
-    ]
+    figures = {"GET": Place(scraped.scraped, Need(MONITORING), False)}
+    routes += [HttpRoute(path, _endpoint(service, path, figures), methods=["GET"]) for path in metrics.PATHS]
     none = {404: _after_login(service, _unknown), 405: _after_login(service, _wrong_method)}
-    routes.append(Route("/cli/rabbitmqadmin", _no_rabbitmqadmin, methods=["GET"]))
+    routes.append(HttpRoute("/cli/rabbitmqadmin", _no_rabbitmqadmin, methods=["GET"]))
     app = Starlette(routes=[*routes, *pages.routes()], exception_handlers=none)
     app.router.redirect_slashes = False
     return _Undecoded(app, service)

@@ -23,7 +23,7 @@ from penstock.flow.series import SLOT_S, TIERS
 from penstock.operations import definitions_export
 from penstock.operations.definitions_import import ImportOptions, import_steps
 from penstock.operations.definitions_parser import BYTES_MOST
-from penstock.server.http.listing import one, sample_ranges
+from penstock.server.http.objects import one, sample_ranges
 from penstock.server.http.request import (
     ApiRequest,
     LongAnswer,

@@ -6,7 +6,7 @@ import asyncio
 import json
 from pathlib import Path
 
-from penstock.server.http import get_messages
+from penstock.server.http import messages
 from tests.support.brokers import in_process
 from tests.support.http_client import Answer, Web
 from tests.support.loop_steps import steps_of
@@ -24,9 +24,9 @@ async def test_get_of_1000_messages_takes_some_at_a_time_and_keeps_their_order()
             got: list[str] = []
             take = lambda: got.extend(each["payload"] for each in web.take("q", mode))  # noqa: E731, B023
             steps = await steps_of(lambda: int(queue.waiting()), take)
-            assert min(steps) == -get_messages.MESSAGES_AT_ONCE
+            assert min(steps) == -messages.MESSAGES_AT_ONCE
             settled = mode == "ack_requeue_false"
-            assert max(steps) <= (get_messages.SETTLED_AT_ONCE if settled else 250), "what comes back comes at once"
+            assert max(steps) <= (messages.SETTLED_AT_ONCE if settled else 250), "what comes back comes at once"
             assert got == [str(number) for number in range(250)]
             assert (int(queue.waiting()), int(queue.depth_messages())) == (left, left)
 
