@@ -27,7 +27,7 @@ from pathlib import Path
 
 from bench import processes
 from bench.brokers import COMPILED, INTERPRETED, PenstockNode
-from penstock.cli.feed import Feed
+from penstock.cli.common import Feed
 from penstock.cli.target import options_of
 from penstock.client.engine.messages import Message
 from penstock.sync import connect

@@ -15,9 +15,8 @@ from pathlib import Path
 from bench import loadgen, peers10
 from bench.brokers import COMPILED, RABBITMQ, STARTERS, start
 from bench.flow import links
-from penstock.bench.flow import Card
+from penstock.bench.flow import EXPERIMENTS, Card, Cell, figures, met, scorecard
 from penstock.bench.flow_parties import Place
-from penstock.bench.scorecard import EXPERIMENTS, Cell, figures, met, scorecard
 from penstock.bench.target import Target
 from penstock.cli.bench import show
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from penstock.access.access_table import AccessTable
 from penstock.access.back_end import VHOSTS_MOST, BackEnd, BackEndError, ServedUsers
-from penstock.access.credentials import REMEMBERED_MOST, CredentialCheck
 from penstock.access.permission import Permission
+from penstock.access.rules import REMEMBERED_MOST, CredentialCheck
 from tests.support.clocks import Clock
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from penstock.access.access_table import AccessTable
-from penstock.access.credentials import REMEMBERED_MOST
 from penstock.access.password_hash import (
     MD5,
     SCRYPT,
@@ -21,6 +20,7 @@ from penstock.access.password_hash import (
     rabbitmq_hash,
 )
 from penstock.access.passwords import REMEMBERED_S, PasswordCheck, Passwords
+from penstock.access.rules import REMEMBERED_MOST
 from penstock.access.user import FILE, User
 from tests.support.clocks import Clock
 

@@ -7,8 +7,7 @@ from multiprocessing import Pipe
 from typing import Any
 
 from penstock import sync
-from penstock.bench.histogram import Histogram, bucket_of
-from penstock.bench.parties import STAMP, Plan, Track, take_part
+from penstock.bench.parties import STAMP, Histogram, Plan, Track, bucket_of, take_part
 from penstock.bench.target import Target
 
 SECOND = 10**9

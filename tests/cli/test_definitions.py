@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.core.settings.parameters import PARAMETERS_MAX
+from penstock.core.settings.table import PARAMETERS_MAX
 from tests.support.brokers import BrokerProcess, penstock_command
 from tests.support.commands import listed, run
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from penstock.access.permission import Permission, TopicPermission
-from penstock.core.settings.parameters import Parameter
 from penstock.core.settings.policies import read_policy
+from penstock.core.settings.table import Parameter
 from penstock.describe.table import Reading
 from penstock.describe.vhost import USER, parameter_row, policy_row, topics_of, user_row
 from tests.support.driven_connection import make_driver

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.settings.parameters import Parameter
+from penstock.core.settings.table import Parameter
 from penstock.errors import NotFound
 from penstock.operations import vhosts
 from penstock.operations.parameters import drop_parameter, put_parameter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from penstock.cli.feed import Feed
+from penstock.cli.common import Feed
 from penstock.client.options import Options
 from penstock.flow.work import LOOKING_SHARE
 from penstock.server.http import messages

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.access.credentials import CredentialCheck
+from penstock.access.rules import CredentialCheck
 from penstock.driver.driver import BrokerDriver
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.login import Authenticator, Verification

@@ -16,9 +16,8 @@ from mypy_extensions import mypyc_attr
 from typing_extensions import override
 
 from penstock.access.access_table import AccessTable, name_flaw
-from penstock.access.credentials import CredentialCheck, LoginMemory
 from penstock.access.permission import PERMISSION_KINDS, Epoch, Expressions, Permission, check_expression, escape
-from penstock.access.rules import Rules
+from penstock.access.rules import CredentialCheck, LoginMemory, Rules
 from penstock.errors import PenstockError
 
 USERNAME: Final = "{username}"

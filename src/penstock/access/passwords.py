@@ -16,7 +16,6 @@ from typing import Final
 from typing_extensions import override
 
 from penstock.access.access_table import GUEST, NAME_OCTETS, AccessTable
-from penstock.access.credentials import CredentialCheck, LoginMemory
 from penstock.access.password_hash import (
     ITERATIONS,
     PLAIN,
@@ -32,6 +31,7 @@ from penstock.access.password_hash import (
     derive_scram_keys,
     hash_password,
 )
+from penstock.access.rules import CredentialCheck, LoginMemory
 from penstock.access.user import FILE
 from penstock.errors import BrokerError
 from penstock.flow.work import WorkMeter

@@ -26,9 +26,8 @@ from mypy_extensions import mypyc_attr
 from typing_extensions import override
 
 from penstock.access.access_table import name_flaw
-from penstock.access.credentials import CredentialCheck
 from penstock.access.permission import PERMISSION_KINDS, Epoch
-from penstock.access.rules import Rules
+from penstock.access.rules import CredentialCheck, Rules
 from penstock.errors import PenstockError
 
 SCOPES_MOST: Final = 1_000

@@ -10,8 +10,7 @@ from multiprocessing.connection import Connection as Pipe
 from multiprocessing.connection import wait
 from typing import Any, Final, NamedTuple
 
-from penstock.bench.histogram import Histogram, merged
-from penstock.bench.parties import GRACE_S, Plan, run_party
+from penstock.bench.parties import GRACE_S, Histogram, Plan, merged, run_party
 from penstock.bench.target import BenchError, Target
 
 START_S: Final = 30.0

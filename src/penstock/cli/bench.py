@@ -301,9 +301,8 @@ def flow(session: Session, only: tuple[str, ...], full: bool, protocol: str, pid
     them. `--plot` draws the depth of the 64 KiB in `equal` and `greedy`. `--for` is the length of one measurement.
     `crowd` needs --pid. Exit code 1: a goal was missed. For example: penstock bench flow --only overshoot --only equal
     """
-    from penstock.bench.flow import Card
+    from penstock.bench.flow import Card, figures, met, scorecard
     from penstock.bench.flow_parties import Place
-    from penstock.bench.scorecard import figures, met, scorecard
     from penstock.bench.target import BenchError
 
     if session.plot is not None and only and not {"starvation", "equal", "greedy", "order"}.intersection(only):

@@ -19,10 +19,11 @@ import click
 
 from penstock.cli.target import options_of
 from penstock.errors import ConfigError, PenstockError
-from penstock.texts import TIMES, amount, nearest, printable, printable_json
+from penstock.texts import SCOPE_NOUNS, TIMES, amount, nearest, printable, printable_json
 
 if TYPE_CHECKING:
     from penstock.client.blocking import Connection
+    from penstock.client.options import Options
 
     WordChoice = click.Choice[str]
 else:
@@ -216,7 +217,6 @@ def print_result(as_json: bool, answer: dict[str, object], *sentences: str) -> N
 @contextlib.contextmanager
 def control_session(url: str) -> Iterator[Connection]:
     """Connect to a broker. An error about a name that is not there ends with a near match of it."""
-    from penstock.cli.names import near_match, near_vhost
     from penstock.client.blocking import Connection
     from penstock.client.errors import ChannelClosed, ControlError, LinkClosed, LoginRefused
 
@@ -262,3 +262,114 @@ def interruptible() -> Iterator[None]:
         sys.exit(INTERRUPTED)
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+# Near matches of names that the broker does not know
+
+TIME_S: Final = 1.0
+"""Seconds that questions to the broker may take; then there are no names and no near match."""
+NAMES_MOST: Final = 5_000
+"""Most names that are asked for."""
+NAMED_LISTS: Final = {
+    **{scope: SCOPE_NOUNS[scope] for scope in ("queue", "address", "vhost", "user")},
+    "exchange": SCOPE_NOUNS["address"],
+    "cursor": "cursors",
+    "policy": "policies",
+}
+"""Lists of the broker by the word that a sentence or an argument has for one of their items."""
+
+UNKNOWN: Final = re.compile(
+    rf"\bno ({'|'.join(NAMED_LISTS)}) '([^']*)'|^({'|'.join(NAMED_LISTS)}) '([^'*#]*)' matches nothing yet"
+)
+
+
+def near_match(connection: Connection, sentence: str) -> str:
+    """Return the near match of the name that a sentence says to be unknown, as its last clause; "" for none."""
+    found = UNKNOWN.search(sentence)
+    if found is None:
+        return ""
+    kind, name = found[1] or found[3], found[2] or found[4]
+    try:
+        near = nearest(name, names_listed(connection, NAMED_LISTS[kind]))
+    except PenstockError:  # Users without a tag may not list anything.
+        return ""
+    return f"; did you mean '{near}'?" if near else ""
+
+
+def near_vhost(url: str, sentence: str) -> str:
+    """Return the near match of a virtual host that a refused login names; "" for none, or if / may not be entered."""
+    from penstock.client.blocking import Connection
+
+    found = re.search(r"vhost (\S+) not found", sentence)
+    if found is None:
+        return ""
+    try:
+        with Connection(options_of(url, virtual_host="/", connect_timeout=TIME_S, timeout=TIME_S)) as connection:
+            return near_match(connection, f"no vhost '{found[1]}'")
+    except PenstockError:
+        return ""
+
+
+def names_listed(connection: Connection, kind: str) -> list[str]:
+    """Return the names of a kind that the broker has. Raises PenstockError."""
+    fields: dict[str, object] = {"count": NAMES_MOST} if kind == "users" else {"everywhere": False}
+    if kind in ("users", "policies"):
+        answer = ask_in_time(connection, "user.list" if kind == "users" else "policy.list", fields)
+        return [str(each["name"]) for each in answer[kind]]
+    names: list[str] = []
+    after: int | None = 0
+    while after is not None and len(names) < NAMES_MOST:
+        page = ask_in_time(connection, "list", {"kind": kind, "after": after})
+        names += [str(each["name"]) for each in page["items"]]
+        after = page["next"]
+    return names
+
+
+def ask_in_time(connection: Connection, operation: str, fields: dict[str, object]) -> Any:
+    """Return an answer that came within `TIME_S`. Raises PenstockError."""
+    return connection.run(connection.core().requesting(operation, fields, TIME_S))
+
+
+# A display asks again and again
+
+TIMEOUT_S: Final = 10.0
+"""Seconds that an answer may take, as those of a connection by default."""
+
+
+class Feed:
+    """Control operations on one connection, which begins with the first one; used by one thread."""
+
+    def __init__(self, options: Options) -> None:
+        self.options: Final = options
+        self._connection: Connection | None = None
+
+    def ask(self, operation: str, fields: dict[str, object]) -> dict[str, Any]:
+        """Return an answer; raises PenstockError with the reason.
+
+        `ControlError` is the broker's refusal, after which the connection stays. After any other error the next call
+        connects again.
+        """
+        from penstock.client.errors import ControlError
+
+        try:
+            return self._connected().request(operation, **fields)
+        except ControlError as error:
+            assert self._connection is not None
+            raise ControlError(error.code, error.name, error.text + near_match(self._connection, error.text)) from None
+        except (PenstockError, OSError):
+            self.close()
+            raise
+
+    def _connected(self) -> Connection:
+        from penstock.client.blocking import Connection
+
+        if self._connection is None:
+            self._connection = Connection(self.options)
+        return self._connection
+
+    def close(self) -> None:
+        """Close the connection; a later question makes another."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(PenstockError, OSError):
+                connection.close()

@@ -1,24 +1,225 @@
-"""Commands that are derived from rows of `penstock.operations`: options, request, and what is printed of the answer."""
+"""Commands that are derived from rows of `penstock.operations`: options, request, and what is printed of the answer.
+
+Lists are for people and programs: all have the same options for columns, order, filters and number of rows.
+"""
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from penstock.cli.common import control_session, print_result, say, say_json
-from penstock.cli.lists import LIST, Shown, chosen, print_list, shown_of
-from penstock.cli.names import near_match
+from penstock.cli.common import COLUMN_COLOURS, cell, control_session, near_match, print_result, say, say_json, table
 from penstock.cli.parameters import JSON, parameter
 from penstock.cli.target import URL
 from penstock.errors import PenstockError
-from penstock.operations.command import Answer, Command, Field, Given, Item, Listing
+from penstock.operations.command import Answer, Columns, Command, Field, Given, Item, Listing
 from penstock.operations.commands import METHODS
+from penstock.texts import printable
 
 if TYPE_CHECKING:
     from penstock.client.blocking import Connection
+
+
+FILTER: Final = re.compile(r"([^=<>!~]+)(!=|>=|<=|=|>|<|!~|~)(.*)", re.DOTALL)
+SUGGESTED: Final = 5
+"""Most near names in an error about a column."""
+_MISSING: Final = object()
+OPTIONAL: Final = ("message_stats", "policy", "operator_policy", "owner_pid_details", "backing_queue_status")
+"""Fields that the broker leaves out where there is nothing to tell."""
+
+
+class Condition(NamedTuple):
+    """Condition of --filter on a column."""
+
+    column: str
+    operator: str
+    value: str
+
+
+class Shown(NamedTuple):
+    """Options of a list."""
+
+    columns: tuple[str, ...]
+    sort: tuple[str, ...]
+    filters: tuple[Condition, ...]
+    limit: int | None
+    as_json: bool
+
+
+LIST: Final = (
+    Field("columns", "Show these columns; a field of --json is one too: penstock.tail.", metavar="A,B"),
+    Field("sort", "Sort by these columns, descending with a minus: --sort -messages.", metavar="A,-B"),
+    Field("filters",
+          "Show rows with messages>9, gate=closed, name~^eu (an expression), or != >= <= !~; all of several.",
+          option="--filter", metavar="TEST", many=True),
+    Field("limit", "Show at most N rows.", click.IntRange(0), metavar="N"),
+    Field("as_json", "Print one JSON object per line.", bool, option="--json"),
+)  # fmt: skip
+"""Options of all lists."""
+
+
+def shown_of(given: Mapping[str, Any]) -> Shown:
+    """Return the values of the options of a list. Raises UsageError."""
+    filters = tuple(map(_condition, given["filters"]))
+    return Shown(_words(given["columns"]), _words(given["sort"]), filters, given["limit"], given["as_json"])
+
+
+def _words(text: str | None) -> tuple[str, ...]:
+    return () if text is None else tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def _condition(text: str) -> Condition:
+    """Return the condition that a text says. Raises UsageError."""
+    match = FILTER.fullmatch(text)
+    if match is None:
+        raise click.UsageError(f"--filter '{text}' is no test: write COLUMN=VALUE, COLUMN>NUMBER or COLUMN~EXPRESSION")
+    column, operator, value = match[1].strip(), match[2], match[3].strip()
+    if operator in ("~", "!~"):
+        try:
+            re.compile(value)
+        except re.error as error:
+            raise click.UsageError(f"--filter '{text}': the expression is invalid: {error}") from None
+    if operator[0] in "<>":
+        try:
+            _number(value)
+        except ValueError:
+            raise click.UsageError(f"--filter '{text}': '{value}' is no number") from None
+    return Condition(column, operator, value)
+
+
+def _number(text: str) -> float:
+    return float(text.replace(",", "").replace("_", "").removesuffix("%"))
+
+
+def print_list(items: Iterable[Item], columns: Columns, shown: Shown, whole: str | None = None) -> None:
+    """Print a list with its options. Raises UsageError for a column that there is not.
+
+    JSON is one object per line; with `whole` it is one list, in an object under that name unless it is empty.
+    """
+    rows = chosen(items, columns, shown)
+    total = len(rows)
+    rows = rows[: shown.limit]
+    if shown.as_json:
+        objects = [{name: value_of(item, name, columns) for name in shown.columns} or item for item in rows]
+        if whole is not None:
+            say_json({whole: objects} if whole else objects)
+            return
+        for each in objects:
+            say_json(each)
+        return
+    heads = shown.columns or columns.default
+    table(heads, [tuple(text_of(item, name, columns) for name in heads) for item in rows], COLUMN_COLOURS)
+    if total > len(rows):
+        say(f"{len(rows):,} of {total:,} are shown", err=True)
+
+
+def chosen(items: Iterable[Item], columns: Columns, shown: Shown) -> list[Item]:
+    """Return the items that meet all filters, in order. Raises UsageError for a column that there is not."""
+    rows = list(items)
+    _check_columns(rows, columns, shown)
+    for condition in shown.filters:
+        rows = [item for item in rows if _holds(condition, item, columns)]
+    for name in reversed(shown.sort):
+        _sort(rows, columns, name.removeprefix("-"), name.startswith("-"))
+    return rows
+
+
+def value_of(item: Item, column: str, columns: Columns) -> object:
+    """Return the value of a column, computed or a field of the item by its path; None if the item has none."""
+    computed = columns.computed.get(column, column)
+    if not isinstance(computed, str):
+        return computed(item)
+    found = _field(item, computed)
+    return None if found is _MISSING else found
+
+
+def _field(item: Item, path: str) -> object:
+    """Return a field by its name or its path; `_MISSING` if there is none."""
+    if path in item:
+        return item[path]
+    found: object = item
+    for part in path.split("."):
+        if not isinstance(found, dict) or part not in found:
+            return _MISSING
+        found = found[part]
+    return found
+
+
+def text_of(item: Item, column: str, columns: Columns) -> str:
+    """Return the text of a column."""
+    if column in columns.of_items:
+        return columns.of_items[column](item)
+    value = value_of(item, column, columns)
+    text = columns.texts.get(column)
+    return cell(value) if text is None else text(value)
+
+
+def _check_columns(rows: list[Item], columns: Columns, shown: Shown) -> None:
+    """Check that the columns named in options exist, as far as the rows tell. Raises UsageError.
+
+    A field of the broker's answer is a column, and versions of brokers differ. So nobody knows them of an empty list.
+    """
+    named = {*shown.columns, *(name.removeprefix("-") for name in shown.sort), *(each.column for each in shown.filters)}
+    known = {*columns.default, *columns.computed}
+    for name in sorted(named - known):
+        if not rows or any(_field(item, name) is not _MISSING for item in rows) or name.split(".")[0] in OPTIONAL:
+            continue
+        import difflib
+
+        names = sorted({*known, *rows[0], *(f"penstock.{each}" for each in _own_fields(rows[0]))})
+        near = difflib.get_close_matches(name, names, SUGGESTED)
+        hint = f"did you mean {' or '.join(near)}? " if near else ""
+        raise click.UsageError(printable(f"no column '{name}'; {hint}Known are {', '.join(names)}"))
+
+
+def _own_fields(item: Item) -> Sequence[str]:
+    own = item.get("penstock")
+    return list(own) if isinstance(own, dict) else []
+
+
+def _holds(condition: Condition, item: Item, columns: Columns) -> bool:
+    """Tell whether an item meets a condition; numbers are compared as numbers, all else by its text."""
+    value = value_of(item, condition.column, columns)
+    operator, wanted = condition.operator, condition.value
+    if operator in ("~", "!~"):
+        return (re.search(wanted, _plain(value)) is not None) == (operator == "~")
+    if operator in ("=", "!="):
+        return (_equals(value, wanted) or wanted == text_of(item, condition.column, columns)) == (operator == "=")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    bound = _number(wanted)
+    return {">": value > bound, "<": value < bound, ">=": value >= bound, "<=": value <= bound}[operator]
+
+
+def _equals(value: object, wanted: str) -> bool:
+    if isinstance(value, bool):
+        return wanted in (("true", "yes") if value else ("false", "no"))
+    if isinstance(value, int | float):
+        try:
+            return value == _number(wanted)
+        except ValueError:
+            return False
+    return _plain(value) == wanted
+
+
+def _plain(value: object) -> str:
+    return "" if value is None else value if isinstance(value, str) else cell(value)
+
+
+def _sort(rows: list[Item], columns: Columns, name: str, descending: bool) -> None:
+    """Sort rows by a column, stable; rows without a value are last either way."""
+    values = [(value_of(item, name, columns), item) for item in rows]
+    known = [(value, item) for value, item in values if value is not None]
+    if all(isinstance(value, int | float) for value, _ in known):
+        known.sort(key=lambda each: each[0], reverse=descending)  # type: ignore[arg-type, return-value]
+    else:
+        known.sort(key=lambda each: _plain(each[0]), reverse=descending)
+    rows[:] = [item for _, item in known] + [item for value, item in values if value is None]
+
 
 IF_EXISTS: Final = Field("if_exists", "Accept that it does not exist: exit code 0.", bool)
 NOT_FOUND: Final = 404

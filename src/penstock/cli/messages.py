@@ -13,8 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import click
 
-from penstock.cli.common import Seconds, control_session, interruptible, print_result, say, say_json, writing
-from penstock.cli.names import near_match
+from penstock.cli.common import (
+    Seconds,
+    control_session,
+    interruptible,
+    near_match,
+    print_result,
+    say,
+    say_json,
+    writing,
+)
 from penstock.cli.parameters import Json, Url, command, option
 from penstock.errors import ConfigError
 from penstock.operations.command import pairs

@@ -3,17 +3,80 @@
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import NoneType
-from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_args, get_origin, get_type_hints
 
 import click
+from click.shell_completion import CompletionItem
 
-from penstock.cli.common import OneOf
-from penstock.cli.names import names_by_scope, names_of, names_of_target
-from penstock.cli.target import URL
+from penstock.cli.common import NAMED_LISTS, TIME_S, OneOf, ask_in_time, names_listed
+from penstock.cli.target import URL, options_of
+from penstock.errors import PenstockError
 from penstock.operations.command import Field
+
+if TYPE_CHECKING:
+    from penstock.client.blocking import Connection
+    from penstock.client.options import Options
+
+OFFERED_MOST: Final = 200
+"""Most names that are offered."""
+
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+
+def names_of(kind: str) -> Complete:
+    """Return a completion by the names of a kind: "queues", "exchanges", "users", "policies" and so on."""
+    return lambda context, _, incomplete: _items(context, kind, incomplete)
+
+
+def names_by_scope(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the names that fit the scope, which is the argument before: `penstock limits set user NAME`."""
+    kind = NAMED_LISTS.get(str(context.params.get("scope")))
+    return [] if kind is None else _items(context, kind, incomplete)
+
+
+def names_of_target(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return queues, or exchanges with --exchange: the target of a binding."""
+    return _items(context, "exchanges" if context.params.get("to_exchange") else "queues", incomplete)
+
+
+def _items(context: click.Context, kind: str, incomplete: str) -> list[CompletionItem]:
+    """Return names that begin so; none if the broker cannot be asked within TIME_S."""
+    url = context.params.get("url")
+    if not isinstance(url, str):
+        return []
+    try:
+        with context.scope(cleanup=False):
+            where = options_of(url, connect_timeout=TIME_S, timeout=TIME_S)
+    except PenstockError:
+        return []
+    found: list[str] = []
+    asking = threading.Thread(target=_find, args=(where, kind, incomplete, found), daemon=True)
+    asking.start()
+    asking.join(TIME_S)
+    return [CompletionItem(name) for name in sorted(set(found))]
+
+
+def _find(where: Options, kind: str, begin: str, found: list[str]) -> None:
+    """Add names that a shell can take to `found`; in a thread, which is left alone after TIME_S."""
+    from penstock.client.blocking import Connection
+
+    try:
+        with Connection(where) as connection:
+            names = _begun(connection, begin) if kind == "queues" else names_listed(connection, kind)
+    except (PenstockError, OSError):
+        return
+    found += [name for name in names if name.startswith(begin) and name.isprintable()][:OFFERED_MOST]
+
+
+def _begun(connection: Connection, begin: str) -> list[str]:
+    """Return the names of queues that begin so."""
+    page = ask_in_time(connection, "top", {"prefix": begin, "count": OFFERED_MOST})
+    return [str(each["name"]) for each in page["items"]]
+
 
 PATH: Final = click.Path(path_type=Path)
 FILE: Final = click.Path(path_type=Path, allow_dash=True)

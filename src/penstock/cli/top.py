@@ -13,8 +13,18 @@ from typing import Annotated, Any, Final
 import click
 
 from penstock.cli import top_view
-from penstock.cli.common import COLUMN_COLOURS, INTERRUPTED, Seconds, say, say_json, styled, table, writing
-from penstock.cli.feed import TIMEOUT_S, Feed
+from penstock.cli.common import (
+    COLUMN_COLOURS,
+    INTERRUPTED,
+    TIMEOUT_S,
+    Feed,
+    Seconds,
+    say,
+    say_json,
+    styled,
+    table,
+    writing,
+)
 from penstock.cli.parameters import Url, command, option
 from penstock.cli.target import options_of
 from penstock.errors import ConfigError, PenstockError

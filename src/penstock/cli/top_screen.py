@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from rich.text import Text
 from textual.app import App, ComposeResult
@@ -17,9 +17,6 @@ from textual.widgets import DataTable, Footer, Input, Static
 from penstock.cli import common, top_view
 from penstock.errors import PenstockError
 from penstock.texts import printable
-
-if TYPE_CHECKING:
-    from penstock.cli.feed import Feed
 
 NAME_CELLS: Final = 36
 """Width from which names are cut."""
@@ -66,7 +63,7 @@ class TopScreen(App[int]):
         Binding("w", "why", "Why"),  # As the key Enter, which the table takes.
     ]
 
-    def __init__(self, feed: Feed, fields: dict[str, object], interval_s: float) -> None:
+    def __init__(self, feed: common.Feed, fields: dict[str, object], interval_s: float) -> None:
         super().__init__()
         self._feed = feed
         self._fields = fields

@@ -24,13 +24,12 @@ from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.counters import LastLook
 from penstock.core.queue.cursor_state import CursorState
 from penstock.core.queue.queue import Queue
-from penstock.describe.described_node import DescribedNode
 from penstock.describe.gate import closed_s, text_of
 from penstock.describe.lists import Highest
 from penstock.describe.message_stats import Depths
 from penstock.describe.queue import QUEUE
 from penstock.describe.session import withheld_by
-from penstock.describe.table import Reading
+from penstock.describe.table import DescribedNode, Reading
 from penstock.flow.gate import Gate, Waiter
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import Steps

@@ -27,11 +27,10 @@ from penstock.core.routing.binding import QUEUE as TO_QUEUE
 from penstock.core.routing.binding import Binding
 from penstock.core.routing.exchange import Exchange
 from penstock.core.vhost import VirtualHost
-from penstock.describe.described_node import DescribedNode
 from penstock.describe.message_stats import SampleRanges
 from penstock.describe.queue import CURSOR, POSITION_WORK, QUEUE
 from penstock.describe.session import CONNECTION, CONSUMER, SESSION
-from penstock.describe.table import Field, Key, Reading, Row, Table, field_at, key_of, reading
+from penstock.describe.table import DescribedNode, Field, Key, Reading, Row, Table, field_at, key_of, reading
 from penstock.describe.vhost import BINDING, DEFAULT_BINDING, EXCHANGE, SUMMED_A_UNIT, VHOST
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import Steps, WorkMeter

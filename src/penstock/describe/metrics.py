@@ -18,7 +18,6 @@ from penstock.core.queue.cursor_state import lag_of
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.exchange import Exchange
 from penstock.core.vhost import VirtualHost
-from penstock.describe.described_node import DescribedNode
 from penstock.describe.exposition import Exposition, Family, label
 from penstock.describe.lists import name_of
 from penstock.describe.node import (
@@ -37,7 +36,7 @@ from penstock.describe.node import (
 )
 from penstock.describe.queue import POSITION, QUEUE, SUMMED, Progress
 from penstock.describe.session import CONNECTION, OCTETS, SESSION
-from penstock.describe.table import Field, Reading, reading
+from penstock.describe.table import DescribedNode, Field, Reading, reading
 from penstock.describe.vhost import EXCHANGE, churn
 from penstock.protocols.common.connection import Connection
 

@@ -12,11 +12,10 @@ from typing import Final, NamedTuple, TypeVar
 from penstock.core.consume.session import Session
 from penstock.core.gates.rate_gate import RateGate
 from penstock.core.publish.session_counts import tally_of
-from penstock.describe.described_node import DescribedNode
 from penstock.describe.exposition import HISTOGRAM, Exposition, Family, label
 from penstock.describe.gate import key_of
 from penstock.describe.session import CONSUMING, PUBLISHING
-from penstock.describe.table import API_VERSION, Field, Reading, Table, metric, or_infinity, or_none
+from penstock.describe.table import API_VERSION, DescribedNode, Field, Reading, Table, metric, or_infinity, or_none
 from penstock.flow.gate import Gate
 from penstock.flow.gate_stats import Histogram, KindTotals
 from penstock.flow.series import TALLY_KEYS, Tally

@@ -7,7 +7,6 @@ from typing import Final
 from penstock.core.consume.rotation import browsers_of, consumers_of, has_exclusive, single_active
 from penstock.core.queue.cursor_state import CursorState, Lag, Position, holds_back, lag_of
 from penstock.core.queue.queue import Queue
-from penstock.describe.described_node import DescribedNode
 from penstock.describe.gate import closed_s, gate_state
 from penstock.describe.message_stats import (
     QUEUE_COUNTERS,
@@ -20,6 +19,7 @@ from penstock.describe.message_stats import (
 from penstock.describe.session import CONSUMER, CONSUMERS_DETAILED, connection_details
 from penstock.describe.table import (
     ABSENT,
+    DescribedNode,
     Field,
     Reading,
     Row,

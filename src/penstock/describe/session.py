@@ -14,10 +14,9 @@ from penstock.core.publish.producer import Producer
 from penstock.core.publish.sender_credit import SenderCredit
 from penstock.core.publish.session_counts import producers_of
 from penstock.core.publish.waiting_publisher import WaitingPublisher
-from penstock.describe.described_node import DescribedNode
 from penstock.describe.gate import gate_row
 from penstock.describe.message_stats import connection_tally, session_stats, tally_stats
-from penstock.describe.table import ABSENT, Field, Reading, Row, Table, amounts, metric, or_none, plain
+from penstock.describe.table import ABSENT, DescribedNode, Field, Reading, Row, Table, amounts, metric, or_none, plain
 from penstock.flow.confirms import WITHHELD
 from penstock.flow.credit import UNBOUNDED, LinkCredit
 from penstock.flow.gate import Gate

@@ -7,6 +7,9 @@ those that have closed. A connection that closes after its visit is among the cl
 
 A pass is a chore of the broker: it has a bounded share of each turn. One that takes longer than five seconds delays the
 next one, and rates are divided by the true interval.
+
+Histories of the last 24 hours are in three tiers: five minutes by five seconds, an hour by minutes, and a day by five
+minutes. A longer tier has the average rate and the highest depth of each entry.
 """
 
 from __future__ import annotations
@@ -24,18 +27,23 @@ from penstock.core.queue.queue import Queue
 from penstock.core.routing.exchange import Exchange
 from penstock.describe.gate import closed_s
 from penstock.describe.message_stats import (
+    CLOSED_MS,
+    DELIVERIES,
     EXCHANGE_KEYS,
     QUEUE_COUNTERS,
+    QUEUE_KEYS,
     QUEUE_LEVELS,
+    SUM_CLOSED_MS,
     SUM_COUNTERS,
     UNROUTABLE_KEYS,
     Depths,
+    Row,
     connection_tally,
     exchange_counts,
     queue_counts,
 )
 from penstock.flow.gate import Gate
-from penstock.flow.series import PERIOD, PERIODS, TALLY_KEYS, SampleTimes, Series, Tally
+from penstock.flow.series import FINE, PERIOD, PERIODS, SLOT_S, TALLY_KEYS, TIERS, SampleTimes, Series, Tally
 from penstock.flow.work import Chore
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.peer import Traffic
@@ -326,3 +334,83 @@ def _sum_of(sums: dict[str, Sum], name: str) -> Sum:
         present = Sum()
         sums[name] = present
     return present
+
+
+STEPS_S: Final = tuple([round(slots * SLOT_S) for slots, _ in TIERS])
+"""Seconds of an entry of each tier."""
+RATES: Final = ("publish", "deliver_get", "ack", "redeliver")
+
+
+def of_queue(queue: Queue, stats: StatsSampler, tier: int) -> Row:
+    """Return a tier of a queue's history."""
+    series = queue.counters.series
+    if series is None:
+        series = _without(stats, queue_counts(queue, stats.broker.now), QUEUE_COUNTERS)
+    return _tier(series, stats, tier, QUEUE_KEYS, CLOSED_MS)
+
+
+def recent(queue: Queue, stats: StatsSampler, samples: int) -> Row:
+    """Return the newest depths of a queue and the fractions of time that its gate was closed, by five seconds."""
+    series = queue.counters.series
+    if series is None:
+        series = _without(stats, queue_counts(queue, stats.broker.now), QUEUE_COUNTERS)
+    messages = series.values(CLOSED_MS + 1, FINE)
+    closed = _closed(series, CLOSED_MS, FINE, _seconds(series, FINE))
+    first = max(len(messages) - samples, 0)
+    return {"seconds": STEPS_S[FINE], "messages": messages[first:], "closed": closed[first:]}
+
+
+def of_sum(counted: Sum | None, stats: StatsSampler, tier: int) -> Row:
+    """Return a tier of the history of a virtual host or of the node; None is one that no pass has seen."""
+    series = None if counted is None else counted.series
+    if series is None:
+        series = _without(stats, [0] * (SUM_COUNTERS + len(QUEUE_LEVELS)), SUM_COUNTERS)
+    return _tier(series, stats, tier, TALLY_KEYS, SUM_CLOSED_MS)
+
+
+def _without(stats: StatsSampler, counts: list[int], counters: int) -> Series:
+    """Return the series of an object to which nothing has happened since the start."""
+    series = Series(stats.times, counters, len(QUEUE_LEVELS), False, True)
+    series.totals = counts
+    return series
+
+
+def _tier(series: Series, stats: StatsSampler, tier: int, keys: tuple[str, ...], closed: int) -> Row:
+    """Return the entries of a tier, the oldest first; rates are by the second, `closed` is a fraction of time."""
+    times = series.times
+    seconds = _seconds(series, tier)
+    row: Row = {
+        "seconds": STEPS_S[tier],
+        "end": round((times.now + stats.broker.wall_offset) * 1000),
+        "publish": _rates(series, [0], tier, seconds),
+        "deliver_get": _rates(series, [keys.index(key) for key in DELIVERIES], tier, seconds),
+    }
+    for key in RATES[2:]:
+        row[key] = _rates(series, [keys.index(key)], tier, seconds)
+    row["closed"] = _closed(series, closed, tier, seconds)
+    for at, key in enumerate(QUEUE_LEVELS):
+        row[key] = series.values(closed + 1 + at, tier)
+    return row
+
+
+def _closed(series: Series, column: int, tier: int, seconds: list[float]) -> list[float]:
+    """Return the fraction of each entry for which the gate was closed."""
+    fractions = [value / 1000 / each for value, each in zip(series.values(column, tier), seconds, strict=True)]
+    return [min(round(each, 4), 1.0) for each in fractions]
+
+
+def _seconds(series: Series, tier: int) -> list[float]:
+    """Return the seconds of each entry of a tier: the newest may have begun just now, and the first lacks slot 0."""
+    slots, entries = TIERS[tier]
+    newest = int(series.times.slot) // slots
+    count = min(newest + 1, entries)
+    seconds = [slots * SLOT_S] * count
+    seconds[-1] = (int(series.times.slot) % slots + 1) * SLOT_S
+    return seconds
+
+
+def _rates(series: Series, columns: list[int], tier: int, seconds: list[float]) -> list[float]:
+    sums = series.values(columns[0], tier)
+    for at in columns[1:]:
+        sums = [one + more for one, more in zip(sums, series.values(at, tier), strict=True)]
+    return [round(value / each, 3) for value, each in zip(sums, seconds, strict=True)]

@@ -13,10 +13,9 @@ from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import Binding, arguments_digest
 from penstock.core.routing.exchange import EXCHANGE_TYPES, Exchange
 from penstock.core.routing.route import CONTROL_EXCHANGE
-from penstock.core.settings.parameters import Parameter
 from penstock.core.settings.policies import Policy, PolicyPair
+from penstock.core.settings.table import Parameter
 from penstock.core.vhost import VirtualHost
-from penstock.describe.described_node import DescribedNode
 from penstock.describe.message_stats import (
     SUM_COUNTERS,
     Depths,
@@ -27,7 +26,7 @@ from penstock.describe.message_stats import (
     tally_stats,
 )
 from penstock.describe.stats_sampler import Sum
-from penstock.describe.table import ABSENT, Field, Reading, Row, Table, metric, plain
+from penstock.describe.table import ABSENT, DescribedNode, Field, Reading, Row, Table, metric, plain
 from penstock.flow.work import Steps
 
 SUMMED_A_UNIT: Final = 10

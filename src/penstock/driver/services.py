@@ -10,9 +10,9 @@ from typing_extensions import override
 
 from penstock.access.access_table import GUEST
 from penstock.access.back_end import ServedUsers
-from penstock.access.credentials import CredentialCheck
 from penstock.access.password_hash import ScramKeys
 from penstock.access.passwords import Passwords, ScramKeyCache, access_refusal
+from penstock.access.rules import CredentialCheck
 from penstock.access.tokens import TokenCheck, TokenPolicy, looks_like_token
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost

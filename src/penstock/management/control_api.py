@@ -29,12 +29,13 @@ from penstock.core.publish.producer_lanes import LaneRequest
 from penstock.core.publish.session_counts import producers_of
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
-from penstock.describe import history, lists
+from penstock.describe import lists
 from penstock.describe.gate import gate_row
 from penstock.describe.lists import KINDS, PAGE_MOST, Highest, Item, PagedLists, Rows, groups, is_gone, is_seen, work_of
 from penstock.describe.message_stats import Depths, deliver_rate, publish_rate
 from penstock.describe.queue import QUEUE, fill_percent, queue_row
 from penstock.describe.session import connection_row
+from penstock.describe.stats_sampler import recent
 from penstock.describe.table import Row, amounts, or_none, reading
 from penstock.errors import AccessRefused, BrokerError, ContentTooLarge, NotFound, PreconditionFailed
 from penstock.flow.level import OVERHEAD
@@ -449,7 +450,7 @@ def answer_top(node: Node, request: ControlRequest) -> Steps[Row]:
         if not queue.deleted:
             items.append(QUEUE.row(queue, reading(node)))
             if samples > 0 and len(items) <= HISTORIES_MOST:
-                items[-1]["history"] = history.recent(queue, node, samples)
+                items[-1]["history"] = recent(queue, node.stats, samples)
                 node.broker.work.done += SHOWN_WORK
         if node.broker.work.spend(SHOWN_WORK):
             yield

@@ -8,7 +8,7 @@ from mypy_extensions import mypyc_attr
 from typing_extensions import override
 
 from penstock.core.vhost import VirtualHost
-from penstock.describe.described_node import DescribedNode
+from penstock.describe.table import DescribedNode
 from penstock.errors import InternalError, NotFound, PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.refusals import RefusedPublishes

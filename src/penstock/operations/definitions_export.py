@@ -10,8 +10,8 @@ from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import Binding
 from penstock.core.routing.exchange import Exchange
 from penstock.core.routing.route import CONTROL_EXCHANGE
-from penstock.core.settings.parameters import Parameter
 from penstock.core.settings.policies import OVERFLOWS, Policy
+from penstock.core.settings.table import Parameter
 from penstock.core.settings.table import SettingsEntry as Said
 from penstock.core.vhost import VirtualHost
 from penstock.describe.lists import ITEM_WORK, PAGE_MOST, QUEUES_AT_ONCE, Groups, Item, binding_groups

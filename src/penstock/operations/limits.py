@@ -10,10 +10,9 @@ from penstock.describe.table import Row
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.node import Node
-from penstock.management.operation import SEEN, Operation, Route, looking
+from penstock.management.operation import SEEN, Operation, Route, lists_steps, looking, rows_steps
 from penstock.operations.definitions_kinds import Definitions, Undo, check_vhost
 from penstock.operations.definitions_parser import Entry, Section
-from penstock.operations.listing import lists_steps, rows_steps
 from penstock.operations.users import USERS_A_UNIT, asked_users, read_limits
 from penstock.protocols.common.control_request import ControlRequest
 

@@ -6,16 +6,15 @@ from collections.abc import Callable
 from typing import Final
 
 from penstock.access.permission import POLICYMAKER
-from penstock.core.settings.parameters import Parameter
+from penstock.core.settings.table import Parameter
 from penstock.describe.table import Row
 from penstock.describe.vhost import parameter_row
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.node import Node
-from penstock.management.operation import Operation, Route, looking
+from penstock.management.operation import Operation, Route, entered, looking, rows_steps
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo, check_vhost
 from penstock.operations.definitions_parser import Entry, Section
-from penstock.operations.listing import entered, rows_steps
 from penstock.protocols.common.control_request import ControlRequest
 
 KEPT: Final = "it has no effect here; kept, and exported again"

@@ -11,10 +11,9 @@ from penstock.describe.vhost import permission_row, topic_row, topics_of
 from penstock.flow.work import Steps
 from penstock.log_ids import CHANGED
 from penstock.management.node import Node
-from penstock.management.operation import Operation, Route, looking
+from penstock.management.operation import Operation, Route, lists_steps, looking
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo, check_vhost
 from penstock.operations.definitions_parser import Entry, Section
-from penstock.operations.listing import lists_steps
 from penstock.operations.users import asked_users, close_connections, in_file
 from penstock.protocols.common.control_request import ControlRequest
 from penstock.protocols.common.log_line import LogLine

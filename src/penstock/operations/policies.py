@@ -19,10 +19,9 @@ from penstock.describe.vhost import policy_row
 from penstock.flow.work import Steps
 from penstock.management.effective_settings import hidden_steps, some
 from penstock.management.node import Node
-from penstock.management.operation import Operation, Route, looking
+from penstock.management.operation import Operation, Route, entered, looking, rows_steps
 from penstock.operations.definitions_kinds import Definitions, Together, check_vhost
 from penstock.operations.definitions_parser import Entry, Section
-from penstock.operations.listing import entered, rows_steps
 from penstock.protocols.common.authorization import check_tag
 from penstock.protocols.common.control_request import ControlRequest
 

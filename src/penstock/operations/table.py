@@ -1,15 +1,20 @@
-"""The table of all operations, and what each of them needs."""
+"""The table of all operations: of the nouns, those that look at the whole broker, and `tls.reload`."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from penstock.management.operation import Operation
+from penstock.access.permission import MANAGEMENT, MONITORING
+from penstock.flow.work import Steps
+from penstock.management import blocked_overview, control_api, why
+from penstock.management.flow_log_records import answer_watch
+from penstock.management.node import Node, answer_reload
+from penstock.management.operation import Answer, Operation, Route, looking
+from penstock.management.redaction import answer_why
 from penstock.operations import (
     blocks,
     definitions_import,
     limits,
-    looking,
     parameters,
     permissions,
     policies,
@@ -19,10 +24,29 @@ from penstock.operations import (
     users,
     vhosts,
 )
+from penstock.protocols.common.authorization import check_tag
+from penstock.protocols.common.control_request import ControlRequest
+
+
+def _why(node: Node, request: ControlRequest) -> Answer | Steps[Answer]:
+    if blocked_overview.is_named(request):
+        return answer_why(request, node)
+    check_tag(request.access, MONITORING, "an overview of all that is blocked")
+    return blocked_overview.of_everything_steps(node, request.vhost.name)
+
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
     *spark.OPERATIONS,
-    *looking.OPERATIONS,
+    looking("list", control_api.answer_list, ("kind", "after", "count", "everywhere"), tag=MANAGEMENT),
+    looking("why", _why, why.SUBJECTS, tag=MANAGEMENT, routes=(
+        Route("GET /penstock/why", "Explain why nothing moves, as `penstock why --json`: for a queue, connection, "
+              "channel or user, or for all.", query=why.SUBJECTS, queried=True),
+    )),
+    looking("watch", answer_watch, ("after", "queue"), tag=MONITORING),
+    looking("status", control_api.answer_status, tag=MONITORING),
+    looking("top", control_api.answer_top, ("order", "count", "prefix", "queue", "everywhere", "history"),
+            tag=MONITORING),
+    Operation("tls.reload", lambda node, request: answer_reload(node.certificates, request)),
     *settings.OPERATIONS,
     *blocks.OPERATIONS,
     *policies.OPERATIONS,
@@ -33,6 +57,6 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *vhosts.OPERATIONS,
     *topology.OPERATIONS,
     *definitions_import.OPERATIONS,
-)
+)  # fmt: skip
 CONTROL: Final[dict[str, Operation]] = {row.name: row for row in OPERATIONS if row.name}
 """Operations of the control exchange, by name."""

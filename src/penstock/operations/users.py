@@ -25,10 +25,9 @@ from penstock.errors import BrokerError, ConnectionForced, PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.log_ids import CHANGED
 from penstock.management.node import Node
-from penstock.management.operation import Operation, Route, looking
+from penstock.management.operation import Operation, Route, looking, rows_steps
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo
 from penstock.operations.definitions_parser import OWN_HASH, Entry, Section
-from penstock.operations.listing import rows_steps
 from penstock.protocols.common.control_request import ControlRequest
 from penstock.protocols.common.log_line import LogLine
 

@@ -27,9 +27,8 @@ from penstock.core.routing.binding import QUEUE as TO_QUEUE
 from penstock.core.routing.binding import Binding
 from penstock.core.routing.declarations import number_of
 from penstock.core.routing.exchange import Exchange
-from penstock.core.settings.parameters import Parameter
 from penstock.core.settings.policies import OPERATOR, Policy
-from penstock.core.settings.table import SettingsEntry
+from penstock.core.settings.table import Parameter, SettingsEntry
 from penstock.core.vhost import VirtualHost
 from penstock.errors import StoreError
 from penstock.settings.table import SettingValue

@@ -23,9 +23,8 @@ from penstock.core.routing.declarations import number_of
 from penstock.core.routing.exchange import Exchange, alternate_of, make_exchange
 from penstock.core.settings import changes
 from penstock.core.settings.limits import Defaults, Limits
-from penstock.core.settings.parameters import Parameter
 from penstock.core.settings.policies import CLASSIC, QUORUM, read_policy
-from penstock.core.settings.table import SettingsTable
+from penstock.core.settings.table import Parameter, SettingsTable
 from penstock.core.vhost import PREDECLARED, VirtualHost
 from penstock.errors import BrokerError, StoreError
 from penstock.flow.work import Steps, finish

@@ -15,8 +15,8 @@ from penstock.core.queue.cursor_state import CursorState, Lag, lag_of, may_come_
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import Settings
 from penstock.core.vhost import VirtualHost
-from penstock.describe.described_node import DescribedNode
 from penstock.describe.gate import text_of
+from penstock.describe.table import DescribedNode
 from penstock.errors import NotFound, PreconditionFailed, ResourceError
 from penstock.flow.level import UNLIMITED
 from penstock.flow.timers import NEVER, TimerHandler

@@ -14,8 +14,7 @@ from penstock.core.queue.cursor_state import Position
 from penstock.core.queue.queue import Queue
 from penstock.core.range_plane import RangePlane
 from penstock.core.vhost import VirtualHost
-from penstock.describe.described_node import DescribedNode
-from penstock.describe.table import Row
+from penstock.describe.table import DescribedNode, Row
 from penstock.flow.work import Steps
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.control_request import ControlRequest, Replies

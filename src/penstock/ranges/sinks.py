@@ -22,7 +22,7 @@ from penstock.core.publish.producer_listener import ProducerListener
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_room import PinnedRooms
 from penstock.core.vhost import VirtualHost
-from penstock.describe.described_node import DescribedNode
+from penstock.describe.table import DescribedNode
 from penstock.errors import BrokerError, Fenced, NotFound, PreconditionFailed, ResourceError
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from penstock.testing.broker_process import BrokerProcess
-    from penstock.testing.broker_under_test import BrokerUnderTest
+    from penstock.testing.broker_under_test import BrokerUnderTest, Server, SlowConsumer, server
     from penstock.testing.expectations import (
         Subject,
         assert_confirmed,
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
         assert_held,
         assert_lost_nothing,
     )
-    from penstock.testing.slow_consumer import SlowConsumer
-    from penstock.testing.threaded_server import Server, server
     from penstock.testing.virtual_loop import LoopStuck, VirtualClock
 
 __all__ = [
@@ -42,12 +40,9 @@ __all__ = [
 
 _MODULES: Final = {
     "BrokerProcess": "broker_process",
-    "BrokerUnderTest": "broker_under_test",
     "LoopStuck": "virtual_loop",
-    "Server": "threaded_server",
-    "SlowConsumer": "slow_consumer",
     "VirtualClock": "virtual_loop",
-    "server": "threaded_server",
+    **dict.fromkeys(("BrokerUnderTest", "Server", "SlowConsumer", "server"), "broker_under_test"),
 }
 """Modules of the public names; the others are in `expectations`."""
 

@@ -1,26 +1,90 @@
-"""Broker as one test sees it: a virtual host of its own, its queues and connections, and faults to order."""
+"""Broker as one test sees it: a virtual host of its own, queues, connections, faults to order; and its server."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Final
 
 from typing_extensions import override
 
 from penstock.access.access_table import GUEST
 from penstock.access.rules import ConnectionAccess, UserRules
+from penstock.config import Settings, load
 from penstock.content.properties import Properties
+from penstock.core.consume.consumer import Batch, Consumer
+from penstock.core.consume.session import Session
 from penstock.core.gates.operator import QUEUE
+from penstock.core.message import Message
 from penstock.core.queue.ordered_refusals import RefusalOrder
+from penstock.core.queue.queue_settings import ConsumerSettings
 from penstock.errors import NotFound
 from penstock.management import why
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.single_publish import SinglePublish
-from penstock.testing.broker_thread import BrokerThread
-from penstock.testing.expectations import Observed, Subject, View
-from penstock.testing.faulty_broker import FaultyTransport
-from penstock.testing.slow_consumer import SlowConsumer
+from penstock.settings.start import NO_LOG
+from penstock.testing.broker_thread import BrokerThread, FaultyTransport
+from penstock.testing.expectations import WITHIN_S, Observed, Subject, View
+
+BODIES_MOST: Final = 10_000
+"""Bodies that are kept; older ones are forgotten."""
+
+
+class SlowConsumer(Session):
+    """A consumer of one queue that acknowledges each message as it gets it, `rate` messages a second."""
+
+    def __init__(self, server: BrokerThread, vhost: str, queue: str, rate: float, tag: str) -> None:
+        super().__init__(None, f"{tag} of the test")
+        if not rate > 0:
+            raise ValueError(f"a consumer of {rate:g} messages a second gets none: give a rate above 0")
+        self.bodies: deque[bytes] = deque(maxlen=BODIES_MOST)
+        """Bodies of the last messages that it has got, oldest first."""
+        self.count = 0
+        """Number of messages that it has got."""
+        self.rate = rate
+        self._server = server
+        self._vhost = vhost
+        self._queue = queue
+        self._tag = tag
+        server.call(self._begin)
+
+    def _begin(self) -> None:
+        core = self._server.core
+        queue = core.vhost(self._vhost).queue(self._queue)
+        settings = ConsumerSettings(queue.settings, {})
+        settings.max_rate = self.rate
+        core.consume(self, Consumer(self._tag, self, queue, False, False, 0), settings)
+
+    @override
+    def deliver(self, batch: Batch) -> None:
+        formats = self._server.core.formats
+        for message in batch.messages:
+            if isinstance(message, Message):
+                self.count += 1
+                self.bodies.append(formats.of(message.content).body(message.content))
+        self._server.loop.call_soon(self._acknowledge)
+
+    @override
+    def why_not_receiving(self) -> str:
+        return "the test has stopped it"
+
+    def _acknowledge(self) -> None:
+        self._server.broker.begin()
+        if not self.unsettled.is_empty():
+            self.unsettled.acknowledge(0, True, self._server.core.now)
+
+    def stop(self) -> None:
+        """Consume no more; what it has not acknowledged goes back to the queue."""
+        self._server.call(self._end)
+
+    def _end(self) -> None:
+        if self.delivering:
+            self.delivering = False
+            self._server.core.end_session(self)
+
 
 PEER: Final = "the test"
 """Name of the kit in logs, where a client's address would be."""
@@ -218,3 +282,44 @@ class BrokerUnderTest(Observed):
         for consumer in self._consumers:
             consumer.stop()
         self._consumers.clear()
+
+
+class Server(BrokerThread):
+    """A broker for tests. `server()` starts one; the fixture `penstock_server` is one for the whole session."""
+
+    def __init__(self, data: Path | None, settings: Settings, within_s: float = WITHIN_S) -> None:
+        super().__init__(data, settings, within_s)
+        self._numbers = itertools.count(1)
+
+    @contextlib.contextmanager
+    def virtual_host(self, name: str | None = None) -> Iterator[BrokerUnderTest]:
+        """Provide a new virtual host for one test; afterwards it is deleted, and its connections are closed."""
+        name = f"test-{next(self._numbers)}" if name is None else name
+        self.add_vhost(name)
+        broker = BrokerUnderTest(self, name)
+        try:
+            yield broker
+        finally:
+            broker.end()
+            self.delete_vhost(name)
+
+
+@contextlib.contextmanager
+def server(
+    data: str | Path | None = None, settings: Settings | str | Path | None = None, within_s: float = WITHIN_S
+) -> Iterator[Server]:
+    """Run a broker in a thread for as long as the context lasts.
+
+    `data` is a directory for durable data (None: everything is in memory). `settings` are start-up settings, or the
+    path of a settings file; where they are not given, clients are offered no heartbeats. `within_s`: see
+    `BrokerThread.within_s`. Raises ConfigError and StartError.
+    """
+    if settings is None:
+        settings = Settings(heartbeat_s=0, flow_log=NO_LOG, audit_log=NO_LOG)
+    elif not isinstance(settings, Settings):
+        settings = load(Path(settings))
+    running = Server(None if data is None else Path(data), settings, within_s)
+    try:
+        yield running
+    finally:
+        running.stop()

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scramp import ScramClient, ScramException, ScramMechanism
 
-from penstock.access.credentials import CredentialCheck
 from penstock.access.password_hash import ScramKeys
+from penstock.access.rules import CredentialCheck
 from penstock.core.broker import Broker
 from penstock.core.settings.limits import Defaults
 from penstock.driver.driver import BrokerDriver

@@ -7,8 +7,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.cli.conversions.conversion import Conversion, check_spelling, plain, reasons
-from penstock.cli.conversions.xml_tree import Element, by_name, number_of, read_xml
+from penstock.cli.conversions.conversion import (
+    Conversion,
+    Element,
+    by_name,
+    check_spelling,
+    number_of,
+    plain,
+    read_xml,
+    reasons,
+)
 from penstock.core.settings.table import Patterns
 from penstock.errors import ConfigError
 from penstock.settings.read import ARTEMIS_UNITS

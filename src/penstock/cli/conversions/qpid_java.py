@@ -10,8 +10,16 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from penstock.cli.conversions.conversion import Conversion, check_spelling, plain, reasons
-from penstock.cli.conversions.xml_tree import Element, by_name, number_of, read_xml
+from penstock.cli.conversions.conversion import (
+    Conversion,
+    Element,
+    by_name,
+    check_spelling,
+    number_of,
+    plain,
+    read_xml,
+    reasons,
+)
 from penstock.errors import ConfigError
 
 LIMITS: Final = ("capacity", "flowResumeCapacity")

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import mypyc_attr
 from typing_extensions import override
 
-from penstock.access.credentials import CredentialCheck
-from penstock.access.rules import ConnectionAccess, UserRules
+from penstock.access.rules import ConnectionAccess, CredentialCheck, UserRules
 from penstock.access.tokens import TokenRules
 from penstock.errors import AccessRefused, NotAllowed
 from penstock.flow.timers import NEVER, TimerHandler

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from mypy_extensions import mypyc_attr
 
 from penstock.access.access_table import GUEST
-from penstock.access.credentials import CredentialCheck
 from penstock.access.password_hash import ScramKeys
+from penstock.access.rules import CredentialCheck
 from penstock.errors import BrokerError, CommandInvalid, FrameError
 from penstock.flow.states import StateTable
 from penstock.protocols.common.login import conclude_login, count_login

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from mypy_extensions import mypyc_attr
 
 if TYPE_CHECKING:
-    from penstock.access.credentials import CredentialCheck
     from penstock.access.password_hash import ScramKeys
+    from penstock.access.rules import CredentialCheck
     from penstock.core.broker import Broker
     from penstock.core.queue.queue import Queue
     from penstock.core.vhost import VirtualHost

@@ -17,9 +17,8 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from penstock.access.credentials import CredentialCheck
 from penstock.access.permission import ADMINISTRATOR, MANAGEMENT, MONITORING, POLICYMAKER
-from penstock.access.rules import Rules, UserRules
+from penstock.access.rules import CredentialCheck, Rules, UserRules
 from penstock.access.tokens import looks_like_token
 from penstock.driver.driver import BrokerDriver
 from penstock.management.operation import ENTERED, SEEN, Need

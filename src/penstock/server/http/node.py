@@ -12,9 +12,9 @@ from starlette.responses import Response
 
 from penstock.access.permission import MONITORING
 from penstock.core.vhost import VirtualHost
-from penstock.describe import history
+from penstock.describe import stats_sampler
 from penstock.describe.lists import Item
-from penstock.describe.stats_sampler import Sum
+from penstock.describe.stats_sampler import STEPS_S, Sum
 from penstock.describe.table import API_VERSION, Row, field_at
 from penstock.describe.vhost import churn, exchange_types, totals_steps
 from penstock.driver.driver import BrokerDriver
@@ -178,7 +178,7 @@ async def of_queue(request: ApiRequest) -> Response:
     """Show the history of a queue."""
     tiers: list[Row] = []
     for tier in _tiers(request):
-        tiers.append(history.of_queue(request.queue(), request.driver, tier))
+        tiers.append(stats_sampler.of_queue(request.queue(), request.driver.stats, tier))
         await request.pause()
     return one(request, {"queue": request.part("name"), "vhost": request.vhost().name, "tiers": tiers})
 
@@ -195,7 +195,7 @@ async def of_node(request: ApiRequest) -> Response:
 
 
 def _sums(request: ApiRequest, counted: Sum | None) -> list[Row]:
-    return [history.of_sum(counted, request.driver, tier) for tier in _tiers(request)]
+    return [stats_sampler.of_sum(counted, request.driver.stats, tier) for tier in _tiers(request)]
 
 
 def _tiers(request: ApiRequest) -> list[int]:
@@ -203,9 +203,9 @@ def _tiers(request: ApiRequest) -> list[int]:
     wanted = request.query.get("seconds")
     if wanted is None:
         return list(range(len(TIERS)))
-    tiers = [tier for tier, seconds in enumerate(history.STEPS_S) if wanted == str(seconds)]
+    tiers = [tier for tier, seconds in enumerate(STEPS_S) if wanted == str(seconds)]
     if not tiers:
-        raise bad_request(f"seconds must be one of {', '.join(map(str, history.STEPS_S))}, not {wanted}")
+        raise bad_request(f"seconds must be one of {', '.join(map(str, STEPS_S))}, not {wanted}")
     return tiers
 
 

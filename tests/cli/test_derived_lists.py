@@ -8,8 +8,8 @@ from typing import Any
 import click
 import pytest
 
-from penstock.cli.lists import Columns, Condition, Shown, print_list, value_of
-from penstock.cli.lists import _condition as condition
+from penstock.cli.derived import Columns, Condition, Shown, print_list, value_of
+from penstock.cli.derived import _condition as condition
 from tests.support.brokers import BrokerProcess, some_name
 from tests.support.commands import run
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.feed import Feed
+from penstock.cli.common import Feed
 from penstock.cli.target import options_of
 from penstock.client.errors import ControlError
 from penstock.errors import PenstockError

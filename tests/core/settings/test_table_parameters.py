@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.settings.parameters import OCTETS_MAX, Parameter, ParameterTable
+from penstock.core.settings.table import OCTETS_MAX, Parameter, ParameterTable
 from penstock.errors import PreconditionFailed, ResourceError
 
 

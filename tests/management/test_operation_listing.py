@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.flow.work import finish
-from penstock.operations.listing import ROW_WORK, lists_steps, rows_steps
+from penstock.management.operation import ROW_WORK, lists_steps, rows_steps
 from tests.support.driven_connection import make_driver
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.bench.histogram import Histogram, bucket_of, highest_of, merged
+from penstock.bench.parties import Histogram, bucket_of, highest_of, merged
 
 
 @given(st.integers(0, 1 << 64))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cli.conversions.conversion import OCTETS_MOST
-from penstock.cli.conversions.xml_tree import read_xml
+from penstock.cli.conversions.conversion import OCTETS_MOST, read_xml
 from penstock.errors import ConfigError
 
 LAUGHS = b"""<?xml version="1.0"?>

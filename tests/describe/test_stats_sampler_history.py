@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.describe import history
+from penstock.describe import stats_sampler
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.series import FINE, MINUTES, PERIODS_OF_5, SLOT_S
 from penstock.wire.amqp091 import spec
@@ -13,7 +13,7 @@ from tests.support.driven_connection import Dialogue, drain, make_driver, publis
 
 
 def of_queue(driver: BrokerDriver, tier: int, name: str = "q") -> Any:
-    return history.of_queue(driver.broker.vhosts["/"].queues[name], driver, tier)
+    return stats_sampler.of_queue(driver.broker.vhosts["/"].queues[name], driver.stats, tier)
 
 
 def test_history_has_rates_depths_and_the_time_that_the_gate_was_closed() -> None:
@@ -70,11 +70,11 @@ def test_virtual_host_and_node_have_the_sum_of_their_queues() -> None:
         client.declare(name)
         client.say(publish(name, b"x") * 5)
     assert driver.stats.vhosts == {}
-    before: Any = history.of_sum(None, driver, FINE)
+    before: Any = stats_sampler.of_sum(None, driver.stats, FINE)
     assert before["messages"] == [0]
     sampled(driver, 1)
     for counted in (driver.stats.vhosts["/"], driver.stats.node):
-        found: Any = history.of_sum(counted, driver, FINE)
+        found: Any = stats_sampler.of_sum(counted, driver.stats, FINE)
         assert (found["publish"], found["messages"], found["bytes"]) == ([0.0, 2.0], [0, 10], [0, 10 * 243])
 
 
