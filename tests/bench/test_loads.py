@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from penstock.bench import loads
-from penstock.bench.loads import Load, Run
-from penstock.bench.parties import bucket_of
+from penstock.bench.loads import Run
+from penstock.bench.parties import Load, bucket_of
 from penstock.bench.target import BenchError, Target
 
 SHORT = Load(seconds=0.4, warm_up=0.1, interval=0.1)

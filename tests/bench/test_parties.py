@@ -7,14 +7,14 @@ from multiprocessing import Pipe
 from typing import Any
 
 from penstock import sync
-from penstock.bench.parties import STAMP, Histogram, Plan, Track, bucket_of, take_part
+from penstock.bench.parties import STAMP, Histogram, Load, Plan, Track, bucket_of, take_part
 from penstock.bench.target import Target
 
 SECOND = 10**9
 
 
 def test_track_counts_by_interval_and_keeps_what_comes_after_the_end_apart() -> None:
-    track = Track(Plan("", "", 10 * SECOND, 1.0, 2))
+    track = Track(Plan("", "", 10 * SECOND, 2, Load(interval=1.0)))
     for at in (10, 11, 12, 99):
         track.add(at * SECOND, at)
     assert [list(each.counts) for each in track.intervals] == [[10], [11], [12, 99]]
@@ -39,7 +39,7 @@ def played(role: str, plan: Plan, *words: object) -> list[dict[str, Any]]:
 def test_message_at_a_rate_has_the_time_at_which_it_was_due(target: Target) -> None:
     start = time.monotonic_ns()
     with target.queue() as queue:
-        plan = Plan(target.url, queue, 0, 0.1, 2, rate=100.0, size=20)
+        plan = Plan(target.url, queue, 0, 2, Load(interval=0.1, rate=100.0, size=20))
         *_, end = played("sender", plan, start)
         with sync.connect(target.url) as connection, connection.receiver(queue) as receiver:
             stamps = []
@@ -57,7 +57,7 @@ def test_message_at_a_rate_has_the_time_at_which_it_was_due(target: Target) -> N
 def test_late_sender_measures_from_the_time_at_which_a_message_was_due(target: Target) -> None:
     start = time.monotonic_ns() - SECOND
     with target.queue() as queue:
-        *_, end = played("sender", Plan(target.url, queue, 0, 1.0, 1, rate=10.0), start)
+        *_, end = played("sender", Plan(target.url, queue, 0, 1, Load(interval=1.0, rate=10.0)), start)
     times = [index for each in end["track"] for index, _ in each]
     assert end["messages"] == 10
     assert max(times) >= bucket_of(SECOND)
@@ -66,7 +66,7 @@ def test_late_sender_measures_from_the_time_at_which_a_message_was_due(target: T
 def test_receiver_takes_what_senders_sent_and_ends_when_nothing_comes(target: Target) -> None:
     start = time.monotonic_ns()
     with target.queue() as queue:
-        plan = Plan(target.url, queue, 0, 0.5, 1, most=500)
+        plan = Plan(target.url, queue, 0, 1, Load(interval=0.5, most=500))
         *_, sent = played("sender", plan, start)
         ready, *_, end = played("receiver", plan, start, "end")
     assert ready["ready"]
@@ -75,5 +75,5 @@ def test_receiver_takes_what_senders_sent_and_ends_when_nothing_comes(target: Ta
 
 
 def test_error_of_a_party_is_reported(target: Target) -> None:
-    (found,) = played("receiver", Plan(target.url, "no-such-queue", 0, 0.1, 1), 0)
+    (found,) = played("receiver", Plan(target.url, "no-such-queue", 0, 1, Load(interval=0.1)), 0)
     assert "no-such-queue" in found["error"]

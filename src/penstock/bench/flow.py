@@ -11,7 +11,8 @@ from typing import Any, Final
 from penstock.bench import experiments as run
 from penstock.bench.experiments import KIB_64, MIB
 from penstock.bench.flow_parties import Place
-from penstock.bench.loads import Load, Points, play, throughput
+from penstock.bench.loads import Points, play, throughput
+from penstock.bench.parties import Load
 from penstock.bench.target import BenchError, cpu_seconds, resident_mib, with_options
 
 Found = dict[str, Any]

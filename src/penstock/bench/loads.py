@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection as Pipe
 from multiprocessing.connection import wait
 from typing import Any, Final, NamedTuple
 
-from penstock.bench.parties import GRACE_S, Histogram, Plan, merged, run_party
+from penstock.bench.parties import GRACE_S, Histogram, Load, Plan, merged, run_party
 from penstock.bench.target import BenchError, Target
 
 START_S: Final = 30.0
@@ -21,30 +21,6 @@ PROGRESS_S: Final = 1.0
 """Least seconds between two lines of progress."""
 Say = Callable[[str], None]
 Points = list[tuple[float, float | None]]
-
-
-class Load(NamedTuple):
-    """Load of one run; times are seconds."""
-
-    seconds: float = 10.0
-    warm_up: float = 1.0
-    interval: float = 1.0
-    senders: int = 1
-    receivers: int = 1
-    size: int = 100
-    window: int = 1000
-    prefetch: int = 1000
-    rate: float = 0.0
-    """Messages a second that are due, of all senders; 0: as fast as it goes."""
-    most: int = 0
-    """Most messages of all senders; 0: until the end."""
-    durable: bool = False
-
-    def words(self) -> str:
-        """Return the load as the name of a row."""
-        parties = f"{self.senders} to {self.receivers}, " if (self.senders, self.receivers) != (1, 1) else ""
-        rate = f", {self.rate:,.0f}/s" if self.rate else ""
-        return f"{parties}{self.size:,} B{', durable' if self.durable else ''}, window {self.window:,}{rate}"
 
 
 class Run(NamedTuple):
@@ -70,19 +46,9 @@ class Run(NamedTuple):
 def play(target: Target, queue: str, load: Load, say: Say, resident: Callable[[], float | None]) -> Run:
     """Run a load on a queue; `say` has its progress, and `resident` is asked once an interval. Raises `BenchError`."""
     skipped = round(load.warm_up / load.interval)
-    plan = Plan(
-        url=target.url,
-        queue=queue,
-        start=0,
-        interval=load.interval,
-        intervals=skipped + max(1, round(load.seconds / load.interval)),
-        size=load.size,
-        window=load.window,
-        prefetch=load.prefetch,
-        rate=load.rate / load.senders,
-        most=-(-load.most // load.senders),
-        durable=load.durable,
-    )
+    intervals = skipped + max(1, round(load.seconds / load.interval))
+    share = load._replace(rate=load.rate / load.senders, most=-(-load.most // load.senders))
+    plan = Plan(target.url, queue, 0, intervals, share)
     with ExitStack() as stack:
         receivers = [stack.enter_context(_process("receiver", plan)) for _ in range(load.receivers)]
         senders = [stack.enter_context(_process("sender", plan)) for _ in range(load.senders)]
@@ -143,7 +109,7 @@ class _Watch:
         deadline = self._plan.end / 1e9 + 4 * GRACE_S + START_S
         while len(ends) < len(pipes):
             open_pipes = [pipe for pipe in (*pipes, *others) if pipe not in ends]
-            found = wait(open_pipes, self._plan.interval)
+            found = wait(open_pipes, self._plan.load.interval)
             if time.monotonic() > deadline:
                 raise BenchError("the run has not ended in time: the broker holds its messages")
             for pipe in found:
@@ -159,7 +125,7 @@ class _Watch:
     def _tell(self, senders: list[Pipe], receivers: list[Pipe]) -> None:
         at = (time.monotonic_ns() - self._plan.start) / 1e9
         before, sent_before, received_before = self._last_line
-        if at - before < max(self._plan.interval, PROGRESS_S):
+        if at - before < max(self._plan.load.interval, PROGRESS_S):
             return
         sent, received = (sum(self._counts.get(pipe, 0) for pipe in pipes) for pipes in (senders, receivers))
         span = at - before
@@ -167,7 +133,7 @@ class _Watch:
         memory = self._ask()
         if memory is not None:
             self.resident.append((at, memory))
-        end = self._plan.interval * self._plan.intervals
+        end = self._plan.load.interval * self._plan.intervals
         rates = f"{(sent - sent_before) / span:,.0f}/s confirmed, {(received - received_before) / span:,.0f}/s received"
         self._say(f"{at:.0f} of {end:.0f} s: {rates}")
 

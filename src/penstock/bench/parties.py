@@ -105,6 +105,30 @@ GRACE_S: Final = 5.0
 """Seconds after the end of a run in which late messages are still sent, and received."""
 
 
+class Load(NamedTuple):
+    """Load of one run; times are seconds."""
+
+    seconds: float = 10.0
+    warm_up: float = 1.0
+    interval: float = 1.0
+    senders: int = 1
+    receivers: int = 1
+    size: int = 100
+    window: int = 1000
+    prefetch: int = 1000
+    rate: float = 0.0
+    """Messages a second that are due, of all senders; 0: as fast as it goes."""
+    most: int = 0
+    """Most messages of all senders; 0: until the end."""
+    durable: bool = False
+
+    def words(self) -> str:
+        """Return the load as the name of a row."""
+        parties = f"{self.senders} to {self.receivers}, " if (self.senders, self.receivers) != (1, 1) else ""
+        rate = f", {self.rate:,.0f}/s" if self.rate else ""
+        return f"{parties}{self.size:,} B{', durable' if self.durable else ''}, window {self.window:,}{rate}"
+
+
 class Plan(NamedTuple):
     """Part of one sender or receiver; it crosses to another process."""
 
@@ -112,22 +136,14 @@ class Plan(NamedTuple):
     queue: str
     start: int
     """Begin of the run, nanoseconds of the monotonic clock."""
-    interval: float
-    """Seconds of one interval of the result."""
     intervals: int
-    size: int = 100
-    window: int = 1000
-    prefetch: int = 1000
-    rate: float = 0.0
-    """Messages a second that are due; 0: as fast as it goes."""
-    most: int = 0
-    """Most messages; 0: until the end."""
-    durable: bool = False
+    load: Load = Load()
+    """Its share of the load: the rate and the most messages of one sender."""
 
     @property
     def end(self) -> int:
         """Return the end of the run."""
-        return self.start + round(self.interval * self.intervals * 1e9)
+        return self.start + round(self.load.interval * self.intervals * 1e9)
 
 
 class Track:
@@ -135,7 +151,7 @@ class Track:
 
     def __init__(self, plan: Plan) -> None:
         self._start = plan.start
-        self._length = round(plan.interval * 1e9)
+        self._length = round(plan.load.interval * 1e9)
         self.intervals = [Histogram() for _ in range(plan.intervals + 1)]
         """Intervals of the run, and one for what comes after its end."""
 
@@ -172,7 +188,7 @@ class Party:
         """Report the number of messages, if an interval has passed."""
         if now >= self._report_at:
             self.pipe.send({"messages": self.messages})
-            self._report_at = now + round(self.plan.interval * 1e9)
+            self._report_at = now + round(self.plan.load.interval * 1e9)
 
     def finish(self, **found: Any) -> None:
         """Report the whole."""
@@ -196,7 +212,7 @@ def take_part(role: str, plan: Plan, pipe: Pipe) -> None:
                 receive(party, connection)
             else:
                 party.begin_at_word()
-                (send_at_rate if plan.rate else send)(party, connection)
+                (send_at_rate if plan.load.rate else send)(party, connection)
     except PenstockError as error:
         pipe.send({"error": str(error)})
 
@@ -205,7 +221,7 @@ def send(party: Party, connection: sync.Connection) -> None:
     """Send as fast as the broker confirms, until the end or the count."""
     plan = party.plan
     _sleep_until(plan.start)
-    publisher = connection.publisher(plan.queue, window=plan.window, window_bytes=-1, durable=plan.durable)
+    publisher = connection.publisher(plan.queue, window=plan.load.window, window_bytes=-1, durable=plan.load.durable)
 
     def note(result: SendResult) -> None:
         now = time.monotonic_ns()
@@ -220,8 +236,8 @@ def send(party: Party, connection: sync.Connection) -> None:
 
 
 def _stamped(plan: Plan) -> Iterator[bytes]:
-    padding = bytes(plan.size - STAMP)
-    left = plan.most or 1 << 62
+    padding = bytes(plan.load.size - STAMP)
+    left = plan.load.most or 1 << 62
     while left > 0 and (now := time.monotonic_ns()) < plan.end:
         yield from repeat(now.to_bytes(STAMP, "big") + padding, min(BURST, left))
         left -= BURST
@@ -249,10 +265,10 @@ class Outcomes:
 def send_at_rate(party: Party, connection: sync.Connection) -> None:
     """Send each message at its own time, whatever became of those before it; measure from then to the confirm."""
     plan, outcomes, late = party.plan, Outcomes(party), Histogram()
-    padding = bytes(plan.size - STAMP)
-    step = 1e9 / plan.rate
-    total = plan.most or int(plan.interval * plan.intervals * plan.rate)
-    publisher = connection.publisher(plan.queue, window=plan.window, window_bytes=-1, durable=plan.durable)
+    padding = bytes(plan.load.size - STAMP)
+    step = 1e9 / plan.load.rate
+    total = plan.load.most or int(plan.load.interval * plan.intervals * plan.load.rate)
+    publisher = connection.publisher(plan.queue, window=plan.load.window, window_bytes=-1, durable=plan.load.durable)
     _sleep_until(plan.start)
     sent = 0
     while sent < total and (now := time.monotonic_ns()) < plan.end + GRACE_S * 1e9:
@@ -299,9 +315,9 @@ STAMP_OF: Final = itemgetter(slice(0, STAMP))
 def receive(party: Party, connection: sync.Connection) -> None:
     """Take and accept messages, and measure from the times in them, until the senders have ended and nothing comes."""
     plan = party.plan
-    by_due = plan.rate > 0
+    by_due = plan.load.rate > 0
     last, is_ending = time.monotonic_ns(), False
-    receiver = connection.receiver(plan.queue, prefetch=plan.prefetch, consumerWindowSize=-1)
+    receiver = connection.receiver(plan.queue, prefetch=plan.load.prefetch, consumerWindowSize=-1)
     with receiver:
         party.begin_at_word()
         plan = party.plan

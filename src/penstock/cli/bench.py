@@ -18,7 +18,8 @@ from penstock.cli.target import URL, tls_files
 from penstock.operations.command import Field
 
 if TYPE_CHECKING:
-    from penstock.bench.loads import Load, Run
+    from penstock.bench.loads import Run
+    from penstock.bench.parties import Load
     from penstock.bench.target import Target
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -92,7 +93,7 @@ def loaded(command: Decorated) -> Decorated:
 
     @functools.wraps(command)
     def bundled(sizes: tuple[int, ...], count: int | None, seconds: float, **given: Any) -> None:
-        from penstock.bench.loads import Load
+        from penstock.bench.parties import Load
 
         names = ("warm_up", "senders", "receivers", "window", "prefetch", "durable")
         fields = {"rate": given.pop("rate", 0.0), **{name: given.pop(name) for name in names}}
