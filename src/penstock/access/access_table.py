@@ -92,10 +92,6 @@ class AccessTable:
         """Return the users of the store, also those that are hidden by one of the settings file."""
         return [user for user in self._stored.values() if user.source == STORE]
 
-    def _administrators(self) -> list[str]:
-        """Return the names of all administrators."""
-        return [user.name for user in self.users() if user.is_administrator()]
-
     def may_enter(self, name: str, vhost: str) -> bool:
         """Return whether a user may open a virtual host: it has a permission there, even an empty one (as RabbitMQ)."""
         user = self.find(name)
@@ -376,7 +372,7 @@ class AccessTable:
         user = self.find(name)
         if user is None or not user.is_administrator() or ADMINISTRATOR in tags:
             return
-        check_last(name, self._administrators())
+        check_last(name, [user.name for user in self.users() if user.is_administrator()])
 
     def _check_vhost(self, vhost: str) -> None:
         if vhost not in self.vhosts:

@@ -16,13 +16,10 @@ from mypy_extensions import mypyc_attr
 from typing_extensions import override
 
 from penstock.access.access_table import AccessTable, name_flaw
-from penstock.access.permission import PERMISSION_KINDS, Epoch, Expressions, Permission, check_expression, escape
+from penstock.access.permission import PERMISSION_KINDS, Epoch, Expressions, Permission, check_expression, expanded
 from penstock.access.rules import CredentialCheck, LoginMemory, Rules
 from penstock.errors import PenstockError
 
-USERNAME: Final = "{username}"
-VHOST: Final = "{vhost}"
-"""Variables in expressions; their values match as they are written."""
 PASSWORD_LETTERS: Final = 4096
 """Longest password, in characters."""
 VHOSTS_MOST: Final = 100
@@ -167,13 +164,6 @@ class BackEndCheck(CredentialCheck):
     @override
     def rules(self) -> Rules | None:
         return self._rules
-
-
-def expanded(expression: str, user: str, vhost: str) -> str:
-    """Return an expression with the values of its variables."""
-    if "{" not in expression:
-        return expression
-    return expression.replace(USERNAME, escape(user)).replace(VHOST, escape(vhost))
 
 
 def check_permission(permission: Permission) -> None:

@@ -23,7 +23,7 @@ READ: Final = "read"
 """Consume, get, purge, and be the source of a binding."""
 PERMISSION_KINDS: Final = (CONFIGURE, WRITE, READ)
 VARIABLES: Final = ("{username}", "{vhost}", "{client_id}")
-"""Variables in expressions of topic permissions; their values match as they are written."""
+"""Variables in expressions; only those of topic permissions have the last one."""
 EXPRESSION_OCTETS: Final = 4096
 """Longest expression, in octets."""
 EXPRESSION_MEMORY: Final = 1024 * 1024
@@ -106,11 +106,8 @@ class TopicPermission(Texts):
     def check(self, user: str, vhost: str, exchange: str) -> None:
         """Check both expressions. Raises PreconditionFailed naming user, virtual host, exchange and expression."""
         for kind in (WRITE, READ):
-            expression = self.expression(kind)
-            for variable in VARIABLES:
-                expression = expression.replace(variable, "x")
             check_expression(
-                expression,
+                expanded(self.expression(kind), "x", "x", "x"),
                 f"topic {kind} permission of user '{user}' for exchange '{exchange}' in vhost '{vhost}'",
             )
 
@@ -179,11 +176,16 @@ def check_expression(expression: str, what: str) -> None:
         raise PreconditionFailed(f"{what}: RE2 refuses '{expression}': {refused}") from None
 
 
-def escape(text: str) -> str:
-    """Return an expression that matches exactly this text."""
+def expanded(expression: str, *values: str) -> str:
+    """Return an expression with the values of the first `VARIABLES`, which match as they are written; "" leaves one."""
+    if "{" not in expression:
+        return expression
     import re2
 
-    return str(re2.escape(text))
+    for variable, value in zip(VARIABLES, values, strict=False):
+        if value:
+            expression = expression.replace(variable, re2.escape(value))
+    return expression
 
 
 ADMINISTRATOR: Final = "administrator"

@@ -11,7 +11,7 @@ from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
 from penstock.access.access_table import AccessTable
-from penstock.access.permission import Epoch, escape, grants
+from penstock.access.permission import Epoch, expanded, grants
 from penstock.errors import AccessRefused
 from penstock.flow.timers import NEVER
 
@@ -79,22 +79,13 @@ class UserRules(Rules):
         permission = self._table.topic_permission(self._user, vhost, exchange)
         if permission is None:
             return True
-        expression = self._expanded(permission.expression(kind), vhost)
+        expression = expanded(permission.expression(kind), self._user, vhost, self._client_id)
         return self._table.expressions.matches(expression, routing_key)
 
     @override
     def tags(self) -> list[str]:
         user = self._table.find(self._user)
         return [] if user is None else user.tags
-
-    def _expanded(self, expression: str, vhost: str) -> str:
-        """Return an expression with the values of its variables, which match as they are written."""
-        if "{" not in expression:
-            return expression
-        for variable, value in (("{username}", self._user), ("{vhost}", vhost), ("{client_id}", self._client_id)):
-            if value and variable in expression:
-                expression = expression.replace(variable, escape(value))
-        return expression
 
 
 class ConnectionAccess:

@@ -310,13 +310,7 @@ class TokenCheck(CredentialCheck):
 
 _UNCHECKED: Final[Any] = {
     "verify_signature": True,
-    "verify_exp": False,
-    "verify_nbf": False,
-    "verify_iat": False,
-    "verify_aud": False,
-    "verify_iss": False,
-    "verify_sub": False,
-    "verify_jti": False,
+    **{f"verify_{claim}": False for claim in ("exp", "nbf", "iat", "aud", "iss", "sub", "jti")},
     "require": [],
 }
 """Options of PyJWT: the signature; claims are checked here, with the broker's clock."""
