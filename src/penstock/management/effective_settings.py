@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from mypy_extensions import i64
-
 from penstock.content.properties import answers_control
 from penstock.core.broker import Broker
 from penstock.core.gates.registry import MEMORY_PERCENT
@@ -21,7 +19,8 @@ from penstock.core.settings.limits import (
     number_or_none,
     opens_below,
 )
-from penstock.flow.level import UNLIMITED, Level
+from penstock.describe.table import or_none
+from penstock.flow.level import Level
 from penstock.flow.work import Steps
 from penstock.settings.table import (
     ARGUMENT,
@@ -99,14 +98,14 @@ def _settings_of(broker: Broker, queue: Queue) -> list[dict[str, object]]:
         rows += _thresholds(values, unit, queue, broker.defaults)
     for name, unit in (("max-length", "messages"), ("max-length-bytes", "bytes")):
         if name in values:
-            row = _row(name, _level(settings.length, unit), values[name], "no limit")
+            row = _row(name, settings.length.as_dict()[unit], values[name], "no limit")
             rows.append({**row, "from": f"{row['from']}; of what is ready"})
     policy = values.get("overflow")
     implied = "its length goes by RabbitMQ's name" if queue.overflow.name == "drop-head" else "default"
     rows.append(_row("overflow", queue.overflow.name, policy, implied))
     if queue.overflow.pages:
         for name, unit in (("page-limit-messages", "messages"), ("page-limit-bytes", "bytes")):
-            rows.append(_row(name, _level(settings.page_limit, unit), values.get(name), "no limit"))
+            rows.append(_row(name, settings.page_limit.as_dict()[unit], values.get(name), "no limit"))
         full = values.get("page-full-policy")
         rows.append(_row("page-full-policy", "block" if full is None else full.text, full, "default"))
     for setting in WITH_FIELD:
@@ -165,7 +164,7 @@ def _instead(values: dict[str, SettingValue], mark: str, limit: Level) -> Settin
     """Return the number that is in effect instead of a percentage; None if that is, in any unit with a `limit`."""
     share, value = values.get(f"{mark}-percent"), None
     for unit in ("messages", "bytes"):
-        if _level(limit, unit) is not None:
+        if limit.as_dict()[unit] is not None:
             value = values.get(f"{mark}-{unit}")
             if value is None or (share is not None and share.rank < value.rank):
                 return None
@@ -204,7 +203,7 @@ def scope_settings(broker: Broker, scope: str, name: str) -> list[dict[str, obje
         mark, _, unit = setting.partition("-")
         if limits.thresholds is not None and scope != BROKER and mark in MARKS and unit in ("messages", "bytes"):
             level: Level = getattr(limits.thresholds, mark)
-            value = _level(level, unit)
+            value = level.as_dict()[unit]
         if setting_value is None and value is None:
             value, otherwise = _default(broker, scope, setting, limits)
         rows.append(_row(setting, value, setting_value, otherwise))
@@ -220,7 +219,7 @@ def _default(broker: Broker, scope: str, name: str, limits: Limits) -> tuple[obj
     if name == "min-disk-free":
         return int(limits.disk.free_bytes), "default"
     if name.startswith("disk-"):
-        number = _or_unlimited(limits.disk.overfull if name == "disk-overfull" else limits.disk.underfull)
+        number = or_none(limits.disk.overfull if name == "disk-overfull" else limits.disk.underfull)
         return number, NO_LIMIT if number is None else "follows from disk-overfull"
     if name == "weight":
         return limits.weight, "default"
@@ -244,7 +243,7 @@ def _memory(broker: Broker, name: str, limits: Limits) -> tuple[object, str]:
         return None, "no limit: the memory of this machine is unknown"
     if name != "memory-capacity":
         level = pool.thresholds.stop if name == "memory-stop" else pool.thresholds.resume
-        return _level(level, "bytes"), FOLLOWS
+        return level.as_dict()["bytes"], FOLLOWS
     if limits.thresholds is not None:
         return None, NO_LIMIT
     capacity = int(pool.thresholds.capacity.bytes + pool.reserve)
@@ -269,7 +268,7 @@ def _thresholds(
     given = number_or_none(values.get("capacity-messages"))
     if unit == "bytes" and given is not None and not is_explicit(capacity):
         capacity = None
-    number = _level(thresholds.capacity, unit)
+    number = thresholds.capacity.as_dict()[unit]
     default = "default" if number is not None else "no limit"
     rows = [_row(capacity_name, number, capacity, default)]
     if capacity is not None and capacity.alias in JAVAS_CAPACITY and number is not None:
@@ -280,7 +279,7 @@ def _thresholds(
     ):
         name = f"{mark}-{unit}"
         setting_value = absolute(values, mark, unit, number)
-        value = _level(level, unit)
+        value = level.as_dict()[unit]
         if setting_value is not None or value is None:
             rows.append(_row(name, value, setting_value, "no limit"))
             continue
@@ -289,7 +288,7 @@ def _thresholds(
             rows.append(_row(name, value, percent, "the stop"))
             continue
         otherwise = f"{share:g} % of the capacity, by default"
-        if mark == "resume" and value == _level(thresholds.stop, unit):
+        if mark == "resume" and value == thresholds.stop.as_dict()[unit]:
             otherwise = "the stop"
         elif mark == "stop" and has_one_mark(values, unit):
             otherwise = "the capacity: by this name the gate closes there"
@@ -297,7 +296,9 @@ def _thresholds(
             otherwise = f"{share:g} % of the capacity, by default; by this name the gate opens below"
         elif percent is None and value < cut(number, share):
             otherwise = ROOM if mark == "stop" else "seven eighths of the stop, which is lower than by default"
-        elif mark == "stop" and value == _level(thresholds.resume, unit) and is_explicit(values.get(f"resume-{unit}")):
+        elif (
+            mark == "stop" and value == thresholds.resume.as_dict()[unit] and is_explicit(values.get(f"resume-{unit}"))
+        ):
             otherwise = "the resume, to which the default gives way"
         rows.append(_row(name, value, percent, otherwise))
     return rows
@@ -319,12 +320,3 @@ def _row(setting: str, value: object, setting_value: SettingValue | None, otherw
         row["pattern"] = setting_value.pattern
         row["by"] = setting_value.by
     return row
-
-
-def _level(level: Level, unit: str) -> int | None:
-    number = int(level.messages) if unit == "messages" else int(level.bytes)
-    return None if number == UNLIMITED else number
-
-
-def _or_unlimited(number: i64) -> int | None:
-    return None if number == UNLIMITED else int(number)

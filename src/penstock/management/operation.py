@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, TypeVar
 from penstock.access.permission import ADMINISTRATOR
 from penstock.describe.lists import seen_vhosts
 from penstock.describe.table import Row
+from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.node import Node
 from penstock.protocols.common.control_request import ControlRequest
@@ -142,6 +143,13 @@ def lists_steps(node: Node, subjects: Iterable[T], rows: Callable[[T], list[Row]
             yield
         result += its
     return result
+
+
+def only_one(names: Iterable[str], given: list[str]) -> str:
+    """Return the one of these names that a request gives. Raises PreconditionFailed (406) for none or several."""
+    if len(given) != 1:
+        raise PreconditionFailed(f"name exactly one of {', '.join(names)}; given are {', '.join(given) or 'none'}")
+    return given[0]
 
 
 def entered(node: Node, request: ControlRequest) -> list[str]:

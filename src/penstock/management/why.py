@@ -41,6 +41,7 @@ from penstock.flow.level import amount, amounts
 from penstock.flow.shared_limit import CountedDepth
 from penstock.management.links import FoundLink, credit_sentence, find_link
 from penstock.management.node import Node
+from penstock.management.operation import only_one
 from penstock.management.refusals import Refusal
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.control_request import ControlRequest
@@ -62,10 +63,7 @@ SUBJECTS: Final[tuple[str, ...]] = ("queue", "connection", "channel", "link", "u
 
 def subject_of(request: ControlRequest) -> str:
     """Return which of `SUBJECTS` a request is about. Raises PreconditionFailed (406) for none or several."""
-    asked = [subject for subject in SUBJECTS if request.fields.get(subject) is not None]
-    if len(asked) != 1:
-        raise PreconditionFailed(f"name exactly one of {', '.join(SUBJECTS)}; given are {', '.join(asked) or 'none'}")
-    return asked[0]
+    return only_one(SUBJECTS, [subject for subject in SUBJECTS if request.fields.get(subject) is not None])
 
 
 def answer(request: ControlRequest, node: Node) -> dict[str, object]:

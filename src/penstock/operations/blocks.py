@@ -10,7 +10,7 @@ from penstock.describe.table import Row
 from penstock.errors import ConnectionForced, NotFound, PreconditionFailed
 from penstock.management import why
 from penstock.management.node import Node
-from penstock.management.operation import Operation, Route
+from penstock.management.operation import Operation, Route, only_one
 from penstock.protocols.common.authorization import check_tag
 from penstock.protocols.common.control_request import ControlRequest
 
@@ -60,10 +60,7 @@ def close_connection(node: Node, request: ControlRequest) -> Row:
 
 def _what(node: Node, request: ControlRequest, there: bool) -> tuple[str, str, str]:
     """Return scope, virtual host and name of a request's object; with `there` it must exist."""
-    given = [scope for scope in SCOPES if scope in request.fields]
-    if len(given) != 1:
-        raise PreconditionFailed(f"name exactly one of {', '.join(SCOPES)}; given are {', '.join(given) or 'none'}")
-    scope = given[0]
+    scope = only_one(SCOPES, [scope for scope in SCOPES if scope in request.fields])
     name = request.text(scope)
     _check_scope(request, scope, name)
     if scope == QUEUE:

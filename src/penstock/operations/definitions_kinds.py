@@ -91,18 +91,6 @@ class Together(NamedTuple):
     """It returns subject and text of the record of a change of settings."""
 
 
-def _is_equal(node: Node, entry: Entry, before: object, value: object) -> bool:
-    return before == value
-
-
-def _counts(node: Node, entry: Entry) -> str:
-    return ""
-
-
-def _without_note(value: object) -> str:
-    return ""
-
-
 class Definitions(NamedTuple):
     """Definitions of a noun: functions of an entry, the value that it defines, and that which is there (None: none).
 
@@ -125,13 +113,13 @@ class Definitions(NamedTuple):
     """Returns the fields that are compared and reported; None if values of this noun do not change."""
     plan: Callable[[Node, Entry, Any, Planned], object] | None = None
     """It checks and notes what an entry would make or change."""
-    same: Callable[[Node, Entry, Any, Any], bool] = _is_equal
+    same: Callable[[Node, Entry, Any, Any], bool] = lambda node, entry, before, value: bool(before == value)
     """Returns whether an entry changes nothing."""
-    left_out: Callable[[Node, Entry], str] = _counts
+    left_out: Callable[[Node, Entry], str] = lambda node, entry: ""
     """It returns why an entry does not count, though nothing is wrong with it; "" if it counts."""
     secret: Callable[[Entry, Any], str] | None = None
     """It returns the key of a secret that differs; "" for none."""
-    note: Callable[[Any], str] = _without_note
+    note: Callable[[Any], str] = lambda value: ""
     """Returns a warning about an ineffective setting; "" for none."""
     key: Callable[[Entry], str] | None = None
     """It returns the identity of entries that may have the same subject."""

@@ -29,7 +29,7 @@ from penstock.management.effective_settings import (
     source_of,
 )
 from penstock.management.node import Node
-from penstock.management.operation import Answer, Operation, Route, looking
+from penstock.management.operation import Answer, Operation, Route, looking, only_one
 from penstock.operations.definitions_kinds import Definitions, Together
 from penstock.operations.definitions_parser import Entry, Section
 from penstock.protocols.common.authorization import check_tag
@@ -139,10 +139,7 @@ def list_settings(node: Node, request: ControlRequest) -> Steps[Row]:
 
 def show(node: Node, request: ControlRequest) -> Row:
     """Answer show {queue} or {another scope}: the effective values with their sources."""
-    given = [scope for scope in SCOPES if scope in request.fields]
-    if len(given) != 1:
-        raise PreconditionFailed(f"name exactly one of {', '.join(SCOPES)}; given are {', '.join(given) or 'none'}")
-    scope = given[0]
+    scope = only_one(SCOPES, [scope for scope in SCOPES if scope in request.fields])
     name = request.text(scope)
     _check_shown(request, scope, name)
     if scope == "queue":

@@ -151,15 +151,13 @@ def list_users(node: Node, request: ControlRequest) -> Row:
     return {"users": shown, "more": len(later) > count}
 
 
-def _rows(node: Node, request: ControlRequest) -> Steps[list[Row]]:
+def _rows_of(node: Node, users: list[User]) -> Steps[list[Row]]:
     at = reading(node)
-    return rows_steps(node, node.broker.access.users(), lambda user: USER.row(user, at))
-
-
-def _rows_without_permissions(node: Node, request: ControlRequest) -> Steps[list[Row]]:
-    at = reading(node)
-    users = [user for user in node.broker.access.users() if not user.permissions and not user.everywhere]
     return rows_steps(node, users, lambda user: USER.row(user, at))
+
+
+def _without_permissions(node: Node, request: ControlRequest) -> Steps[list[Row]]:
+    return _rows_of(node, [user for user in node.broker.access.users() if not user.permissions and not user.everywhere])
 
 
 def asked_users(node: Node, request: ControlRequest) -> list[User]:
@@ -384,8 +382,10 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
               needed=("users",), silent=True),
     )),
     looking("user.list", list_users, ("after", "count", "user")),
-    looking("", _rows, routes=(Route("GET /users", "List users."),)),
-    looking("", _rows_without_permissions, routes=(
+    looking("", lambda node, request: _rows_of(node, node.broker.access.users()), routes=(
+        Route("GET /users", "List users."),
+    )),
+    looking("", _without_permissions, routes=(
         Route("GET /users/without-permissions", "List the users who may enter no virtual host."),
     )),
 )  # fmt: skip
