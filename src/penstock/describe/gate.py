@@ -158,10 +158,6 @@ class DiskText(GateText):
         return f"the disk ({gate.name})"
 
     @override
-    def label(self, gate: Gate) -> str:
-        return f"Disk {gate.name}"
-
-    @override
     def overshoot(self, gate: Gate) -> dict[str, object]:
         return _overshoot(None, f"{CLOSING}, and what the store writes besides: its log, at most")
 

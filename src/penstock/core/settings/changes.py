@@ -231,11 +231,7 @@ Change = PatternChange | PolicyChange
 
 def _of_patterns(entries: list[EntryBefore], by: str) -> list[Change]:
     """Return changes of patterns, those that remove before others: there is a limit of patterns."""
-    return [PatternChange(*entry, by) for entry in sorted(entries, key=_has_words)]
-
-
-def _has_words(entry: EntryBefore) -> bool:
-    return bool(entry[2])
+    return [PatternChange(*entry, by) for entry in sorted(entries, key=lambda entry: bool(entry[2]))]
 
 
 def _change(broker: Broker, changes: list[Change]) -> Steps[SettingsChange]:

@@ -32,7 +32,7 @@ def renew(producer: Producer, queues: dict[int, Queue], now: float) -> None:
     """Renew the deadlines of everything of a producer that waits at these queues (by identity)."""
     earliest = NEVER
     for held in producer.outbox:
-        if _concerns(held.queues, queues):
+        if any(id(queue) in queues for queue in held.queues):
             held.deadline = now + admission.hold_deadline_s(held.queues)
             earliest = min(earliest, held.deadline)
             if held.pending is not None:
@@ -50,17 +50,6 @@ def renew(producer: Producer, queues: dict[int, Queue], now: float) -> None:
             producer.entry(gate).renewed = now
 
 
-def _concerns(road_queues: list[Queue], queues: dict[int, Queue]) -> bool:
-    for queue in road_queues:
-        if id(queue) in queues:
-            return True
-    return False
-
-
 def _hold_deadline_s(gates: list[Gate], queues: dict[int, Queue]) -> float | None:
-    shortest: float | None = None
-    for gate in gates:
-        queue = queues.get(id(gate.owner))
-        if queue is not None and (shortest is None or queue.settings.hold_deadline_s < shortest):
-            shortest = queue.settings.hold_deadline_s
-    return shortest
+    own = [queues[id(gate.owner)].settings.hold_deadline_s for gate in gates if id(gate.owner) in queues]
+    return min(own, default=None)

@@ -8,7 +8,8 @@ declaration fails because of a default. Explicit settings that contradict each o
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from mypy_extensions import i64
 
@@ -37,34 +38,27 @@ DEFAULT_RANK: Final = 1 << 20
 """Values of this rank and above are defaults (the virtual host's, the broker's) for many queues."""
 
 
+@dataclass
 class Defaults:
     """The broker's default settings."""
 
-    def __init__(
-        self,
-        capacity_bytes: int = CAPACITY_BYTES,
-        stop_percent: float = STOP_PERCENT,
-        resume_percent: float = RESUME_PERCENT,
-        hold_deadline_s: float = HOLD_DEADLINE_S,
-    ) -> None:
-        self.capacity_bytes = capacity_bytes
-        self.stop_percent = stop_percent
-        self.resume_percent = resume_percent
-        self.hold_deadline_s = hold_deadline_s
-        """Seconds that a publish may be held; 0 for no deadline (Qpid and Artemis)."""
+    capacity_bytes: int = CAPACITY_BYTES
+    stop_percent: float = STOP_PERCENT
+    resume_percent: float = RESUME_PERCENT
+    hold_deadline_s: float = HOLD_DEADLINE_S
+    """Seconds that a publish may be held; 0 for no deadline (Qpid and Artemis)."""
 
     def hold_deadline_ms(self) -> int:
         """Return the same in milliseconds."""
         return round(self.hold_deadline_s * 1000)
 
 
-class UnitThresholds:
+class UnitThresholds(NamedTuple):
     """Thresholds in one unit; UNLIMITED is no limit."""
 
-    def __init__(self, capacity: int, stop: int, resume: int) -> None:
-        self.capacity = capacity
-        self.stop = stop
-        self.resume = resume
+    capacity: int
+    stop: int
+    resume: int
 
 
 def resolve_thresholds(

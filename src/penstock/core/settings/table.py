@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left, insort
+from dataclasses import replace
 from typing import Final
 
 from penstock.core.queue.queue import Queue
@@ -122,11 +123,7 @@ class ParameterTable:
 
     def drop_vhost(self, vhost: str) -> list[Parameter]:
         """Remove the parameters of a virtual host that is deleted; return them."""
-        return [
-            parameter
-            for parameter in self.of(None, vhost)
-            if self.drop(parameter.component, vhost, parameter.name) is not None
-        ]
+        return [parameter for parameter in self.of(None, vhost) if self.drop(*parameter.key()) is not None]
 
 
 class Patterns:
@@ -307,16 +304,10 @@ class SettingsTable:
 
     def has_commands(self) -> bool:
         """Return whether anything was set by command."""
-        for entry in self.entries():
-            if entry.command:
-                return True
-        return False
+        return any(entry.command for entry in self.entries())
 
     def __len__(self) -> int:
-        count = 0
-        for entries in self._entries.values():
-            count += len(entries)
-        return count
+        return sum(map(len, self._entries.values()))
 
     # Resolution
 
@@ -420,12 +411,7 @@ class SettingsTable:
     def defaults(self) -> Defaults:
         """Return the broker's present default settings."""
         values = self.resolve(BROKER, "")
-        defaults = Defaults(
-            self._defaults.capacity_bytes,
-            self._defaults.stop_percent,
-            self._defaults.resume_percent,
-            self._defaults.hold_deadline_s,
-        )
+        defaults = replace(self._defaults)
         capacity = number_or_none(values.get("capacity-bytes"))
         if capacity is not None:
             defaults.capacity_bytes = capacity
