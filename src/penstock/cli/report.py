@@ -71,7 +71,7 @@ def report(
         found["settings file"] = redactor.data(settings)
     found["log"] = redactor.data(_try(lambda: _log_lines(log)))
     found["flow log"] = redactor.data(_try(lambda: _flow_log(data)))
-    text = _as_json(found) if as_json else _as_text(found)
+    text = f"{_json(found, indent=1)}\n" if as_json else _as_text(found)
     if file is not None and str(file) == "-":
         with writing():
             click.echo(text, nl=False)
@@ -124,15 +124,13 @@ def _of_broker(where: Options) -> Iterator[tuple[str, object]]:
              "vhost": where.virtual_host}  # fmt: skip
     try:
         with Connection(where) as connection:
-            yield "broker", {**asked, "announced": _announced(connection)}
+            told = connection.server_properties.items()
+            announced = {name: value for name, value in told if isinstance(value, str | int | dict)}
+            yield "broker", {**asked, "announced": announced}
             for name, part in _parts(connection):
                 yield name, _try(part)
     except PenstockError as error:
         yield "broker", {**asked, "no answer": str(error)}
-
-
-def _announced(connection: Connection) -> dict[str, object]:
-    return {name: value for name, value in connection.server_properties.items() if isinstance(value, str | int | dict)}
 
 
 def _parts(connection: Connection) -> Iterator[tuple[str, Part]]:
@@ -217,10 +215,6 @@ def _cut(lines: deque[str]) -> Iterator[str]:
     return (line.rstrip("\r\n")[:LINE_OCTETS] for line in lines)
 
 
-def _as_json(found: dict[str, object]) -> str:
-    return printable_json(json.dumps(found, indent=1, ensure_ascii=False, default=str)) + "\n"
-
-
 def _as_text(found: dict[str, object]) -> str:
     """Return the report for people: a section for each part, a line for each item."""
     lines = [f"penstock report, made {found['made']}", str(found["note"])]
@@ -229,18 +223,18 @@ def _as_text(found: dict[str, object]) -> str:
             continue
         lines += ["", f"== {name} =="]
         if isinstance(value, list):
-            lines += [printable(each if isinstance(each, str) else _one(each)) for each in value] or ["none"]
+            lines += [printable(each if isinstance(each, str) else _json(each)) for each in value] or ["none"]
         elif isinstance(value, dict):
             lines += [
-                printable(f"{key}: {each if isinstance(each, str) else _one(each)}") for key, each in value.items()
+                printable(f"{key}: {each if isinstance(each, str) else _json(each)}") for key, each in value.items()
             ]
         else:
             lines.append(printable(str(value)))
     return "\n".join(lines) + "\n"
 
 
-def _one(value: object) -> str:
-    return printable_json(json.dumps(value, ensure_ascii=False, default=str))
+def _json(value: object, indent: int | None = None) -> str:
+    return printable_json(json.dumps(value, indent=indent, ensure_ascii=False, default=str))
 
 
 # Redaction: passwords, keys and tokens are replaced before anything is written
