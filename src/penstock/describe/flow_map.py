@@ -25,7 +25,7 @@ from penstock.core.queue.counters import LastLook
 from penstock.core.queue.cursor_state import CursorState
 from penstock.core.queue.queue import Queue
 from penstock.describe.gate import closed_s, text_of
-from penstock.describe.lists import Highest
+from penstock.describe.lists import Best
 from penstock.describe.message_stats import Depths
 from penstock.describe.queue import QUEUE
 from penstock.describe.session import withheld_by
@@ -172,7 +172,7 @@ class FlowMap:
         """Count all queues, and return those that matter most."""
         work = self.node.broker.work
         self._number += 1
-        best: Highest[Queue] = Highest(QUEUES_SHOWN)
+        best: Best[Queue] = Best(QUEUES_SHOWN, True)
         for vhost in list(self.node.broker.vhosts.values()):
             if not self.sees(vhost.name):
                 continue
@@ -249,7 +249,7 @@ class FlowMap:
                 totals.channels += len(connection.engine.sessions())
             if work.spend(1):
                 yield
-        longest: Highest[WaitingPublisher] = Highest(BLOCKED_SHOWN)
+        longest: Best[WaitingPublisher] = Best(BLOCKED_SHOWN, True)
         for origin in list(self.node.broker.gates.connections):
             for producer in origin.producers:
                 totals.producers += 1

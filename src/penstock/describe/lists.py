@@ -11,9 +11,8 @@ keeps the best ones so far, and what is not among these is passed over with one 
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from penstock.access.permission import ADMINISTRATOR, MONITORING
 from penstock.access.rules import Rules
@@ -55,8 +54,8 @@ EXAMINED_AT_ONCE: Final = 50
 
 Groups = Iterator[tuple[VirtualHost, Collection[object]]]
 """Objects of a list some at a time, with their virtual host."""
-Rank = tuple[float, float, str, int, Queue]
-"""Class and value of the key, name, and number in the order of creation, which no two queues have in common."""
+Rank = tuple[Any, ...]
+"""Numbers and texts by which objects are in order."""
 TABLES: Final[tuple[tuple[type, Table[Any]], ...]] = (
     (Queue, QUEUE),
     (Consumer, CONSUMER),
@@ -93,25 +92,38 @@ def name_of(subject: object) -> str:
     return subject.name() if isinstance(subject, Connection) else ""
 
 
-class Highest(Generic[T]):
-    """The objects with the highest ranks of those that were offered; of equals the first."""
+class Best(Generic[T]):
+    """The objects with the lowest ranks of those that were offered, or with the highest ones; of equals the first."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, highest: bool = False) -> None:
         self._count = count
-        self._heap: list[tuple[tuple[float, ...], int, T]] = []
+        self._highest = highest
+        self._best: list[tuple[Rank, int, T]] = []
+        """With the number of each offer, negative for the highest ranks, which no two have in common."""
+        self._last: Rank | None = None
+        """Rank of the last of the best, when there are as many as are wanted."""
         self._offered: int = 0
 
-    def offer(self, rank: tuple[float, ...], subject: T) -> None:
-        """Take an object, unless enough others have a higher rank."""
+    def offer(self, rank: Rank, subject: T) -> None:
+        """Take an object, unless it comes after enough others."""
+        last = self._last
+        if last is not None and (rank < last if self._highest else rank > last):
+            return
         self._offered += 1
-        if len(self._heap) < self._count:
-            heapq.heappush(self._heap, (rank, -self._offered, subject))
-        elif rank > self._heap[0][0]:
-            heapq.heapreplace(self._heap, (rank, -self._offered, subject))
+        self._best.append((rank, -self._offered if self._highest else self._offered, subject))
+        if len(self._best) >= 2 * self._count + EXAMINED_AT_ONCE:
+            self._cut()
 
     def ranked(self) -> list[T]:
-        """Return the objects, the highest rank first."""
-        return [subject for _, _, subject in sorted(self._heap, key=lambda entry: entry[:2], reverse=True)]
+        """Return the objects in order."""
+        self._cut()
+        return [subject for _, _, subject in self._best]
+
+    def _cut(self) -> None:
+        self._best.sort(reverse=self._highest)
+        del self._best[self._count :]
+        if len(self._best) == self._count:
+            self._last = self._best[-1][0]
 
 
 def seen_vhosts(node: DescribedNode, rules: Rules) -> list[VirtualHost]:
@@ -341,48 +353,22 @@ class QueueOrder:
         self.backwards: bool = reverse and number is None
         """True if the last rank is first."""
 
-    def rank(self, queue: Queue, at: Reading, number: int) -> Rank:
-        """Return the rank of a queue."""
+    def rank(self, queue: Queue, at: Reading) -> Rank:
+        """Return the rank of a queue: class and value of the key, and its name."""
         if self._number is None:
-            return 0.0, 0.0, queue.name, -number if self.backwards else number, queue
-        key = key_of(self._number.value(queue, at))
-        value = key[1]
-        return key[0] * self._sign, value * self._sign if isinstance(value, float) else 0.0, queue.name, number, queue
+            return 0.0, 0.0, queue.name
+        kind, value = key_of(self._number.value(queue, at))
+        return kind * self._sign, value * self._sign if isinstance(value, float) else 0.0, queue.name
 
 
-class First:
+class First(NamedTuple):
     """The first queues of a list."""
 
-    def __init__(self, count: int) -> None:
-        self.items: list[Item] = []
-        self.total: int = 0
-        """Number of all queues that the user may see."""
-        self.filtered: int = 0
-        """Number of those that have the wanted text in their name."""
-        self._count = count
-        self._best: list[Rank] = []
-        self._last: Rank | None = None
-        """The last of the best, when there are as many as are wanted."""
-
-    def offer(self, rank: Rank, backwards: bool) -> None:
-        """Take a queue, unless it comes after enough others."""
-        last = self._last
-        if last is not None and (rank < last if backwards else rank > last):
-            return
-        self._best.append(rank)
-        if len(self._best) >= 2 * self._count + EXAMINED_AT_ONCE:
-            self._cut(backwards)
-
-    def conclude(self, backwards: bool) -> list[Queue]:
-        """Return the best queues in order."""
-        self._cut(backwards)
-        return [rank[4] for rank in self._best]
-
-    def _cut(self, backwards: bool) -> None:
-        self._best.sort(reverse=backwards)
-        del self._best[self._count :]
-        if len(self._best) == self._count:
-            self._last = self._best[-1]
+    items: list[Item]
+    total: int
+    """Number of all queues that the user may see."""
+    filtered: int
+    """Number of those that have the wanted text in their name."""
 
 
 def first_steps(
@@ -393,22 +379,20 @@ def first_steps(
     Queues that are created meanwhile may be missed.
     """
     work = node.broker.work
-    first = First(count)
-    number = 0
+    best: Best[Queue] = Best(count, order.backwards)
     homes: dict[str, VirtualHost] = {}
+    total, filtered = 0, 0
     at = reading(node)
     for each in seen_vhosts(node, rules):
         if vhost is not None and each is not vhost:
             continue
         homes[each.name] = each
-        first.total += len(each.queues)
+        total += len(each.queues)
         for part in each.roll.parts(EXAMINED_AT_ONCE):
             for queue in part:
-                number += 1
                 if not queue.deleted and (not wanted or wanted in queue.name.lower()):
-                    first.filtered += 1
-                    first.offer(order.rank(queue, at, number), order.backwards)
+                    filtered += 1
+                    best.offer(order.rank(queue, at), queue)
             if work.spend(EXAMINED_AT_ONCE):
                 yield
-    first.items = [Item(queue.name, homes[queue.vhost], queue) for queue in first.conclude(order.backwards)]
-    return first
+    return First([Item(queue.name, homes[queue.vhost], queue) for queue in best.ranked()], total, filtered)

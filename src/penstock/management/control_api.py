@@ -31,7 +31,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.describe import lists
 from penstock.describe.gate import gate_row
-from penstock.describe.lists import KINDS, PAGE_MOST, Highest, Item, PagedLists, Rows, groups, is_gone, is_seen, work_of
+from penstock.describe.lists import KINDS, PAGE_MOST, Best, Item, PagedLists, Rows, groups, is_gone, is_seen, work_of
 from penstock.describe.message_stats import Depths, deliver_rate, publish_rate
 from penstock.describe.queue import QUEUE, fill_percent, queue_row
 from penstock.describe.session import connection_row
@@ -84,7 +84,9 @@ class ControlApi(Replies):
         try:
             message_format = self.broker.formats.of(content)
             properties = message_format.properties(content)
-            request.reply_to, request.correlation_id = properties.reply_to, _correlation(properties)
+            given = properties.correlation_id
+            request.reply_to = properties.reply_to
+            request.correlation_id = properties.message_id if given is None else given  # As in AMQP 1.0.
             row = self._row(connection, operation)
             size = message_format.body_bytes(content)
             self.broker.work.done += REQUEST_WORK
@@ -245,11 +247,6 @@ class ControlApi(Replies):
 
 def _properties_for(request: ControlRequest, content_type: str) -> Properties:
     return Properties(content_type=content_type, correlation_id=request.correlation_id)
-
-
-def _correlation(properties: Properties) -> str | None:
-    """Return the correlation id of an answer: the request's, or else its message id, as clients of AMQP 1.0 expect."""
-    return properties.message_id if properties.correlation_id is None else properties.correlation_id
 
 
 def _check_size(operation: str, size: i64) -> None:
@@ -471,7 +468,7 @@ def _first(node: Node, request: ControlRequest, order: str, count: int, sums: Su
     now = node.broker.now
     prefix = request.fields.get("prefix")
     begins = prefix if isinstance(prefix, str) else ""
-    highest: Highest[Queue] = Highest(count)
+    highest: Best[Queue] = Best(count, True)
     everywhere = request.fields.get("everywhere") is True
     for vhost in lists.seen_vhosts(node, request.access.rules) if everywhere else [request.vhost]:
         for part in vhost.roll.parts(RANKED_AT_ONCE):
