@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 from urllib.parse import quote_plus
 
@@ -241,6 +242,18 @@ def topics_of(user: User, only: str | None = None) -> list[Row]:
         for exchange, each in topics.items()
         if only is None or vhost == only
     ]
+
+
+def user_permissions(user: User, vhosts: Iterable[str], only: str | None = None) -> list[Row]:
+    """Return the permissions of a user with its name, in one virtual host, or in all; `vhosts` are those there are."""
+    names = [only] if only is not None else vhosts if user.everywhere else user.permissions
+    own = [(name, user.permission(name)) for name in names]
+    return [{"user": user.name, "vhost": name, **permission_row(each)} for name, each in own if each is not None]
+
+
+def user_topics(user: User, only: str | None = None) -> list[Row]:
+    """Return the topic permissions of a user with its name, in one virtual host, or in all."""
+    return [{"user": user.name, **topic} for topic in topics_of(user, only)]
 
 
 def _hash(user: User, at: Reading) -> object:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from penstock.access.user import PermissionRecord, TopicPermissionRecord, User, VhostLimits
+from penstock.access.user import User
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import Binding
 from penstock.core.routing.exchange import Exchange
@@ -17,7 +17,7 @@ from penstock.core.vhost import VirtualHost
 from penstock.describe.lists import ITEM_WORK, PAGE_MOST, QUEUES_AT_ONCE, Groups, Item, binding_groups
 from penstock.describe.queue import QUEUE
 from penstock.describe.table import API_VERSION, Reading, Row, Table, plain
-from penstock.describe.vhost import BINDING, EXCHANGE, parameter_row, permission_row, policy_row, topic_row
+from penstock.describe.vhost import BINDING, EXCHANGE, parameter_row, policy_row, user_permissions, user_topics
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.node import Node
@@ -54,7 +54,12 @@ def groups(node: Node, section: str, only: VirtualHost | None) -> Groups:
                 yield first, _of_all(node, section)
                 return
             for user in node.broker.access.stored():
-                yield first, items_of_user(user, section, list(node.broker.vhosts))
+                if section == "users":
+                    yield first, [user]
+                elif section == "permissions":
+                    yield first, user_permissions(user, node.broker.vhosts)
+                else:
+                    yield first, user_topics(user)
         return
     for vhost in list(node.broker.vhosts.values()) if only is None else [only]:
         if section == "vhosts":
@@ -67,28 +72,12 @@ def groups(node: Node, section: str, only: VirtualHost | None) -> Groups:
         elif section == "parameters":
             operators = table.policies.of(vhost.name, True)
             limits = node.broker.access.vhost_limits.get(vhost.name)
-            limited = [] if limits is None else [VhostLimits(vhost.name, limits)]
+            limited = [] if limits is None else [_limits_row(vhost.name, limits)]
             yield vhost, [*limited, *operators, *table.parameters.of(None, vhost.name)]
         elif section == "exchanges":
             yield vhost, vhost.exchanges.values()
         else:
             yield from binding_groups(vhost, False)
-
-
-def items_of_user(user: User, section: str, vhosts: list[str]) -> list[object]:
-    """Return the items of one user in a section."""
-    if section == "users":
-        return [user]
-    items: list[object] = []
-    if section == "permissions":
-        for vhost in vhosts if user.everywhere else user.permissions:
-            permission = user.permission(vhost)
-            if permission is not None:
-                items.append(PermissionRecord(user.name, vhost, permission))
-        return items
-    for vhost, topics in user.topic_permissions.items():
-        items += [TopicPermissionRecord(user.name, vhost, name, each) for name, each in topics.items()]
-    return items
 
 
 def _of_all(node: Node, section: str) -> list[object]:
@@ -150,13 +139,8 @@ def _policy_row(policy: Policy) -> Row:
     return {**operator, "value": policy.fields()}
 
 
-def _topic_row(record: TopicPermissionRecord) -> Row:
-    about: Row = {"user": record.user, "vhost": record.vhost, "exchange": record.exchange}
-    return {**about, **topic_row(record.permission)}
-
-
-def _limits_row(limits: VhostLimits) -> Row:
-    return {"component": "vhost-limits", "vhost": limits.vhost, "name": "limits", "value": dict(limits.limits)}
+def _limits_row(vhost: str, limits: dict[str, int]) -> Row:
+    return {"component": "vhost-limits", "vhost": vhost, "name": "limits", "value": dict(limits)}
 
 
 def _settings_row(entry: Said) -> Row:
@@ -187,9 +171,7 @@ ROWS: Final[tuple[tuple[type, Callable[[Any], Row]], ...]] = (
     (Policy, _policy_row),
     (Parameter, parameter_row),
     (User, exported_user),
-    (PermissionRecord, lambda each: {"user": each.user, "vhost": each.vhost, **permission_row(each.permission)}),
-    (TopicPermissionRecord, _topic_row),
-    (VhostLimits, _limits_row),
+    (dict, lambda row: dict(row)),
     (Said, _settings_row),
     (VirtualHost, lambda vhost: {"name": vhost.name, **vhost.metadata}),
 )

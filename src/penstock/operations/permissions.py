@@ -7,7 +7,7 @@ from typing import Final
 from penstock.access.permission import Permission, TopicPermission
 from penstock.access.user import EVERYTHING, User
 from penstock.describe.table import Row
-from penstock.describe.vhost import permission_row, topic_row, topics_of
+from penstock.describe.vhost import permission_row, topic_row, user_permissions, user_topics
 from penstock.flow.work import Steps
 from penstock.log_ids import CHANGED
 from penstock.management.node import Node
@@ -74,32 +74,18 @@ def _topics_before(node: Node, request: ControlRequest) -> Row | None:
 
 
 def _row(node: Node, request: ControlRequest) -> Row | None:
-    return _row_of(*_named(node, request))
-
-
-def _row_of(user: User, vhost: str) -> Row | None:
-    permission = user.permission(vhost)
-    return None if permission is None else {"user": user.name, "vhost": vhost, **permission_row(permission)}
+    user, vhost = _named(node, request)
+    return next(iter(user_permissions(user, (), vhost)), None)
 
 
 def _rows(node: Node, request: ControlRequest) -> Steps[list[Row]]:
-    only = _vhost(request)
-
-    def rows(user: User) -> list[Row]:
-        names = list(node.broker.vhosts) if user.everywhere else list(user.permissions)
-        result = [_row_of(user, name) for name in (names if only is None else [only])]
-        return [row for row in result if row is not None]
-
-    return lists_steps(node, asked_users(node, request), rows)
+    only, vhosts = _vhost(request), node.broker.vhosts
+    return lists_steps(node, asked_users(node, request), lambda user: user_permissions(user, vhosts, only))
 
 
 def _topic_rows(node: Node, request: ControlRequest) -> Steps[list[Row]]:
     only = _vhost(request)
-    return lists_steps(
-        node,
-        asked_users(node, request),
-        lambda user: [{"user": user.name, **topic} for topic in topics_of(user, only)],
-    )
+    return lists_steps(node, asked_users(node, request), lambda user: user_topics(user, only))
 
 
 def _vhost(request: ControlRequest) -> str | None:

@@ -69,7 +69,8 @@ def list_policies(node: Node, request: ControlRequest) -> Steps[Row]:
     hosts = [request.vhost.name]
     if request.flag("everywhere"):
         hosts = [host for host in node.broker.vhosts if request.connection is None or request.access.rules.enters(host)]
-    rows = yield from rows_steps(node, _of(node, request, hosts), _row_with_idle)
+    policies = _of(node, request, hosts)
+    rows = yield from rows_steps(node, policies, lambda policy: {**policy_row(policy), "without_effect": policy.idle})
     return {"policies": rows}
 
 
@@ -89,10 +90,6 @@ def _find(node: Node, request: ControlRequest) -> Policy | None:
 def _of(node: Node, request: ControlRequest, hosts: list[str]) -> list[Policy]:
     operator = request.flag("operator")
     return [policy for host in hosts for policy in node.broker.table.policies.of(host, operator)]
-
-
-def _row_with_idle(policy: Policy) -> Row:
-    return {**policy_row(policy), "without_effect": policy.idle}
 
 
 def _operator(request: ControlRequest) -> bool:
