@@ -164,8 +164,7 @@ def queue_rates(queue: Queue) -> Row:
 
 def length_details(series: Series, first: int, ranges: SampleRanges | None) -> Row:
     """Return the details of a queue's lengths; `first` is their first column."""
-    wanted = None if ranges is None else ranges.lengths
-    offset = 0.0 if ranges is None else ranges.wall_offset
+    wanted, offset = (None, 0.0) if ranges is None else (ranges.lengths, ranges.wall_offset)
     unacked = first + 1
     return {
         "messages_details": _details(series, [first], [], wanted, offset),
@@ -203,8 +202,7 @@ def tally_stats(tally: Tally, series: Series | None, ranges: SampleRanges | None
 
 
 def _stats(keys: tuple[str, ...], counts: list[int], series: Series | None, ranges: SampleRanges | None) -> Row:
-    wanted = None if ranges is None else ranges.rates
-    offset = 0.0 if ranges is None else ranges.wall_offset
+    wanted, offset = (None, 0.0) if ranges is None else (ranges.rates, ranges.wall_offset)
     row: Row = {}
     for at, key in enumerate(keys):
         row[key] = counts[at]

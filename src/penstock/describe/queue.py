@@ -410,20 +410,10 @@ def blocked_rows(cursor: CursorState, now: float) -> list[Row]:
     for position in cursor.positions.values():
         queue = position.queue
         if queue.gate.blocked and len(rows) < PRODUCERS_SHOWN and holds_back(position):
-            rows += _first_blocked(queue, now, PRODUCERS_SHOWN - len(rows))
+            for block in list(queue.gate.stats.blocked().values())[: PRODUCERS_SHOWN - len(rows)]:
+                since = None if block.since is None else now - block.since
+                rows.append({"queue": queue.name, "producer": block.producer, "blocked_for_s": since})
     return rows
-
-
-def _first_blocked(queue: Queue, now: float, most: int) -> list[Row]:
-    blocks = list(queue.gate.stats.blocked().values())[:most]
-    return [
-        {
-            "queue": queue.name,
-            "producer": block.producer,
-            "blocked_for_s": None if block.since is None else now - block.since,
-        }
-        for block in blocks
-    ]
 
 
 def _older(one: float | None, other: object) -> float | None:

@@ -196,11 +196,9 @@ class DefinitionKind:
 
     def rehearse(self, entries: list[Entry], planned: Planned) -> Steps[None]:
         """Apply the entries that `compare` gathered to the planned table, as `finish` applies them to the broker's."""
-        together = self.row.together
-        assert together is not None
-        yield from together.rehearse(
-            self.node, planned.table, [self._values[self.subject(each)][0] for each in entries]
-        )
+        assert self.row.together is not None
+        values = [self._values[self.subject(entry)][0] for entry in entries]
+        yield from self.row.together.rehearse(self.node, planned.table, values)
 
     def _read(self, entry: Entry, planned: Planned | None) -> Any:
         """Return the value of an entry. Raises PreconditionFailed (406) where another entry defines it otherwise."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from penstock.access.permission import POLICYMAKER
@@ -94,12 +93,9 @@ def _global_rows(node: Node, request: ControlRequest) -> Steps[list[Row]]:
     return rows_steps(node, node.broker.table.parameters.global_ones(), parameter_row)
 
 
-def _of_component(node: Node, entry: Entry) -> Parameter:
+def _read(node: Node, entry: Entry) -> Parameter:
+    """Return the parameter of an entry; a global one has neither component nor virtual host."""
     return Parameter(entry.text("component"), entry.text("vhost"), entry.text("name"), entry.fields.get("value"))
-
-
-def _global(node: Node, entry: Entry) -> Parameter:
-    return Parameter("", "", entry.text("name"), entry.fields.get("value"))
 
 
 def _check(node: Node, entry: Entry, value: Parameter, planned: Planned | None) -> None:
@@ -124,14 +120,14 @@ def _put(node: Node, entry: Entry, value: Parameter, before: Parameter | None) -
     return undo
 
 
-def _definitions(section: Section, subject: str, read: Callable[[Node, Entry], Parameter]) -> Definitions:
+def _definitions(section: Section, subject: str) -> Definitions:
     """Return definitions of parameters. Values are secret: they hold passwords."""
     return Definitions(
         section,
         subject=lambda entry: subject.format_map(entry.fields),
-        read=read,
+        read=_read,
         row=lambda parameter: {},
-        find=lambda node, entry: node.broker.table.parameters.get(*read(node, entry).key()),
+        find=lambda node, entry: node.broker.table.parameters.get(*_read(node, entry).key()),
         put=_put,
         check=_check,
         same=lambda node, entry, before, value: before is not None and before.value == value.value,
@@ -144,12 +140,10 @@ OF_COMPONENT: Final = "parameter '{name}' of component '{component}' in vhost '{
 DEFINITIONS: Final[Definitions] = _definitions(
     Section("parameters", "component name value", texts="component vhost name", anything="value"),
     OF_COMPONENT,
-    _of_component,
 )
 GLOBAL_DEFINITIONS: Final[Definitions] = _definitions(
     Section("global_parameters", "name value", texts="name", anything="value"),
     "global parameter '{name}'",
-    _global,
 )
 ONE: Final = "/parameters/{component}/{vhost}/{name} /global-parameters/{name}"
 OPERATIONS: Final[tuple[Operation, ...]] = (

@@ -48,7 +48,7 @@ def set_topic_permission(node: Node, request: ControlRequest) -> Row:
 def clear_topic_permission(node: Node, request: ControlRequest) -> Row:
     """Remove the topic permission of a user for an exchange, or all in a virtual host."""
     user, vhost = _named(node, request)
-    return {"cleared": node.broker.access.clear_topic_permissions(user.name, vhost, _exchange(request))}
+    return {"cleared": node.broker.access.clear_topic_permissions(user.name, vhost, _given(request, "exchange"))}
 
 
 def _named(node: Node, request: ControlRequest) -> tuple[User, str]:
@@ -57,8 +57,8 @@ def _named(node: Node, request: ControlRequest) -> tuple[User, str]:
     return node.broker.access.user(name), vhost
 
 
-def _exchange(request: ControlRequest) -> str | None:
-    return request.text("exchange") if "exchange" in request.fields else None
+def _given(request: ControlRequest, field: str) -> str | None:
+    return request.text(field) if field in request.fields else None
 
 
 def _permission_before(node: Node, request: ControlRequest) -> Row | None:
@@ -68,7 +68,7 @@ def _permission_before(node: Node, request: ControlRequest) -> Row | None:
 
 
 def _topics_before(node: Node, request: ControlRequest) -> Row | None:
-    (user, vhost), exchange = _named(node, request), _exchange(request)
+    (user, vhost), exchange = _named(node, request), _given(request, "exchange")
     topics = user.topic_permissions.get(vhost, {})
     return {name: topic_row(each) for name, each in topics.items() if exchange is None or name == exchange} or None
 
@@ -79,17 +79,13 @@ def _row(node: Node, request: ControlRequest) -> Row | None:
 
 
 def _rows(node: Node, request: ControlRequest) -> Steps[list[Row]]:
-    only, vhosts = _vhost(request), node.broker.vhosts
+    only, vhosts = _given(request, "vhost"), node.broker.vhosts
     return lists_steps(node, asked_users(node, request), lambda user: user_permissions(user, vhosts, only))
 
 
 def _topic_rows(node: Node, request: ControlRequest) -> Steps[list[Row]]:
-    only = _vhost(request)
+    only = _given(request, "vhost")
     return lists_steps(node, asked_users(node, request), lambda user: user_topics(user, only))
-
-
-def _vhost(request: ControlRequest) -> str | None:
-    return request.text("vhost") if "vhost" in request.fields else None
 
 
 def _own(node: Node, entry: Entry) -> User:

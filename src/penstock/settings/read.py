@@ -271,7 +271,8 @@ def _read_arguments(subject: str, arguments: dict[str, object]) -> dict[str, Set
         if ours is None:
             _check_unknown(subject, name, value)
         else:
-            _check_number(subject, name, value)
+            if name in RABBITMQS_NUMBERS and isinstance(value, str):
+                raise PreconditionFailed(f"{subject}: {name}='{shown(value)}' is not a whole number")
             _add(values, subject, ours, read_value(subject, name, BY_NAME[ours].kind, value))
     return values
 
@@ -407,11 +408,6 @@ def _check_sum(scope: str, name: str, ours: str) -> None:
             f"{name} limits one queue, and {ours} of scope address what was routed through an exchange; "
             f"use {ours} here, or {name} in scope queue"
         )
-
-
-def _check_number(subject: str, name: str, value: object) -> None:
-    if name in RABBITMQS_NUMBERS and isinstance(value, str):
-        raise PreconditionFailed(f"{subject}: {name}='{shown(value)}' is not a whole number")
 
 
 def _add(values: dict[str, SettingValue], subject: str, ours: str, value: SettingValue) -> None:
