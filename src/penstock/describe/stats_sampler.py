@@ -343,17 +343,12 @@ RATES: Final = ("publish", "deliver_get", "ack", "redeliver")
 
 def of_queue(queue: Queue, stats: StatsSampler, tier: int) -> Row:
     """Return a tier of a queue's history."""
-    series = queue.counters.series
-    if series is None:
-        series = _without(stats, queue_counts(queue, stats.broker.now), QUEUE_COUNTERS)
-    return _tier(series, stats, tier, QUEUE_KEYS, CLOSED_MS)
+    return _tier(_of(queue, stats), stats, tier, QUEUE_KEYS, CLOSED_MS)
 
 
 def recent(queue: Queue, stats: StatsSampler, samples: int) -> Row:
     """Return the newest depths of a queue and the fractions of time that its gate was closed, by five seconds."""
-    series = queue.counters.series
-    if series is None:
-        series = _without(stats, queue_counts(queue, stats.broker.now), QUEUE_COUNTERS)
+    series = _of(queue, stats)
     messages = series.values(CLOSED_MS + 1, FINE)
     closed = _closed(series, CLOSED_MS, FINE, _seconds(series, FINE))
     first = max(len(messages) - samples, 0)
@@ -366,6 +361,12 @@ def of_sum(counted: Sum | None, stats: StatsSampler, tier: int) -> Row:
     if series is None:
         series = _without(stats, [0] * (SUM_COUNTERS + len(QUEUE_LEVELS)), SUM_COUNTERS)
     return _tier(series, stats, tier, TALLY_KEYS, SUM_CLOSED_MS)
+
+
+def _of(queue: Queue, stats: StatsSampler) -> Series:
+    """Return the series of a queue; it has none before its first message."""
+    own = queue.counters.series
+    return _without(stats, queue_counts(queue, stats.broker.now), QUEUE_COUNTERS) if own is None else own
 
 
 def _without(stats: StatsSampler, counts: list[int], counters: int) -> Series:

@@ -21,6 +21,7 @@ from penstock.describe.lists import Rows
 from penstock.describe.table import Row
 from penstock.describe.vhost import properties_key
 from penstock.errors import AccessRefused, BrokerError, NotFound, PreconditionFailed, ResourceLocked
+from penstock.limits import NAME_MAX
 from penstock.management.node import Node
 from penstock.management.operation import Operation, Route, looking
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo, check_vhost
@@ -281,7 +282,7 @@ def arguments_of(entry: Entry) -> dict[str, object]:
 
 def put_queue(node: Node, request: ControlRequest) -> Row:
     """Declare a queue, or check that the one that is there is equal."""
-    vhost, name = request.vhost, _short(request.text("name"), "a queue's name")
+    vhost, name = request.vhost, short(request.text("name"), "a queue's name")
     there = name in vhost.queues
     if name.startswith("amq.") and not there:
         raise AccessRefused(f"queue name '{name}' contains the reserved prefix amq.*")
@@ -307,7 +308,7 @@ def delete_queue(node: Node, request: ControlRequest) -> Row | None:
 
 def put_exchange(node: Node, request: ControlRequest) -> Row:
     """Declare an exchange, or check that the one that is there is equal."""
-    vhost, name = request.vhost, _short(_exchange_name(request, "name"), "an exchange's name")
+    vhost, name = request.vhost, short(_exchange_name(request, "name"), "an exchange's name")
     there = name in vhost.exchanges
     if name == "":
         raise AccessRefused("the default exchange cannot be declared")
@@ -331,7 +332,7 @@ def delete_exchange(node: Node, request: ControlRequest) -> Row | None:
 def bind(node: Node, request: ControlRequest) -> Row:
     """Bind a queue or an exchange to an exchange; answer with the binding's path."""
     vhost, source, name = request.vhost, _exchange_name(request, "source"), request.text("destination")
-    key, arguments = _short(request.text("routing_key", ""), "a routing key"), _arguments(request)
+    key, arguments = short(request.text("routing_key", ""), "a routing key"), _arguments(request)
     _check_binding(request, key)
     queue, target = destination(vhost, request.text("kind"), name)
     made = vhost.bind(source, queue, target, key, arguments)
@@ -403,15 +404,14 @@ def _arguments(request: ControlRequest) -> dict[str, object]:
     return arguments
 
 
-def _short(value: str, what: str) -> str:
+def short(value: str, what: str) -> str:
     """Return a short string (AMQP 0-9-1 section 4.2.5.3). Raises PreconditionFailed."""
     octets = len(value.encode(errors="replace"))
-    if octets > SHORT_MOST:
-        raise PreconditionFailed(f"{what} has {SHORT_MOST} octets at most, not {octets}")
+    if octets > NAME_MAX:
+        raise PreconditionFailed(f"{what} has {NAME_MAX} octets at most, not {octets}")
     return value
 
 
-SHORT_MOST: Final = 255
 QUEUES: Final = "/queues/{vhost}/{name}"
 EXCHANGES: Final = "/exchanges/{vhost}/{name}"
 BINDINGS: Final = "/bindings/{vhost}/e/{source}/{kind}/{destination}"

@@ -176,14 +176,11 @@ class BrokerThread:
             self._ended.set_result(None)
 
     async def _serve(self) -> None:
-        self.loop.selector.is_busy = self._is_busy
+        self.loop.selector.is_busy = lambda: self.broker.is_busy()
         await self.broker.start()
         self._started.set_result(None)
         await self._stop.wait()
         await self.broker.stop()
-
-    def _is_busy(self) -> bool:
-        return self.broker.is_busy()
 
     # What tests and the other parts of the kit use
 

@@ -26,6 +26,7 @@ from penstock.core.queue.queue import Queue
 from penstock.describe.table import Row, plain
 from penstock.errors import InternalError, NotFound, ResourceLocked
 from penstock.flow.timers import NEVER
+from penstock.operations.topology import short
 from penstock.protocols.common.authorization import check_read_queue, check_write_exchange
 from penstock.protocols.common.single_publish import SinglePublish
 from penstock.server.http.request import (
@@ -36,7 +37,6 @@ from penstock.server.http.request import (
     json_octets,
     json_response,
     no_content,
-    short,
     table,
     text,
     until_gone,

@@ -42,7 +42,6 @@ SEND_S: Final = 30.0
 """Seconds that a client may take nothing of a long answer; then it is hung up on, so that its socket is free."""
 FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
 """Headers by which a proxy marks a forwarded request; their values are not trusted."""
-SHORT_MOST: Final = 255
 DEFAULT_EXCHANGE: Final = "amq.default"
 """Name of the default exchange in URLs; its real name is empty."""
 
@@ -320,13 +319,6 @@ def table(fields: Row, name: str) -> dict[str, object]:
         return {}
     if not isinstance(value, dict):
         raise bad_request(f"'{name}' must be an object, not {json.dumps(value)}")
-    return value
-
-
-def short(value: str, what: str) -> str:
-    """Return a short string (AMQP 0-9-1 section 4.2.5.3). Raises HttpError (400)."""
-    if len(value.encode()) > SHORT_MOST:
-        raise bad_request(f"{what} has {SHORT_MOST} octets at most, not {len(value.encode())}")
     return value
 
 
