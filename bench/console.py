@@ -28,7 +28,6 @@ from pathlib import Path
 from bench import processes
 from bench.brokers import COMPILED, INTERPRETED, PenstockNode
 from penstock.cli.common import Feed
-from penstock.cli.target import options_of
 from penstock.client.engine.messages import Message
 from penstock.sync import connect
 
@@ -116,7 +115,7 @@ def _list(port: int, wait: float, end: threading.Event) -> None:
 
 
 def _top(url: str, end: threading.Event) -> None:
-    feed = Feed(options_of(url))
+    feed = Feed(url)
     while not end.wait(1.0):
         feed.ask("top", dict(TOP))
         feed.ask("why", {})

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.common import Feed
-from penstock.cli.target import options_of
 from penstock.client.errors import ControlError
 from penstock.errors import PenstockError
 from tests.support.brokers import serving
@@ -15,7 +14,7 @@ from tests.support.brokers import serving
 
 def test_broker_that_is_lost_is_an_error_and_the_next_question_connects_again(tmp_path: Path) -> None:
     with serving(tmp_path) as broker:
-        feed = Feed(options_of(broker.url))
+        feed = Feed(broker.url)
         assert feed.ask("top", {})["sums"]["queues"] == 0
         with pytest.raises(ControlError, match="no queue 'none'"):
             feed.ask("top", {"queue": "none"})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 from penstock.cli.common import Feed
-from penstock.client.options import Options
 from penstock.flow.work import LOOKING_SHARE
 from penstock.server.http import messages
 from penstock.server.turn_loop import Slices
@@ -91,6 +90,6 @@ async def test_answer_of_an_onlooker_is_made_between_the_turns_of_clients() -> N
 
 
 def top(url: str) -> None:
-    feed = Feed(Options(url, {}))
+    feed = Feed(url)
     assert len(feed.ask("top", {"count": 100})["items"]) == 100
     feed.close()

@@ -23,7 +23,6 @@ from penstock.texts import SCOPE_NOUNS, TIMES, amount, nearest, printable, print
 
 if TYPE_CHECKING:
     from penstock.client.blocking import Connection
-    from penstock.client.options import Options
 
     WordChoice = click.Choice[str]
 else:
@@ -339,8 +338,9 @@ TIMEOUT_S: Final = 10.0
 class Feed:
     """Control operations on one connection, which begins with the first one; used by one thread."""
 
-    def __init__(self, options: Options) -> None:
-        self.options: Final = options
+    def __init__(self, url: str) -> None:
+        """Raises ConfigError for a URL that cannot be read."""
+        self.options: Final = options_of(url, timeout=TIMEOUT_S)
         self._connection: Connection | None = None
 
     def ask(self, operation: str, fields: dict[str, object]) -> dict[str, Any]:

@@ -13,20 +13,8 @@ from typing import Annotated, Any, Final
 import click
 
 from penstock.cli import top_view
-from penstock.cli.common import (
-    COLUMN_COLOURS,
-    INTERRUPTED,
-    TIMEOUT_S,
-    Feed,
-    Seconds,
-    say,
-    say_json,
-    styled,
-    table,
-    writing,
-)
+from penstock.cli.common import COLUMN_COLOURS, INTERRUPTED, Feed, Seconds, say, say_json, styled, table, writing
 from penstock.cli.parameters import Url, command, option
-from penstock.cli.target import options_of
 from penstock.errors import ConfigError, PenstockError
 from penstock.texts import counted, printable, shown_capacity, shown_percent
 
@@ -62,7 +50,7 @@ def top(
     'penstock[terminal]'`. For example: penstock top, or penstock top --order messages --once
     """
 
-    feed = Feed(options_of(url, timeout=TIMEOUT_S))
+    feed = Feed(url)
     live = not (once or as_json) and sys.stdout.isatty() and sys.stdin.isatty()
     if not live:
         fields: dict[str, object] = {"order": order, "count": limit or QUEUES_PRINTED, "everywhere": everywhere}
@@ -116,7 +104,7 @@ def watch(
     example: penstock queues watch orders
     """
 
-    feed = Feed(options_of(url, timeout=TIMEOUT_S))
+    feed = Feed(url)
     live = sys.stdout.isatty() and not as_json and os.environ.get("TERM") != "dumb"
     if count is None and not sys.stdout.isatty():
         count = 1
