@@ -6,6 +6,7 @@ import asyncio
 import json
 from pathlib import Path
 
+from penstock.content.properties import Properties
 from penstock.server.http import messages
 from tests.support.brokers import in_process
 from tests.support.http_client import Answer, Web
@@ -141,7 +142,7 @@ async def test_large_messages_are_read_as_far_as_they_are_shown() -> None:
             web.declare("q")
             with Connection(broker.url) as connection:
                 channel = connection.channel()
-                channel.publish(body, routing_key="q")
+                channel.publish(body, routing_key="q", properties=Properties(delivery_mode=2))
                 channel.close()
 
         sent = asyncio.ensure_future(asyncio.to_thread(publish))
