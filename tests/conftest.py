@@ -19,6 +19,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 settings.load_profile(CI)
 
+# `import pyspark_penstock` would choose it later: brokers no longer begin as copies when the environment has changed.
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
 if Path(penstock.__file__).is_relative_to(ROOT / "src"):
     os.environ["PYTHONPATH"] = str(ROOT / "src")  # Brokers and clients that tests start are of the same form.
 
@@ -84,7 +87,6 @@ def provide_java(session: pytest.Session) -> None:
             item.add_marker(pytest.mark.skip(reason=found.stderr.strip()))
         return
     os.environ["JAVA_HOME"] = found.stdout.strip()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 
