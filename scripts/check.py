@@ -34,36 +34,48 @@ BIN = Path(sys.executable).parent
 SOURCES = ROOT / "src"
 AT_ONCE = (os.cpu_count() or 2) + 2
 """Checks that run at the same time: more than there are cores, for they wait for half of their time."""
-SPARK, REST, SMOKE_TEST = "with Spark", "the rest", "smoke"
+SPARK, REST, SMOKE_TEST, BOTH_FORMS = "with Spark", "the rest", "smoke", "in both forms"
 GROUPS = (
     (SPARK, ()),
+    ("clients", ("tests/clients/**/test_*.py",)),
+    ("server, a to h", ("tests/server/test_[a-h]*.py",)),
+    ("server, i to z", ("tests/server/test_[!a-h]*.py",)),
+    (
+        "simulation",
+        (
+            "tests/sim/**/test_*.py",
+            "tests/simulation/**/test_*.py",
+            "tests/scenarios/**/test_*.py",
+            "tests/testing/**/test_*.py",
+            "tests/fuzz/**/test_*.py",
+        ),
+    ),
+    ("client", ("tests/client/**/test_*.py",)),
     (
         "repository",
         ("tests/repo/**/test_*.py", "tests/docs/**/test_*.py", "tests/spark/**/test_*.py", "tests/test_log_ids.py"),
     ),
-    ("clients", ("tests/clients/**/test_*.py",)),
     ("other brokers", ("tests/checklists/**/test_*.py", "tests/seeds/**/test_*.py")),
-    ("server, i to z", ("tests/server/test_[!a-h]*.py",)),
-    ("server, a to h", ("tests/server/test_[a-h]*.py",)),
     ("HTTP and commands", ("tests/server/http/test_*.py", "tests/cli/**/test_*.py")),
     ("bench and demo", ("tests/bench/**/test_*.py", "tests/demo/**/test_*.py")),
-    (REST, ()),
+    (BOTH_FORMS, ()),
     ("store", ("tests/store/**/test_*.py",)),
     ("console", ("tests/server/http/console/**/test_*.py",)),
     (SMOKE_TEST, ()),
     (
-        "protocols",
+        "protocols and core",
         (
             "tests/protocols/**/test_*.py",
+            "tests/core/**/test_*.py",
+            "tests/persistence/**/test_*.py",
             "tests/describe/**/test_*.py",
             "tests/ranges/**/test_*.py",
             "tests/management/**/test_*.py",
             "tests/driver/**/test_*.py",
         ),
     ),
-    ("core", ("tests/core/**/test_*.py",)),
+    (REST, ()),
     ("compat", ("tests/compat/**/test_*.py",)),
-    ("persistence", ("tests/persistence/**/test_*.py",)),
 )
 """What is one part, the longest first, so that none is left alone at the end; the rest is what no other part has."""
 NOTHING_COMPILED = ("tests/repo", "tests/docs", "tests/spark", "tests/store", "tests/test_log_ids.py")
@@ -305,10 +317,10 @@ def all_parts(form: str, long: bool = False) -> list[Part]:
         found += parts(COMPILED, every - below(every, NOTHING_COMPILED))
         found += parts(INTERPRETED, below(every, NOTHING_COMPILED))
         once = (*ONCE, *NOTHING_COMPILED) if long else (*ONCE, *NOTHING_COMPILED, *COMPILED_ONLY)
-        found.append(Part(REST, INTERPRETED, tuple(sorted(every - below(every, once))), second=True))
+        found.append(Part(BOTH_FORMS, INTERPRETED, tuple(sorted(every - below(every, once))), second=True))
         found.append(Part(SMOKE_TEST, INTERPRETED, SMOKE))
     names = [name for name, _ in GROUPS]
-    return sorted(found, key=lambda part: (part.second, names.index(part.name)))
+    return sorted(found, key=lambda part: names.index(part.name))
 
 
 def installed_form() -> str:
