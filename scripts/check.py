@@ -127,7 +127,7 @@ LIMIT, LIMIT_LONG = 20 * 60.0, 6 * 3600.0
 ABORTED = -signal.SIGABRT
 MEMORY, MEMORY_BYTES = Path("/dev/shm"), 4 << 30
 """Where files of tests are if there is so much room: on a disk they wait for what others synchronise. Smoke tests and
-the long run have theirs on a disk all the same, and each of their brokers begins anew.
+the long run have theirs on a disk all the same, and each broker of the long run begins anew.
 """
 SLOWEST = 10
 """Tests in the list of the slowest ones."""
@@ -259,9 +259,9 @@ def tests(part: Part, long: bool, folder: Path | None) -> Check:
     environment["PENSTOCK_EXPECT"] = part.form
     if part.form == INTERPRETED:
         environment["PYTHONPATH"] = str(SOURCES)
-    if part.name == SMOKE_TEST or long:
+    if long:
         environment["PENSTOCK_COLD"] = "1"
-    elif folder is not None:
+    elif folder is not None and part.name != SMOKE_TEST:
         environment["TMPDIR"] = str(folder)
     profile = LONG if long else SECOND if part.second else ()
     marks = part.marks
