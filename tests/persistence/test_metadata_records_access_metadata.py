@@ -13,6 +13,7 @@ from penstock.access.permission import Permission, TopicPermission
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError
 from penstock.persistence.metadata_records import PERMISSION, USER, pack
+from tests.profiles import examples
 from tests.support.restored_broker import Declared, journaled
 
 NAMES = st.sampled_from(["guest", "anna", "ot/to", "ä"])
@@ -69,7 +70,7 @@ def make_driver() -> BrokerDriver:
     return driver
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(160), deadline=None)
 @given(st.lists(st.tuples(STEPS, st.booleans()), max_size=25), st.randoms(use_true_random=False))
 def test_table_comes_back_as_it_was(steps: list[tuple[tuple[object, ...], bool]], chance: object) -> None:
     driver = make_driver()

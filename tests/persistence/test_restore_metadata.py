@@ -7,11 +7,12 @@ from hypothesis import settings as hypothesis
 from hypothesis import strategies as st
 
 from penstock.core.routing.declarations import number_of
+from tests.profiles import examples
 from tests.support.restored_broker import Declared, differences, exported, journaled, names, view
 from tests.support.topology_changes import Act, acts, attempt, furnish
 
 
-@hypothesis(max_examples=60, deadline=None)
+@hypothesis(max_examples=examples(160), deadline=None)
 @given(st.lists(st.tuples(acts, st.booleans()), min_size=10, max_size=50), st.randoms(use_true_random=False))
 def test_what_lasts_comes_back_as_it_was_in_whatever_order(steps: list[tuple[Act, bool]], chance: object) -> None:
     driver = journaled()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penstock.flow.work import SHARE
 from penstock.persistence.settlements import CHANGE_WORK, encode_steps
 from tests.support import at_once
@@ -35,11 +37,13 @@ def test_thousands_of_declarations_are_put_together_a_share_a_turn() -> None:
     assert max(turns) <= SHARE + 2 * CHANGE_WORK
 
 
+@pytest.mark.once
 def test_long_arguments_are_counted_by_their_octets() -> None:
     short, long = declared(), declared(**{"x-note": "n" * 10_000})
     assert sum(costs(long)[0]) > 5 * sum(costs(short)[0])
 
 
+@pytest.mark.once
 def test_what_is_put_together_in_slices_is_what_is_put_together_at_once() -> None:
     one, other = declared(), declared()
     steps = encode_steps(one.journal, one.journal.take(), WALL, one.broker.work)

@@ -18,6 +18,7 @@ from penstock.store.records import (
     SettlementRecord,
     StoreTransaction,
 )
+from tests.profiles import examples
 from tests.support.open_stores import (
     Contents,
     committing,
@@ -49,7 +50,9 @@ def engine(place: Place) -> Engine:
 
 
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(120),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(history=st.lists(st.tuples(commits(), st.sampled_from(["", "", "again", "reopen"])), max_size=8))
 def test_any_history_leaves_what_the_model_says(place: Place, history: list[tuple[StoreTransaction, str]]) -> None:

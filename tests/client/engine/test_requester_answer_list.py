@@ -125,6 +125,7 @@ async def test_list_of_what_is_not_there_is_refused_at_once(broker_url: str, pro
         await connection.delete_exchange(exchange)
 
 
+@pytest.mark.once
 @both_protocols
 async def test_service_that_is_faster_than_its_caller_waits(broker_url: str, protocol: str) -> None:
     async with (

@@ -304,6 +304,7 @@ def test_a_window_in_bytes_lets_a_smaller_message_pass_that_has_come_to_the_fron
 # Bounds
 
 
+@pytest.mark.once
 def test_a_queue_has_a_bound_of_consumers_and_says_so() -> None:
     bench = Bench("q")
     for number in range(CONSUMERS_OF_A_QUEUE):

@@ -55,6 +55,7 @@ def test_consuming_acknowledging_and_purging_go_on_while_the_store_cannot_be_wri
     assert house.stored() == 0
 
 
+@pytest.mark.once
 def test_what_comes_back_again_and_again_while_nothing_can_be_written_is_noted_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -146,6 +146,7 @@ def shares(capacity: int, other: str, exact_is_greedy: bool, ticks: int) -> list
     return [*links, *publishers]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("capacity", [40, 85, 250, 829])
 @pytest.mark.parametrize("other", ["exact link", "ordinary link", "publisher"])
 @pytest.mark.parametrize("greedy", [True, False], ids=["greedy exact link", "greedy other sender"])

@@ -17,6 +17,7 @@ from penstock.core.queue.length_limit import EXTRA_BYTES, EXTRA_MESSAGES, TRIMME
 from penstock.core.queue.queue import Queue
 from penstock.flow.work import UNITS_A_TURN
 from penstock.settings.read import read_settings
+from tests.profiles import examples
 from tests.support import at_once
 from tests.support.broker_fixture import House, told
 from tests.support.topology import resolve
@@ -372,4 +373,6 @@ class Lengths(RuleBasedStateMachine):
 
 
 TestLengths = Lengths.TestCase
-TestLengths.settings = settings(max_examples=80, stateful_step_count=40, deadline=None, derandomize=True, database=None)
+TestLengths.settings = settings(
+    max_examples=examples(240), stateful_step_count=40, deadline=None, derandomize=True, database=None
+)

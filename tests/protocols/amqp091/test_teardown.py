@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penstock.core.broker import CONSUMERS_OF_A_CHANNEL
 from penstock.flow.work import SHARE, UNITS_A_TURN
 from penstock.protocols.common.connection_output import OUTPUT_FULL
@@ -103,6 +105,7 @@ def test_queues_of_different_channels_have_equal_shares_of_one_connection_that_r
     assert min(counts.values()) >= 6, counts
 
 
+@pytest.mark.once
 def test_one_consumer_too_many_closes_its_channel_and_says_why() -> None:
     client = Dialogue(make_driver())
     client.declare("q")

@@ -13,6 +13,8 @@ import gc
 from collections.abc import Callable
 from itertools import pairwise
 
+import pytest
+
 from penstock.core.publish.closed_sessions import ENDED, RESET
 from penstock.driver.services import LIMITED_A_SECOND
 from penstock.errors import ConnectionForced, FrameError
@@ -214,6 +216,7 @@ def test_a_socket_that_is_lost_in_the_middle_of_a_goodbye_changes_nothing_of_it(
     assert client.connection.origin is None
 
 
+@pytest.mark.once
 def test_a_lost_connection_with_many_channels_ends_over_turns_while_others_come_and_go() -> None:
     driver = make_driver()
     client = Dialogue(driver)

@@ -143,6 +143,7 @@ def test_waiting_answers_leave_nothing_behind() -> None:
     assert backoff._waiting == {}
 
 
+@pytest.mark.once
 def test_an_address_that_guesses_has_a_few_guesses_a_second_and_the_rest_is_not_looked_at() -> None:
     driver = make_driver()
     failures = driver.services.backoff._addresses

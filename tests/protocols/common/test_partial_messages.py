@@ -21,6 +21,7 @@ from penstock.protocols.common.partial_messages import PIECE_BYTES
 from penstock.protocols.common.session import SESSION_OPEN
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, decode_method, encode_header, frame, method_frame
+from tests.profiles import examples
 from tests.support.amqp091_frames import header
 from tests.support.driven_connection import Dialogue, make_driver, methods, publish, refused
 from tests.support.large_messages import persistent, serve
@@ -168,7 +169,7 @@ def test_a_client_that_never_ends_its_messages_does_not_keep_others_from_publish
 ENDS = st.sampled_from(["begin", "go on", "end", "close channel", "disconnect"])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(160))
 @given(st.lists(st.tuples(ENDS, st.integers(0, 1), st.integers(1, 3), st.integers(1, 60 * KIB)), max_size=30))
 def test_what_pieces_count_with_is_given_back_exactly(steps: list[tuple[str, int, int, int]]) -> None:
     driver = small_hub(memory=MIB)
