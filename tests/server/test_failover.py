@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +12,7 @@ from pathlib import Path
 import pika
 import pytest
 
-from tests.support.brokers import GRACE, BrokerProcess, eventually, penstock_command
+from tests.support.brokers import GRACE, BrokerProcess, eventually, penstock_command, started
 from tests.support.disk_brokers import take
 from tests.support.http_client import Web
 from tests.support.pika_helpers import Client, client_of
@@ -35,9 +33,7 @@ class Standby:
         self.log = folder / f"{name}.log"
         words = ["serve", "--listen", "127.0.0.1:0", "--store", url, "--standby", *options]
         with self.log.open("w") as errors:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "penstock", *words], stdout=subprocess.PIPE, stderr=errors, text=True
-            )
+            self.process = started(words, errors)
 
     def stands_by(self) -> bool:
         return "standing by: the store is held by process" in self.log.read_text()

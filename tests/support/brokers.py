@@ -192,16 +192,22 @@ def _keeping(folder: Path, options: tuple[str, ...]) -> list[str]:
     return ["--data", str(folder / some_name("data"))] if os.environ.get("PENSTOCK_KEEP") == "1" else ["--memory"]
 
 
-def _forked_broker(words: list[str], errors: IO[str]) -> ForkedProcess | None:
-    """Start a broker as a copy; None where it has to begin anew."""
-    reading, writing = os.pipe()
-    with open(writing, "w") as theirs:
-        process = forked(words, theirs, errors)
-    if process is None:
+def started(
+    words: list[str], errors: IO[str], environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[str] | ForkedProcess:
+    """Start `penstock` with these words: as a copy, or anew where it has to or has an environment of its own."""
+    if environment is None:
+        reading, writing = os.pipe()
+        with open(writing, "w") as theirs:
+            process = forked(words, theirs, errors)
+        if process is not None:
+            process.stdout = open(reading)  # noqa: SIM115 - whoever starts it closes it.
+            return process
         os.close(reading)
-    else:
-        process.stdout = open(reading)  # noqa: SIM115 - `serving` closes it.
-    return process
+    return subprocess.Popen(
+        [sys.executable, "-m", "penstock", *words],
+        stdout=subprocess.PIPE, stderr=errors, text=True, env={**os.environ, **(environment or {})},
+    )  # fmt: skip
 
 
 @contextmanager
@@ -219,12 +225,7 @@ def serving(
     log = folder / f"{some_name('broker')}.log"
     words = ["serve", *listeners, *_keeping(folder, options), *options]
     with log.open("w") as errors:
-        process = _forked_broker(words, errors) if environment is None else None
-        if process is None:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "penstock", *words],
-                stdout=subprocess.PIPE, stderr=errors, text=True, env={**os.environ, **(environment or {})},
-            )  # fmt: skip
+        process = started(words, errors, environment)
     assert process.stdout is not None
     try:
         ready = process.stdout.readline().strip()
