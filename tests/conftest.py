@@ -16,6 +16,8 @@ from tests.support.faults import Disk, make_library
 
 FORMS = ("interpreted", "compiled")
 ROOT = Path(__file__).resolve().parent.parent
+SHORT_RUN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of a JVM: a short run gains nothing from the optimising compiler and the parallel collector."""
 
 settings.load_profile(CI)
 
@@ -87,6 +89,8 @@ def provide_java(session: pytest.Session) -> None:
             item.add_marker(pytest.mark.skip(reason=found.stderr.strip()))
         return
     os.environ["JAVA_HOME"] = found.stdout.strip()
+    for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
+        os.environ.setdefault(name, SHORT_RUN)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 
