@@ -10,14 +10,12 @@ from typing import Any
 
 import pika
 import pytest
-from pika.exceptions import ChannelClosedByBroker
 
 from penstock import sync
 from penstock.client.errors import ControlError
-from penstock.settings.table import CAPACITY_BYTES, SCOPES
+from penstock.settings.table import CAPACITY_BYTES
 from penstock.sync import connect
-from tests.support.brokers import PATIENCE, BrokerProcess, eventually, serving, some_name
-from tests.support.raw_channel import Connection
+from tests.support.brokers import BrokerProcess, eventually, serving, some_name
 
 pytestmark = pytest.mark.clients
 
@@ -102,46 +100,6 @@ def test_raising_lowering_and_removing_a_threshold_while_a_producer_is_blocked(
     eventually(lambda: len(tuned.logged("QUE-1004")) == 2, "both openings in the log")
 
 
-@pytest.mark.parametrize(
-    ("scope", "pattern"), [("vhost", "/"), ("vhost", "#"), ("address", "amq.fanout"), ("address", "amq.*")]
-)
-def test_bound_of_a_virtual_host_or_an_address_comes_and_goes_while_messages_flow(
-    make: Callable[..., Publisher], tuned: BrokerProcess, control: sync.Connection, scope: str, pattern: str
-) -> None:
-    publisher = make(tuned, "orders")
-    publisher.channel.queue_bind("orders", "amq.fanout")
-    depth = depth_of(control, "orders")
-    # The queue that answers come to is in the same virtual host: bytes are bounded, and leave room for answers.
-    control.set(scope, pattern, {"capacity-bytes": 400_000, "stop-bytes": 300_000})
-    control.set("queue", "orders", {"hold-deadline": 0})
-    for _ in range(4):
-        publisher.channel.basic_publish("amq.fanout", "", bytes(150_000))
-    eventually(lambda: depth() == 2, "two fit")
-    publisher.hears("blocked")
-    control.set(scope, pattern, {"capacity-bytes": "1MiB", "stop-bytes": 900_000})
-    eventually(lambda: depth() == 4, "all fit")
-    publisher.hears("blocked", "unblocked")
-    control.unset(scope, pattern)
-    publisher.channel.basic_publish("amq.fanout", "", bytes(1_000_000))
-    eventually(lambda: depth() == 5, "nothing bounds it any more")
-
-
-def test_confirms_that_were_withheld_come_when_the_threshold_is_raised(
-    tuned: BrokerProcess, control: sync.Connection
-) -> None:
-    control.set("queue", "#", {"stop-messages": 0, "resume-messages": 0, "hold-deadline": 0, "capacity-messages": 10})
-    with Connection(tuned.url) as connection:
-        channel = connection.channel()
-        channel.queue_declare("q")
-        confirms = channel.confirm_select()
-        channel.publish(b"1", routing_key="q")
-        channel.publish(b"2", routing_key="q")
-        eventually(lambda: depth_of(control, "q")() == 2, "both are in the queue")
-        assert control.why("q").raw["gate"]["open"] is False
-        control.unset("queue", "#", ["stop-messages", "resume-messages"])
-        connection.wait_for(lambda: confirms.acked == 2, "both confirms", PATIENCE)
-
-
 def test_command_is_answered_in_words_and_as_json(make: Callable[..., Publisher], tuned: BrokerProcess) -> None:
     said = tuned.command("set", "queue", "orders.#", "capacity-messages=1000", "stop-percent=60")
     assert said.splitlines() == [
@@ -201,19 +159,6 @@ def shown(broker: BrokerProcess, *words: str) -> dict[str, tuple[object, str]]:
     return {row["setting"]: (row["value"], row["from"]) for row in json.loads(broker.command("show", *words, "--json"))}
 
 
-@pytest.mark.parametrize("scope", [scope for scope in SCOPES if scope != "queue"])
-def test_show_tells_every_setting_of_a_scope_though_nobody_said_anything(tuned: BrokerProcess, scope: str) -> None:
-    name = {"vhost": "/", "address": "amq.topic", "broker": ""}.get(scope, "guest")
-    found = shown(tuned, scope, *([name] if name else []))
-    assert list(found) == list(SCOPES[scope])
-    for setting, (value, source) in found.items():
-        assert source, setting
-        if setting.startswith(("capacity-messages", "rate-", "disk-")):
-            assert (value, source) == (None, "no limit")
-        if setting.startswith("burst-"):
-            assert (value, source) == (None, "there is no rate")
-
-
 def test_show_tells_the_brokers_defaults_and_what_a_virtual_host_has_of_them(tuned: BrokerProcess) -> None:
     broker = shown(tuned, "broker")
     assert broker["capacity-bytes"] == (CAPACITY_BYTES, "default of a queue without a setting")
@@ -240,32 +185,12 @@ def test_show_tells_the_brokers_defaults_and_what_a_virtual_host_has_of_them(tun
     assert vhost["hold-deadline"][1] == "pattern '/', set by command: hold-deadline=0"
 
 
-def test_show_tells_the_burst_that_follows_from_a_users_rate(tuned: BrokerProcess) -> None:
-    tuned.command("set", "user", "guest", "rate-messages=20")
-    found = shown(tuned, "user", "guest")
-    assert found["rate-messages"][1] == "pattern 'guest', set by command: rate-messages=20"
-    assert found["burst-messages"] == (1, "one more than the rate in any second")
-    assert found["weight"] == (1, "default")
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (
-            ("set", "user", "alice", "rate-messages=0"),
-            "would stop it for ever; use `penstock block`, or unset the rate",
-        ),
-        (("set", "user", "alice", "weight=-1"), "user 'alice': weight=-1 is negative; the least is 1"),
         (("set", "queue", "q", "capacity-byte=1"), "unknown setting capacity-byte for scope queue; did you mean"),
-        (("set", "queue", "q*", "capacity-bytes=1"), "* in 'q*' must be a whole word"),
-        (("set", "queue", "q", "capacity-bytes"), "'capacity-bytes' is not NAME=VALUE: give a setting such as"),
-        (
-            ("set", "queue", "q", "stop-messages=1", "stop-messages=2"),
-            "setting 'stop-messages' is given twice: give it once",
-        ),
         (("set", "queue", "q"), "no settings for queue 'q': give at least one NAME=VALUE after the pattern"),
         (("set", "queue", "q", "overflow=page"), "queue 'q': the overflow policy page needs a data directory"),
-        (("unset", "queue", "nobody"), "nothing is set for queue 'nobody'; nothing to unset"),
         (("show", "queue", "nobody"), "no queue 'nobody' in vhost '/'"),
         (("show", "vhost", "nobody"), "no vhost 'nobody'"),
     ],
@@ -274,22 +199,6 @@ def test_what_cannot_be_meant_is_refused_in_one_sentence(
     broker: BrokerProcess, words: tuple[str, ...], said: str
 ) -> None:
     assert said in broker.refusal(*words)
-
-
-def test_contradiction_names_both_sources_and_changes_nothing(
-    make: Callable[..., Publisher], tuned: BrokerProcess, control: sync.Connection
-) -> None:
-    publisher = make(tuned, "q", **{"x-max-length": 100, "x-overflow": "block"})
-    with pytest.raises(ControlError, match=r"stop-messages=101 \(pattern '#', set by command\)") as caught:
-        control.set("queue", "#", {"stop-messages": 101, "hold-deadline": 1})
-    assert "(x-max-length=100, declared)" in str(caught.value)
-    assert caught.value.code == 406
-    assert control.settings() == []
-    control.set("queue", "big.#", {"stop-messages": 101})
-    with pytest.raises(ChannelClosedByBroker) as closed:
-        publisher.channel.queue_declare("big.one", arguments={"capacity-messages": 100})
-    assert closed.value.reply_code == 406
-    assert "stop-messages=101 (pattern 'big.#', set by command)" in closed.value.reply_text
 
 
 def test_no_setting_shuts_out_the_operator_who_must_take_it_back(tuned: BrokerProcess) -> None:

@@ -8,7 +8,7 @@ import pytest
 from pamqp import commands
 
 from tests.support.brokers import BrokerProcess, eventually
-from tests.support.raw_client import Peer, method_frame, open_peer, publish_frames
+from tests.support.raw_client import Peer, open_peer, publish_frames
 
 
 @pytest.fixture
@@ -81,20 +81,6 @@ def test_window_of_publishes_is_confirmed_in_few_frames_and_each_once(peer: Peer
     assert answers.refused == set()
 
 
-def test_confirmations_are_counted_from_confirm_select_on_and_selecting_twice_is_once(broker: BrokerProcess) -> None:
-    with open_peer(broker) as peer:
-        queue = peer.declare()
-        peer.say(publish_frames(1, "", queue, b"x") * 5)
-        peer.confirm()
-        peer.say(publish_frames(1, "", queue, b"x") * 2)
-        answers = Answers(peer)
-        answers.read_until(2)
-        peer.confirm()
-        peer.say(publish_frames(1, "", queue, b"x"))
-        answers.read_until(3)
-        assert answers.confirmed == {1, 2, 3}
-
-
 def test_all_fates_of_a_publish_are_answered_once(peer: Peer) -> None:
     good = peer.declare()
     full = peer.declare(**{"capacity-messages": 2, "overflow": "reject"})
@@ -154,12 +140,6 @@ def test_what_is_held_past_the_bound_of_a_connection_that_consumes_is_refused_at
     held = 30 - len(answers.confirmed) - len(answers.refused)
     assert 9 <= held <= 12, "one MiB may be held, and the first is withheld"
     assert answers.refused == set(range(31 - len(answers.refused), 31)), "those that came last"
-
-
-def test_immediate_is_540(peer: Peer) -> None:
-    peer.say(method_frame(1, commands.Basic.Publish(routing_key="q", immediate=True)))
-    code, text = peer.refused(0)
-    assert (code, "immediate=true" in text) == (540, True), text
 
 
 def test_confirmations_of_a_connection_that_dies_are_nobodys(broker: BrokerProcess) -> None:

@@ -5,39 +5,16 @@ from __future__ import annotations
 import pytest
 from pamqp import commands
 
-from tests.support.brokers import BrokerProcess, eventually
+from tests.support.brokers import BrokerProcess, eventually, some_name
 from tests.support.raw_client import Peer, open_peer, publish_frames
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"stop-messages": 10, "resume-messages": 20}, "resume-messages=20 is above stop-messages=10; resume must be"),
-        (
-            {"qpid.flow_stop_size": 100, "qpid.flow_resume_size": 500},
-            "qpid.flow_resume_size=500 is above qpid.flow_stop",
-        ),
-        ({"capacity-bytes": 1000, "x-qpid-flow-resume-capacity": 1001}, "x-qpid-flow-resume-capacity=1001 is above"),
-        ({"capacity-messages": 10, "stop-messages": 11}, "stop-messages=11 is above the capacity of 10 messages"),
-        ({"x-max-length": -5}, "x-max-length=-5 is negative; the least is 0"),
-        ({"capacity-bytes": -1}, "capacity-bytes=-1 is negative"),
-        (
-            {"qpid.flow_stop_cuont": 1000},
-            "unknown argument qpid.flow_stop_cuont=1000; did you mean qpid.flow_stop_count?",
-        ),
-        ({"capacity-byte": 1000}, "unknown argument capacity-byte=1000; did you mean capacity-bytes?"),
         ({"x-max-lenght": 7}, "unknown argument x-max-lenght=7; did you mean x-max-length?"),
-        ({"stop-percent": 101}, "stop-percent=101 is not a percentage between 0 and 100"),
-        ({"stop-percent": 50, "resume-percent": 60}, "resume-percent=60 is above stop-percent=50"),
-        ({"overflow": "explode"}, "overflow=explode is not an overflow policy"),
-        ({"x-overflow": "drop-haed"}, "did you mean drop-head?"),
-        ({"capacity-messages": "many"}, "is not a whole number"),
-        ({"capacity-messages": True}, "is not a whole number"),
-        ({"capacity-messages": 5, "qpid.max_count": 6}, "contradicts"),
-        ({"resume-messages": 5}, "has no stop threshold to go with"),
-        ({"x-expires": 0}, "x-expires=0"),
+        ({"capacity-messages": 10, "stop-messages": 11}, "stop-messages=11 is above the capacity of 10 messages"),
     ],
-    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
 def test_arguments_that_cannot_be_meant_are_406(peer: Peer, arguments: dict[str, object], said: str) -> None:
     peer.send(1, commands.Queue.Declare(queue="refused", arguments=arguments))
@@ -77,45 +54,6 @@ def test_message_larger_than_its_queues_capacity_is_311_and_other_channels_live(
     assert peer.ask(2, commands.Queue.Purge(queue=queue), commands.Queue.PurgeOk).message_count == 1
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "named"),
-    [
-        ({"durable": True}, {"durable": False}, "durable"),
-        ({"auto_delete": True}, {"auto_delete": False}, "auto_delete"),
-        ({"arguments": {"capacity-bytes": 5000}}, {"arguments": {"capacity-bytes": 6000}}, "capacity-bytes"),
-        ({"arguments": {}}, {"arguments": {"x-message-ttl": 100}}, "x-message-ttl"),
-    ],
-)
-def test_another_declaration_of_the_same_name_is_406_and_names_the_difference(
-    broker: BrokerProcess, first: dict[str, bool], second: dict[str, bool], named: str
-) -> None:
-    with open_peer(broker) as peer:
-        peer.ask(1, commands.Queue.Declare(queue="twice", **first), commands.Queue.DeclareOk)
-        peer.send(1, commands.Queue.Declare(queue="twice", **second))
-        code, text = peer.refused(1)
-        assert code == 406
-        assert f"inequivalent arg '{named}' for queue 'twice' in vhost '/'" in text
-        peer.channel(1)
-        peer.ask(1, commands.Queue.Delete(queue="twice"), commands.Queue.DeleteOk)
-
-
-def test_broker_s_own_names_cannot_be_taken(broker: BrokerProcess) -> None:
-    with open_peer(broker) as peer:
-        for number, method in enumerate(
-            [
-                commands.Queue.Declare(queue="amq.mine"),
-                commands.Exchange.Declare(exchange="amq.mine"),
-                commands.Exchange.Delete(exchange="amq.topic"),
-                commands.Exchange.Delete(exchange="penstock.control"),
-                commands.Exchange.Delete(exchange=""),
-            ],
-            start=2,
-        ):
-            peer.channel(number)
-            peer.send(number, method)
-            assert peer.refused(number)[0] == 403, method
-
-
 def test_argument_without_effect_is_said_once(own_broker: BrokerProcess) -> None:
     with open_peer(own_broker) as peer:
         for _ in range(3):
@@ -123,3 +61,19 @@ def test_argument_without_effect_is_said_once(own_broker: BrokerProcess) -> None
     said = eventually(lambda: own_broker.logged("argument x-queue-mode of a queue"), "the line")
     assert len(said) == 1
     assert len(own_broker.await_logged("argument x-queue-version of a queue")) == 1
+
+
+def test_queue_expires_though_it_is_asked_for_with_other_arguments(broker: BrokerProcess) -> None:
+    name = some_name("expiring")
+    with open_peer(broker) as peer:
+        peer.declare_shared(name, x_expires=300)
+
+        def is_declared_anew() -> bool:
+            peer.send(1, commands.Queue.Declare(queue=name, exclusive=True, arguments={"x-expires": 299}))
+            if isinstance(peer.answer(), commands.Queue.DeclareOk):
+                return True
+            peer.send(1, commands.Channel.CloseOk())
+            peer.channel(1)
+            return False
+
+        eventually(is_declared_anew, "the unused queue expires")

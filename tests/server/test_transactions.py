@@ -18,36 +18,6 @@ def select(peer: Peer, channel: int = 1) -> None:
     peer.ask(channel, TX.Select(), TX.SelectOk)
 
 
-@pytest.mark.parametrize(
-    ("before", "method", "says"),
-    [
-        (None, TX.Commit(), "channel is not transactional"),
-        (None, TX.Rollback(), "channel is not transactional"),
-        (commands.Confirm.Select(nowait=True), TX.Select(), "cannot switch from confirm to tx mode"),
-    ],
-)
-def test_what_a_channels_mode_does_not_allow_is_406(
-    peer: Peer, before: commands.Confirm.Select | None, method: TX.Commit, says: str
-) -> None:
-    if before is not None:
-        peer.send(1, before)
-    peer.send(1, method)
-    code, text = peer.refused(1)
-    assert (code, says in text) == (406, True), text
-
-
-def test_confirm_select_on_a_transactional_channel_is_406_and_selecting_twice_is_once(peer: Peer) -> None:
-    queue = peer.declare()
-    select(peer)
-    peer.say(publish_frames(1, "", queue, b"x"))
-    select(peer)
-    peer.ask(1, TX.Commit(), TX.CommitOk)
-    assert peer.depth(queue) == 1
-    peer.send(1, commands.Confirm.Select())
-    code, text = peer.refused(1)
-    assert (code, "cannot switch from tx to confirm mode" in text) == (406, True), text
-
-
 @pytest.mark.parametrize("multiple", [True, False])
 def test_delivery_that_is_not_known_is_406_at_once_and_so_is_one_that_was_settled(peer: Peer, multiple: bool) -> None:
     queue = peer.declare()
