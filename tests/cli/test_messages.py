@@ -37,7 +37,6 @@ def test_files_and_pipes_are_published_line_by_line_or_whole(broker: BrokerProce
     run(broker, "publish", name, "--file", str(file), "--whole")
     assert run(broker, "consume", name, "--count", "5", "--ack") == "one\n\ntwo\nlast\none\n\ntwo\nlast\n"
     with started(broker, "publish", name) as process:
-        assert process.stdin is not None
         process.stdin.write("from a pipe\n")
         process.stdin.flush()
         eventually(lambda: broker.depth(name) == 1, "it is published while the pipe is open")
@@ -55,7 +54,6 @@ def test_who_publishes_is_told_what_holds_it_and_what_was_refused(broker: Broker
     run(broker, "set", "queue", name, "hold-deadline=0")
     with started(broker, "publish", name, "one", "two", "three") as process:
         assert process.stdout is not None
-        assert process.stderr is not None
         held = process.stderr.readline()
         assert held.startswith(f"penstock: held by the broker: queue {name}: 2 messages > stop 1")
         run(broker, "set", "queue", name, "hold-deadline=1.5")  # For what waits already, too.
@@ -74,7 +72,6 @@ def test_publish_says_each_period_by_how_long_a_message_is_delayed(broker: Broke
     """The third document: the words of Qpid's client for Java, and its period as an option."""
     run(broker, "declare", "queue", name, "capacity-messages=2", "hold-deadline=0")
     with started(broker, "publish", name, "one", "two", "three", "--notice", "0.2") as process:
-        assert process.stderr is not None
         assert process.stderr.readline().startswith(f"penstock: held by the broker: queue {name}: 2 messages > stop 1")
         notices = [process.stderr.readline() for _ in range(3)]
         run(broker, "get", name, "--ack", "--count", "2")
@@ -117,7 +114,6 @@ def publish_with_a_timeout(broker: BrokerProcess, name: str) -> None:
 def test_publish_whose_connection_ends_says_what_is_confirmed(own_broker: BrokerProcess) -> None:
     run(own_broker, "declare", "queue", "q", "capacity-messages=2", "hold-deadline=60")
     with started(own_broker, "publish", "q", "one", "two", "three") as process:
-        assert process.stderr is not None
         assert process.stderr.readline().startswith("penstock: held by the broker: queue q: 2 messages > stop 1")
         assert own_broker.stop() == 0
         assert process.wait(PATIENCE) == 1
@@ -130,11 +126,9 @@ def test_consumer_that_is_interrupted_gives_back_what_it_has(broker: BrokerProce
     run(broker, "declare", "queue", name)
     run(broker, "publish", name, "one", "two")
     with started(broker, "consume", name) as process:
-        assert process.stdout is not None
         assert [process.stdout.readline() for _ in range(2)] == ["one\n", "two\n"]
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == 130
-        assert process.stderr is not None
         assert process.stderr.read() == ""
     queue = broker.queue(name)
     assert (queue["depth"]["messages"], queue["unacknowledged"]["messages"]) == (2, 0)
@@ -146,5 +140,4 @@ def test_consumer_whose_queue_goes_says_so(broker: BrokerProcess, name: str) -> 
         eventually(lambda: broker.queue(name)["consumers"] == 1, "it consumes")
         run(broker, "delete", "queue", name)
         assert process.wait(PATIENCE) == 1
-        assert process.stderr is not None
         assert process.stderr.read() == f"penstock: queue '{name}' was deleted\n"

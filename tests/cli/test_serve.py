@@ -115,7 +115,6 @@ def test_settings_file_is_obeyed(tmp_path: Path) -> None:
     )
     words = [sys.executable, "-m", "penstock", "serve", "--config", str(file), "--quiet", "--memory"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
     try:
         address = process.stdout.readline().split()[1]
         why = penstock_command("status", "--url", address)
@@ -133,8 +132,6 @@ def test_log_that_nobody_reads_does_not_stop_the_broker(tmp_path: Path) -> None:
     """Standard error is a pipe that is never read: the broker serves and leaves all the same."""
     words = [sys.executable, "-m", "penstock", "serve", "--listen", "127.0.0.1:0", "--memory"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stderr is not None
     try:
         port = int(process.stdout.readline().split()[1].rpartition(":")[2])
 

@@ -22,7 +22,6 @@ def broker_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     data = tmp_path_factory.mktemp("data")
     command = [sys.executable, "-m", "penstock", "serve", "--listen", "127.0.0.1:0", "--data", str(data)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
         ready = process.stdout.readline().split()
         assert ready[:1] == ["ready"], f"the broker said {ready} and ended with {process.poll()}"
         yield ready[1]

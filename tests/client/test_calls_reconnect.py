@@ -39,14 +39,12 @@ class Brokers:
     def start(self) -> None:
         command = [sys.executable, "-m", "penstock", "serve", "--listen", f"127.0.0.1:{self.port}", "--http", "off"]
         self.process = subprocess.Popen([*command, "--data", str(self.data)], stdout=subprocess.PIPE, text=True)
-        assert self.process.stdout is not None
         assert self.process.stdout.readline().split()[:1] == ["ready"]
 
     def kill(self) -> None:
         if self.process is not None:
             self.process.kill()
             self.process.wait()
-            assert self.process.stdout is not None
             self.process.stdout.close()
             self.process = None
 
@@ -101,7 +99,6 @@ async def test_send_waits_for_the_connection_and_then_says_that_it_was_not_sent(
         async with connection.receiver(queue) as receiver:
             for body in (b"before", b"waits"):
                 message = await receiver.receive(5)
-                assert message is not None
                 assert message.body == body
                 message.accept()
 
@@ -120,7 +117,6 @@ async def test_receiver_goes_on_after_the_broker_was_killed(brokers: Brokers, pr
             brokers.kill()
             brokers.start()
             again = await waiting
-            assert again is not None
             assert (again.body, again.redelivered) == (b"0", True)
             first.accept()  # It belongs to the lost connection: nothing happens.
             again.accept()
@@ -165,7 +161,6 @@ def test_blocking_calls_connect_again(brokers: Brokers, protocol: str) -> None:
         with connection.receiver(queue) as receiver:
             for body in (b"0", b"1"):
                 message = receiver.receive(5)
-                assert message is not None
                 assert message.body == body
                 message.accept()
 

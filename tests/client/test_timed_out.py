@@ -110,7 +110,6 @@ async def test_message_that_rabbitmq_has_not_answered_is_a_confirm_timeout(block
         publisher = connection.publisher(queue, window=1)
         with pytest.raises(penstock.ConfirmTimeout) as failure:
             await publisher.send(b"written", timeout=0.5)
-        assert failure.value.receipt is not None
         assert failure.value.receipt.state == "on the wire"
         with pytest.raises(penstock.FlowControlTimeout) as other:
             await publisher.send(b"not written", timeout=0.5)

@@ -104,6 +104,5 @@ def test_example_without_buffering_gives_the_busy_consumer_one_order(broker: Bro
 @pytest.mark.parametrize(("program", "outcome"), [("consumer_rate.py", "done"), ("producer_rate.py", "confirmed")])
 def test_example_of_a_rate_takes_its_time(broker: BrokerProcess, program: str, outcome: str) -> None:
     said = re.fullmatch(rf"15 orders are {outcome} in ([0-9.]+) s", run(broker, program, "15", "20"))
-    assert said is not None
     per_s, burst = smooth(20)
     assert float(said[1]) + 0.01 >= (15 - burst) / per_s, "as printed, with two digits"

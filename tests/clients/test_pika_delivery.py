@@ -37,7 +37,6 @@ class Reader:
         self.tag = channel.basic_consume(queue, self._take, **how)
 
     def _take(self, channel: BlockingChannel, method: pika.spec.Basic.Deliver, _: object, body: bytes) -> None:
-        assert method.delivery_tag is not None
         self.got.append((method.delivery_tag, int(body), bool(method.redelivered)))
 
     def numbers(self) -> list[int]:

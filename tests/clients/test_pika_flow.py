@@ -247,7 +247,6 @@ def test_every_crossing_is_logged_once_in_the_words_of_broker_j(
     enforced = broker.logged(f"CHN-1005 : Flow Control Enforced (Queue {name})")
     assert 1 <= len(enforced) <= 3, "brief ones that come many times a second are summed"
     who = re.search(r"\[(con:\d+\(guest@127\.0\.0\.1:\d+/\)/ch:\d+)\] CHN-1005", enforced[0])
-    assert who is not None
     removed = f"[{who[1]}] CHN-1006 : Flow Control Removed"
     eventually(lambda: len(broker.logged(removed)) == len(enforced), "each was removed")
     channel.queue_delete(name)

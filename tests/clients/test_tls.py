@@ -56,7 +56,6 @@ async def test_aio_pika_by_tls_publishes_and_gets(broker: BrokerProcess, authori
         queue = await channel.declare_queue(name, auto_delete=True)
         await channel.default_exchange.publish(aio_pika.Message(bytes(100_000)), name)
         message = await queue.get(timeout=PATIENCE)
-        assert message is not None
         assert message.body == bytes(100_000)
         await message.ack()
 

@@ -71,7 +71,6 @@ def test_large_message_has_them_as_well(routes: Routes) -> None:
     routes.publish("", a, {"BCC": [b], "h": 1}, body=body)
     for short in "ab":
         found = routes.take(short)
-        assert found is not None
         assert (found[1].headers, found[2]) == ({"h": 1}, body)
 
 
@@ -102,7 +101,6 @@ def test_nothing_else_is_taken_for_them(routes: Routes, headers: dict[str, Any])
     routes.queue("b")
     routes.publish("", a, headers)
     found = routes.take("a")
-    assert found is not None
     assert found[1].headers == headers
 
 
@@ -146,7 +144,6 @@ def test_dead_letter_keeps_all_of_its_keys_where_its_queue_has_none_for_it(route
         method, properties, _ = routes.wait_for(short)
         assert method.routing_key == queue
         headers = properties.headers
-        assert headers is not None
         assert (headers["CC"], headers["h"], "BCC" in headers) == (["copy"], 1, False)
         assert headers["x-death"][0]["routing-keys"] == [queue, "copy"]
     assert routes.take("other") is None
@@ -161,7 +158,6 @@ def test_with_a_routing_key_of_the_queue_s_its_cc_is_taken_off(routes: Routes) -
     method, properties, _ = routes.wait_for("found")
     assert method.routing_key == "graves"
     headers = properties.headers
-    assert headers is not None
     assert (headers["h"], "CC" in headers, "BCC" in headers) == (1, False, False)
     assert headers["x-death"][0]["routing-keys"] == [queue, "copy"]
     assert routes.take("copy") is None

@@ -21,7 +21,6 @@ class Sender:
     """A channel in confirm mode, and what it was told of each publish."""
 
     def __init__(self, channel: BlockingChannel, queue: str) -> None:
-        assert channel.connection is not None
         self.channel = channel.connection.channel()
         self.channel.confirm_delivery()
         self.queue = queue
@@ -49,8 +48,6 @@ def hold(channel: BlockingChannel, queue: str, count: int) -> list[int]:
     tags = []
     for _ in range(count):
         method = channel.basic_get(queue)[0]
-        assert method is not None
-        assert method.delivery_tag is not None
         tags.append(method.delivery_tag)
     return tags
 
@@ -116,8 +113,6 @@ def test_everything_dies_in_a_queue_of_length_0(channel: BlockingChannel, name: 
     eventually(lambda: depth(channel, dead) == 2, "both are dead letters")
     _, properties, body = channel.basic_get(dead, auto_ack=True)
     assert body == b"1"
-    assert properties is not None
-    assert properties.headers is not None
     (death,) = properties.headers["x-death"]
     assert (death["queue"], death["reason"], death["count"]) == (name, "maxlen", 1)
 
@@ -142,7 +137,6 @@ def test_who_has_room_gets_all_of_a_burst(channel: BlockingChannel, name: str) -
     make(channel, name, max_length=1)
     got: list[bytes] = []
     channel.basic_consume(name, lambda _c, _m, _p, body: got.append(body), auto_ack=True)
-    assert channel.connection is not None
     writer = channel.connection.channel()
     for number in range(50):
         writer.basic_publish("", name, b"%d" % number)
@@ -190,11 +184,8 @@ def test_malformed_x_death_is_replaced(channel: BlockingChannel, name: str, give
     channel.basic_publish("", name, b"x", pika.BasicProperties(headers={"x-death": given}))
     eventually(lambda: depth(channel, name) == 1, "it is there")
     method = channel.basic_get(name)[0]
-    assert method is not None
     channel.basic_reject(method.delivery_tag, requeue=False)
     eventually(lambda: depth(channel, dead) == 1, "it is a dead letter")
     properties = channel.basic_get(dead, auto_ack=True)[1]
-    assert properties is not None
-    assert properties.headers is not None
     (death,) = properties.headers["x-death"]
     assert (death["queue"], death["reason"], death["count"]) == (name, "rejected", 1)

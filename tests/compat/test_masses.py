@@ -41,7 +41,6 @@ def test_what_is_given_back_is_counted_at_once_and_comes_in_its_order(channel: B
     assert depth(channel, held) == MANY + 1
     for number in range(MANY):
         method, _, body = channel.basic_get(held, auto_ack=True)
-        assert method is not None
         assert (body, method.redelivered, method.message_count) == (b"%d" % number, True, MANY - number)
     assert channel.basic_get(held, auto_ack=True)[2] == b"younger"
 
@@ -96,5 +95,4 @@ def test_queue_that_was_purged_of_thousands_takes_more(channel: BlockingChannel,
         assert channel.queue_purge(name).method.message_count == MANY
         channel.basic_publish("", name, b"after")
         method, _, body = channel.basic_get(name, auto_ack=True)
-        assert method is not None
         assert (body, method.message_count) == (b"after", 0)

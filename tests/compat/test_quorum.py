@@ -41,7 +41,6 @@ def fail(channel: BlockingChannel, queue: str) -> tuple[int, bool]:
     The first time RabbitMQ says 0 or, by its documentation, nothing.
     """
     properties, method, _ = take(channel, queue, auto_ack=False)
-    assert method.delivery_tag is not None
     channel.basic_nack(method.delivery_tag, requeue=True)
     return (properties.headers or {}).get("x-delivery-count", 0), bool(method.redelivered)
 
@@ -51,7 +50,6 @@ def test_message_that_comes_back_too_often_dies(channel: BlockingChannel, queue:
     assert [fail(channel, queue) for _ in range(3)] == [(0, False), (1, True), (2, True)]
     properties, _, body = take(channel, f"{queue}-dead")
     assert body == b"poison"
-    assert properties.headers is not None
     assert properties.headers["own"] == "kept"
     (entry,) = properties.headers["x-death"]
     assert (entry["reason"], entry["queue"], entry["count"]) == ("delivery_limit", queue, 1)
@@ -150,7 +148,6 @@ def test_delays_of_nservicebus_pass_their_levels(channel: BlockingChannel, delay
     assert take(channel, delays)[2] == b"0"
     properties, method, body = take(channel, delays)
     assert (method.exchange, body) == (DELIVERY, b"3")
-    assert properties.headers is not None
     deaths = [(death["reason"], death["queue"]) for death in properties.headers["x-death"]]
     assert deaths == [("expired", level_of(0)), ("expired", level_of(1))]
     eventually(lambda: depth(channel, level_of(HIGHEST)) == 1, "the longest delay waits")

@@ -9,7 +9,6 @@ from penstock.management.refusals import RefusedRequests
 def test_first_of_each_connection_and_error_has_a_line_and_the_others_a_count_each_minute() -> None:
     refused = RefusedRequests()
     first = refused.add(1, "con:1/ch:1", NotFound("no queue 'a'"), 0.0)
-    assert first is not None
     assert first.text == "[con:1/ch:1] request refused: no queue 'a'"
     assert first.fields == {"id": "PST-2006", "subject": "con:1/ch:1", "error": "NOT_FOUND"}
     assert refused.add(1, "con:1/ch:1", PreconditionFailed("stop > capacity"), 0.0) is not None

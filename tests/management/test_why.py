@@ -165,7 +165,6 @@ def documented() -> dict[str, list[str]]:
     """Return the sentences of the documentation by the situation above them."""
     found: dict[str, list[str]] = {}
     block = re.search(r"```text why\n(.*?)```", DOCS.read_text(), re.DOTALL)
-    assert block is not None
     for part in block[1].strip().split("\n\n"):
         title, *sentences = part.splitlines()
         found[title.removeprefix("# ")] = sentences

@@ -68,7 +68,6 @@ def said(row: Command, given: dict[str, Any], answer: dict[str, Any]) -> list[st
 
 def test_binding_of_an_exchange_has_a_method_of_its_own() -> None:
     row = ROWS["bindings declare"]
-    assert row.request is not None
     given = {"source": "logs", "target": "orders", "key": "a", "arguments": {}, "to_exchange": False}
     assert row.request(given) == (
         "queue.bind", {"queue": "orders", "exchange": "logs", "routing_key": "a", "arguments": {}}

@@ -77,7 +77,6 @@ def test_import_that_fails_puts_policies_parameters_and_settings_back() -> None:
     assert (queue.settings.policies.definition()["max-length"], queue.settings.hold_deadline_s) == (3, 7)
     table = driver.broker.table
     policy = table.policies.get("/", "p", False)
-    assert policy is not None
     assert policy.definition == POLICY["definition"]
     assert [(each.name, each.value) for each in table.parameters.of()] == [("s", SHOVEL["value"])]
     assert (table.policies.count, list(driver.broker.vhosts)) == (2, ["/"])

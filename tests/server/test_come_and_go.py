@@ -74,7 +74,6 @@ class Here:
 
         async def look() -> bool:
             event_loop = self.broker._event_loop
-            assert event_loop is not None
             driver = self.broker.driver
             others = [each for each in asyncio.all_tasks() if each is not asyncio.current_task()]
             known = event_loop.transports or event_loop.leaving or driver.connections

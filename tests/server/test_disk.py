@@ -265,7 +265,6 @@ def test_disk_that_does_not_answer_counts_as_one_that_fails_until_it_does(tmp_pa
         with in_background(lambda: client.publish("q", "in flight")):
             eventually(lambda: closed(broker) == ["store"], "the gate closes after ten seconds")
             said = re.search(r"by the disk \(store\): the store in (.*) has not answered for (\d+)", broker.why("q"))
-            assert said is not None
             assert said[1] == f"{tmp_path}/data"
             assert int(said[2]) >= 10
             assert take(reader, "q", 1) == ["a"]

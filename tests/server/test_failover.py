@@ -40,7 +40,6 @@ class Standby:
 
     def ready(self) -> BrokerProcess:
         """Wait until it has taken over."""
-        assert self.process.stdout is not None
         line = self.process.stdout.readline().strip()
         assert line.startswith("ready "), self.log.read_text()
         return BrokerProcess(self.process, line, self.log)
@@ -48,7 +47,6 @@ class Standby:
     def end(self) -> None:
         self.process.kill()
         self.process.wait()
-        assert self.process.stdout is not None
         self.process.stdout.close()
 
 

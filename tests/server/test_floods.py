@@ -113,7 +113,6 @@ def test_declares_without_end_meet_a_bound_that_names_itself(broker: BrokerProce
         writer = say_in_background(peer, b"".join(method_frame(1, each) for each in declare))
         closed = peer.expect(1, commands.Channel.Close, FLOOD_S)
         assert closed.reply_code == 506
-        assert closed.reply_text is not None
         assert "has 200000 queues, the most it may have" in closed.reply_text
         writer.join()
     eventually(lambda: queues_of(broker) < 10, "the flood's queues are gone with their connection", FLOOD_S)

@@ -27,7 +27,6 @@ def test_protocol_header_may_come_octet_by_octet(broker: BrokerProcess) -> None:
             peer.say(bytes([octet]))
         start = peer.expect(0, commands.Connection.Start)
         assert (start.version_major, start.version_minor) == (0, 9)
-        assert start.server_properties is not None
         assert start.server_properties["product"] == "Penstock"
         assert start.server_properties["penstock:hold-deadline"] == 30_000
         capabilities = start.server_properties["capabilities"]

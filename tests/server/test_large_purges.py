@@ -26,9 +26,7 @@ async def filled(broker: penstock.Broker) -> Queue:
         queue.enqueue(Envelope("", "q", persistent=True), b"%d" % number, 300, driver.broker.now)
         if number % 1000 == 0:
             driver.begin(driver.broker.now)
-    assert broker._event_loop is not None
     broker._event_loop.schedule()
-    assert driver.broker.journal is not None
     while not driver.broker.journal.is_idle():  # noqa: ASYNC110 - a pass of the loop is what is meant.
         await asyncio.sleep(0)
     return queue
@@ -44,14 +42,12 @@ async def test_purge_over_http_is_cut_into_slices_and_answered_when_all_of_it_is
     async with in_process(http="127.0.0.1:0", data=str(tmp_path)) as broker:
         queue = await filled(broker)
         storage = queue.storage
-        assert storage is not None
         web = Web(broker.http_url)
         steps = await steps_of(
             lambda: int(storage.rows), lambda: web.do("DELETE", "/queues/%2F/q/contents", None, status=204)
         )
         assert min(steps) >= -2 * SLICE, "between two looks there are two slices at most"
         assert sum(steps) == -MANY
-        assert broker.driver.broker.journal is not None
         assert not broker.driver.broker.journal.removals.pending()
     assert await left(tmp_path) == 0
 
@@ -61,6 +57,5 @@ async def test_purge_that_is_under_way_when_the_broker_stops_is_done(tmp_path: P
         queue = await filled(broker)
         core = broker.driver.broker
         assert core.vhosts["/"].purge_queue(queue, core.now) == MANY
-        assert queue.storage is not None
         assert queue.storage.rows == MANY
     assert await left(tmp_path) == 0

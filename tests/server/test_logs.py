@@ -44,9 +44,6 @@ def test_log_that_nobody_reads_delays_nobody_and_says_what_was_dropped() -> None
         [sys.executable, "-c", SCRIPT, str(lines)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stderr is not None
     assert process.stdout.readline() == "logged\n"  # The pipe is full by then, and so is what may wait for it.
     written, dropped = 0, 0
     for line in process.stderr:

@@ -198,7 +198,6 @@ def test_dead_letter_that_waited_is_a_span(receiver: Receiver, tmp_path: Path) -
         channel.basic_publish("", "q", b"filler")
         channel.basic_publish("", "source", b"letter", WITH_TRACE)
         got = channel.basic_get("source")[0]
-        assert got is not None
         channel.basic_reject(got.delivery_tag, requeue=False)
         drained(broker, channel, "q", 2)
         assert outcomes(receiver, 1) == [("hold q", "admitted")]

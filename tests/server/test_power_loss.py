@@ -65,14 +65,12 @@ class Client:
         for number in numbers:
             self._channel.publish(body(number, chance.choice(SIZES)), routing_key="q", properties=KEPT)
         confirms = self._channel.confirms
-        assert confirms is not None
         self._connection.wait_for(lambda: confirms.outstanding == 0, "the confirmations")
         self._marks.put("confirmed", self._sent)
 
     def _take(self) -> None:
         self._marks.put("taken", self._taken + 1)
         delivery = self._channel.get("q", no_ack=True)
-        assert delivery is not None
         self._taken += 1
         assert number_of(bytes(delivery.body)) == self._taken
 

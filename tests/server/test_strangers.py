@@ -185,9 +185,7 @@ async def test_what_is_written_to_a_client_leaves_at_once() -> None:
         reader, writer = await asyncio.open_connection(*broker.addresses[0])
         writer.write(b"AMQP\x00\x00\x09\x01")
         await reader.read(1)
-        assert broker._event_loop is not None
         (transport,) = broker._event_loop.transports.values()
-        assert transport._socket is not None
         sock = transport._socket.get_extra_info("socket")
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         writer.close()

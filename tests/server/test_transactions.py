@@ -93,7 +93,6 @@ def test_commit_waits_for_room_and_what_comes_after_it_is_answered_after_it(peer
     peer.say(publish_frames(1, "", full, b"x") * 3)
     peer.send(1, TX.Commit())
     blocked = peer.expect(0, commands.Connection.Blocked)
-    assert blocked.reason is not None
     assert full in blocked.reason
     peer.say(publish_frames(1, "", full, b"next"))
     peer.send(1, TX.Rollback())

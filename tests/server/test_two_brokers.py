@@ -80,8 +80,6 @@ def test_of_two_brokers_under_load_exactly_one_goes_on_when_the_lock_is_removed_
             (data / "lock").unlink()
             words = [sys.executable, "-m", "penstock", "serve", "--listen", "127.0.0.1:0", "--data", str(data)]
             with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as second:
-                assert second.stdout is not None
-                assert second.stderr is not None
                 in_use = f"data directory '{data}' is in use by another broker (process {{}})"
                 if second.stdout.readline():
                     assert ending(first).startswith(in_use.format(second.pid))

@@ -390,7 +390,6 @@ def test_ctrl_c_ends_the_analysis_with_a_sentence_and_removes_what_was_staged(sp
     with subprocess.Popen(
         command, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=hear_interrupts
     ) as job:
-        assert job.stderr is not None
         assert any("numbering the runs" in line for line in job.stderr)
         os.killpg(job.pid, signal.SIGINT)
         said = job.stderr.read()

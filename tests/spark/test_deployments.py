@@ -47,7 +47,6 @@ spark.stop()
 
 def spark_home() -> Path:
     spec = importlib.util.find_spec("pyspark")
-    assert spec is not None
     assert spec.origin is not None
     return Path(spec.origin).parent
 

@@ -21,8 +21,6 @@ NOON = datetime.datetime(2026, 5, 1, 12, 0, tzinfo=datetime.UTC)
 
 def visits() -> ModuleType:
     spec = importlib.util.spec_from_file_location("visits", EXAMPLES / "visits" / "visits.py")
-    assert spec is not None
-    assert spec.loader is not None
     from pyspark import cloudpickle
 
     module = importlib.util.module_from_spec(spec)

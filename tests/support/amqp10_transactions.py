@@ -47,7 +47,6 @@ class TransactionalPeer(Amqp10Dialogue):
         """Declare a transaction and return its id."""
         (heard,) = self.ask(composite(spec.DECLARE), handle, channel)
         state = heard.performative.inner("state")
-        assert state is not None
         assert state.code == spec.DECLARED
         assert heard.field("settled")
         return state.octets("txn_id")

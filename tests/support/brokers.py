@@ -226,7 +226,6 @@ def serving(
     words = ["serve", *listeners, *_keeping(folder, options), *options]
     with log.open("w") as errors:
         process = started(words, errors, environment)
-    assert process.stdout is not None
     try:
         ready = process.stdout.readline().strip()
         assert ready.startswith("ready "), (

@@ -57,17 +57,14 @@ class Producer:
     @property
     def waiting(self) -> int:
         """How many messages have no answer: their confirmations are withheld, or they are held."""
-        assert self.confirms is not None
         return self.confirms.outstanding
 
     @property
     def acked(self) -> int:
-        assert self.confirms is not None
         return self.confirms.acked
 
     @property
     def nacked(self) -> int:
-        assert self.confirms is not None
         return self.confirms.nacked_count
 
     def until(self, happened: Callable[[], bool], what: str) -> None:

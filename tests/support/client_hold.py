@@ -158,7 +158,6 @@ class Driver:
         self._reader.start()
 
     def _read(self) -> None:
-        assert self.process.stdout is not None
         for line in self.process.stdout:
             self._events.put(json.loads(line))
         self._events.put(None)
@@ -181,7 +180,6 @@ class Driver:
 
     def leave(self) -> None:
         """Let it say goodbye, and hear all that it tells until it has gone."""
-        assert self.process.stdin is not None
         self.process.stdin.close()
         assert self.process.wait(PATIENCE) == 0, self.summary()
         self._reader.join(PATIENCE)
@@ -203,7 +201,6 @@ def driving(
         process.kill()
         process.wait()
         for stream in (process.stdin, process.stdout):
-            assert stream is not None
             stream.close()
 
 

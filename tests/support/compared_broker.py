@@ -100,7 +100,6 @@ class Wire:
 
     def hear(self) -> None:
         """Take in the next frame."""
-        assert self.peer is not None
         try:
             kind, number, payload = self.peer.read_frame()
         except GoneError:
@@ -139,7 +138,6 @@ class Wire:
 
     def _heard(self, number: int, method: base.Frame) -> None:
         channel = self.channel(number)
-        assert self.peer is not None
         if isinstance(method, commands.Connection.Close):
             self.closes.append(("Connection.Close", method.reply_code, method.class_id, method.method_id))
             self.peer.send(0, commands.Connection.CloseOk())

@@ -32,7 +32,6 @@ class Life:
         self.driver: BrokerDriver = journaled()
         broker = self.driver.broker
         broker.begin(100.0)
-        assert broker.journal is not None
         self.journal = broker.journal
         self.told = at_once.restore(self.driver.broker, self.store.metadata())
         recovery = Recovery(broker, self.journal, WALL)

@@ -63,7 +63,6 @@ def take(client: Client, queue: str, count: int) -> list[str]:
     found = []
     for _ in range(count):
         method, _, body = client.channel.basic_get(queue)
-        assert method is not None
         client.channel.basic_ack(method.delivery_tag)
         found.append(body.decode())
     return found

@@ -28,7 +28,6 @@ class DurableQueue:
         self.driver: BrokerDriver = journaled()
         self.driver.begin(100.0)
         self.broker: Broker = self.driver.broker
-        assert self.broker.journal is not None
         self.journal: Journal = self.broker.journal
         self.declared = Declared(self.driver)
         self.client = Dialogue(self.driver)
@@ -68,14 +67,12 @@ class DurableQueue:
 
     def stored(self) -> int:
         """How many messages the journal has of the queue."""
-        assert self.q.storage is not None
         return int(self.q.storage.rows)
 
     def after_a_kill(self) -> list[int]:
         """What is in the queue when the broker is killed now and started again; the store says nothing of a loss."""
         driver, _ = self.declared.restored()
         journal = driver.broker.journal
-        assert journal is not None
         self.declared.shelf.recover(driver.broker, journal)
         queue = driver.broker.vhosts["/"].queues.get("q")
         return [] if queue is None else sorted(int(message.content) for message in queue.ready_queue.messages())

@@ -210,7 +210,6 @@ class Looking:
         assert isinstance(producer, Watched)
         model, now = producer.model, self.broker.now
         if effect.error.code == 311:
-            assert just is not None
             block = [queue for queue in just.route if queue.policy == "block"]
             assert any(self._never_fits(queue, just.charge) for queue in block), "it would fit into an empty queue"
         else:

@@ -61,7 +61,6 @@ def run_broker(where: list[str], kill: bool) -> None:
     words = [sys.executable, "-m", "penstock"]
     serve = [*words, "serve", *where, "--listen", "127.0.0.1:0", "--flow-log", "off"]
     broker = subprocess.Popen(serve, stdout=subprocess.PIPE, text=True)
-    assert broker.stdout is not None
     address = next(word for word in broker.stdout.readline().split() if "amqp://" in word)
     url = address.replace("amqp://", "amqp://guest:guest@") + "/"
     fill(url)

@@ -148,7 +148,6 @@ class Taker:
     def _take(
         self, _: BlockingChannel, method: pika.spec.Basic.Deliver, properties: pika.BasicProperties, body: bytes
     ) -> None:
-        assert method.delivery_tag is not None
         self.tags.append(method.delivery_tag)
         self.bodies.append(body)
         self.properties.append(properties)

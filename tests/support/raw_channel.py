@@ -353,7 +353,6 @@ class Channel:
     def _take_message(self) -> None:
         method, body = self._content, bytes(self._body)
         self._body.clear()
-        assert method is not None
         if method.id == spec.BASIC_RETURN:
             return
         args = method.args

@@ -203,7 +203,6 @@ class Peer:
         self.send(channel, commands.Basic.Get(queue=queue, no_ack=no_ack))
         got = self.answer(channel)
         assert isinstance(got, commands.Basic.GetOk)
-        assert got.delivery_tag is not None
         assert self.read_frame()[0] == HEADER
         return got.delivery_tag, self.read_frame()[2]
 

@@ -37,7 +37,6 @@ class Declared:
     def write(self) -> None:
         """Write whatever the journal has gathered."""
         journal = self.driver.broker.journal
-        assert journal is not None
         self.shelf.write(journal)
 
     def things(self) -> list[MetadataRecord]:
@@ -58,7 +57,6 @@ class Declared:
         driver = journaled()
         told = at_once.restore(driver.broker, self.things() if order is None else order)
         journal = driver.broker.journal
-        assert journal is not None
         assert not journal.recovering
         assert journal.take() == [], "what is restored is in the store already"
         return driver, told
@@ -173,7 +171,6 @@ def _queue(driver: BrokerDriver, queue: Queue) -> tuple[object, ...]:
 
 def _binding(binding: Binding) -> str:
     end: Queue | Exchange | None = binding.queue or binding.exchange
-    assert end is not None
     number = number_of(end) if isinstance(end, Queue) else 0
     return repr((binding.source.name, binding.binding_key[0], end.name, number, binding.key, binding.arguments))
 

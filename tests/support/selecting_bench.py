@@ -26,7 +26,6 @@ def content(color: str, number: int) -> bytes:
 
 def number_of(message: Message) -> int:
     headers = TOY.properties(message.content).headers
-    assert headers is not None
     number = headers["n"]
     assert isinstance(number, int)
     return number

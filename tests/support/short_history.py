@@ -94,7 +94,6 @@ def live(store: SqliteStore, marks: Marks, seed: int, commits: range) -> None:
 def be_careless(store: SqliteStore) -> None:
     """Let nothing be synchronised from now on."""
     store.open()
-    assert store._connection is not None
     store._connection.execute("PRAGMA synchronous = OFF")
     store.open = lambda: None  # type: ignore[method-assign]
 

@@ -103,7 +103,6 @@ class Client(asyncio.Protocol):
             self._left = -1
             body = b"".join(self._body)
             self._body.clear()
-            assert self._delivery is not None
             if self.on_delivery is not None:
                 self.on_delivery(self._delivery[0], body, self._delivery[1])
 

@@ -33,7 +33,6 @@ class Client:
     def get(self, queue: str) -> int:
         """Take a message; returns its tag."""
         batch = self.session.get(self.house.vhost.queues[queue], False, self.house.broker.now)
-        assert batch is not None
         return int(batch.first)
 
     def ack(self, tag: int, multiple: bool = False) -> None:

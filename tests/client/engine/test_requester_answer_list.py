@@ -26,7 +26,6 @@ async def service(
     async def serve() -> int:
         async with connection.receiver(queue) as receiver:
             message = await receiver.receive(20)
-            assert message is not None
             count = await receiver.answer(message, answers)
             message.accept()
             return count
@@ -53,7 +52,6 @@ async def test_answers_come_in_order_until_the_last_one(broker_url: str, protoco
         message = penstock.Message(b"all", headers={"kind": "fruit"})
         async with service(server, queue, [penstock.Message(b"pear", headers={"price": 2})]):
             (answer,) = [answer async for answer in caller.answers(queue, message)]
-            assert answer.properties.headers is not None
             assert answer.properties.headers["price"] == 2
         assert [each for each in caller.core().receivers if each.error is None] == []
         await server.delete_queue(queue)
@@ -67,7 +65,6 @@ async def test_plain_answer_is_a_list_of_one(broker_url: str, protocol: str) -> 
         first = asyncio.ensure_future(anext(answers))
         async with connection.receiver(queue) as receiver:
             message = await receiver.receive(5)
-            assert message is not None
             message.reply(b"answer")
             message.accept()
             assert (await first).body == b"answer"
@@ -86,7 +83,6 @@ async def test_list_without_an_end_is_over_at_the_deadline(broker_url: str, prot
                 answers = connection.answers(queue, b"question", timeout=0.5)
                 first = asyncio.ensure_future(anext(answers))
                 message = await receiver.receive(5)
-                assert message is not None
                 message.accept()
                 message.reply(penstock.Message(b"one", headers={NUMBER: 1}))
                 came.append((await first).body)
@@ -102,7 +98,6 @@ async def test_answer_that_is_missing_is_an_error(broker_url: str, protocol: str
         asking = asyncio.ensure_future(anext(connection.answers(queue, b"question", timeout=20)))
         async with connection.receiver(queue) as receiver:
             message = await receiver.receive(5)
-            assert message is not None
             message.accept()
             message.reply(penstock.Message(b"of another call", correlation_id="other"))
             message.reply(penstock.Message(b"two", headers={NUMBER: 2, LAST: True}))
@@ -175,7 +170,6 @@ async def test_list_is_lost_with_its_connection(broker_url: str, protocol: str) 
         requesters = connection.core().services.requesters
         await until(lambda: bool(requesters) and bool(requesters["", queue].open))
         await connection.why(queue)
-        assert connection._transport is not None
         connection._transport.abort()
         with pytest.raises(penstock.ConnectionClosed):
             await asking
@@ -193,7 +187,6 @@ def test_list_with_blocking_calls(broker_url: str, protocol: str) -> None:
             with penstock.sync.connect(url_of(broker_url, protocol)) as server, server.receiver(queue) as receiver:
                 for _ in range(2):
                     message = receiver.receive(20)
-                    assert message is not None
                     assert receiver.answer(message, [b"1", b"2", b"3"]) == 3
                     message.accept()
 

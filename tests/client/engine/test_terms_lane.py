@@ -31,7 +31,6 @@ class Silent(PublisherCore):
         self.lose()
         self.written = []
         self.credit = credit
-        assert self.lane is not None
         self.lane.request(1)
         self.go_on_from(is_known, taken, refused)
         return self.written

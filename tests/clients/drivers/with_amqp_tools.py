@@ -18,14 +18,12 @@ def version() -> str:
 
 
 def read_deliveries(consumer: subprocess.Popen[str]) -> None:
-    assert consumer.stdout is not None
     for line in consumer.stdout:
         tell(received=int(line))
 
 
 def publish(publisher: subprocess.Popen[str], task: Task) -> None:
     """Hand over one line for each message; a publisher that waits takes no more."""
-    assert publisher.stdin is not None
     for number in range(task.count):
         publisher.stdin.write(str(number).ljust(task.size - 1) + "\n")
         publisher.stdin.flush()

@@ -73,7 +73,6 @@ async def test_open_files_are_counted_beside_the_event_loop() -> None:
 
     threads: list[threading.Thread] = []
     async with in_process() as broker:
-        assert broker._event_loop is not None
         service = metrics.MetricsService(broker._event_loop, 10)
         service._source._collectors.append(Noting())
         await service.answer(Request({"type": "http", "path": "/metrics", "headers": [], "query_string": b""}), pause)

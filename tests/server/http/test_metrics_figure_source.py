@@ -13,17 +13,14 @@ from tests.support.brokers import in_process
 async def test_figures_of_a_broker_with_a_store(tmp_path: Path) -> None:
     async with Broker(listen="127.0.0.1:0", data=tmp_path) as broker:
         event_loop = broker._event_loop
-        assert event_loop is not None
         await event_loop.on_disk(-1)
         broker.driver.broker.vhosts["/"].declare_queue("q", {}, True, False, None, None)
         await event_loop.on_disk(0)
         source = FigureSource(event_loop)
         found = source.figures(source.process())
         assert (found.ready, found.store) == (True, "sqlite")
-        assert found.transactions is not None
         assert found.transactions.cumulative()[-1] >= 1
         assert found.transaction_bytes > 0
-        assert found.turns is not None
         assert found.turns.cumulative()[-1] >= 1
         event_loop.readiness.obstacle = "it stops"
         assert not source.figures([]).ready
@@ -32,7 +29,6 @@ async def test_figures_of_a_broker_with_a_store(tmp_path: Path) -> None:
 
 async def test_figures_of_the_process_are_those_of_the_library() -> None:
     async with in_process() as broker:
-        assert broker._event_loop is not None
         source = FigureSource(broker._event_loop)
         found = source.figures(source.process())
         assert (found.store, found.transactions) == ("", None)

@@ -53,7 +53,6 @@ async def test_probes_are_answered_from_the_start_to_the_stop(tmp_path: Path) ->
     connection = http.client.HTTPConnection(*broker.metrics_addresses[0])
     connection.connect()
     await broker.stop()
-    assert broker._event_loop is not None
     assert broker._event_loop.readiness.obstacle == "it is stopping"
     with pytest.raises(OSError):
         await fetched(broker, "/ready")
@@ -69,7 +68,6 @@ async def test_address_in_use_is_an_error_of_the_start() -> None:
 
 async def test_reason_for_not_being_ready_is_told() -> None:
     async with Broker(listen="127.0.0.1:0", settings=PROBED) as broker:
-        assert broker._event_loop is not None
         broker._event_loop.readiness.obstacle = "standing by: the store is held by process 1 on host a"
         answer = await fetched(broker, "/ready")
         assert (answer.status, json.loads(answer.body)["reason"]) == (503, broker._event_loop.readiness.obstacle)

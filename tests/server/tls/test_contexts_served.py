@@ -54,7 +54,6 @@ def days_shown(broker: BrokerProcess, authority: Authority) -> int:
         authority.trusting().wrap_socket(sock, server_hostname="localhost") as tls,
     ):
         shown = tls.getpeercert()
-        assert shown is not None
         ends = ssl.cert_time_to_seconds(str(shown["notAfter"]))
         return round((ends - 1_577_836_800) / 86_400)
 

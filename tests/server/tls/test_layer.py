@@ -144,7 +144,6 @@ def test_octets_pass_both_ways_and_the_tls_is_told_before_them(authority: Author
             protocol.transport.write(b"after it")
             assert await reader.readexactly(len(LARGE) + 8) == LARGE + b"after it"
             session = protocol.session
-            assert session is not None
             assert (session.version, session.user) == ("TLSv1.3", "ada")
             assert session.subject.startswith("CN=ada,")
             assert session.validity.startswith("2020-01-01T00:00:00Z - ")

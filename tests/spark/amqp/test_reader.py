@@ -184,7 +184,6 @@ def test_driver_that_is_killed_ends_its_spool_process_and_the_next_one_goes_on(s
         [sys.executable, "-c", DRIVER, *words],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": ":".join(sys.path)},
     ) as driver:  # fmt: skip
-        assert driver.stdout is not None
         pid, number = (int(word) for word in driver.stdout.readline().split())
         driver.kill()
     eventually(lambda: not Path(f"/proc/{pid}").exists(), "the spool's process is gone")

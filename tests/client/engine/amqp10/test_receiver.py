@@ -140,7 +140,6 @@ def test_address_of_artemis_has_no_capability() -> None:
     def script(peer: Amqp10Peer) -> None:
         for capabilities in (["queue"], []):
             source = peer.attach().inner("source")
-            assert source is not None
             assert source.texts("capabilities") == capabilities
             peer.expect(spec.FLOW)
 

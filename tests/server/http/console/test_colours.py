@@ -17,7 +17,6 @@ GROUNDS = ("ground", "card", "bad-ground")
 def colours(theme: str) -> dict[str, str]:
     """Return the colours of a theme by name."""
     rules = re.search(rf"^{re.escape(theme)} {{(.*?)^}}", (FILES / "console.css").read_text(), re.DOTALL | re.MULTILINE)
-    assert rules is not None
     return dict(re.findall(r"--([\w-]+): (#\w{6})", rules[1]))
 
 

@@ -99,7 +99,6 @@ def test_obstacle_is_whole_and_a_long_name_is_whole_in_its_title(browser: Browse
         for title, lines in found.items():
             said = " ".join(lines)
             assert said == f"out of credit: {MESSAGES} unacknowledged of a prefetch of {MESSAGES}"
-            assert title is not None
             assert title.endswith(f": {said}")
         for name in NAMES:
             assert any(name in (title or "") for title in found)

@@ -128,7 +128,6 @@ def test_streams_of_a_user_are_bounded_and_a_closed_one_makes_room(web: Web) -> 
 
 async def test_streams_of_all_users_are_bounded() -> None:
     async with in_process() as broker:
-        assert broker._event_loop is not None
         hub = Hub(broker._event_loop)
         joined = [hub.join("", None) for _ in range(WATCHERS_MOST - 1)]
         assert hub.refusal("anna") == ""

@@ -29,7 +29,6 @@ def test_frame_is_read_as_it_was_written_and_not_with_any_octet_changed():
     head, zeros = encode_frame(7, 2, BATCH)
     data = head + BATCH + zeros
     frame = read_frame(data, 7, 0)
-    assert frame is not None
     assert (frame.first, frame.last, frame.end) == (7, 8, len(data))
     assert read_batch(data, frame, SCHEMA).column("value").to_pylist() == [1, 2]
     for place in [*range(32), *range(ALIGNMENT, ALIGNMENT + len(BATCH))]:
