@@ -19,7 +19,10 @@ from tests.support.commands import run, told
         (("permissions", "clear", "NAME"), "NAME", "user NAME has no permission in vhost /"),
         (("cursor", "release", "NAME", "q"), "no cursor 'NAME'", "cursor NAME does not exist"),
         (("connection", "close", "NAME"), "no connection 'NAME'", "connection NAME does not exist"),
-        (("delete", "queue", "NAME"), "no queue 'NAME'", "queue NAME does not exist"),
+        *(
+            (("delete", kind, "NAME"), f"no {kind} 'NAME'", f"{kind} NAME does not exist")
+            for kind in ("queue", "exchange", "cursor", "vhost")
+        ),
     ],
     ids=lambda value: " ".join(value[:2]) if isinstance(value, tuple) else None,
 )
@@ -35,5 +38,6 @@ def test_what_is_not_there_is_an_error_unless_it_may_be_missing(
 
 def test_answer_for_programs_tells_that_it_was_not_there(broker: BrokerProcess, name: str) -> None:
     assert told(broker, "purge", name, "--if-exists") == {"queue": name, "existed": False}
+    assert told(broker, "delete", "queue", name, "--if-exists") == {"queue": name, "deleted": False}
     run(broker, "declare", "queue", name)
     assert told(broker, "purge", name, "--if-exists") == {"queue": name, "purged": 0}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from pamqp import commands
 
 from penstock.sync import connect
@@ -54,17 +53,6 @@ def test_tables_are_for_people_and_leave_the_asker_out(broker: BrokerProcess, na
         assert "a test" in shown
         assert "penstock-cli" not in shown
         assert len(listed(broker, "channels")) == len(listed(broker, "connections")) == 1
-
-
-@pytest.mark.parametrize("kind", ["queue", "exchange", "cursor", "vhost"])
-def test_to_delete_what_is_not_there_is_an_error_unless_it_may_be_missing(
-    broker: BrokerProcess, name: str, kind: str
-) -> None:
-    refused = run(broker, "delete", kind, name, code=1)
-    assert refused.startswith("penstock: ")
-    assert f"no {kind} '{name}'" in refused
-    assert run(broker, "delete", kind, name, "--if-exists") == f"{kind} {name} does not exist\n"
-    assert told(broker, "delete", kind, name, "--if-exists") == {kind: name, "deleted": False}
 
 
 def test_what_may_be_missing_is_deleted_all_the_same(broker: BrokerProcess, name: str) -> None:

@@ -5,10 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from penstock.access.permission import ADMINISTRATOR, MANAGEMENT, MONITORING, POLICYMAKER, TAGS, grants
-from penstock.cli import main
 from penstock.client.errors import ClientError
 from tests.support.brokers import BrokerProcess, some_name
 from tests.support.commands import run, told
@@ -80,43 +77,3 @@ def test_expressions_are_as_many_as_kinds(broker: BrokerProcess) -> None:
     assert "give 3 expressions, configure, write, read, not 1" in run(broker, "permissions", "set", "x", ".*", code=1)
     refused = run(broker, "permissions", "set", "guest", "(?=x)", "", "", code=1)
     assert "configure permission of user 'guest' in vhost '/': RE2 refuses '(?=x)'" in refused
-
-
-COMMANDS = {
-    "list queues": MANAGEMENT,
-    "why by-tag": MANAGEMENT,
-    "settings": MANAGEMENT,
-    "policies list": MANAGEMENT,
-    "status": MONITORING,
-    "block queue by-tag": POLICYMAKER,
-    "unblock queue by-tag": POLICYMAKER,
-    "policies set by-tag ^by-tag$ max-length=5": POLICYMAKER,
-    "policies clear by-tag": POLICYMAKER,
-    "users list": ADMINISTRATOR,
-    "permissions list": ADMINISTRATOR,
-    "limits list": ADMINISTRATOR,
-    "definitions export -": ADMINISTRATOR,
-    "declare vhost by-tag": ADMINISTRATOR,
-    "delete vhost by-tag": ADMINISTRATOR,
-}
-"""Commands by the tag that they need."""
-
-
-@pytest.mark.parametrize("tag", ["", *TAGS])
-def test_commands_of_a_user_with_one_tag(broker: BrokerProcess, tag: str, tmp_path: Path) -> None:
-    name, secret = f"tagged-{tag or 'nothing'}", tmp_path / "secret"
-    secret.write_text("s")
-    for words in (
-        ["users", "add", name, "--tags", tag or "other", "--password-file", str(secret)],
-        ["permissions", "set", name, "", "", ""],
-        ["declare", "queue", "by-tag"],
-    ):
-        assert CliRunner().invoke(main, [*words, "--url", broker.url]).exit_code == 0
-    url = f"amqp://{name}:s@{broker.host}:{broker.port}/"
-    for command, needed in COMMANDS.items():
-        done = CliRunner().invoke(main, [*command.split(), "--url", url])
-        if grants([tag], needed):
-            assert done.exit_code == 0, (command, done.output)
-        else:
-            assert done.exit_code == 1, (command, done.output)
-            assert f"needs the tag {needed}, which user '{name}' does not have" in done.output

@@ -9,16 +9,13 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.support.brokers import PATIENCE, BrokerProcess, eventually, some_name
+from tests.support.brokers import PATIENCE, BrokerProcess, some_name
 
 pytest.importorskip("proton", reason="python-qpid-proton is not installed: there was no C compiler")
 
 import proton
-from proton.handlers import MessagingHandler
-from proton.reactor import AtMostOnce, Container, Copy, DurableSubscription, Filter, LinkOption, Selector
+from proton.reactor import Container, Copy, DurableSubscription, Selector
 from proton.utils import BlockingConnection, LinkDetached, SendException
-
-from tests.support.pika_helpers import depth
 
 pytestmark = pytest.mark.clients
 
@@ -97,17 +94,6 @@ def test_both_forms_of_an_address_name_a_queue(blocking: BlockingConnection, que
     assert consume(blocking, address.format(queue), 3) == ["text", {"a": [1, None]}, b"octets"]
 
 
-def test_presettled_messages_arrive_and_leave(
-    blocking: BlockingConnection, channel: BlockingChannel, queue: str
-) -> None:
-    sender = blocking.create_sender(queue, options=AtMostOnce())
-    for number in range(20):
-        sender.send(proton.Message(body=number))
-    receiver = blocking.create_receiver(queue, credit=20, options=AtMostOnce())
-    assert [receiver.receive().body for _ in range(20)] == list(range(20))
-    eventually(lambda: depth(channel, queue) == 0, "nothing comes back to the queue")
-
-
 def test_rejected_message_becomes_a_dead_letter(
     blocking: BlockingConnection, channel: BlockingChannel, queue: str
 ) -> None:
@@ -122,37 +108,6 @@ def test_rejected_message_becomes_a_dead_letter(
     assert (dead.body, dead.properties) == ("bad", {"n": 1})
     assert dead.annotations["x-first-death-reason"] == "rejected"
     assert is_empty(blocking, f"{queue}-work")
-
-
-def test_released_message_is_not_counted_and_modified_is(blocking: BlockingConnection, queue: str) -> None:
-    send(blocking, queue, "again")
-    receiver = blocking.create_receiver(queue, credit=1)
-    seen = []
-    for failed in (False, True, False):
-        message = receiver.receive()
-        seen.append((message.first_acquirer, message.delivery_count))
-        receiver.fetcher.unsettled[0].local.failed = failed  # Proton's modified is not delivery-failed by itself.
-        receiver.release(delivered=failed)
-    message = receiver.receive()
-    receiver.accept()
-    seen.append((message.first_acquirer, message.delivery_count))
-    assert [count for _, count in seen] == [0, 0, 1, 1]
-    assert [first for first, _ in seen] == [True, False, False, False]
-
-
-def test_receiver_gets_no_message_that_is_larger_than_it_takes(
-    blocking: BlockingConnection, channel: BlockingChannel, queue: str
-) -> None:
-    class Limited(LinkOption):  # type: ignore[misc]
-        def apply(self, link: Any) -> None:
-            link.max_message_size = 1000
-
-    send(blocking, queue, "small", "x" * 2000)
-    receiver = blocking.create_receiver(queue, credit=1, options=Limited())
-    assert receive(receiver, 1) == ["small"]
-    with pytest.raises(LinkDetached, match="amqp:link:message-size-exceeded"):
-        receiver.receive()
-    eventually(lambda: depth(channel, queue) == 1, "the large message stays")
 
 
 def test_browser_leaves_what_it_reads(blocking: BlockingConnection, channel: BlockingChannel, queue: str) -> None:
@@ -176,26 +131,6 @@ def test_selector_takes_what_it_selects(blocking: BlockingConnection, channel: B
     assert consume(blocking, queue, 7) == [0, 1, 2, 3, 4, 6, 8]
 
 
-def test_text_that_is_no_selector_is_refused(blocking: BlockingConnection, queue: str) -> None:
-    with pytest.raises(LinkDetached, match="amqp:invalid-field"):
-        blocking.create_receiver(queue, options=Selector("colour = = 'red'"))
-
-
-def test_unknown_filter_is_not_granted(blocking: BlockingConnection, queue: str) -> None:
-    unknown = proton.Described(proton.symbol("example:unknown"), "x")
-    receiver = blocking.create_receiver(queue, options=Filter({proton.symbol("u"): unknown}))
-    offered = receiver.link.remote_source.filter
-    offered.rewind()
-    assert not offered.next() or offered.get_object() in ({}, None)
-
-
-def test_unknown_address_is_refused(blocking: BlockingConnection, name: str) -> None:
-    with pytest.raises(LinkDetached, match="amqp:not-found"):
-        blocking.create_receiver(name)
-    with pytest.raises(LinkDetached, match="amqp:not-found"):
-        blocking.create_sender(name)
-
-
 def test_request_is_answered_to_a_dynamic_node(blocking: BlockingConnection, queue: str) -> None:
     replies = blocking.create_receiver(None, dynamic=True)
     address = replies.link.remote_source.address
@@ -210,13 +145,6 @@ def test_request_is_answered_to_a_dynamic_node(blocking: BlockingConnection, que
     replies.close()
     with pytest.raises(LinkDetached, match="amqp:not-found"):
         blocking.create_sender(address)
-
-
-@pytest.mark.parametrize("size", [200_000, 3_000_000])
-def test_large_message_crosses_in_frames(blocking: BlockingConnection, queue: str, size: int) -> None:
-    body = bytes(range(256)) * (size // 256)
-    send(blocking, queue, body)
-    assert consume(blocking, queue, 1) == [body]
 
 
 def test_durable_subscription_keeps_messages_while_its_client_is_away(broker: BrokerProcess, name: str) -> None:
@@ -245,36 +173,3 @@ def test_durable_subscription_keeps_messages_while_its_client_is_away(broker: Br
         send(second, "amq.topic/news", 4)
     assert told.value.state == proton.Delivery.RELEASED, "the subscription has ended"
     second.close()
-
-
-class Draining(MessagingHandler):  # type: ignore[misc]
-    """A receiver that asks for more than there is, and drains."""
-
-    def __init__(self, broker: BrokerProcess, queue: str) -> None:
-        super().__init__(prefetch=0)
-        self.url = broker.url.rstrip("/")
-        self.queue = queue
-        self.bodies: list[int] = []
-        self.credit_left = -1
-
-    def on_start(self, event: Any) -> None:
-        self.connection = event.container.connect(self.url, reconnect=False)
-        self.receiver = event.container.create_receiver(self.connection, self.queue)
-        self.receiver.drain(100)
-
-    def on_message(self, event: Any) -> None:
-        self.bodies.append(event.message.body)
-
-    def on_link_flow(self, event: Any) -> None:
-        if event.link.is_receiver and event.link.credit == 0:
-            self.credit_left = event.link.credit
-            self.connection.close()
-
-
-def test_drain_is_answered_when_all_has_been_delivered(
-    broker: BrokerProcess, blocking: BlockingConnection, queue: str
-) -> None:
-    send(blocking, queue, *range(7))
-    client = Draining(broker, queue)
-    Container(client).run()
-    assert (client.bodies, client.credit_left) == (list(range(7)), 0)

@@ -233,19 +233,6 @@ def test_proton_receives_in_transactions(
     assert depth(channel, queue) == 5
 
 
-@pytest.mark.parametrize("settle", [False, True])
-def test_aborted_deliveries_come_again(
-    broker: BrokerProcess, channel: BlockingChannel, queue: str, settle: bool
-) -> None:
-    """Proton releases what it has not settled; what it has settled gets the default outcome."""
-    fill(broker, queue, 5)
-    client = Receiving(broker, queue, 3, aborted=2, settle=settle)
-    client.run_it()
-    assert client.ended == ["aborted", "aborted", "committed"]
-    assert client.bodies == [0, 1, 2, 3, 4] * 3
-    assert depth(channel, queue) == 0
-
-
 def test_proton_moves_messages_all_or_nothing(
     broker: BrokerProcess, channel: BlockingChannel, queue: str, name: str
 ) -> None:
@@ -269,36 +256,3 @@ def test_commit_without_room_fails_at_its_deadline_and_nothing_is_lost(
     assert client.ended == ["committed"] * moved + ["failed"] * (6 - moved)
     assert 0 < moved <= 5
     assert (depth(channel, queue), depth(channel, name + "-next")) == (7 - moved, 2 * moved)
-
-
-def test_transaction_of_three_mebibytes_gets_credit_until_it_is_complete(
-    broker: BrokerProcess, channel: BlockingChannel, queue: str
-) -> None:
-    class Large(Sending):
-        batch = 1000
-
-        def message(self) -> Any:
-            return proton.Message(body=bytes(3000))
-
-    client = Large(broker, queue, 1)
-    client.run_it()
-    assert client.ended == ["committed"]
-    assert depth(channel, queue) == 1000
-
-
-def test_end_of_the_connection_rolls_back(broker: BrokerProcess, channel: BlockingChannel, queue: str) -> None:
-    class Leaving(Sending):
-        def act(self) -> None:
-            if self.transaction is not None and self.sender.credit:
-                self.transaction.send(self.sender, proton.Message(body=1))
-                self.transaction = None
-
-        def on_delivery(self, event: Any) -> None:
-            super().on_delivery(event)
-            if self.provisional:
-                self.close()
-
-    client = Leaving(broker, queue, 1)
-    client.run_it()
-    assert client.provisional == 1
-    assert depth(channel, queue) == 0

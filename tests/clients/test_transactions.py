@@ -8,39 +8,11 @@ import amqp
 import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
-from pika.exceptions import ChannelClosedByBroker
 
-from tests.support.brokers import BrokerProcess, eventually, in_background
+from tests.support.brokers import BrokerProcess, eventually
 from tests.support.pika_helpers import depth
 
 pytestmark = pytest.mark.clients
-
-
-def test_pika_commits_and_rolls_back_publishes_and_acknowledgements(
-    connection: pika.BlockingConnection, channel: BlockingChannel, name: str
-) -> None:
-    channel.queue_declare(name, exclusive=True)
-    other = connection.channel()
-    channel.tx_select()
-    for number in range(5):
-        channel.basic_publish("", name, str(number).encode())
-    assert depth(other, name) == 0
-    channel.tx_commit()
-    assert depth(other, name) == 5
-    first, _, body = channel.basic_get(name)
-    assert body == b"0"
-    channel.basic_ack(first.delivery_tag)
-    channel.basic_publish("", name, b"dropped")
-    channel.tx_rollback()
-    assert depth(other, name) == 4
-    second, _, body = channel.basic_get(name)
-    assert body == b"1", "what was rolled back is not delivered again by itself"
-    channel.basic_nack(second.delivery_tag, multiple=True, requeue=True)
-    assert depth(other, name) == 3
-    channel.tx_commit()
-    assert depth(other, name) == 5
-    channel.close()
-    assert [other.basic_get(name, auto_ack=True)[2] for _ in range(5)] == [b"0", b"1", b"2", b"3", b"4"]
 
 
 def test_pika_consumer_hands_on_from_a_full_queue_to_itself_and_to_another(
@@ -67,51 +39,6 @@ def test_pika_consumer_hands_on_from_a_full_queue_to_itself_and_to_another(
     eventually(lambda: connection.process_data_events(0) or len(handled) >= 6, "three commits")
     other = connection.channel()
     assert depth(other, name + "-next") == 3
-
-
-def test_pika_commit_without_room_waits_and_then_goes_on(
-    broker: BrokerProcess, connection: pika.BlockingConnection, channel: BlockingChannel, name: str
-) -> None:
-    channel.queue_declare(name, arguments={"capacity-messages": 3, "resume-messages": 2, "hold-deadline": 0})
-    with pika.BlockingConnection(pika.URLParameters(broker.url)) as committing:
-        publisher = committing.channel()
-        publisher.tx_select()
-        publisher.basic_publish("", name, b"0")
-        publisher.tx_commit()
-        publisher.basic_publish("", name, b"1")
-        publisher.basic_publish("", name, b"2")
-        publisher.basic_publish("", name, b"3")
-        with in_background(publisher.tx_commit):
-            eventually(lambda: broker.queue(name)["gate"]["waiting"] == 1, "the commit waits")
-            assert depth(channel, name) == 1
-            found = []
-            while len(found) < 4:
-                method, _, body = channel.basic_get(name, auto_ack=True)
-                found += [body] if method else []
-    assert found == [b"0", b"1", b"2", b"3"]
-    channel.queue_delete(name)
-
-
-def test_pika_commit_that_finds_no_room_closes_its_channel_with_the_reason(
-    connection: pika.BlockingConnection, channel: BlockingChannel, name: str
-) -> None:
-    channel.queue_declare(name, exclusive=True, arguments={"capacity-messages": 2, "hold-deadline": 1})
-    channel.basic_publish("", name, b"0")
-    channel.tx_select()
-    channel.basic_publish("", name, b"1")
-    channel.basic_publish("", name, b"2")
-    with pytest.raises(ChannelClosedByBroker) as closed:
-        channel.tx_commit()
-    assert closed.value.reply_code == 506
-    assert f"rolled back; queue '{name}' holds 1 message" in closed.value.reply_text
-    beside = connection.channel()
-    assert depth(beside, name) == 1
-    beside.tx_select()
-    for _ in range(3):
-        beside.basic_publish("", name, b"x")
-    with pytest.raises(ChannelClosedByBroker) as closed:
-        beside.tx_commit()
-    assert (closed.value.reply_code, "can never fit" in closed.value.reply_text) == (311, True)
 
 
 def test_py_amqp_commits_and_rolls_back(broker: BrokerProcess, name: str) -> None:

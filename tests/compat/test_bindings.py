@@ -48,10 +48,8 @@ def test_what_is_refused(
 @pytest.mark.parametrize("key", ["k", ""])
 @pytest.mark.parametrize("method", ["queue_bind", "queue_unbind"])
 def test_queue_declared_last_must_be_there_to_be_meant(channel: BlockingChannel, method: str, key: str) -> None:
-    with pytest.raises(pika.exceptions.ChannelClosedByBroker) as caught:
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker, match=r"\(404, .*no previously declared queue"):
         getattr(channel, method)("", "amq.direct", key)
-    assert caught.value.reply_code == 404
-    assert "no previously declared queue" in caught.value.reply_text
 
 
 def test_undoing_what_is_not_there_is_no_error(routes: Routes) -> None:
@@ -66,17 +64,6 @@ def test_undoing_what_is_not_there_is_no_error(routes: Routes) -> None:
         channel.queue_unbind(queue, exchange, "k")
     for destination, source in (("none", "amq.direct"), ("amq.direct", "none"), ("amq.direct", "amq.topic")):
         channel.exchange_unbind(destination, source, "k")
-
-
-@pytest.mark.parametrize("method", ["queue_bind", "queue_unbind"])
-def test_queue_that_another_connection_has_for_itself_is_405(url: str, routes: Routes, method: str) -> None:
-    queue = routes.queue("q")
-    routes.channel.queue_bind(queue, "amq.direct", "k")
-    other = pika.BlockingConnection(pika.URLParameters(url))
-    with pytest.raises(pika.exceptions.ChannelClosedByBroker) as caught:
-        getattr(other.channel(), method)(queue, "amq.direct", "k")
-    assert caught.value.reply_code == 405
-    other.close()
 
 
 # Once each
@@ -279,10 +266,8 @@ def test_headers_match(routes: Routes, arguments: Table, headers: Table | None, 
 )
 def test_x_match_that_cannot_be_meant_is_406(routes: Routes, mode: object, said: str) -> None:
     routes.queue("q")
-    with pytest.raises(pika.exceptions.ChannelClosedByBroker) as caught:
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker, match=rf"\(406, .*Invalid x-match field {said}"):
         routes.channel.queue_bind(routes.of("q"), "amq.match", "", {"x-match": mode})
-    assert caught.value.reply_code == 406
-    assert f"Invalid x-match field {said}" in caught.value.reply_text
 
 
 def test_other_types_do_not_look_at_x_match(routes: Routes) -> None:

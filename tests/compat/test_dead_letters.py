@@ -10,26 +10,22 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.support.brokers import eventually
+from tests.support.pika_helpers import Got, take
 
 pytestmark = pytest.mark.clients
-
-Got = tuple[pika.BasicProperties, pika.spec.Basic.GetOk, bytes]
 
 
 class Pair:
     """A queue, and the one that its dead letters go to."""
 
-    def __init__(self, channel: BlockingChannel, name: str, key: str | None = None, **arguments: object) -> None:
+    def __init__(self, channel: BlockingChannel, name: str, **arguments: object) -> None:
         self.channel = channel
         self.work, self.dead, self.exchange = name, f"{name}-dead", f"{name}-dlx"
-        self.key = key
         channel.exchange_declare(self.exchange, "fanout", auto_delete=True)
         channel.queue_declare(self.dead, exclusive=True)
         channel.queue_bind(self.dead, self.exchange)
-        given: dict[str, Any] = {"x-dead-letter-exchange": self.exchange}
-        if key is not None:
-            given["x-dead-letter-routing-key"] = key
-        given |= {word.replace("_", "-"): value for word, value in arguments.items()}
+        given = {word.replace("_", "-"): value for word, value in arguments.items()}
+        given["x-dead-letter-exchange"] = self.exchange
         channel.queue_declare(self.work, exclusive=True, arguments=given)
         channel.confirm_delivery()
 
@@ -39,25 +35,14 @@ class Pair:
 
     def get(self, queue: str | None = None) -> Got:
         """Take the next dead letter; it must come."""
-        seen: list[Got] = []
+        return take(self.channel, queue or self.dead)
 
-        def look() -> bool:
-            method, properties, body = self.channel.basic_get(queue or self.dead, auto_ack=True)
-            if method is not None and properties is not None and body is not None:
-                seen.append((properties, method, body))
-            return bool(seen)
-
-        eventually(look, "a dead letter")
-        return seen[0]
-
-    def reject(self, requeue: bool = False) -> None:
-        method, _, _ = self.channel.basic_get(self.work)
-        self.channel.basic_reject(method.delivery_tag, requeue=requeue)
+    def reject(self) -> None:
+        self.channel.basic_reject(take(self.channel, self.work, auto_ack=False)[1].delivery_tag, requeue=False)
 
 
 def deaths(properties: pika.BasicProperties) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = properties.headers["x-death"]
-    return found
+    return properties.headers["x-death"]
 
 
 def test_rejected_message_says_where_and_why_it_died(channel: BlockingChannel, name: str) -> None:
@@ -103,7 +88,7 @@ def test_last_death_is_told_too_as_rabbitmq_4_does(channel: BlockingChannel, nam
 
 
 def test_routing_key_for_the_dead_replaces_theirs(channel: BlockingChannel, name: str) -> None:
-    pair = Pair(channel, name, key="graves")
+    pair = Pair(channel, name, x_dead_letter_routing_key="graves")
     pair.publish(b"bad")
     pair.reject()
     properties, method, _ = pair.get()
@@ -161,20 +146,10 @@ def test_deaths_of_one_kind_are_counted_and_the_last_one_stands_first(channel: B
     )
     channel.basic_publish("", name, b"again")
 
-    def take() -> Got:
-        seen: list[Any] = []
-
-        def look() -> bool:
-            seen[:] = channel.basic_get(name)
-            return seen[0] is not None
-
-        eventually(look, "a retry")
-        return seen[1], seen[0], seen[2]
-
     for _ in range(3):
-        _, method, _ = take()
+        _, method, _ = take(channel, name, auto_ack=False)
         channel.basic_reject(method.delivery_tag, requeue=False)
-    properties, _, _ = take()
+    properties, _, _ = take(channel, name, auto_ack=False)
     found = [(entry["queue"], entry["reason"], entry["count"]) for entry in deaths(properties)]
     assert found == [(wait, "expired", 3), (name, "rejected", 3)]
     assert properties.headers["x-first-death-reason"] == "rejected"
@@ -244,12 +219,3 @@ def test_exchange_may_be_internal_and_may_come_later(channel: BlockingChannel, n
         return channel.basic_get(f"{name}-dead", auto_ack=True)[2]
 
     assert eventually(get, "a dead letter") == b"2"
-
-
-@pytest.mark.parametrize("arguments", [{"x-dead-letter-exchange": 5}, {"x-dead-letter-routing-key": "only"}])
-def test_arguments_that_cannot_be_meant_are_406(
-    channel: BlockingChannel, name: str, arguments: dict[str, object]
-) -> None:
-    with pytest.raises(pika.exceptions.ChannelClosedByBroker) as caught:
-        channel.queue_declare(name, exclusive=True, arguments=arguments)
-    assert caught.value.reply_code == 406

@@ -81,9 +81,8 @@ def test_type_that_there_is_not_is_406_as_in_rabbitmq_4(
         code, text = refusal(channel, "exchange_declare", name, kind)
         assert (code, text.startswith(f"PRECONDITION_FAILED - unknown exchange type '{kind}'")) == (406, True)
     else:  # Before 4 it closes the connection.
-        with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as caught:
+        with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match=r"\(503, "):
             channel.exchange_declare(name, kind)
-        assert caught.value.reply_code == 503
 
 
 @pytest.mark.parametrize("odd", ["ä €", "a/b?c#d*", "n" * 240, " "])

@@ -10,7 +10,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import NackError
 
 from tests.support.brokers import eventually
-from tests.support.pika_helpers import depth, take_all
+from tests.support.pika_helpers import Taker, depth, take_all
 
 pytestmark = pytest.mark.clients
 
@@ -119,34 +119,21 @@ def test_everything_dies_in_a_queue_of_length_0(channel: BlockingChannel, name: 
 
 def test_who_waits_gets_it_from_a_queue_of_length_0(channel: BlockingChannel, name: str) -> None:
     sender = make(channel, name, max_length=0)
-    got: list[bytes] = []
     channel.basic_qos(prefetch_count=2)
-    channel.basic_consume(name, lambda _c, _m, _p, body: got.append(body))
+    taker = Taker(channel, name)
     assert sender.send(b"1", b"2", b"3") == [True, True, True]
-
-    def both() -> bool:
-        channel.connection.process_data_events(time_limit=0.05)
-        return len(got) >= 2
-
-    eventually(both, "the consumer gets two")
+    taker.wait_for(2)
     assert depth(channel, name) == 0
-    assert got == [b"1", b"2"]
+    assert taker.bodies == [b"1", b"2"]
 
 
 def test_who_has_room_gets_all_of_a_burst(channel: BlockingChannel, name: str) -> None:
     make(channel, name, max_length=1)
-    got: list[bytes] = []
-    channel.basic_consume(name, lambda _c, _m, _p, body: got.append(body), auto_ack=True)
+    taker = Taker(channel, name, auto_ack=True)
     writer = channel.connection.channel()
     for number in range(50):
         writer.basic_publish("", name, b"%d" % number)
-
-    def all_of_them() -> bool:
-        channel.connection.process_data_events(time_limit=0.05)
-        return len(got) >= 50
-
-    eventually(all_of_them, "the consumer gets them all")
-    assert got == [b"%d" % number for number in range(50)]
+    assert taker.wait_for(50) == [b"%d" % number for number in range(50)]
 
 
 def test_what_comes_back_counts_and_the_oldest_go(channel: BlockingChannel, name: str) -> None:
@@ -160,17 +147,11 @@ def test_what_comes_back_counts_and_the_oldest_go(channel: BlockingChannel, name
 
 def test_what_comes_back_to_a_queue_of_length_0_goes(channel: BlockingChannel, name: str) -> None:
     sender = make(channel, name, max_length=0)
-    seen: list[int] = []
-    tag = channel.basic_consume(name, lambda _c, method, _p, _b: seen.append(method.delivery_tag))
+    taker = Taker(channel, name)
     sender.send(b"1")
-
-    def came() -> bool:
-        channel.connection.process_data_events(time_limit=0.05)
-        return bool(seen)
-
-    eventually(came, "it is delivered")
-    channel.basic_cancel(tag)
-    channel.basic_nack(seen[0], requeue=True)
+    taker.wait_for(1)
+    channel.basic_cancel(taker.tag)
+    channel.basic_nack(taker.tags[0], requeue=True)
     assert depth(channel, name) == 0
 
 

@@ -7,7 +7,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.support.brokers import eventually
-from tests.support.pika_helpers import depth
+from tests.support.pika_helpers import Taker, depth
 
 pytestmark = pytest.mark.clients
 
@@ -23,15 +23,9 @@ def held(channel: BlockingChannel, name: str) -> str:
     channel.queue_declare(name, exclusive=True, arguments=arguments)
     for number in range(MANY):
         channel.basic_publish("", name, b"%d" % number)
-    seen: list[bytes] = []
-    tag = channel.basic_consume(name, lambda _c, _m, _p, body: seen.append(body))
-
-    def all_of_them() -> bool:
-        channel.connection.process_data_events(time_limit=0.05)
-        return len(seen) >= MANY
-
-    eventually(all_of_them, "the consumer gets them all")
-    channel.basic_cancel(tag)
+    taker = Taker(channel, name)
+    taker.wait_for(MANY)
+    channel.basic_cancel(taker.tag)
     return name
 
 
@@ -46,17 +40,11 @@ def test_what_is_given_back_is_counted_at_once_and_comes_in_its_order(channel: B
 
 
 def test_consumer_gets_what_was_given_back_in_its_order(channel: BlockingChannel, held: str) -> None:
-    seen: list[bytes] = []
     channel.basic_publish("", held, b"younger")
-    channel.basic_consume(held, lambda _c, _m, _p, body: seen.append(body), auto_ack=True)
-
-    def all_of_them() -> bool:
-        channel.connection.process_data_events(time_limit=0.05)
-        return len(seen) > MANY
-
+    taker = Taker(channel, held, auto_ack=True)
     channel.basic_recover(requeue=True)
-    eventually(all_of_them, "the consumer gets them all")
-    assert [body for body in seen if body != b"younger"] == [b"%d" % number for number in range(MANY)]
+    taker.wait_for(MANY + 1)
+    assert [body for body in taker.bodies if body != b"younger"] == [b"%d" % number for number in range(MANY)]
 
 
 def test_purge_takes_what_was_given_back_right_before_it(channel: BlockingChannel, held: str) -> None:
@@ -73,9 +61,8 @@ def test_deletion_counts_what_was_given_back_right_before_it(channel: BlockingCh
 
 def test_what_was_given_back_is_not_empty_for_a_deletion(channel: BlockingChannel, held: str) -> None:
     channel.basic_nack(0, multiple=True, requeue=True)
-    with pytest.raises(pika.exceptions.ChannelClosedByBroker) as caught:
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker, match=r"\(406, "):
         channel.queue_delete(held, if_empty=True)
-    assert caught.value.reply_code == 406
 
 
 def test_refused_by_the_thousand_they_die_in_their_order(channel: BlockingChannel, held: str) -> None:

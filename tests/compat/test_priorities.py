@@ -87,9 +87,8 @@ def test_messages_with_priorities_expire_each_in_its_line(channel: BlockingChann
 
 @pytest.mark.parametrize("value", [-1, 256, "5"])
 def test_highest_priority_that_cannot_be_is_406(channel: BlockingChannel, name: str, value: object) -> None:
-    with pytest.raises(ChannelClosedByBroker) as caught:
+    with pytest.raises(ChannelClosedByBroker, match=r"\(406, "):
         channel.queue_declare(name, exclusive=True, arguments={"x-max-priority": value})
-    assert caught.value.reply_code == 406
 
 
 # Consumers
@@ -126,9 +125,8 @@ def test_negative_priority_comes_last_and_equals_take_turns(connection: pika.Blo
 @pytest.mark.parametrize("value", ["high", True])
 def test_consumers_priority_that_cannot_be_is_406(channel: BlockingChannel, name: str, value: object) -> None:
     channel.queue_declare(name, exclusive=True)
-    with pytest.raises(ChannelClosedByBroker) as caught:
+    with pytest.raises(ChannelClosedByBroker, match=r"\(406, "):
         channel.basic_consume(name, lambda *_: None, arguments={"x-priority": value})
-    assert caught.value.reply_code == 406
 
 
 def test_only_one_consumer_is_active_and_the_next_follows_when_it_is_cancelled(

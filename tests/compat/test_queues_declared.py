@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import struct
 from typing import Any
 
 import pytest
 from pamqp import base, commands
 
 from tests.support.brokers import eventually, some_name
-from tests.support.raw_client import METHOD, Peer, open_peer, publish_frames, raw_frame
+from tests.support.raw_client import Peer, open_peer, publish_frames
 
 Declare, DeclareOk = commands.Queue.Declare, commands.Queue.DeclareOk
 Delete, DeleteOk = commands.Queue.Delete, commands.Queue.DeleteOk
@@ -154,17 +153,6 @@ def test_names_that_begin_with_amq_are_reserved(peer: Peer, name: str) -> None:
     assert answer(peer, Declare(queue=name, passive=True)) == missing(name)
 
 
-def test_line_ends_are_left_out_of_a_declared_name(peer: Peer, name: str) -> None:
-    """Octet by octet: clients of Python refuse such names, or wait for an answer that repeats them."""
-    asked = f"\r{name[:2]}\r\n{name[2:]}\n".encode()
-    exclusive, no_arguments = b"\x04", b"\0\0\0\0"
-    peer.say(
-        raw_frame(METHOD, 1, struct.pack(">HHH", 50, 10, 0) + bytes([len(asked)]) + asked + exclusive + no_arguments)
-    )
-    assert peer.expect(1, DeclareOk).queue == name
-    assert peer.ask(1, Declare(queue=name, passive=True), DeclareOk).queue == name
-
-
 def test_name_has_up_to_255_octets(peer: Peer) -> None:
     name = some_name("long") + "n" * 242
     assert len(name) == 255
@@ -270,19 +258,6 @@ def test_purging_or_binding_what_is_not_there_is_404(peer: Peer, name: str) -> N
     assert answer(peer, Bind(queue=name, exchange="amq.direct", routing_key="k")) == missing(name)
     no_exchange = (404, "NOT_FOUND - no exchange 'nobody' in vhost '/'")
     assert answer(peer, Bind(queue=name, exchange="nobody", routing_key="k")) == no_exchange
-
-
-def test_unbinding_what_is_not_there_is_answered(peer: Peer, name: str) -> None:
-    for queue, exchange in ((name, "amq.direct"), (peer.declare(), "nobody"), (peer.declare(), "amq.direct")):
-        peer.ask(1, Unbind(queue=queue, exchange=exchange, routing_key="k"), commands.Queue.UnbindOk)
-
-
-@pytest.mark.parametrize("method", [Bind, Unbind])
-def test_nobody_binds_to_the_default_exchange(peer: Peer, method: type[Bind]) -> None:
-    assert answer(peer, method(queue=peer.declare(), exchange="", routing_key="k")) == (
-        403,
-        "ACCESS_REFUSED - operation not permitted on the default exchange",
-    )
 
 
 def test_without_answers_where_none_are_wanted(peer: Peer, name: str) -> None:

@@ -96,6 +96,7 @@ def test_queue_without_a_type_is_a_classic_one(peer: Peer, name: str) -> None:
         ("x-message-ttl", True),
         ("x-message-ttl", 2**53 + 1),
         ("x-expires", 0),
+        ("x-expires", -1),
         ("x-expires", "soon"),
         ("x-expires", 2**53 + 1),
         ("x-max-length", -1),

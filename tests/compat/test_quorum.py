@@ -70,9 +70,8 @@ def test_lost_channel_counts_as_well(connection: pika.BlockingConnection, queue:
     "how", [{"durable": False}, {"durable": True, "exclusive": True}, {"durable": True, "auto_delete": True}]
 )
 def test_what_a_quorum_queue_cannot_be_is_406(channel: BlockingChannel, name: str, how: dict[str, bool]) -> None:
-    with pytest.raises(ChannelClosedByBroker) as caught:
+    with pytest.raises(ChannelClosedByBroker, match=r"\(406, "):
         channel.queue_declare(name, arguments={"x-queue-type": "quorum"}, **how)
-    assert caught.value.reply_code == 406
 
 
 @pytest.mark.parametrize(("name_of", "value"), [("x-queue-type", "lazy"), ("x-max-priority", 5)])
@@ -80,9 +79,8 @@ def test_arguments_that_a_quorum_queue_cannot_have_are_406(
     channel: BlockingChannel, name: str, name_of: str, value: object
 ) -> None:
     arguments = {"x-queue-type": "quorum", name_of: value}
-    with pytest.raises(ChannelClosedByBroker) as caught:
+    with pytest.raises(ChannelClosedByBroker, match=r"\(406, "):
         channel.queue_declare(name, durable=True, arguments=arguments)
-    assert caught.value.reply_code == 406
 
 
 def test_classic_queue_gives_back_without_end(channel: BlockingChannel, name: str) -> None:

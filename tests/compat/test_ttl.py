@@ -93,10 +93,8 @@ def test_queue_with_a_time_of_nothing_delivers_to_who_waits(channel: BlockingCha
 def test_expiration_that_is_no_number_closes_the_channel(channel: BlockingChannel, name: str, expiration: str) -> None:
     channel.queue_declare(name, exclusive=True)
     channel.confirm_delivery()
-    with pytest.raises(ChannelClosedByBroker) as caught:
+    with pytest.raises(ChannelClosedByBroker, match=r"\(406, .*invalid expiration"):
         channel.basic_publish("", name, b"x", lasting(expiration))
-    assert caught.value.reply_code == 406
-    assert "invalid expiration" in caught.value.reply_text
     assert depth(channel.connection.channel(), name) == 0
 
 
@@ -176,20 +174,3 @@ def test_message_may_live_for_years(channel: BlockingChannel, name: str) -> None
     channel.confirm_delivery()
     channel.basic_publish("", name, b"x", lasting(LONG_MS))
     assert take(channel, name)[0].expiration == str(LONG_MS)
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"x-expires": 0},
-        {"x-expires": -1},
-        {"x-expires": "soon"},
-        {"x-expires": 2**53 + 1},
-        {"x-message-ttl": -1},
-        {"x-message-ttl": 2**53 + 1},
-    ],
-)
-def test_times_that_cannot_be_meant_are_406(channel: BlockingChannel, name: str, arguments: dict[str, object]) -> None:
-    with pytest.raises(ChannelClosedByBroker) as caught:
-        channel.queue_declare(name, exclusive=True, arguments=arguments)
-    assert caught.value.reply_code == 406

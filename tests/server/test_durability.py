@@ -34,9 +34,8 @@ def test_what_was_confirmed_is_there_after_a_kill_in_order_and_the_rest_is_not(t
         broker.kill()
     with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
         assert client.drain("kept") == [(str(number), False) for number in range(300)]
-        with pytest.raises(pika.exceptions.ChannelClosedByBroker) as refused:
+        with pytest.raises(pika.exceptions.ChannelClosedByBroker, match=r"\(404, "):
             client.depth("lost")
-        assert refused.value.reply_code == 404
 
 
 def test_what_a_consumer_had_comes_back_first_and_says_so(tmp_path: Path) -> None:
@@ -82,9 +81,8 @@ def test_what_is_declared_comes_back_and_what_was_deleted_does_not(tmp_path: Pat
         client.channel.basic_publish("routes", "b.b", b"2", KEPT)
         assert client.depth("stays") == 1
         for name, declare in (("gone", "queue_declare"), ("passing", "exchange_declare")):
-            with pytest.raises(pika.exceptions.ChannelClosedByBroker) as refused:
+            with pytest.raises(pika.exceptions.ChannelClosedByBroker, match=r"\(404, "):
                 getattr(client.connection.channel(), declare)(name, passive=True)
-            assert refused.value.reply_code == 404
 
 
 def test_transaction_is_there_in_full_or_not_at_all(tmp_path: Path) -> None:

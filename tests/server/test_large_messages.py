@@ -171,9 +171,8 @@ def test_damaged_piece_ends_the_connection_that_it_was_for_and_no_other(tmp_path
     with closing(sqlite3.connect(tmp_path / "data" / FILE, isolation_level=None)) as connection:
         connection.execute("UPDATE pieces SET data = zeroblob(size) WHERE number % 16777216 = 5")
     with kept(tmp_path) as broker, client_of(broker) as other:
-        with client_of(broker) as client, pytest.raises(pika.exceptions.ConnectionClosedByBroker) as closed:
+        with client_of(broker) as client, pytest.raises(pika.exceptions.ConnectionClosedByBroker, match=r"\(541, "):
             client.channel.basic_get("q")
-        assert closed.value.reply_code == 541
         broker.await_logged("piece 5 of large body 1 is missing in the store, or damaged")
         assert other.depth("q") == 1
 
@@ -222,9 +221,8 @@ def test_large_message_that_the_disk_could_not_read_is_there_when_it_can(tmp_pat
             client.channel.queue_declare("q", durable=True, arguments=ROOMY)
             client.publish("q", body)
             disk.fail("unreadable")
-            with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as refused:
+            with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match=r"\(541, "):
                 client.channel.basic_get("q")
-            assert refused.value.reply_code == 541
         disk.work()
         with client_of(broker) as client:
             assert take_all(client.channel, "q", auto_ack=False) == [body]

@@ -11,13 +11,10 @@ from pathlib import Path
 
 import pika
 import pytest
-from pika.adapters.blocking_connection import BlockingChannel
 
 from penstock.content.properties import TraceContext
 from penstock.management.hold_spans import HoldSpan
-from penstock.sync import connect
-from tests.support.block_encoder import encode_published
-from tests.support.brokers import PATIENCE, BrokerProcess, eventually, in_background, in_process, serving
+from tests.support.brokers import PATIENCE, BrokerProcess, eventually, in_process, serving
 from tests.support.http_client import Web
 from tests.support.metrics import samples_of
 from tests.support.otlp_receiver import Receiver, attributes, receiving
@@ -123,13 +120,6 @@ def test_held_publish_is_one_span_of_its_trace(receiver: Receiver, tmp_path: Pat
     assert resource["service.name"] == "penstock"
 
 
-def drained(broker: BrokerProcess, channel: BlockingChannel, queue: str, messages: int) -> None:
-    """Take messages when somebody waits for the queue."""
-    eventually(lambda: broker.queue(queue)["gate"]["blocked"], "somebody waits")
-    taken: list[bytes] = []
-    eventually(lambda: taken.extend(take_all(channel, queue)) or len(taken) == messages, "all are taken")
-
-
 def test_refused_publish_is_a_span_with_an_error(receiver: Receiver, tmp_path: Path) -> None:
     with traced(tmp_path, receiver.url) as broker, closing(connected(broker)) as client:
         channel = client.channel()
@@ -146,79 +136,11 @@ def test_refused_publish_is_a_span_with_an_error(receiver: Receiver, tmp_path: P
     assert span.end_time_unix_nano - span.start_time_unix_nano >= 0.9e9
 
 
-def test_publisher_that_waits_for_its_confirm_sees_why(receiver: Receiver, tmp_path: Path) -> None:
-    with traced(tmp_path, receiver.url) as broker, closing(connected(broker)) as reader:
-        other = reader.channel()
-        other.queue_declare("q", arguments={"capacity-messages": 9, "stop-messages": 1, "resume-messages": 0})
-
-        def publish() -> None:
-            with closing(connected(broker)) as client:
-                channel = client.channel()
-                channel.confirm_delivery()
-                for _ in range(2):
-                    channel.basic_publish("", "q", b"one by one", WITH_TRACE)
-
-        with in_background(publish):
-            drained(broker, other, "q", 2)
-        eventually(lambda: receiver.spans, "a span")
-    [span] = receiver.spans
-    assert (span.name, span.parent_span_id.hex()) == ("withhold q", PARENT)
-    found = attributes(span)
-    assert (found["penstock.gate.name"], found["penstock.outcome"]) == ("q", "confirmed")
-
-
 def outcomes(receiver: Receiver, spans: int) -> list[tuple[str, object]]:
     """Return names and outcomes of so many spans, which are in the trace of the publisher."""
     eventually(lambda: len(receiver.spans) == spans, "all spans")
     assert {(span.trace_id.hex(), span.parent_span_id.hex()) for span in receiver.spans} == {(TRACE, PARENT)}
     return sorted((span.name, attributes(span)["penstock.outcome"]) for span in receiver.spans)
-
-
-def test_row_of_a_block_that_waited_is_a_span(receiver: Receiver, tmp_path: Path) -> None:
-    with traced(tmp_path, receiver.url) as broker, closing(connected(broker)) as reader:
-        channel = reader.channel()
-        channel.queue_declare("q", arguments={"capacity-messages": 2, "stop-messages": 1, "resume-messages": 0})
-        context = [("traceparent", SAMPLED)]
-        rows = [{"value": b"row", "headers": context if row == 2 else None} for row in range(4)]
-        with connect(broker.url, protocol="amqp091") as control:
-            control.status()  # Its channel for requests is open now.
-            asked = control.begin("publish.block", encode_published(rows, {"routing_key": "q"}))
-            drained(broker, channel, "q", 4)
-            answer = control.answer(asked)
-            assert not isinstance(answer, memoryview)
-            assert answer["taken"] == 4
-        assert outcomes(receiver, 1) == [("hold q", "admitted")]
-
-
-def test_dead_letter_that_waited_is_a_span(receiver: Receiver, tmp_path: Path) -> None:
-    with traced(tmp_path, receiver.url) as broker, closing(connected(broker)) as client:
-        channel = client.channel()
-        channel.queue_declare("q", arguments={"capacity-messages": 1})
-        channel.queue_declare("source", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q"})
-        channel.basic_publish("", "q", b"filler")
-        channel.basic_publish("", "source", b"letter", WITH_TRACE)
-        got = channel.basic_get("source")[0]
-        channel.basic_reject(got.delivery_tag, requeue=False)
-        drained(broker, channel, "q", 2)
-        assert outcomes(receiver, 1) == [("hold q", "admitted")]
-
-
-def test_publishes_of_a_commit_that_waits_for_its_answer_are_spans(receiver: Receiver, tmp_path: Path) -> None:
-    with traced(tmp_path, receiver.url) as broker, closing(connected(broker)) as reader:
-        other = reader.channel()
-        other.queue_declare("q", arguments={"capacity-messages": 9, "stop-messages": 1, "resume-messages": 0})
-
-        def commit() -> None:
-            with closing(connected(broker)) as client:
-                channel = client.channel()
-                channel.tx_select()
-                for _ in range(2):
-                    channel.basic_publish("", "q", b"together", WITH_TRACE)
-                channel.tx_commit()
-
-        with in_background(commit):
-            drained(broker, other, "q", 2)
-        assert outcomes(receiver, 2) == [("withhold q", "confirmed")] * 2
 
 
 def test_spans_of_the_last_moment_are_exported_at_the_stop(receiver: Receiver, tmp_path: Path) -> None:

@@ -133,46 +133,6 @@ def test_missing_object_is_named(own_broker: BrokerProcess, control: sync.Connec
     assert "give only one of QUEUE, --connection, --channel, --link and --user" in done.stderr
 
 
-def test_why_without_a_name_says_who_is_blocked_everywhere_and_what_to_do(
-    own_broker: BrokerProcess, control: sync.Connection
-) -> None:
-    assert own_broker.why().splitlines() == ["nobody is blocked"]
-    with open_peer(own_broker, properties={}) as peer:
-        peer.declare_shared("orders", capacity_messages=4, stop_messages=2, resume_messages=0, hold_deadline=0)
-        peer.say(b"".join(publish_frames(1, "", "orders", b"x") for _ in range(6)))
-        eventually(lambda: control.why().raw["gates"] or None, "it is blocked")
-        first, *rest = own_broker.why().splitlines()
-        assert re.match(r"con:\d+\(.*\)/ch:1 is blocked \d+\.\d s by queue orders: 4 messages > stop 2", first)
-        assert rest == [
-            "queue orders has no consumer",
-            "advice: start a consumer of queue orders, or drop its messages (`penstock queues purge orders`)",
-        ]
-        (gate,) = json.loads(own_broker.why("--json"))["gates"]
-        assert (gate["kind"], gate["name"], gate["vhost"], gate["blocked"]) == ("queue", "orders", "/", 1)
-        assert gate["advice"] in rest[1]
-
-
-def test_operators_gate_and_a_rate_are_spoken_of_in_their_own_words(
-    own_broker: BrokerProcess, control: sync.Connection
-) -> None:
-    with open_peer(own_broker, properties={}) as peer:
-        peer.declare_shared("orders")
-        done = penstock_command("block", "queue", "orders", "--reason", "stock-taking", "--url", own_broker.url)
-        assert done.returncode == 0
-        peer.say(publish_frames(1, "", "orders", b"x"))
-        peer.is_well()
-        eventually(lambda: "closed for" in own_broker.why("orders").splitlines()[0], "the gate has an age")
-        (sentence,) = own_broker.why("orders").splitlines()
-        assert re.fullmatch(
-            r"con:2\(.*\)/ch:1 is blocked \d+\.\d s by the operator, who holds queue orders: stock-taking"
-            r", closed for \d+\.\d s; 1 publish is held \(243 bytes\)",
-            sentence,
-        )
-        assert control.why("orders").raw["gates"][0]["kind"] == "operator"
-        (line,) = own_broker.await_logged("PST-1005")
-        assert line.endswith("[operator(queue orders)] PST-1005 : Blocked by the operator : stock-taking")
-
-
 def test_status_names_connections_as_why_takes_them(tmp_path: Path) -> None:
     with serving(tmp_path) as broker, open_peer(broker):
         done = penstock_command("status", "--url", broker.url)

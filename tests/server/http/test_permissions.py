@@ -19,19 +19,6 @@ def user(web: Web) -> Iterator[str]:
     web.do("DELETE", f"/users/{name}")
 
 
-def test_permissions_are_set_shown_and_removed(web: Web, user: str) -> None:
-    path, texts = f"/permissions/%2F/{user}", {"configure": "^q", "write": ".*", "read": ""}
-    assert web.ask("GET", path).status == 404
-    web.do("PUT", path, texts, 201)
-    web.do("PUT", path, texts, 204)
-    shown = {"user": user, "vhost": "/", **texts}
-    assert web.get(path) == shown
-    assert web.get(f"/users/{user}/permissions") == [shown]
-    assert shown in web.get("/vhosts/%2F/permissions")
-    web.do("DELETE", path)
-    assert web.ask("DELETE", path).status == 404
-
-
 def test_topic_permissions_are_set_shown_and_removed(web: Web, user: str) -> None:
     path, texts = f"/topic-permissions/%2F/{user}", {"exchange": "amq.topic", "write": "^{username}", "read": ".*"}
     web.do("PUT", path, texts, 201)
@@ -45,18 +32,6 @@ def test_topic_permissions_are_set_shown_and_removed(web: Web, user: str) -> Non
     assert web.get(path) == [shown]
     web.do("DELETE", path)
     assert web.ask("DELETE", path).status == 404
-
-
-def test_bad_permissions_are_refused(web: Web, user: str) -> None:
-    texts = {"configure": "(?=x)", "write": ".*", "read": ""}
-    answer = web.ask("PUT", f"/permissions/%2F/{user}", texts)
-    assert answer.status == 400
-    assert answer.reason == (
-        f"configure permission of user '{user}' in vhost '/': RE2 refuses '(?=x)': invalid perl operator: (?="
-    )
-    assert web.ask("PUT", f"/permissions/none/{user}", texts).status == 404
-    assert web.ask("PUT", "/permissions/%2F/nobody", texts).status == 404
-    assert web.ask("PUT", f"/permissions/%2F/{user}", {"configure": ""}).reason == "[{key_missing,write}]"
 
 
 def test_limits_of_users_and_virtual_hosts(web: Web, user: str) -> None:

@@ -43,14 +43,6 @@ def test_policies_of_exchanges_are_shown_where_they_apply(web: Web, name: str) -
     web.do("DELETE", f"/policies/%2F/{name}")
 
 
-def test_policies_that_are_wrong_are_refused(web: Web, name: str) -> None:
-    wrong = web.ask("PUT", f"/policies/%2F/{name}", {"pattern": "(", "definition": {"max-length": 5}})
-    assert (wrong.status, wrong.json["error"]) == (400, "bad_request")
-    assert "is refused by RE2" in wrong.reason
-    assert "key_missing,definition" in web.ask("PUT", f"/policies/%2F/{name}", {"pattern": "("}).reason
-    assert web.ask("PUT", f"/policies/nowhere/{name}", {"pattern": "", "definition": {"expires": 5}}).status == 404
-
-
 def test_parameters_are_kept_without_effect(web: Web, name: str) -> None:
     path = f"/parameters/shovel/%2F/{name}"
     web.do("PUT", path, {"value": {"src-uri": "amqp://"}}, status=201)

@@ -51,20 +51,3 @@ def test_user_comes_with_a_hash_of_rabbitmq(web: Web) -> None:
     assert web.ask("GET", f"/users/{other}").status == 404
     web.do("POST", "/users/bulk-delete", {"users": [name, "nobody"]})
     assert web.ask("GET", f"/users/{name}").status == 404
-
-
-def test_bad_users_are_refused(web: Web) -> None:
-    name = some_name("user")
-    for body, said in (
-        ({"password": "a"}, "[{key_missing,tags}]"),
-        ({"password": "a", "password_hash": "b", "tags": []}, "both_password_and_password_hash_are_provided"),
-        ({"password_hash": "AAAA", "tags": []}, "password_hash has 3 octets"),
-        ({"password_hash": "AAAA", "hashing_algorithm": "rot13", "tags": []}, "unknown hashing_algorithm 'rot13'"),
-        ({"password": "a", "tags": 7}, "'tags' must be a list of strings"),
-    ):
-        answer = web.ask("PUT", f"/users/{name}", body)
-        assert answer.status == 400, answer
-        assert said in answer.reason
-    assert web.ask("GET", f"/users/{name}").status == 404
-    assert "the last administrator" in web.ask("DELETE", "/users/guest").reason
-    assert web.ask("POST", "/users/bulk-delete", {"users": 7}).status == 400
