@@ -8,9 +8,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
+
+import penstock
+from tests.client.conversations import PROTOCOLS, fresh, url_of
 
 
 @pytest.fixture(scope="session")
@@ -27,3 +30,22 @@ def broker_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield ready[1]
         process.terminate()
         assert process.wait(60) == 0
+
+
+@pytest.fixture(params=PROTOCOLS)
+def protocol(request: pytest.FixtureRequest) -> str:
+    """Each protocol of the client."""
+    return str(request.param)
+
+
+@pytest.fixture
+async def connection(broker_url: str, protocol: str) -> AsyncIterator[penstock.Connection]:
+    """A connection with asyncio, over each protocol."""
+    async with penstock.connect(url_of(broker_url, protocol)) as connection:
+        yield connection
+
+
+@pytest.fixture
+async def queue(connection: penstock.Connection) -> str:
+    """A queue of that connection, which no other test has."""
+    return await connection.declare_queue(fresh())

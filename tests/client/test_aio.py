@@ -35,10 +35,8 @@ async def test_contract_runs_with_asyncio(broker_url: str, protocol: str, caplog
     assert {record.name for record in caplog.records if record.levelno == logging.WARNING} == {"penstock"}
 
 
-@both_protocols
-async def test_connection_speaks_the_protocol_that_is_asked_for(broker_url: str, protocol: str) -> None:
-    async with penstock.connect(url_of(broker_url, protocol)) as connection:
-        assert connection.protocol == protocol
+async def test_connection_speaks_the_protocol_that_is_asked_for(connection: penstock.Connection, protocol: str) -> None:
+    assert connection.protocol == protocol
 
 
 async def test_connection_speaks_amqp_1_0_where_the_broker_does(broker_url: str) -> None:

@@ -10,80 +10,76 @@ import penstock
 from tests.client.conversations import both_protocols, depth_of, fresh, received, until, url_of
 
 
-@both_protocols
-async def test_handler_accepts_what_it_returns_from_and_its_calls_are_bounded(broker_url: str, protocol: str) -> None:
-    async with penstock.connect(url_of(broker_url, protocol)) as connection:
-        queue = await connection.declare_queue(fresh())
-        await connection.publisher(queue).send_many(b"%d" % i for i in range(20))
-        open_calls = most = 0
-        done: list[bytes] = []
+async def test_handler_accepts_what_it_returns_from_and_its_calls_are_bounded(
+    connection: penstock.Connection, queue: str
+) -> None:
+    await connection.publisher(queue).send_many(b"%d" % i for i in range(20))
+    open_calls = most = 0
+    done: list[bytes] = []
 
-        async def work(message: penstock.Delivery) -> None:
-            nonlocal open_calls, most
-            open_calls += 1
-            most = max(most, open_calls)
-            await asyncio.sleep(0)
-            open_calls -= 1
-            done.append(message.body)
+    async def work(message: penstock.Delivery) -> None:
+        nonlocal open_calls, most
+        open_calls += 1
+        most = max(most, open_calls)
+        await asyncio.sleep(0)
+        open_calls -= 1
+        done.append(message.body)
 
-        async with connection.receiver(queue) as receiver:
-            handling = asyncio.create_task(receiver.handle(work, concurrency=3))
-            await until(lambda: len(done) == 20)
-            await receiver.drain()
-            await handling
-        assert most == 3
-        assert await depth_of(connection, queue) == 0
+    async with connection.receiver(queue) as receiver:
+        handling = asyncio.create_task(receiver.handle(work, concurrency=3))
+        await until(lambda: len(done) == 20)
+        await receiver.drain()
+        await handling
+    assert most == 3
+    assert await depth_of(connection, queue) == 0
 
 
-@both_protocols
 @pytest.mark.parametrize("rule", ["release", "reject"])
 async def test_message_whose_handler_raises_goes_by_the_rule(
-    broker_url: str, protocol: str, rule: str, caplog: pytest.LogCaptureFixture
+    connection: penstock.Connection, protocol: str, rule: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with penstock.connect(url_of(broker_url, protocol)) as connection:
-        letters = await connection.declare_queue(fresh("letters"))
-        place = {"dead_letter_exchange": "", "dead_letter_routing_key": letters}
-        queue = await connection.declare_queue(fresh(), **place)  # type: ignore[arg-type]
-        await connection.publisher(queue).send_many([b"good", b"bad"])
-        tries: list[bytes] = []
+    letters = await connection.declare_queue(fresh("letters"))
+    place = {"dead_letter_exchange": "", "dead_letter_routing_key": letters}
+    queue = await connection.declare_queue(fresh(), **place)  # type: ignore[arg-type]
+    await connection.publisher(queue).send_many([b"good", b"bad"])
+    tries: list[bytes] = []
 
-        def work(message: penstock.Delivery) -> None:
-            tries.append(message.body)
-            if message.body == b"bad" and not message.redelivered:
-                raise ValueError("it cannot be read")
+    def work(message: penstock.Delivery) -> None:
+        tries.append(message.body)
+        if message.body == b"bad" and not message.redelivered:
+            raise ValueError("it cannot be read")
 
-        async with connection.receiver(queue) as receiver:
-            handling = asyncio.create_task(receiver.handle(work, on_error=rule))
-            await until(lambda: len(tries) == (3 if rule == "release" else 2))
-            await receiver.drain()
+    async with connection.receiver(queue) as receiver:
+        handling = asyncio.create_task(receiver.handle(work, on_error=rule))
+        await until(lambda: len(tries) == (3 if rule == "release" else 2))
+        await receiver.drain()
+        await handling
+    assert "A handler has raised" in caplog.text
+    assert await depth_of(connection, queue) == 0
+    async with connection.receiver(letters) as receiver:
+        letter = await receiver.receive(1 if rule == "reject" else 0.2)
+        assert (letter is not None) is (rule == "reject")
+        if letter is not None and protocol == "amqp10":
+            assert letter.headers["x-rejected-description"] == "ValueError: it cannot be read"
+
+
+async def test_message_of_a_handler_that_is_cancelled_returns_to_its_queue(
+    connection: penstock.Connection, queue: str
+) -> None:
+    await connection.publisher(queue).send_many([b"1", b"2", b"3"])
+    begun: list[bytes] = []
+
+    async def work(message: penstock.Delivery) -> None:
+        begun.append(message.body)
+        await asyncio.Event().wait()
+
+    async with connection.receiver(queue) as receiver:
+        handling = asyncio.create_task(receiver.handle(work, concurrency=2))
+        await until(lambda: len(begun) == 2)
+        handling.cancel()
+        with pytest.raises(asyncio.CancelledError):
             await handling
-        assert "A handler has raised" in caplog.text
-        assert await depth_of(connection, queue) == 0
-        async with connection.receiver(letters) as receiver:
-            letter = await receiver.receive(1 if rule == "reject" else 0.2)
-            assert (letter is not None) is (rule == "reject")
-            if letter is not None and protocol == "amqp10":
-                assert letter.headers["x-rejected-description"] == "ValueError: it cannot be read"
-
-
-@both_protocols
-async def test_message_of_a_handler_that_is_cancelled_returns_to_its_queue(broker_url: str, protocol: str) -> None:
-    async with penstock.connect(url_of(broker_url, protocol)) as connection:
-        queue = await connection.declare_queue(fresh())
-        await connection.publisher(queue).send_many([b"1", b"2", b"3"])
-        begun: list[bytes] = []
-
-        async def work(message: penstock.Delivery) -> None:
-            begun.append(message.body)
-            await asyncio.Event().wait()
-
-        async with connection.receiver(queue) as receiver:
-            handling = asyncio.create_task(receiver.handle(work, concurrency=2))
-            await until(lambda: len(begun) == 2)
-            handling.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await handling
-        assert sorted(await received(connection, queue)) == [b"1", b"2", b"3"]
+    assert sorted(await received(connection, queue)) == [b"1", b"2", b"3"]
 
 
 async def test_handler_with_a_wrong_bound_or_rule_is_refused(broker_url: str) -> None:
@@ -109,28 +105,25 @@ async def test_time_out_that_is_longer_than_the_brokers_is_warned_of_once(
     assert all(f"flow_control_wait_failure {words}, and the broker's hold deadline 30 s" in text for text in found)
 
 
-@both_protocols
 async def test_receiver_that_is_drained_and_closed_loses_nothing_and_leaves_nothing(
-    broker_url: str, protocol: str
+    connection: penstock.Connection, queue: str
 ) -> None:
-    async with penstock.connect(url_of(broker_url, protocol)) as connection:
-        queue = await connection.declare_queue(fresh())
-        await connection.publisher(queue).send_many(b"%d" % i for i in range(50))
-        receiver = await connection.receiver(queue, prefetch=20)
-        taken = []
-        for index in range(10):
-            message = await receiver.receive(5)
-            if index % 2:
-                taken.append(message.body)
-                message.accept()
-        await receiver.drain()
-        while (message := receiver.receive_nowait()) is not None and len(taken) < 8:
+    await connection.publisher(queue).send_many(b"%d" % i for i in range(50))
+    receiver = await connection.receiver(queue, prefetch=20)
+    taken = []
+    for index in range(10):
+        message = await receiver.receive(5)
+        if index % 2:
             taken.append(message.body)
             message.accept()
-        await receiver.close()
-        assert (await connection.why(queue)).raw["unacknowledged"]["messages"] == 0
-        rest = await received(connection, queue)
-        assert sorted(taken + rest) == sorted(b"%d" % i for i in range(50))
+    await receiver.drain()
+    while (message := receiver.receive_nowait()) is not None and len(taken) < 8:
+        taken.append(message.body)
+        message.accept()
+    await receiver.close()
+    assert (await connection.why(queue)).raw["unacknowledged"]["messages"] == 0
+    rest = await received(connection, queue)
+    assert sorted(taken + rest) == sorted(b"%d" % i for i in range(50))
 
 
 async def test_selector_lets_only_what_matches_come(broker_url: str) -> None:
@@ -169,34 +162,30 @@ async def test_selector_and_browser_need_amqp_1_0(broker_url: str, options: dict
             await connection.receiver("any", **options)
 
 
-@both_protocols
-async def test_delay_of_a_released_message_is_refused(broker_url: str, protocol: str) -> None:
-    async with penstock.connect(url_of(broker_url, protocol)) as connection:
-        queue = await connection.declare_queue(fresh())
-        await connection.publisher(queue).send(b"x")
-        async with connection.receiver(queue) as receiver:
-            message = await receiver.receive(5)
-            with pytest.raises(ValueError, match="cannot be released with a delay of 5 s"):
-                message.release(delay=5)
-            message.release(delay=0)
-        assert await received(connection, queue) == [b"x"]
+async def test_delay_of_a_released_message_is_refused(connection: penstock.Connection, queue: str) -> None:
+    await connection.publisher(queue).send(b"x")
+    async with connection.receiver(queue) as receiver:
+        message = await receiver.receive(5)
+        with pytest.raises(ValueError, match="cannot be released with a delay of 5 s"):
+            message.release(delay=5)
+        message.release(delay=0)
+    assert await received(connection, queue) == [b"x"]
 
 
-@both_protocols
-async def test_modified_message_has_the_annotations_that_were_added(broker_url: str, protocol: str) -> None:
-    async with penstock.connect(url_of(broker_url, protocol)) as connection:
-        queue = await connection.declare_queue(fresh())
-        await connection.publisher(queue).send(b"x")
-        async with connection.receiver(queue, prefetch=1) as receiver:
-            message = await receiver.receive(5)
-            if protocol == "amqp091":
-                with pytest.raises(ValueError, match=r"need AMQP 1\.0"):
-                    message.modify({"x-failed-at": "step 2"})
-                return
-            message.modify({"x-failed-at": "step 2", "x-long": "y" * 300})
-            again = await receiver.receive(5)
-            assert (again.redelivered, again.headers["x-failed-at"]) == (True, "step 2")
-            again.accept()
+async def test_modified_message_has_the_annotations_that_were_added(
+    connection: penstock.Connection, queue: str, protocol: str
+) -> None:
+    await connection.publisher(queue).send(b"x")
+    async with connection.receiver(queue, prefetch=1) as receiver:
+        message = await receiver.receive(5)
+        if protocol == "amqp091":
+            with pytest.raises(ValueError, match=r"need AMQP 1\.0"):
+                message.modify({"x-failed-at": "step 2"})
+            return
+        message.modify({"x-failed-at": "step 2", "x-long": "y" * 300})
+        again = await receiver.receive(5)
+        assert (again.redelivered, again.headers["x-failed-at"]) == (True, "step 2")
+        again.accept()
 
 
 @both_protocols

@@ -19,35 +19,31 @@ from tests.support.scripted_amqp10 import HANDLE, Amqp10Peer
 from tests.support.scripted_server import played
 
 
-@both_protocols
-async def test_call_to_an_exchange_that_routes_nowhere_is_refused(broker_url: str, protocol: str) -> None:
-    async with penstock.connect(url_of(broker_url, protocol)) as connection:
-        exchange, queue = fresh("exchange"), await connection.declare_queue(fresh("service"))
-        await connection.declare_exchange(exchange, "direct")
+async def test_call_to_an_exchange_that_routes_nowhere_is_refused(connection: penstock.Connection) -> None:
+    exchange, queue = fresh("exchange"), await connection.declare_queue(fresh("service"))
+    await connection.declare_exchange(exchange, "direct")
+    for _ in range(2):
+        with pytest.raises(penstock.MessageRefused, match=r"NO_ROUTE|no queue"):
+            await connection.call("", b"hello", exchange=exchange, routing_key="prices")
+    await connection.bind(queue, exchange, "prices")
+    with pytest.raises(Timeout):
+        await connection.call("", b"hello", exchange=exchange, routing_key="prices", timeout=0.1)
+    await connection.delete_exchange(exchange)
+    await connection.delete_queue(queue)
+
+
+async def test_call_that_its_queue_rejects_is_refused_and_others_are_not(connection: penstock.Connection) -> None:
+    queue = await connection.declare_queue(fresh("service"), max_length=2, overflow="reject-publish")
+    calls = [asyncio.ensure_future(connection.call(queue, b"%d" % number)) for number in range(5)]
+    await until(lambda: sum(call.done() for call in calls) == 3)
+    assert {type(call.exception()) for call in calls[2:]} == {penstock.MessageRefused}
+    async with connection.receiver(queue) as receiver:
         for _ in range(2):
-            with pytest.raises(penstock.MessageRefused, match=r"NO_ROUTE|no queue"):
-                await connection.call("", b"hello", exchange=exchange, routing_key="prices")
-        await connection.bind(queue, exchange, "prices")
-        with pytest.raises(Timeout):
-            await connection.call("", b"hello", exchange=exchange, routing_key="prices", timeout=0.1)
-        await connection.delete_exchange(exchange)
-        await connection.delete_queue(queue)
-
-
-@both_protocols
-async def test_call_that_its_queue_rejects_is_refused_and_others_are_not(broker_url: str, protocol: str) -> None:
-    async with penstock.connect(url_of(broker_url, protocol)) as connection:
-        queue = await connection.declare_queue(fresh("service"), max_length=2, overflow="reject-publish")
-        calls = [asyncio.ensure_future(connection.call(queue, b"%d" % number)) for number in range(5)]
-        await until(lambda: sum(call.done() for call in calls) == 3)
-        assert {type(call.exception()) for call in calls[2:]} == {penstock.MessageRefused}
-        async with connection.receiver(queue) as receiver:
-            for _ in range(2):
-                message = await receiver.receive(5)
-                message.reply(message.body)
-                message.accept()
-            assert [(await call).body for call in calls[:2]] == [b"0", b"1"]
-        await connection.delete_queue(queue)
+            message = await receiver.receive(5)
+            message.reply(message.body)
+            message.accept()
+        assert [(await call).body for call in calls[:2]] == [b"0", b"1"]
+    await connection.delete_queue(queue)
 
 
 @both_protocols
@@ -116,16 +112,12 @@ def test_attempts_to_publish_find_the_room_that_has_come(broker_url: str, protoc
         connection.delete_queue(queue)
 
 
-@both_protocols
-async def test_questions_at_the_same_time_are_all_answered(broker_url: str, protocol: str) -> None:
-    async with penstock.connect(url_of(broker_url, protocol)) as connection:
-        queue = await connection.declare_queue(fresh())
-        await connection.publisher(queue).send_many([b"x"] * 3)
-        async with connection.receiver(queue, consumerWindowSize=0) as receiver:
-            assert await asyncio.gather(*(receiver.count() for _ in range(3))) == [3, 3, 3]
-            assert await receiver.drain() is False
-            assert await depth_of(connection, queue) == 3
-        await connection.delete_queue(queue)
+async def test_questions_at_the_same_time_are_all_answered(connection: penstock.Connection, queue: str) -> None:
+    await connection.publisher(queue).send_many([b"x"] * 3)
+    async with connection.receiver(queue, consumerWindowSize=0) as receiver:
+        assert await asyncio.gather(*(receiver.count() for _ in range(3))) == [3, 3, 3]
+        assert await receiver.drain() is False
+        assert await depth_of(connection, queue) == 3
 
 
 def attach_and_go(peer: Amqp10Peer) -> None:

@@ -11,55 +11,48 @@ from penstock.client.counters import ReceiverCounters
 from tests.client.conversations import both_protocols, fill, fresh, url_of
 
 
-@both_protocols
-async def test_publisher_counts_outcomes_and_waits(broker_url: str, protocol: str) -> None:
-    async with penstock.connect(url_of(broker_url, protocol)) as connection:
-        queue = await connection.declare_queue(fresh(), max_length=3, overflow="reject-publish")
-        publisher = connection.publisher(queue)
-        await publisher.send_many(b"%d" % i for i in range(10))
-        found = publisher.counters
-        assert (found.published, found.confirmed, found.refused, found.unknown) == (10, 3, 7, 0)
-        full = await connection.declare_queue(fresh(), capacity_messages=4, hold_deadline=60)
-        stopped = await fill(connection, full)
-        with pytest.raises(penstock.FlowControlTimeout):
-            await stopped.send(b"late", timeout=0.05)
-        found = stopped.counters
-        assert found.timed_out >= 1
-        assert found.delayed >= 1
-        assert found.waited_s >= 0.05
-        assert found.published == found.confirmed + found.refused
-        with pytest.raises(FrozenInstanceError):
-            found.confirmed = 0  # type: ignore[misc]
+async def test_publisher_counts_outcomes_and_waits(connection: penstock.Connection) -> None:
+    queue = await connection.declare_queue(fresh(), max_length=3, overflow="reject-publish")
+    publisher = connection.publisher(queue)
+    await publisher.send_many(b"%d" % i for i in range(10))
+    found = publisher.counters
+    assert (found.published, found.confirmed, found.refused, found.unknown) == (10, 3, 7, 0)
+    full = await connection.declare_queue(fresh(), capacity_messages=4, hold_deadline=60)
+    stopped = await fill(connection, full)
+    with pytest.raises(penstock.FlowControlTimeout):
+        await stopped.send(b"late", timeout=0.05)
+    found = stopped.counters
+    assert found.timed_out >= 1
+    assert found.delayed >= 1
+    assert found.waited_s >= 0.05
+    assert found.published == found.confirmed + found.refused
+    with pytest.raises(FrozenInstanceError):
+        found.confirmed = 0  # type: ignore[misc]
 
 
-@both_protocols
 async def test_returned_message_is_counted_and_its_reason_is_that_of_its_own_place(
-    broker_url: str, protocol: str
+    connection: penstock.Connection,
 ) -> None:
-    async with penstock.connect(url_of(broker_url, protocol)) as connection:
-        queue, exchange = await connection.declare_queue(fresh()), fresh("exchange")
-        await connection.declare_exchange(exchange, auto_delete=True)
-        await connection.bind(queue, exchange, "here")
-        publisher = connection.publisher(exchange=exchange)
-        keys = ("here", "nowhere", "here")
-        receipts = [await publisher.publish(penstock.Message(b"x", routing_key=key)) for key in keys]
-        await publisher.drain()
-        assert [receipt.state for receipt in receipts] == ["confirmed", "refused", "confirmed"]
-        assert (publisher.counters.returned, publisher.counters.refused) == (1, 1)
+    queue, exchange = await connection.declare_queue(fresh()), fresh("exchange")
+    await connection.declare_exchange(exchange, auto_delete=True)
+    await connection.bind(queue, exchange, "here")
+    publisher = connection.publisher(exchange=exchange)
+    keys = ("here", "nowhere", "here")
+    receipts = [await publisher.publish(penstock.Message(b"x", routing_key=key)) for key in keys]
+    await publisher.drain()
+    assert [receipt.state for receipt in receipts] == ["confirmed", "refused", "confirmed"]
+    assert (publisher.counters.returned, publisher.counters.refused) == (1, 1)
 
 
-@both_protocols
-async def test_receiver_counts_outcomes(broker_url: str, protocol: str) -> None:
-    async with penstock.connect(url_of(broker_url, protocol)) as connection:
-        queue = await connection.declare_queue(fresh())
-        await connection.publisher(queue).send_many(b"%d" % i for i in range(6))
-        async with connection.receiver(queue) as receiver:
-            messages = [await receiver.receive(5) for _ in range(6)]
-            assert all(messages)
-            calls = ("accept", "accept", "reject", "release", "modify")
-            for message, call in zip(messages, calls, strict=False):
-                getattr(message, call)()
-            assert receiver.counters == ReceiverCounters(received=6, accepted=2, rejected=1, released=1, modified=1)
+async def test_receiver_counts_outcomes(connection: penstock.Connection, queue: str) -> None:
+    await connection.publisher(queue).send_many(b"%d" % i for i in range(6))
+    async with connection.receiver(queue) as receiver:
+        messages = [await receiver.receive(5) for _ in range(6)]
+        assert all(messages)
+        calls = ("accept", "accept", "reject", "release", "modify")
+        for message, call in zip(messages, calls, strict=False):
+            getattr(message, call)()
+        assert receiver.counters == ReceiverCounters(received=6, accepted=2, rejected=1, released=1, modified=1)
 
 
 @both_protocols

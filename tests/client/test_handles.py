@@ -20,24 +20,24 @@ def kinds(events: list[penstock.Event], source: str = "") -> list[str]:
     return [event.kind for event in events if event.source == source]
 
 
-@both_protocols
-async def test_publisher_that_the_broker_stops_is_an_event_and_its_going_on_too(broker_url: str, protocol: str) -> None:
-    async with penstock.connect(url_of(broker_url, protocol)) as connection:
-        told: list[penstock.Event] = []
-        connection.on_event(told.append)
-        events = connection.events()
-        queue = await connection.declare_queue(fresh(), capacity_messages=4, hold_deadline=60)
-        publisher = await fill(connection, queue)
-        assert kinds(told, queue) == ["blocked"]
-        assert queue in next(event.reason for event in told if event.source == queue)
-        assert publisher.counters.blocked == 1
-        sending = asyncio.create_task(publisher.send(b"next"))
-        await received(connection, queue, most=4)
-        await sending
-        assert kinds(told, queue) == ["blocked", "unblocked"]
-        taken = [await events.get(1) for _ in told]
-        assert taken == told
-        assert await events.get(0.01) is None
+async def test_publisher_that_the_broker_stops_is_an_event_and_its_going_on_too(
+    connection: penstock.Connection,
+) -> None:
+    told: list[penstock.Event] = []
+    connection.on_event(told.append)
+    events = connection.events()
+    queue = await connection.declare_queue(fresh(), capacity_messages=4, hold_deadline=60)
+    publisher = await fill(connection, queue)
+    assert kinds(told, queue) == ["blocked"]
+    assert queue in next(event.reason for event in told if event.source == queue)
+    assert publisher.counters.blocked == 1
+    sending = asyncio.create_task(publisher.send(b"next"))
+    await received(connection, queue, most=4)
+    await sending
+    assert kinds(told, queue) == ["blocked", "unblocked"]
+    taken = [await events.get(1) for _ in told]
+    assert taken == told
+    assert await events.get(0.01) is None
 
 
 async def test_blocked_connection_is_an_event(broker_url: str) -> None:
@@ -53,31 +53,27 @@ async def test_blocked_connection_is_an_event(broker_url: str) -> None:
         assert connection.counters.blocked == 1
 
 
-@both_protocols
-async def test_end_of_a_receiver_is_an_event_and_an_error_with_a_reason(broker_url: str, protocol: str) -> None:
-    async with penstock.connect(url_of(broker_url, protocol)) as connection:
-        told: list[penstock.Event] = []
-        connection.on_event(told.append)
-        queue = await connection.declare_queue(fresh())
-        async with connection.receiver(queue) as receiver:
-            waiting = asyncio.create_task(receiver.receive())
-            await asyncio.sleep(0)
-            await connection.delete_queue(queue)
-            with pytest.raises(penstock.ReceiverClosed, match="deleted") as failure:
-                await waiting
-            assert queue in failure.value.reason
-        assert told == [penstock.Event("receiver closed", queue, failure.value.reason)]
+async def test_end_of_a_receiver_is_an_event_and_an_error_with_a_reason(connection: penstock.Connection) -> None:
+    told: list[penstock.Event] = []
+    connection.on_event(told.append)
+    queue = await connection.declare_queue(fresh())
+    async with connection.receiver(queue) as receiver:
+        waiting = asyncio.create_task(receiver.receive())
+        await asyncio.sleep(0)
+        await connection.delete_queue(queue)
+        with pytest.raises(penstock.ReceiverClosed, match="deleted") as failure:
+            await waiting
+        assert queue in failure.value.reason
+    assert told == [penstock.Event("receiver closed", queue, failure.value.reason)]
 
 
-@both_protocols
-async def test_end_of_a_publisher_is_an_event(broker_url: str, protocol: str) -> None:
-    async with penstock.connect(url_of(broker_url, protocol)) as connection:
-        told: list[penstock.Event] = []
-        connection.on_event(told.append)
-        with pytest.raises(penstock.ClientError):
-            await connection.publisher(exchange="nowhere", routing_key="k").send(b"x")
-        assert [(event.kind, event.source) for event in told] == [("publisher closed", "nowhere")]
-        assert "nowhere" in told[0].reason
+async def test_end_of_a_publisher_is_an_event(connection: penstock.Connection) -> None:
+    told: list[penstock.Event] = []
+    connection.on_event(told.append)
+    with pytest.raises(penstock.ClientError):
+        await connection.publisher(exchange="nowhere", routing_key="k").send(b"x")
+    assert [(event.kind, event.source) for event in told] == [("publisher closed", "nowhere")]
+    assert "nowhere" in told[0].reason
 
 
 @both_protocols

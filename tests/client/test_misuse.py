@@ -69,26 +69,24 @@ def test_connection_ends_in_a_forked_process_and_goes_on_in_its_parent(
     assert lines[2] == "confirmed 2"
 
 
-@both_protocols
-async def test_connection_of_another_event_loop_is_refused(broker_url: str, protocol: str) -> None:
-    async with penstock.connect(url_of(broker_url, protocol)) as connection:
-        queue = await connection.declare_queue(fresh(), exclusive=True)
-        publisher = connection.publisher(queue)
-        errors: list[str] = []
+async def test_connection_of_another_event_loop_is_refused(connection: penstock.Connection) -> None:
+    queue = await connection.declare_queue(fresh(), exclusive=True)
+    publisher = connection.publisher(queue)
+    errors: list[str] = []
 
-        async def elsewhere() -> None:
-            for call in (publisher.send(b"x"), connection.declare_queue("other")):
-                try:
-                    await call
-                except RuntimeError as error:
-                    errors.append(str(error))
+    async def elsewhere() -> None:
+        for call in (publisher.send(b"x"), connection.declare_queue("other")):
+            try:
+                await call
+            except RuntimeError as error:
+                errors.append(str(error))
 
-        thread = threading.Thread(target=lambda: asyncio.run(elsewhere()))
-        thread.start()
-        await asyncio.to_thread(thread.join)
-        assert errors == ["a connection belongs to the event loop in which it was opened"] * 2
-        assert (await publisher.send(b"here")).state == "confirmed"
-        assert await received(connection, queue) == [b"here"]
+    thread = threading.Thread(target=lambda: asyncio.run(elsewhere()))
+    thread.start()
+    await asyncio.to_thread(thread.join)
+    assert errors == ["a connection belongs to the event loop in which it was opened"] * 2
+    assert (await publisher.send(b"here")).state == "confirmed"
+    assert await received(connection, queue) == [b"here"]
 
 
 @both_protocols
@@ -157,26 +155,22 @@ async def test_send_after_close_is_refused(broker_url: str, protocol: str) -> No
         await other.send(b"x")
 
 
-@both_protocols
-async def test_publisher_whose_channel_is_closed_under_a_send_says_why(broker_url: str, protocol: str) -> None:
-    async with penstock.connect(url_of(broker_url, protocol)) as connection:
-        publisher = connection.publisher(exchange="nowhere", routing_key="k")
-        with pytest.raises((penstock.LinkClosed, penstock.ConnectionLost), match="nowhere"):
-            await publisher.send(b"x")
-        queue = await connection.declare_queue(fresh(), exclusive=True)
-        assert (await connection.publisher(queue).send(b"y")).state == "confirmed"
+async def test_publisher_whose_channel_is_closed_under_a_send_says_why(connection: penstock.Connection) -> None:
+    publisher = connection.publisher(exchange="nowhere", routing_key="k")
+    with pytest.raises((penstock.LinkClosed, penstock.ConnectionLost), match="nowhere"):
+        await publisher.send(b"x")
+    queue = await connection.declare_queue(fresh(), exclusive=True)
+    assert (await connection.publisher(queue).send(b"y")).state == "confirmed"
 
 
-@both_protocols
-async def test_hundred_thousand_refused_messages_are_listed(broker_url: str, protocol: str) -> None:
-    async with penstock.connect(url_of(broker_url, protocol)) as connection:
-        queue = await connection.declare_queue(fresh(), capacity_messages=1, overflow="reject")
-        publisher = connection.publisher(queue)
-        await publisher.send(b"the only one")
-        result = await publisher.send_many(b"x" for _ in range(100_000))
-        assert (result.confirmed, result.refused_count, result.unknown) == (0, 100_000, 0)
-        assert [item.index for item in result.refused] == list(range(100_000))
-        assert await connection.delete_queue(queue) == 1
+async def test_hundred_thousand_refused_messages_are_listed(connection: penstock.Connection) -> None:
+    queue = await connection.declare_queue(fresh(), capacity_messages=1, overflow="reject")
+    publisher = connection.publisher(queue)
+    await publisher.send(b"the only one")
+    result = await publisher.send_many(b"x" for _ in range(100_000))
+    assert (result.confirmed, result.refused_count, result.unknown) == (0, 100_000, 0)
+    assert [item.index for item in result.refused] == list(range(100_000))
+    assert await connection.delete_queue(queue) == 1
 
 
 @pytest.fixture(scope="module")

@@ -84,36 +84,33 @@ async def test_message_under_way_is_unknown_when_the_connection_is_lost_for_good
         assert (result.taken, result.unknown, result.confirmed) == (2, 2, 0)
 
 
-@both_protocols
-async def test_wait_for_a_receipt_that_is_cancelled_changes_nothing(broker_url: str, protocol: str) -> None:
-    async with penstock.connect(url_of(broker_url, protocol)) as connection:
-        queue = await connection.declare_queue(fresh())
-        receipt = await connection.publisher(queue).publish(b"x")
+async def test_wait_for_a_receipt_that_is_cancelled_changes_nothing(
+    connection: penstock.Connection, queue: str
+) -> None:
+    receipt = await connection.publisher(queue).publish(b"x")
 
-        async def wait() -> None:
-            await receipt
+    async def wait() -> None:
+        await receipt
 
-        task = asyncio.create_task(wait())
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert (await receipt).state == "confirmed"
+    task = asyncio.create_task(wait())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (await receipt).state == "confirmed"
 
 
-@both_protocols
-async def test_many_that_time_out_say_what_was_taken_and_what_has_become_of_it(broker_url: str, protocol: str) -> None:
-    async with penstock.connect(url_of(broker_url, protocol)) as connection:
-        queue = await connection.declare_queue(fresh(), capacity_messages=10, hold_deadline=60)
-        publisher, result = connection.publisher(queue), penstock.SendResult()
-        with pytest.raises((penstock.FlowControlTimeout, penstock.ConfirmTimeout)):
-            await publisher.send_many((b"%d" % i for i in range(100)), timeout=0.2, result=result)
-        assert result.taken == result.confirmed + result.under_way
-        bodies = await received(connection, queue)
-        await publisher.drain()
-        bodies += await received(connection, queue)
-        assert bodies == [b"%d" % i for i in range(result.taken)]
-        assert result.confirmed == result.taken
+async def test_many_that_time_out_say_what_was_taken_and_what_has_become_of_it(connection: penstock.Connection) -> None:
+    queue = await connection.declare_queue(fresh(), capacity_messages=10, hold_deadline=60)
+    publisher, result = connection.publisher(queue), penstock.SendResult()
+    with pytest.raises((penstock.FlowControlTimeout, penstock.ConfirmTimeout)):
+        await publisher.send_many((b"%d" % i for i in range(100)), timeout=0.2, result=result)
+    assert result.taken == result.confirmed + result.under_way
+    bodies = await received(connection, queue)
+    await publisher.drain()
+    bodies += await received(connection, queue)
+    assert bodies == [b"%d" % i for i in range(result.taken)]
+    assert result.confirmed == result.taken
 
 
 @both_protocols

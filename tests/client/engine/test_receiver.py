@@ -35,16 +35,14 @@ async def test_receiver_is_iterated_over_in_order_and_leaves_nothing(broker_url:
         assert await depth_of(connection, queue) == 0
 
 
-@both_protocols
-async def test_message_that_is_not_settled_returns_to_its_queue(broker_url: str, protocol: str) -> None:
-    async with penstock.connect(url_of(broker_url, protocol)) as connection:
-        queue = await stocked(connection, 3)
-        async with connection.receiver(queue) as receiver:
-            first = await receiver.receive(5)
-            second = await receiver.receive(5)
-            assert first is not None
-            second.accept()
-        assert await received(connection, queue) == [b"0", b"2"]
+async def test_message_that_is_not_settled_returns_to_its_queue(connection: penstock.Connection) -> None:
+    queue = await stocked(connection, 3)
+    async with connection.receiver(queue) as receiver:
+        first = await receiver.receive(5)
+        second = await receiver.receive(5)
+        assert first is not None
+        second.accept()
+    assert await received(connection, queue) == [b"0", b"2"]
 
 
 @both_protocols
@@ -59,85 +57,71 @@ async def test_released_message_comes_again_and_says_so(broker_url: str, protoco
             again.accept()
 
 
-@both_protocols
-async def test_rejected_message_is_dead_lettered(broker_url: str, protocol: str) -> None:
-    async with penstock.connect(url_of(broker_url, protocol)) as connection:
-        letters = await connection.declare_queue(fresh("letters"))
-        place = {"dead_letter_exchange": "", "dead_letter_routing_key": letters}
-        queue = await stocked(connection, 1, **place)
-        async with connection.receiver(queue) as receiver:
+async def test_rejected_message_is_dead_lettered(connection: penstock.Connection) -> None:
+    letters = await connection.declare_queue(fresh("letters"))
+    place = {"dead_letter_exchange": "", "dead_letter_routing_key": letters}
+    queue = await stocked(connection, 1, **place)
+    async with connection.receiver(queue) as receiver:
+        message = await receiver.receive(5)
+        message.reject("unreadable")
+        assert message.is_settled
+        message.accept()  # Too late, and no error.
+    assert await received(connection, letters) == [b"0"]
+
+
+async def test_receive_returns_none_when_nothing_comes_in_time(connection: penstock.Connection, queue: str) -> None:
+    async with connection.receiver(queue) as receiver:
+        assert await receiver.receive(0.05) is None
+        assert receiver.receive_nowait() is None
+        await connection.publisher(queue).send(b"x")
+        found = await receiver.receive(5)
+        found.accept()
+
+
+async def test_message_of_a_cancelled_receive_stays_for_the_next(connection: penstock.Connection, queue: str) -> None:
+    publisher = connection.publisher(queue)
+    async with connection.receiver(queue) as receiver:
+        waiting = [asyncio.create_task(receiver.receive()) for _ in range(3)]
+        await asyncio.sleep(0)
+        waiting[0].cancel()
+        waiting[1].cancel()
+        await publisher.send(b"x")
+        found = await waiting[2]
+        assert found.body == b"x"
+        found.accept()
+
+
+async def test_window_of_0_takes_a_message_only_when_it_is_asked_for(connection: penstock.Connection) -> None:
+    queue = await stocked(connection, 5)
+    async with connection.receiver(queue, consumerWindowSize=0) as slow:
+        first = await slow.receive(5)
+        first.accept()
+        assert await received(connection, queue) == [b"1", b"2", b"3", b"4"]
+        assert await slow.receive(0.05) is None
+        await connection.publisher(queue).send(b"next")
+        found = await slow.receive(5)
+        assert found.body == b"next"
+        found.accept()
+
+
+async def test_window_in_bytes_bounds_what_comes_in_advance(connection: penstock.Connection) -> None:
+    queue = await stocked(connection, 10)
+    async with connection.receiver(queue, consumerWindowSize=700) as receiver:
+        first = await receiver.receive(5)
+        assert 8 >= len(await received(connection, queue)) >= 7  # A message is charged 240 octets and more.
+        first.accept()
+
+
+async def test_rate_of_a_receiver_paces_what_is_handed_over(connection: penstock.Connection) -> None:
+    queue = await stocked(connection, 20)
+    loop = asyncio.get_running_loop()
+    times = []
+    async with connection.receiver(queue, consumerMaxRate=50) as receiver:
+        for _ in range(20):
             message = await receiver.receive(5)
-            message.reject("unreadable")
-            assert message.is_settled
-            message.accept()  # Too late, and no error.
-        assert await received(connection, letters) == [b"0"]
-
-
-@both_protocols
-async def test_receive_returns_none_when_nothing_comes_in_time(broker_url: str, protocol: str) -> None:
-    async with penstock.connect(url_of(broker_url, protocol)) as connection:
-        queue = await connection.declare_queue(fresh())
-        async with connection.receiver(queue) as receiver:
-            assert await receiver.receive(0.05) is None
-            assert receiver.receive_nowait() is None
-            await connection.publisher(queue).send(b"x")
-            found = await receiver.receive(5)
-            found.accept()
-
-
-@both_protocols
-async def test_message_of_a_cancelled_receive_stays_for_the_next(broker_url: str, protocol: str) -> None:
-    async with penstock.connect(url_of(broker_url, protocol)) as connection:
-        queue = await connection.declare_queue(fresh())
-        publisher = connection.publisher(queue)
-        async with connection.receiver(queue) as receiver:
-            waiting = [asyncio.create_task(receiver.receive()) for _ in range(3)]
-            await asyncio.sleep(0)
-            waiting[0].cancel()
-            waiting[1].cancel()
-            await publisher.send(b"x")
-            found = await waiting[2]
-            assert found.body == b"x"
-            found.accept()
-
-
-@both_protocols
-async def test_window_of_0_takes_a_message_only_when_it_is_asked_for(broker_url: str, protocol: str) -> None:
-    async with penstock.connect(url_of(broker_url, protocol)) as connection:
-        queue = await stocked(connection, 5)
-        async with connection.receiver(queue, consumerWindowSize=0) as slow:
-            first = await slow.receive(5)
-            first.accept()
-            assert await received(connection, queue) == [b"1", b"2", b"3", b"4"]
-            assert await slow.receive(0.05) is None
-            await connection.publisher(queue).send(b"next")
-            found = await slow.receive(5)
-            assert found.body == b"next"
-            found.accept()
-
-
-@both_protocols
-async def test_window_in_bytes_bounds_what_comes_in_advance(broker_url: str, protocol: str) -> None:
-    async with penstock.connect(url_of(broker_url, protocol)) as connection:
-        queue = await stocked(connection, 10)
-        async with connection.receiver(queue, consumerWindowSize=700) as receiver:
-            first = await receiver.receive(5)
-            assert 8 >= len(await received(connection, queue)) >= 7  # A message is charged 240 octets and more.
-            first.accept()
-
-
-@both_protocols
-async def test_rate_of_a_receiver_paces_what_is_handed_over(broker_url: str, protocol: str) -> None:
-    async with penstock.connect(url_of(broker_url, protocol)) as connection:
-        queue = await stocked(connection, 20)
-        loop = asyncio.get_running_loop()
-        times = []
-        async with connection.receiver(queue, consumerMaxRate=50) as receiver:
-            for _ in range(20):
-                message = await receiver.receive(5)
-                message.accept()
-                times.append(loop.time())
-        assert times[-1] - times[0] >= 17 / 50
+            message.accept()
+            times.append(loop.time())
+    assert times[-1] - times[0] >= 17 / 50
 
 
 @both_protocols
@@ -158,43 +142,38 @@ async def test_drained_receiver_hands_over_what_has_come_and_then_ends(broker_ur
         assert bodies + rest == [b"%d" % i for i in range(30)]
 
 
-@both_protocols
-async def test_receiver_ends_with_a_reason_when_its_queue_is_deleted(broker_url: str, protocol: str) -> None:
-    async with penstock.connect(url_of(broker_url, protocol)) as connection:
-        queue = await connection.declare_queue(fresh())
-        async with connection.receiver(queue) as receiver:
-            waiting = asyncio.create_task(receiver.receive())
-            await asyncio.sleep(0)
-            await connection.delete_queue(queue)
-            with pytest.raises(penstock.LinkClosed, match="deleted"):
-                await waiting
-            with pytest.raises(penstock.LinkClosed):
-                await receiver.receive()
+async def test_receiver_ends_with_a_reason_when_its_queue_is_deleted(
+    connection: penstock.Connection, queue: str
+) -> None:
+    async with connection.receiver(queue) as receiver:
+        waiting = asyncio.create_task(receiver.receive())
+        await asyncio.sleep(0)
+        await connection.delete_queue(queue)
+        with pytest.raises(penstock.LinkClosed, match="deleted"):
+            await waiting
+        with pytest.raises(penstock.LinkClosed):
+            await receiver.receive()
 
 
-@both_protocols
-async def test_receiver_of_a_missing_queue_is_refused(broker_url: str, protocol: str) -> None:
-    async with penstock.connect(url_of(broker_url, protocol)) as connection:
-        with pytest.raises(penstock.ClientError, match="client-nowhere"):
-            async with connection.receiver("client-nowhere"):
-                pass
-        queue = await connection.declare_queue(fresh())
-        assert (await connection.publisher(queue).send(b"x")).state == "confirmed"
+async def test_receiver_of_a_missing_queue_is_refused(connection: penstock.Connection) -> None:
+    with pytest.raises(penstock.ClientError, match="client-nowhere"):
+        async with connection.receiver("client-nowhere"):
+            pass
+    queue = await connection.declare_queue(fresh())
+    assert (await connection.publisher(queue).send(b"x")).state == "confirmed"
 
 
-@both_protocols
-async def test_settling_out_of_order_settles_each_message(broker_url: str, protocol: str) -> None:
-    async with penstock.connect(url_of(broker_url, protocol)) as connection:
-        queue = await stocked(connection, 10)
-        async with connection.receiver(queue) as receiver:
-            messages = []
-            for _ in range(10):
-                message = await receiver.receive(5)
-                assert message is not None
-                messages.append(message)
-            for index in (3, 1, 0, 2, 9, 7, 4):
-                messages[index].accept()
-        assert await received(connection, queue) == [b"5", b"6", b"8"]
+async def test_settling_out_of_order_settles_each_message(connection: penstock.Connection) -> None:
+    queue = await stocked(connection, 10)
+    async with connection.receiver(queue) as receiver:
+        messages = []
+        for _ in range(10):
+            message = await receiver.receive(5)
+            assert message is not None
+            messages.append(message)
+        for index in (3, 1, 0, 2, 9, 7, 4):
+            messages[index].accept()
+    assert await received(connection, queue) == [b"5", b"6", b"8"]
 
 
 @both_protocols

@@ -55,70 +55,60 @@ async def test_call_returns_its_answer_over_any_protocol(broker_url: str, protoc
         await server.delete_queue(queue)
 
 
-@both_protocols
-async def test_answer_after_the_deadline_is_dropped_and_counted(broker_url: str, protocol: str) -> None:
-    async with penstock.connect(url_of(broker_url, protocol)) as connection:
-        queue = await connection.declare_queue(fresh("service"))
-        released = asyncio.Event()
-        async with service(connection, queue, released):
-            with pytest.raises(Timeout, match=rf"no answer to a call of queue {queue} within 0\.2 s"):
-                await connection.call(queue, b"slow", timeout=0.2)
-            released.set()
-            await until(lambda: connection.late_answers == 1)
-            assert (await connection.call(queue, b"next")).body == b"NEXT"
-        await connection.delete_queue(queue)
+async def test_answer_after_the_deadline_is_dropped_and_counted(connection: penstock.Connection) -> None:
+    queue = await connection.declare_queue(fresh("service"))
+    released = asyncio.Event()
+    async with service(connection, queue, released):
+        with pytest.raises(Timeout, match=rf"no answer to a call of queue {queue} within 0\.2 s"):
+            await connection.call(queue, b"slow", timeout=0.2)
+        released.set()
+        await until(lambda: connection.late_answers == 1)
+        assert (await connection.call(queue, b"next")).body == b"NEXT"
+    await connection.delete_queue(queue)
 
 
-@both_protocols
-async def test_call_without_a_service_expires_in_the_queue(broker_url: str, protocol: str) -> None:
-    async with penstock.connect(url_of(broker_url, protocol)) as connection:
-        queue = await connection.declare_queue(fresh("service"))
-        with pytest.raises(Timeout):
-            await connection.call(queue, b"to nobody", timeout=0.1)
-        while await depth_of(connection, queue) > 0:
-            pass  # The broker's clock for it began when the message came.
-        await connection.delete_queue(queue)
+async def test_call_without_a_service_expires_in_the_queue(connection: penstock.Connection) -> None:
+    queue = await connection.declare_queue(fresh("service"))
+    with pytest.raises(Timeout):
+        await connection.call(queue, b"to nobody", timeout=0.1)
+    while await depth_of(connection, queue) > 0:
+        pass  # The broker's clock for it began when the message came.
+    await connection.delete_queue(queue)
 
 
-@both_protocols
-async def test_calls_without_an_answer_are_bounded_and_others_wait(broker_url: str, protocol: str) -> None:
-    async with penstock.connect(url_of(broker_url, protocol)) as connection:
-        queue = await connection.declare_queue(fresh("service"))
-        released = asyncio.Event()
-        async with service(connection, queue, released):
-            calls = [asyncio.ensure_future(connection.call(queue, b"slow")) for _ in range(CALLS_MOST + 20)]
-            cancelled = asyncio.ensure_future(connection.call(queue, b"slow"))
-            requesters = connection.core().services.requesters
-            await until(lambda: len(requesters) == 1 and len(requesters["", queue].line) == 21)
-            assert len(requesters["", queue].open) == CALLS_MOST
-            cancelled.cancel()
-            released.set()
-            assert {answer.body for answer in await asyncio.gather(*calls)} == {b"SLOW"}
-            assert (len(requesters["", queue].open), requesters["", queue].granted) == (0, 0)
-        await connection.delete_queue(queue)
+async def test_calls_without_an_answer_are_bounded_and_others_wait(connection: penstock.Connection) -> None:
+    queue = await connection.declare_queue(fresh("service"))
+    released = asyncio.Event()
+    async with service(connection, queue, released):
+        calls = [asyncio.ensure_future(connection.call(queue, b"slow")) for _ in range(CALLS_MOST + 20)]
+        cancelled = asyncio.ensure_future(connection.call(queue, b"slow"))
+        requesters = connection.core().services.requesters
+        await until(lambda: len(requesters) == 1 and len(requesters["", queue].line) == 21)
+        assert len(requesters["", queue].open) == CALLS_MOST
+        cancelled.cancel()
+        released.set()
+        assert {answer.body for answer in await asyncio.gather(*calls)} == {b"SLOW"}
+        assert (len(requesters["", queue].open), requesters["", queue].granted) == (0, 0)
+    await connection.delete_queue(queue)
 
 
-@both_protocols
-async def test_call_of_what_is_not_there_says_so(broker_url: str, protocol: str) -> None:
-    async with penstock.connect(url_of(broker_url, protocol)) as connection:
-        for _ in range(2):
-            with pytest.raises((penstock.MessageRefused, penstock.LinkClosed), match=r"NO_ROUTE|no queue"):
-                await connection.call(fresh("nowhere"), b"hello", timeout=PATIENCE)
-        with pytest.raises(ValueError, match="to a queue, or to an exchange"):
-            await connection.call("queue", b"hello", exchange="logs")
+async def test_call_of_what_is_not_there_says_so(connection: penstock.Connection) -> None:
+    for _ in range(2):
+        with pytest.raises((penstock.MessageRefused, penstock.LinkClosed), match=r"NO_ROUTE|no queue"):
+            await connection.call(fresh("nowhere"), b"hello", timeout=PATIENCE)
+    with pytest.raises(ValueError, match="to a queue, or to an exchange"):
+        await connection.call("queue", b"hello", exchange="logs")
 
 
-@both_protocols
-async def test_idle_targets_make_room_for_others(broker_url: str, protocol: str) -> None:
-    async with penstock.connect(url_of(broker_url, protocol)) as connection:
-        queue = await connection.declare_queue(fresh("service"))
-        async with service(connection, queue):
-            for _ in range(TARGETS_MOST + 5):
-                with pytest.raises((penstock.MessageRefused, penstock.LinkClosed)):
-                    await connection.call(fresh("nowhere"), b"hello")
-            assert (await connection.call(queue, b"here")).body == b"HERE"
-            assert len(connection.core().services.requesters) == TARGETS_MOST
-        await connection.delete_queue(queue)
+async def test_idle_targets_make_room_for_others(connection: penstock.Connection) -> None:
+    queue = await connection.declare_queue(fresh("service"))
+    async with service(connection, queue):
+        for _ in range(TARGETS_MOST + 5):
+            with pytest.raises((penstock.MessageRefused, penstock.LinkClosed)):
+                await connection.call(fresh("nowhere"), b"hello")
+        assert (await connection.call(queue, b"here")).body == b"HERE"
+        assert len(connection.core().services.requesters) == TARGETS_MOST
+    await connection.delete_queue(queue)
 
 
 @both_protocols
@@ -140,15 +130,13 @@ async def test_call_under_way_is_lost_with_its_connection_and_the_next_one_is_an
         await server.delete_queue(queue)
 
 
-@both_protocols
-async def test_message_that_asks_for_no_answer_gets_none(broker_url: str, protocol: str) -> None:
-    async with penstock.connect(url_of(broker_url, protocol)) as connection:
-        queue = await connection.declare_queue(fresh(), exclusive=True)
-        await connection.publisher(queue).send(b"news")
-        async with connection.receiver(queue) as receiver:
-            message = await receiver.receive(timeout=PATIENCE)
-            with pytest.raises(ValueError, match="it has no reply_to"):
-                message.reply(b"thanks")
+async def test_message_that_asks_for_no_answer_gets_none(connection: penstock.Connection) -> None:
+    queue = await connection.declare_queue(fresh(), exclusive=True)
+    await connection.publisher(queue).send(b"news")
+    async with connection.receiver(queue) as receiver:
+        message = await receiver.receive(timeout=PATIENCE)
+        with pytest.raises(ValueError, match="it has no reply_to"):
+            message.reply(b"thanks")
 
 
 @both_protocols
