@@ -81,6 +81,12 @@ def peer(at: tuple[str, int]) -> Iterator[Peer]:
 
 
 @pytest.fixture
+def queue(peer: Peer) -> str:
+    """An exclusive queue of that connection."""
+    return peer.declare()
+
+
+@pytest.fixture
 def other(at: tuple[str, int]) -> Iterator[Peer]:
     """Another such connection."""
     with open_peer(at) as peer:

@@ -117,8 +117,7 @@ def test_refused_messages_come_back_in_their_old_order_and_are_marked(peer: Peer
     assert [delivered(peer) for _ in range(5)] == expected
 
 
-def test_message_with_a_time_to_live_comes_back_as_often_as_it_is_refused(peer: Peer) -> None:
-    queue = peer.declare()
+def test_message_with_a_time_to_live_comes_back_as_often_as_it_is_refused(peer: Peer, queue: str) -> None:
     peer.say(publish_frames(1, "", queue, b"0", {"expiration": "600000"}))
     for tag in range(1, 6):
         peer.is_well()
@@ -169,8 +168,7 @@ def await_confirms(peer: Peer, count: int) -> None:
         waiting = {number for number in waiting if number != tag and not (ack.multiple and number < tag)}
 
 
-def test_every_publish_is_confirmed_once_be_it_routed_or_not(peer: Peer) -> None:
-    queue = peer.declare()
+def test_every_publish_is_confirmed_once_be_it_routed_or_not(peer: Peer, queue: str) -> None:
     peer.confirm()
     peer.say(b"".join(publish_frames(1, "", key, b"x") for key in [queue, "nowhere"] * 20))
     await_confirms(peer, 40)
@@ -228,8 +226,7 @@ def test_confirms_and_transactions_exclude_each_other(peer: Peer, methods: list[
     assert peer.refused(1) == (406, f"PRECONDITION_FAILED - {said}")
 
 
-def test_transaction_is_there_when_it_is_committed_and_not_before(peer: Peer) -> None:
-    queue = peer.declare()
+def test_transaction_is_there_when_it_is_committed_and_not_before(peer: Peer, queue: str) -> None:
     for _ in range(2):
         peer.ask(1, commands.Tx.Select(), commands.Tx.SelectOk)
     mandatory(peer, "nowhere", b"back")
@@ -259,8 +256,7 @@ def test_what_a_transaction_has_settled_is_unknown_to_the_rest_of_it(peer: Peer,
 # Who sent it
 
 
-def test_user_id_must_be_the_users(peer: Peer) -> None:
-    queue = peer.declare()
+def test_user_id_must_be_the_users(peer: Peer, queue: str) -> None:
     peer.say(publish_frames(1, "", queue, b"mine", {"user_id": "guest", "headers": {"a": 1}, "priority": 1}))
     peer.ask(1, commands.Basic.Get(queue=queue, no_ack=True), commands.Basic.GetOk)
     assert peer.content()[0].user_id == "guest"

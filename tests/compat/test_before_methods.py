@@ -38,16 +38,14 @@ def heard(peer: Peer) -> tuple[list[tuple[str, bytes]], list[base.Frame]]:
     return deliveries, answers
 
 
-def test_consumer_that_is_cancelled_has_what_was_published_before(peer: Peer) -> None:
-    queue = peer.declare()
+def test_consumer_that_is_cancelled_has_what_was_published_before(peer: Peer, queue: str) -> None:
     peer.consume(queue, "c")
     together(peer, queue, Cancel("c"), count=3)
     assert [body for _, body in heard(peer)[0]] == [b"0", b"1", b"2"]
     peer.ask(1, Get(queue=queue), GetEmpty)
 
 
-def test_of_consumers_with_priorities_the_first_one_has_it_though_it_is_cancelled_next(peer: Peer) -> None:
-    queue = peer.declare()
+def test_of_consumers_with_priorities_the_first_one_has_it_though_it_is_cancelled_next(peer: Peer, queue: str) -> None:
     peer.ask(1, commands.Basic.Qos(prefetch_count=1), commands.Basic.QosOk)
     peer.consume(queue, "low")
     peer.consume(queue, "high", arguments={"x-priority": 5})
@@ -65,8 +63,7 @@ def test_who_cancels_another_consumer_takes_nothing_from_this_one(peer: Peer, ot
     peer.ask(1, commands.Queue.Delete(queue=name), commands.Queue.DeleteOk)
 
 
-def test_get_takes_nothing_that_a_consumer_should_have_had(peer: Peer) -> None:
-    queue = peer.declare()
+def test_get_takes_nothing_that_a_consumer_should_have_had(peer: Peer, queue: str) -> None:
     peer.consume(queue, "c")
     together(peer, queue, Get(queue=queue))
     deliveries, answers = heard(peer)
@@ -74,8 +71,7 @@ def test_get_takes_nothing_that_a_consumer_should_have_had(peer: Peer) -> None:
     assert [type(answer) for answer in answers] == [GetEmpty]
 
 
-def test_get_takes_what_no_consumer_has_room_for(peer: Peer) -> None:
-    queue = peer.declare()
+def test_get_takes_what_no_consumer_has_room_for(peer: Peer, queue: str) -> None:
     peer.ask(1, commands.Basic.Qos(prefetch_count=1), commands.Basic.QosOk)
     peer.consume(queue, "c")
     together(peer, queue, Get(queue=queue), count=2)
@@ -89,9 +85,8 @@ def test_get_takes_what_no_consumer_has_room_for(peer: Peer) -> None:
     [(commands.Queue.Purge, commands.Queue.PurgeOk), (commands.Queue.Delete, commands.Queue.DeleteOk)],
 )
 def test_neither_a_purge_nor_a_deletion_takes_it_from_them(
-    peer: Peer, method: type[base.Frame], answer: type[base.Frame]
+    peer: Peer, queue: str, method: type[base.Frame], answer: type[base.Frame]
 ) -> None:
-    queue = peer.declare()
     peer.consume(queue, "c")
     together(peer, queue, method(queue=queue), count=2)
     deliveries, answers = heard(peer)
@@ -100,23 +95,20 @@ def test_neither_a_purge_nor_a_deletion_takes_it_from_them(
     assert dict(told)["message_count"] == 0
 
 
-def test_declaration_counts_only_what_waits(peer: Peer) -> None:
-    queue = peer.declare()
+def test_declaration_counts_only_what_waits(peer: Peer, queue: str) -> None:
     peer.consume(queue, "c")
     together(peer, queue, commands.Queue.Declare(queue=queue, passive=True), count=2)
     (told,) = [found for found in heard(peer)[1] if isinstance(found, commands.Queue.DeclareOk)]
     assert (told.message_count, told.consumer_count) == (0, 1)
 
 
-def test_consumer_that_comes_later_has_nothing_of_it_whatever_its_priority(peer: Peer) -> None:
-    queue = peer.declare()
+def test_consumer_that_comes_later_has_nothing_of_it_whatever_its_priority(peer: Peer, queue: str) -> None:
     peer.consume(queue, "there", no_ack=True)
     together(peer, queue, Consume(queue=queue, consumer_tag="later", arguments={"x-priority": 9}), count=2)
     assert heard(peer)[0] == [("there", b"0"), ("there", b"1")]
 
 
-def test_what_is_committed_is_with_the_consumers_before_the_next_method(peer: Peer) -> None:
-    queue = peer.declare()
+def test_what_is_committed_is_with_the_consumers_before_the_next_method(peer: Peer, queue: str) -> None:
     peer.consume(queue, "c", peer.channel(2), no_ack=True)
     peer.ask(1, Tx.Select(), Tx.SelectOk)
     together(peer, queue, Tx.Commit())

@@ -18,23 +18,20 @@ def next_delivery(peer: Peer, channel: int = 1) -> tuple[str, int, bytes]:
     return found.consumer_tag or "", found.delivery_tag or 0, peer.content()[1]
 
 
-def test_broker_makes_a_tag_where_none_is_given(peer: Peer) -> None:
-    queue = peer.declare()
+def test_broker_makes_a_tag_where_none_is_given(peer: Peer, queue: str) -> None:
     tags = {peer.ask(1, Consume(queue=queue), ConsumeOk).consumer_tag or "" for _ in range(3)}
     assert len(tags) == 3
     assert all(tag.startswith("amq.ctag-") and len(tag) == 31 for tag in tags)
 
 
-def test_tag_is_taken_on_its_channel_and_free_on_others(peer: Peer) -> None:
-    queue = peer.declare()
+def test_tag_is_taken_on_its_channel_and_free_on_others(peer: Peer, queue: str) -> None:
     peer.consume(queue, "c")
     peer.consume(queue, "c", peer.channel(2))
     peer.send(1, Consume(queue=queue, consumer_tag="c"))
     assert peer.refused(0) == (530, "NOT_ALLOWED - attempt to reuse consumer tag 'c'")
 
 
-def test_tag_that_was_cancelled_is_free_again(peer: Peer) -> None:
-    queue = peer.declare()
+def test_tag_that_was_cancelled_is_free_again(peer: Peer, queue: str) -> None:
     for _ in range(3):
         peer.consume(queue, "c")
         assert peer.ask(1, Cancel("c"), CancelOk).consumer_tag == "c"
@@ -68,8 +65,7 @@ def test_queue_that_is_not_there_is_404(peer: Peer, method: base.Frame) -> None:
     assert peer.refused(1) == (404, "NOT_FOUND - no queue 'no-such-queue' in vhost '/'")
 
 
-def test_what_a_cancelled_consumer_had_is_still_its_channels(peer: Peer) -> None:
-    queue = peer.declare()
+def test_what_a_cancelled_consumer_had_is_still_its_channels(peer: Peer, queue: str) -> None:
     peer.put(queue, 1)
     peer.consume(queue, "c")
     assert next_delivery(peer) == ("c", 1, b"0")
@@ -79,8 +75,7 @@ def test_what_a_cancelled_consumer_had_is_still_its_channels(peer: Peer) -> None
     assert peer.is_well()
 
 
-def test_without_an_answer_where_none_is_wanted(peer: Peer) -> None:
-    queue = peer.declare()
+def test_without_an_answer_where_none_is_wanted(peer: Peer, queue: str) -> None:
     peer.send(1, Consume(queue=queue, consumer_tag="c", nowait=True))
     peer.put(queue, 1)
     assert next_delivery(peer) == ("c", 1, b"0")

@@ -46,6 +46,12 @@ def peer(broker: BrokerProcess) -> Iterator[Peer]:
         yield peer
 
 
+@pytest.fixture
+def queue(peer: Peer) -> str:
+    """An exclusive queue of that connection."""
+    return peer.declare()
+
+
 @pytest.fixture(scope="module")
 def server() -> Iterator[Cluster]:
     """A server of PostgreSQL."""

@@ -71,8 +71,7 @@ class Answers:
                 assert method.multiple
 
 
-def test_window_of_publishes_is_confirmed_in_few_frames_and_each_once(peer: Peer) -> None:
-    queue = peer.declare()
+def test_window_of_publishes_is_confirmed_in_few_frames_and_each_once(peer: Peer, queue: str) -> None:
     answers = Answers(peer)
     for window in range(10):
         peer.say(publish_frames(1, "", queue, b"x") * 100)

@@ -105,8 +105,7 @@ def test_message_that_is_announced_larger_than_any_may_be_closes_only_its_channe
 
 
 @pytest.mark.parametrize("split", [False, True], ids=["in-one-piece", "in-pieces"])
-def test_headers_that_cannot_be_read_are_502_where_they_are_needed(peer: Peer, split: bool) -> None:
-    queue = peer.declare()
+def test_headers_that_cannot_be_read_are_502_where_they_are_needed(peer: Peer, queue: str, split: bool) -> None:
     bind = commands.Queue.Bind(queue=queue, exchange="amq.headers", arguments={"a": "b"})
     peer.ask(1, bind, commands.Queue.BindOk)
     nonsense = b"\x20\x00" + struct.pack(">I", 4) + b"\x01aZ\x00"
@@ -128,8 +127,7 @@ def test_half_a_frame_and_then_nothing_leaves_nothing_behind(broker: BrokerProce
     assert broker.alive()
 
 
-def test_publishes_behind_a_channel_error_in_the_same_write_are_ignored(peer: Peer) -> None:
-    queue = peer.declare()
+def test_publishes_behind_a_channel_error_in_the_same_write_are_ignored(peer: Peer, queue: str) -> None:
     good, lost = publish_frames(1, "", queue, b"good"), publish_frames(1, "no-such-exchange", queue, b"lost")
     peer.say(good + good + lost + good + good)
     assert peer.refused(1) == (404, "NOT_FOUND - no exchange 'no-such-exchange' in vhost '/'")
@@ -137,8 +135,7 @@ def test_publishes_behind_a_channel_error_in_the_same_write_are_ignored(peer: Pe
     assert peer.depth(queue) == 2
 
 
-def test_publish_behind_a_channel_close_in_the_same_write_is_504(peer: Peer) -> None:
-    queue = peer.declare()
+def test_publish_behind_a_channel_close_in_the_same_write_is_504(peer: Peer, queue: str) -> None:
     good = publish_frames(1, "", queue, b"good")
     close = raw_frame(METHOD, 1, struct.pack(">HHHBHH", 20, 40, 200, 0, 0, 0))
     peer.say(good + close + good)
@@ -150,8 +147,7 @@ def test_publish_behind_a_channel_close_in_the_same_write_is_504(peer: Peer) -> 
     "sizes",
     [[0, 1, 0, 1, 0, 1], [1] * 3000, [700, 100_000, 3, 0, 5000], [1023] * 200, [1024] * 200, [131064, 1, 131064]],
 )
-def test_body_in_frames_of_any_size_arrives_whole(peer: Peer, sizes: list[int]) -> None:
-    queue = peer.declare()
+def test_body_in_frames_of_any_size_arrives_whole(peer: Peer, queue: str, sizes: list[int]) -> None:
     body = bytes(index % 251 for index in range(sum(sizes)))
     begin_publish(peer, key=queue)
     peer.say(content_header(len(body)))

@@ -19,8 +19,9 @@ def select(peer: Peer, channel: int = 1) -> None:
 
 
 @pytest.mark.parametrize("multiple", [True, False])
-def test_delivery_that_is_not_known_is_406_at_once_and_so_is_one_that_was_settled(peer: Peer, multiple: bool) -> None:
-    queue = peer.declare()
+def test_delivery_that_is_not_known_is_406_at_once_and_so_is_one_that_was_settled(
+    peer: Peer, queue: str, multiple: bool
+) -> None:
     peer.say(publish_frames(1, "", queue, b"x"))
     select(peer)
     tag = peer.get(queue, no_ack=False)[0]
@@ -33,8 +34,7 @@ def test_delivery_that_is_not_known_is_406_at_once_and_so_is_one_that_was_settle
     assert peer.depth(queue, 2) == 1, "the acknowledgement was rolled back with the channel"
 
 
-def test_what_reaches_no_queue_comes_back_before_commit_ok(peer: Peer) -> None:
-    queue = peer.declare()
+def test_what_reaches_no_queue_comes_back_before_commit_ok(peer: Peer, queue: str) -> None:
     select(peer)
     mandatory = commands.Basic.Publish(routing_key="no-such-queue", mandatory=True)
     body = publish_frames(1, "", queue, b"lost")
@@ -50,8 +50,7 @@ def test_what_reaches_no_queue_comes_back_before_commit_ok(peer: Peer) -> None:
     assert peer.depth(queue) == 1
 
 
-def test_exchange_that_is_not_there_is_404_and_nothing_is_applied(peer: Peer) -> None:
-    queue = peer.declare()
+def test_exchange_that_is_not_there_is_404_and_nothing_is_applied(peer: Peer, queue: str) -> None:
     select(peer)
     peer.say(publish_frames(1, "", queue, b"x") + publish_frames(1, "no-such-exchange", "k", b"x"))
     peer.send(1, TX.Commit())
@@ -61,8 +60,7 @@ def test_exchange_that_is_not_there_is_404_and_nothing_is_applied(peer: Peer) ->
     assert peer.depth(queue, 2) == 0
 
 
-def test_what_is_kept_has_a_bound_and_past_it_the_channel_is_closed_with_506(peer: Peer) -> None:
-    queue = peer.declare()
+def test_what_is_kept_has_a_bound_and_past_it_the_channel_is_closed_with_506(peer: Peer, queue: str) -> None:
     select(peer)
     peer.say(publish_frames(1, "", queue, bytes(MIB)) * 20)
     code, text = peer.refused(1)
@@ -75,9 +73,8 @@ def test_what_is_kept_has_a_bound_and_past_it_the_channel_is_closed_with_506(pee
     assert peer.depth(queue, 2) == 15
 
 
-def test_connection_with_a_transaction_is_never_paused(peer: Peer) -> None:
+def test_connection_with_a_transaction_is_never_paused(peer: Peer, queue: str) -> None:
     """Twelve MiB are kept; in the pulses of a paused connection they would take a minute and a half."""
-    queue = peer.declare()
     select(peer)
     peer.say(publish_frames(1, "", queue, bytes(MIB)) * 12)
     assert peer.depth(queue) == 0

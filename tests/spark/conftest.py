@@ -112,6 +112,12 @@ def broker() -> Iterator[RunningBroker]:
 
 
 @pytest.fixture
+def queue(broker: RunningBroker) -> str:
+    """A queue that no other test uses."""
+    return broker.declare()
+
+
+@pytest.fixture
 def restarts(tmp_path: Path) -> Iterator[Callable[..., RunningBroker]]:
     """Starts of one broker with a store, at one address: each call ends the one before, or kills it."""
     with ExitStack() as whole:

@@ -87,8 +87,7 @@ def test_least_size_holds_until_the_delay_since_the_last_batch_is_over(clock):
     assert admission_of().least_rows(Caps(None, None)) == 0
 
 
-def test_batch_waits_for_its_least_size(broker, reader_of, clock):
-    queue = broker.declare()
+def test_batch_waits_for_its_least_size(broker, queue, reader_of, clock):
     broker.publish(queue, [b"x"] * 9)
     reader = reader_of(queue, minOffsetsPerTrigger="10", maxTriggerDelay="30s")
     start = reader.initialOffset()
@@ -120,15 +119,13 @@ def test_least_size_is_ignored_while_a_producer_is_blocked(broker, reader_of):
     assert max(reader_ends) >= 5
 
 
-def test_all_that_there_is_overrides_the_least_size_too(broker, reader_of):
-    queue = broker.declare()
+def test_all_that_there_is_overrides_the_least_size_too(broker, queue, reader_of):
     broker.publish(queue, [b"x"] * 3)
     reader = reader_of(queue, minOffsetsPerTrigger="100")
     assert reader.latestOffset(reader.initialOffset(), ReadAllAvailable())["q"] == {queue: 3}
 
 
-def test_run_that_ends_reads_the_rest_however_small(broker, reader_of):
-    queue = broker.declare()
+def test_run_that_ends_reads_the_rest_however_small(broker, queue, reader_of):
     broker.publish(queue, [b"x"] * 3)
     reader = reader_of(queue, minOffsetsPerTrigger="100")
     reader.prepareForTriggerAvailableNow()

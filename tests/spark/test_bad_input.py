@@ -65,8 +65,7 @@ def test_options_columns_tasks_and_plans_tell_a_sentence_first(spark, broker, tm
     )
 
 
-def test_join_of_a_frame_with_itself_says_that_it_needs_two_cursors(spark, broker, tmp_path):
-    queue = broker.declare()
+def test_join_of_a_frame_with_itself_says_that_it_needs_two_cursors(spark, broker, queue, tmp_path):
     broker.publish(queue, [b"%d" % number for number in range(10)])
     options = {"servers": broker.address, "subscribe": queue, "columns": "sequence,value"}
 

@@ -94,8 +94,7 @@ def test_start_that_is_gone_is_an_error_or_told(broker, batch_of, caplog):
     assert "are gone; beginning after them" in caplog.text
 
 
-def test_borders_in_time_chain_without_a_gap_and_without_a_double(broker, batch_of):
-    queue = broker.declare()
+def test_borders_in_time_chain_without_a_gap_and_without_a_double(broker, queue, batch_of):
     for number in range(1, 10):
         broker.publish(queue, [b"%d" % number])
     look = batch_of(subscribe=queue)

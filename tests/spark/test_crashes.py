@@ -42,8 +42,7 @@ query.trigger(processingTime="1 hour").start().awaitTermination()
 
 
 @pytest.mark.parametrize("moment", ["in the sink", "after the commit log"])
-def test_driver_killed_between_its_sink_and_its_next_question_loses_nothing(spark, broker, tmp_path, moment):
-    queue = broker.declare()
+def test_driver_killed_between_its_sink_and_its_next_question_loses_nothing(spark, broker, queue, tmp_path, moment):
     broker.publish(queue, [b"%d" % number for number in range(250)])
     given = json.dumps([CONF, broker.address, queue, str(tmp_path), moment])
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}

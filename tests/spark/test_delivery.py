@@ -76,8 +76,7 @@ class Batch:
         return Part(self.ids, self.mode, partition, made.attempt, sent)
 
 
-def test_task_and_batch_that_run_again_send_only_what_is_missing(broker):
-    queue = broker.declare()
+def test_task_and_batch_that_run_again_send_only_what_is_missing(broker, queue):
     batch = Batch(broker, queue)
     batch.task(rows(0, 30))
     batch.task(rows(0, 20), rows(20, 50))
@@ -92,8 +91,7 @@ def test_task_and_batch_that_run_again_send_only_what_is_missing(broker):
     assert in_queue(broker, queue) == bodies(0, 5), "the next batch begins at its first row"
 
 
-def test_rows_in_another_order_are_told_and_nothing_is_sent(broker):
-    queue = broker.declare()
+def test_rows_in_another_order_are_told_and_nothing_is_sent(broker, queue):
     batch = Batch(broker, queue)
     batch.task(rows(0, 30))
     batch.run()
@@ -166,8 +164,7 @@ def test_connection_lost_in_a_full_target_doubles_nothing(broker, monkeypatch):
     assert in_queue(broker, queue) == []
 
 
-def test_staged_rows_appear_all_together_and_once(broker):
-    queue = broker.declare()
+def test_staged_rows_appear_all_together_and_once(broker, queue):
     batch = Batch(broker, queue, "transactional")
     batch.task(rows(90, 99))
     parts = [batch.task(rows(0, 5)), batch.task(rows(5, 9), partition=1)]
@@ -179,8 +176,7 @@ def test_staged_rows_appear_all_together_and_once(broker):
     assert in_queue(broker, queue) == bodies(0, 9)
 
 
-def test_partitions_without_rows_have_no_stage_and_need_none(broker):
-    queue = broker.declare()
+def test_partitions_without_rows_have_no_stage_and_need_none(broker, queue):
     batch = Batch(broker, queue, "transactional")
     commit_batch(batch.options, [batch.task(), batch.task(partition=1)])
     batch.number += 1
@@ -192,8 +188,7 @@ def test_partitions_without_rows_have_no_stage_and_need_none(broker):
     assert in_queue(broker, queue) == bodies(0, 3)
 
 
-def test_aborted_batch_leaves_nothing(broker):
-    queue = broker.declare()
+def test_aborted_batch_leaves_nothing(broker, queue):
     batch = Batch(broker, queue, "transactional")
     part = batch.task(rows(0, 5))
     abort_batch(batch.options, [part])
@@ -228,8 +223,7 @@ def test_row_larger_than_a_block_is_refused_where_it_could_double(broker):
         batch.task(large)
 
 
-def test_job_without_ids_falls_back_with_a_warning_or_is_refused(broker, caplog):
-    queue = broker.declare()
+def test_job_without_ids_falls_back_with_a_warning_or_is_refused(broker, queue, caplog):
     assert mode_of(options(broker, queue), False) == "at-least-once"
     assert "give txnAppId and txnVersion" in caplog.text
     assert mode_of(options(broker, queue), True) == "dedup"

@@ -27,8 +27,7 @@ def reader_of(broker, open_reader) -> Callable[..., PenstockStreamReader]:
     return make
 
 
-def test_fresh_query_reads_everything_in_order_and_settles_the_batch_before(broker, reader_of):
-    queue = broker.declare()
+def test_fresh_query_reads_everything_in_order_and_settles_the_batch_before(broker, queue, reader_of):
     broker.publish(queue, numbered(250))
     reader = reader_of(queue, maxOffsetsPerTrigger="100", fetchBlockRows="30")
     start, read = reader.initialOffset(), []
@@ -45,8 +44,7 @@ def test_fresh_query_reads_everything_in_order_and_settles_the_batch_before(brok
     assert broker.depth(queue) == 0
 
 
-def test_batch_that_was_planned_is_read_again_alike_after_a_restart(broker, reader_of):
-    queue = broker.declare()
+def test_batch_that_was_planned_is_read_again_alike_after_a_restart(broker, queue, reader_of):
     broker.publish(queue, numbered(120))
     reader = reader_of(queue)
     start = reader.initialOffset()
@@ -60,8 +58,7 @@ def test_batch_that_was_planned_is_read_again_alike_after_a_restart(broker, read
     assert broker.depth(queue) == 40
 
 
-def test_batch_that_was_committed_before_a_crash_is_settled_by_the_first_question_after_it(broker, reader_of):
-    queue = broker.declare()
+def test_batch_that_was_committed_before_a_crash_is_settled_by_the_first_question_after_it(broker, queue, reader_of):
     broker.publish(queue, numbered(10))
     reader = reader_of(queue)
     end = reader.latestOffset(reader.initialOffset(), ALL)
@@ -71,8 +68,7 @@ def test_batch_that_was_committed_before_a_crash_is_settled_by_the_first_questio
     assert broker.depth(queue) == 0
 
 
-def test_commit_settles_too_and_twice_is_once(broker, reader_of):
-    queue = broker.declare()
+def test_commit_settles_too_and_twice_is_once(broker, queue, reader_of):
     broker.publish(queue, numbered(10))
     reader = reader_of(queue)
     end = reader.latestOffset(reader.initialOffset(), ALL)
@@ -81,8 +77,7 @@ def test_commit_settles_too_and_twice_is_once(broker, reader_of):
     assert broker.depth(queue) == 0
 
 
-def test_stopping_settles_nothing(broker, reader_of):
-    queue = broker.declare()
+def test_stopping_settles_nothing(broker, queue, reader_of):
     broker.publish(queue, numbered(10))
     reader = reader_of(queue)
     reader.latestOffset(reader.initialOffset(), ALL)
@@ -90,16 +85,14 @@ def test_stopping_settles_nothing(broker, reader_of):
     assert broker.depth(queue) == 10
 
 
-def test_initial_offset_stays_when_the_queue_grows(broker, reader_of):
-    queue = broker.declare()
+def test_initial_offset_stays_when_the_queue_grows(broker, queue, reader_of):
     broker.publish(queue, numbered(7))
     first = reader_of(queue, startingOffsets="latest").initialOffset()
     broker.publish(queue, numbered(7))
     assert reader_of(queue, startingOffsets="latest").initialOffset() == first == {"v": 1, "q": {queue: 7}}
 
 
-def test_new_cursor_may_begin_at_a_given_sequence(broker, reader_of):
-    queue = broker.declare()
+def test_new_cursor_may_begin_at_a_given_sequence(broker, queue, reader_of):
     broker.publish(queue, numbered(10))
     reader = reader_of(queue, startingOffsets=f'{{"{queue}": 4}}')
     start = reader.initialOffset()
@@ -115,8 +108,7 @@ def test_queue_that_starting_offsets_do_not_name_begins_at_the_earliest(broker, 
     assert reader.initialOffset() == {"v": 1, "q": {one: 3, two: 2}}
 
 
-def test_redelivered_is_that_of_each_row(broker, reader_of):
-    queue = broker.declare()
+def test_redelivered_is_that_of_each_row(broker, queue, reader_of):
     broker.publish(queue, numbered(6))
     with broker.connect() as connection:
         channel = connection.channel()
@@ -132,8 +124,7 @@ def test_redelivered_is_that_of_each_row(broker, reader_of):
     assert flags == [[True, True, True, False, False, False]]
 
 
-def test_drain_ends_at_the_tail_that_it_found(broker, reader_of):
-    queue = broker.declare()
+def test_drain_ends_at_the_tail_that_it_found(broker, queue, reader_of):
     broker.publish(queue, numbered(10))
     reader = reader_of(queue)
     reader.prepareForTriggerAvailableNow()
@@ -148,8 +139,7 @@ def test_drain_ends_at_the_tail_that_it_found(broker, reader_of):
     assert reader.reportLatestOffset() == {"v": 1, "q": {queue: 15}}
 
 
-def test_message_larger_than_the_cap_in_octets_is_planned_alone(broker, reader_of):
-    queue = broker.declare()
+def test_message_larger_than_the_cap_in_octets_is_planned_alone(broker, queue, reader_of):
     broker.publish(queue, [b"x" * 50_000, b"y", b"z"])
     reader = reader_of(queue, maxBytesPerTrigger="1k", fetchBlockBytes="1k")
     start = reader.initialOffset()
@@ -177,8 +167,7 @@ def test_several_queues_are_read_by_one_cursor(broker, reader_of):
     assert sorted(bodies(reader, start, end)) == sorted(numbered(30) + numbered(20))
 
 
-def test_partitions_cut_a_queue_and_keep_its_order(broker, reader_of):
-    queue = broker.declare()
+def test_partitions_cut_a_queue_and_keep_its_order(broker, queue, reader_of):
     broker.publish(queue, numbered(100))
     reader = reader_of(queue, maxRecordsPerPartition="30", fetchBlockRows="7")
     start = reader.initialOffset()
@@ -187,8 +176,7 @@ def test_partitions_cut_a_queue_and_keep_its_order(broker, reader_of):
     assert bodies(reader, start, end) == numbered(100)
 
 
-def test_query_that_takes_the_cursor_over_fences_the_first(broker, reader_of):
-    queue = broker.declare()
+def test_query_that_takes_the_cursor_over_fences_the_first(broker, queue, reader_of):
     broker.publish(queue, numbered(10))
     first = reader_of(queue)
     start = first.initialOffset()
@@ -205,8 +193,7 @@ def test_query_that_takes_the_cursor_over_fences_the_first(broker, reader_of):
     assert broker.depth(queue) == 10
 
 
-def test_same_query_goes_on_at_once_while_its_former_driver_is_connected(broker, reader_of):
-    queue = broker.declare()
+def test_same_query_goes_on_at_once_while_its_former_driver_is_connected(broker, queue, reader_of):
     broker.publish(queue, numbered(10))
     former = reader_of(queue)
     start = former.initialOffset()
@@ -219,8 +206,7 @@ def test_same_query_goes_on_at_once_while_its_former_driver_is_connected(broker,
         former.latestOffset(end, ALL)
 
 
-def test_query_waits_until_the_connection_of_a_killed_driver_closes(broker, reader_of):
-    queue = broker.declare()
+def test_query_waits_until_the_connection_of_a_killed_driver_closes(broker, queue, reader_of):
     former = reader_of(queue, fetchWait="3s")
     start = former.initialOffset()
     restarted = reader_of(queue)
@@ -231,8 +217,7 @@ def test_query_waits_until_the_connection_of_a_killed_driver_closes(broker, read
     killed.join()
 
 
-def test_question_that_waits_when_another_query_attaches_is_answered_at_once(broker):
-    queue = broker.declare()
+def test_question_that_waits_when_another_query_attaches_is_answered_at_once(broker, queue):
     host, port = broker.address.split(":")
     with connect(f"amqp://{host}:{port}", protocol="amqp091") as control:
         token = control.attach_cursor("app", [queue]).token
@@ -243,8 +228,7 @@ def test_question_that_waits_when_another_query_attaches_is_answered_at_once(bro
             control.answer(waiting, 45)  # Its minute is not over.
 
 
-def test_queue_that_does_not_exist_is_named_with_the_near_match(broker, reader_of):
-    queue = broker.declare()
+def test_queue_that_does_not_exist_is_named_with_the_near_match(broker, queue, reader_of):
     for wrong, hint in ((f"{queue}s", f"did you mean '{queue}'"), ("none", "penstock queues declare none")):
         sentence = rf"cannot begin: no queue '{wrong}' in vhost '/'; .*{hint}"
         with pytest.raises(CursorError, match=sentence):
@@ -253,8 +237,7 @@ def test_queue_that_does_not_exist_is_named_with_the_near_match(broker, reader_o
             PenstockBatchReader(batch_options({"servers": broker.address, "subscribe": wrong})).partitions()
 
 
-def test_queue_deleted_under_a_query_is_named(broker, reader_of):
-    queue = broker.declare()
+def test_queue_deleted_under_a_query_is_named(broker, queue, reader_of):
     broker.publish(queue, numbered(10))
     reader = reader_of(queue)
     start = reader.initialOffset()
@@ -267,8 +250,7 @@ def test_queue_deleted_under_a_query_is_named(broker, reader_of):
         list(reader.read(partitions[0]))
 
 
-def test_lost_checkpoint_is_refused_with_the_lost_range(broker, reader_of):
-    queue = broker.declare()
+def test_lost_checkpoint_is_refused_with_the_lost_range(broker, queue, reader_of):
     broker.publish(queue, numbered(10))
     reader = reader_of(queue)
     start = reader.initialOffset()
@@ -285,14 +267,12 @@ def test_lost_checkpoint_is_refused_with_the_lost_range(broker, reader_of):
     assert bodies(tolerant, start, end) == numbered(10)[6:]
 
 
-def test_checkpoint_beyond_the_queue_is_refused(broker, reader_of):
-    queue = broker.declare()
+def test_checkpoint_beyond_the_queue_is_refused(queue, reader_of):
     with pytest.raises(CursorError, match=r"the checkpoint has read .* up to 500, but the queue ends at 0"):
         reader_of(queue).latestOffset({"v": 1, "q": {queue: 500}}, ALL)
 
 
-def test_queue_with_an_exclusive_consumer_is_not_read_by_a_cursor(broker, reader_of):
-    queue = broker.declare()
+def test_queue_with_an_exclusive_consumer_is_not_read_by_a_cursor(broker, queue, reader_of):
     with broker.connect() as connection:
         channel = connection.channel()
         channel.basic_consume(queue, lambda *_: None, exclusive=True)
@@ -300,8 +280,7 @@ def test_queue_with_an_exclusive_consumer_is_not_read_by_a_cursor(broker, reader
             reader_of(queue).initialOffset()
 
 
-def test_reading_that_stops_early_leaves_the_connection_in_order(broker, reader_of):
-    queue = broker.declare()
+def test_reading_that_stops_early_leaves_the_connection_in_order(broker, queue, reader_of):
     broker.publish(queue, numbered(50))
     reader = reader_of(queue, fetchBlockRows="10")
     start = reader.initialOffset()
@@ -318,8 +297,7 @@ def test_no_broker_ends_in_one_sentence(reader_of):
         reader.initialOffset()
 
 
-def test_refused_login_is_not_tried_again(broker, reader_of):
-    queue = broker.declare()
+def test_refused_login_is_not_tried_again(broker, queue, reader_of):
     with proxied(broker.address) as proxy:
         for wrong in ({"password": "hunter2"}, {"vhost": "none"}):
             before = proxy.accepted
@@ -329,8 +307,7 @@ def test_refused_login_is_not_tried_again(broker, reader_of):
             assert "hunter2" not in str(refusal.value)
 
 
-def test_lost_connection_is_made_again_and_a_batch_is_read_once(broker, reader_of):
-    queue = broker.declare()
+def test_lost_connection_is_made_again_and_a_batch_is_read_once(broker, queue, reader_of):
     broker.publish(queue, numbered(100))
     with proxied(broker.address) as proxy:
         reader = reader_of(queue, servers=proxy.address, fetchBlockRows="10", **{"fetchOffset.retryIntervalMs": "10"})
@@ -349,8 +326,7 @@ def test_lost_connection_is_made_again_and_a_batch_is_read_once(broker, reader_o
     assert broker.depth(queue) == 0
 
 
-def test_two_servers_are_one_source(broker, second_broker, reader_of):
-    queue = broker.declare()
+def test_two_servers_are_one_source(broker, queue, second_broker, reader_of):
     with second_broker.connect() as connection:
         connection.channel().queue_declare(queue)
     broker.publish(queue, numbered(30))
@@ -372,8 +348,7 @@ def test_two_servers_are_one_source(broker, second_broker, reader_of):
     assert (broker.depth(queue), second_broker.depth(queue)) == (0, 0)
 
 
-def test_attach_that_one_of_two_servers_refuses_changes_nothing_on_the_other(broker, second_broker, reader_of):
-    queue = broker.declare()  # The second server has no queue of that name.
+def test_attach_that_one_of_two_servers_refuses_changes_nothing_on_the_other(broker, queue, second_broker, reader_of):
     reader = reader_of(queue, servers=f"{broker.address},{second_broker.address}")
     with pytest.raises(CursorError, match=queue):
         reader.initialOffset()
@@ -381,8 +356,7 @@ def test_attach_that_one_of_two_servers_refuses_changes_nothing_on_the_other(bro
     assert broker.drain(queue, 3) == numbered(3), "consumers may use the queue of the other"
 
 
-def test_columns_asked_for_are_all_that_a_task_gets(broker, reader_of):
-    queue = broker.declare()
+def test_columns_asked_for_are_all_that_a_task_gets(broker, queue, reader_of):
     headers = {"text": "ü", "octets": b"\x00\xff", "number": 7, "none": None}
     with broker.connect() as connection:
         properties = pika.BasicProperties(headers=headers, app_id="shop", type="order", timestamp=1_767_225_600)
@@ -412,8 +386,7 @@ def test_columns_asked_for_are_all_that_a_task_gets(broker, reader_of):
     ]
 
 
-def test_properties_that_the_default_columns_leave_out_are_reported_once(broker, reader_of, caplog):
-    queue = broker.declare()
+def test_properties_that_the_default_columns_leave_out_are_reported_once(broker, queue, reader_of, caplog):
     with broker.connect() as connection:
         properties = pika.BasicProperties(headers={"a": 1}, app_id="shop", timestamp=1, message_id="1")
         for _ in range(2):
@@ -433,8 +406,7 @@ def test_properties_that_the_default_columns_leave_out_are_reported_once(broker,
 
 
 @pytest.mark.parametrize("treatment", ["warn", "release", "fail"])
-def test_cursor_that_a_checkpoint_has_left_is_reported_with_what_it_pins(broker, reader_of, caplog, treatment):
-    queue = broker.declare()
+def test_cursor_that_a_checkpoint_has_left_is_reported_with_what_it_pins(broker, queue, reader_of, caplog, treatment):
     broker.publish(queue, numbered(10))
     former = reader_of(queue, "former")
     end = former.latestOffset(former.initialOffset(), ReadMaxRows(4))
@@ -454,8 +426,7 @@ def test_cursor_that_a_checkpoint_has_left_is_reported_with_what_it_pins(broker,
     assert broker.depth(queue) == (0 if treatment == "release" else 6)
 
 
-def test_queue_alone_may_be_asked_for(broker, reader_of):
-    queue = broker.declare()
+def test_queue_alone_may_be_asked_for(broker, queue, reader_of):
     broker.publish(queue, numbered(3))
     reader = reader_of(queue, columns="queue")
     start = reader.initialOffset()

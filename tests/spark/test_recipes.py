@@ -84,8 +84,7 @@ def test_stream_joins_stream_of_another_queue(spark, broker, tmp_path):
 
 
 @nightly
-def test_data_frame_joins_itself_through_two_cursors(spark, broker, tmp_path):
-    queue = broker.declare()
+def test_data_frame_joins_itself_through_two_cursors(spark, broker, queue, tmp_path):
     broker.publish(queue, [b"1", b"2"])
     one, other = (stream(spark, broker, queue, f"{side}-{queue}").alias(side) for side in ("left", "right"))
     joined = one.join(other, "sequence").selectExpr("left.value AS a", "right.value AS b")

@@ -23,8 +23,7 @@ def rows(first, last, **columns):
     return pa.RecordBatch.from_pydict({"value": pa.array(values, pa.binary()), **columns})
 
 
-def test_every_row_is_a_confirmed_message_with_its_properties(broker):
-    queue = broker.declare()
+def test_every_row_is_a_confirmed_message_with_its_properties(broker, queue):
     batch = rows(
         0,
         3,
@@ -46,15 +45,13 @@ def test_every_row_is_a_confirmed_message_with_its_properties(broker):
     assert {each.delivery_mode for each in properties} == {2}
 
 
-def test_texts_and_slices_of_batches_are_sent_as_they_are(broker):
-    queue = broker.declare()
+def test_texts_and_slices_of_batches_are_sent_as_they_are(broker, queue):
     whole = pa.RecordBatch.from_pydict({"value": ["zero", "één", "two", "three"]})
     sender(broker, queue=queue).send(iter([whole.slice(1, 2), whole.slice(3, 0)]))
     assert broker.drain(queue, 2) == ["één".encode(), b"two"]
 
 
-def test_very_small_batches_wait_for_answers_before_there_are_too_many(broker):
-    queue = broker.declare()
+def test_very_small_batches_wait_for_answers_before_there_are_too_many(broker, queue):
     assert sender(broker, queue=queue, publishWindow="100000").send(rows(at, at + 2) for at in range(0, 400, 2)) == 400
     assert broker.drain(queue, 400) == [b"%d" % number for number in range(400)]
 
@@ -75,8 +72,7 @@ def test_task_without_rows_connects_nowhere():
         ({"priority": pa.array([-1, None])}, "priority must be 0 to 255: row 0 has -1"),
     ],
 )
-def test_what_cannot_be_a_message_is_told_with_column_row_and_value(broker, columns, sentence):
-    queue = broker.declare()
+def test_what_cannot_be_a_message_is_told_with_column_row_and_value(broker, queue, columns, sentence):
     batch = pa.RecordBatch.from_pydict({"value": [b"a", b"b"], **columns})
     with pytest.raises(SchemaError, match="the penstock sink's column") as refusal:
         sender(broker, queue=queue).send(iter([batch]))
@@ -84,14 +80,12 @@ def test_what_cannot_be_a_message_is_told_with_column_row_and_value(broker, colu
     assert broker.depth(queue) == 0
 
 
-def test_longest_texts_and_priorities_are_sent(broker):
-    queue = broker.declare()
+def test_longest_texts_and_priorities_are_sent(broker, queue):
     batch = rows(0, 2, message_id=["x" * 255, None], priority=pa.array([0, 255]))
     assert sender(broker, queue=queue).send(iter([batch])) == 2
 
 
-def test_task_with_a_refused_login_fails_at_once(broker):
-    queue = broker.declare()
+def test_task_with_a_refused_login_fails_at_once(broker, queue):
     with proxied(broker.address) as proxy:
         with pytest.raises(PublishFailed, match="took no message: cannot connect"):
             Sender(sink_options({"servers": proxy.address, "queue": queue, "password": "x"})).send(iter([rows(0, 1)]))
@@ -230,8 +224,7 @@ def test_block_of_rows_of_all_sizes_is_cut_and_a_very_large_row_goes_alone(broke
     ]
 
 
-def test_source_with_all_its_columns_is_written_as_it_is(broker):
-    queue = broker.declare()
+def test_source_with_all_its_columns_is_written_as_it_is(broker, queue):
     headers = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
     columns = {
         "queue": ["other"],
@@ -259,8 +252,7 @@ def test_source_with_all_its_columns_is_written_as_it_is(broker):
     assert found.expiration == "600000"
 
 
-def test_user_id_of_another_user_is_refused_by_the_broker_with_its_row(broker):
-    queue = broker.declare()
+def test_user_id_of_another_user_is_refused_by_the_broker_with_its_row(broker, queue):
     with pytest.raises(PublishFailed, match=r"did not take row 1 of the task: 406 .*user_id property set to 'eve'"):
         sender(broker, queue=queue).send(iter([rows(0, 2, user_id=["guest", "eve"])]))
 
@@ -273,23 +265,20 @@ def test_user_id_of_another_user_is_refused_by_the_broker_with_its_row(broker):
         ({"app_id": ["a", "x" * 256]}, "app_id must have at most 255 octets: row 1"),
     ],
 )
-def test_property_that_amqp_does_not_have_is_told_with_column_row_and_value(broker, columns, sentence):
-    queue = broker.declare()
+def test_property_that_amqp_does_not_have_is_told_with_column_row_and_value(broker, queue, columns, sentence):
     batch = pa.RecordBatch.from_pydict({"value": [b"a", b"b"], **columns})
     with pytest.raises(SchemaError) as refusal:
         sender(broker, queue=queue).send(iter([batch]))
     assert sentence in str(refusal.value)
 
 
-def test_header_without_a_name_is_told(broker):
-    queue = broker.declare()
+def test_header_without_a_name_is_told(broker, queue):
     headers = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
     batch = rows(0, 2, headers=pa.array([None, [{"key": None, "value": b"x"}]], headers))
     with pytest.raises(SchemaError, match="headers must have keys of at most 255 octets, not null: row 1 has"):
         sender(broker, queue=queue).send(iter([batch]))
 
 
-def test_headers_that_are_no_json_fail_the_task_with_their_row(broker):
-    queue = broker.declare()
+def test_headers_that_are_no_json_fail_the_task_with_their_row(broker, queue):
     with pytest.raises(PublishFailed, match=r"did not take row 1 of the task: 406 .*headers_json: row 1 is not JSON"):
         sender(broker, queue=queue).send(iter([rows(0, 2, headers_json=["{}", "{"])]))

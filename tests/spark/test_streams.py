@@ -36,8 +36,7 @@ def drain(frame, sink, checkpoint):
     assert query.start().awaitTermination(300)
 
 
-def test_available_now_drains_what_is_there_and_goes_on_where_it_ended(spark, broker, checkpoint):
-    queue = broker.declare()
+def test_available_now_drains_what_is_there_and_goes_on_where_it_ended(spark, broker, queue, checkpoint):
     broker.publish(queue, numbered(0, 1000))
     sink = Collected()
     frame = source(spark, broker, queue, maxOffsetsPerTrigger="400", minPartitions="2", fetchBlockRows="90")
@@ -51,8 +50,7 @@ def test_available_now_drains_what_is_there_and_goes_on_where_it_ended(spark, br
     assert broker.depth(queue) == 0
 
 
-def test_row_says_where_its_message_came_from(spark, broker, checkpoint):
-    queue = broker.declare()
+def test_row_says_where_its_message_came_from(spark, broker, queue, checkpoint):
     with broker.connect() as connection:
         properties = pika.BasicProperties(message_id="one", headers={"a": "ü", "n": 7}, app_id="shop", delivery_mode=2)
         connection.channel().basic_publish("", queue, b"one", properties)
@@ -87,8 +85,7 @@ def test_three_times_the_capacity_passes_a_bounded_queue_and_its_producer_waits(
     assert all(len(batch) <= 150 for batch in sink.batches.values())
 
 
-def test_second_query_with_a_copied_cursor_is_refused_and_the_first_reads_on(spark, broker, tmp_path):
-    queue = broker.declare()
+def test_second_query_with_a_copied_cursor_is_refused_and_the_first_reads_on(spark, broker, queue, tmp_path):
     broker.publish(queue, numbered(0, 10))
     sinks = {name: Collected() for name in ("a", "b", "c")}
 
@@ -130,8 +127,7 @@ def test_second_query_with_a_copied_cursor_is_refused_and_the_first_reads_on(spa
     assert sinks["b"].values == []
 
 
-def test_queue_deleted_under_a_running_query_ends_it_with_the_queues_name(spark, broker, checkpoint):
-    queue = broker.declare()
+def test_queue_deleted_under_a_running_query_ends_it_with_the_queues_name(spark, broker, queue, checkpoint):
     broker.publish(queue, numbered(0, 10))
     sink = Collected()
     query = source(spark, broker, queue).writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint).start()
@@ -176,8 +172,7 @@ def test_from_queue_to_queue_nothing_is_lost(spark, broker, checkpoint):
     assert broker.depth(inward) == 0
 
 
-def test_sink_that_is_its_own_source_is_refused(spark, broker, checkpoint):
-    queue = broker.declare()
+def test_sink_that_is_its_own_source_is_refused(spark, broker, queue, checkpoint):
     broker.publish(queue, numbered(0, 10))
     writer = source(spark, broker, queue).writeStream.format("penstock").option("servers", broker.address)
     query = writer.option("queue", queue).option("checkpointLocation", checkpoint).trigger(availableNow=True).start()

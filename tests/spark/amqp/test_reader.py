@@ -27,8 +27,7 @@ def size_of(spool: Path) -> int:
     return sum(path.stat().st_size for path in spool.glob("*.segment"))
 
 
-def test_fresh_query_reads_everything_in_order_and_acknowledges_the_batch_before(broker, reader_of):
-    queue = broker.declare()
+def test_fresh_query_reads_everything_in_order_and_acknowledges_the_batch_before(broker, queue, reader_of):
     broker.publish(queue, numbered(0, 250))
     reader = reader_of(broker, queue, maxOffsetsPerTrigger="100")
     start, read = reader.initialOffset(), []
@@ -91,8 +90,7 @@ def test_commit_settles_too_and_twice_is_once(ours, reader_of):
     ours.await_ready(queue, 1)
 
 
-def test_broker_that_is_killed_loses_nothing_and_repeats_nothing_that_is_in_the_spool(broker, reader_of):
-    queue = broker.declare()
+def test_broker_that_is_killed_loses_nothing_and_repeats_nothing_that_is_in_the_spool(broker, queue, reader_of):
     broker.publish(queue, numbered(0, 300))
     reader = reader_of(broker, queue)
     start = reader.initialOffset()
@@ -224,8 +222,7 @@ def test_spool_of_another_queue_virtual_host_or_broker_is_refused(ours, reader_o
             reader_of(ours, **options).initialOffset()
 
 
-def test_prefetch_is_the_brake_while_nothing_is_settled(broker, reader_of):
-    queue = broker.declare()
+def test_prefetch_is_the_brake_while_nothing_is_settled(broker, queue, reader_of):
     broker.publish(queue, numbered(0, 100))
     reader = reader_of(broker, queue, prefetch="10")
     start = reader.initialOffset()
@@ -278,8 +275,7 @@ def test_message_that_no_spool_of_this_bound_can_hold_ends_the_query_and_stays_w
     ours.await_ready(queue, 1)
 
 
-def test_query_that_ends_reads_what_was_there_and_goes_on_where_it_ended(broker, reader_of):
-    queue = broker.declare()
+def test_query_that_ends_reads_what_was_there_and_goes_on_where_it_ended(broker, queue, reader_of):
     broker.publish(queue, numbered(0, 250))
     end: dict[str, object] | None = None
     for expected in (numbered(0, 250), numbered(250, 270), []):
@@ -368,8 +364,7 @@ def test_broker_that_closes_for_its_consumer_timeout_is_told_before_and_nothing_
     assert read + read_until(reader, end, 1)[0] == [*numbered(0, 20), b"news"]
 
 
-def test_messages_may_be_acknowledged_when_they_are_in_the_spool(broker, reader_of):
-    queue = broker.declare()
+def test_messages_may_be_acknowledged_when_they_are_in_the_spool(broker, queue, reader_of):
     broker.publish(queue, numbered(0, 50))
     reader = reader_of(broker, queue, acknowledge="spooled", prefetch="10")
     start = reader.initialOffset()
@@ -460,8 +455,7 @@ def test_what_another_attempt_does_not_help_ends_the_query_at_once(ours, reader_
         next_batch(reader, start)
 
 
-def test_queue_that_is_deleted_ends_the_query_when_all_is_read(broker, reader_of):
-    queue = broker.declare()
+def test_queue_that_is_deleted_ends_the_query_when_all_is_read(broker, queue, reader_of):
     broker.publish(queue, numbered(0, 10))
     reader = reader_of(broker, queue)
     start = reader.initialOffset()

@@ -9,8 +9,7 @@ from pyspark_amqp.spool.receiver import Receiver
 from tests.support.spark_readers import numbered
 
 
-def test_queue_is_not_empty_while_messages_that_came_are_not_taken(broker, tmp_path):
-    queue = broker.declare()
+def test_queue_is_not_empty_while_messages_that_came_are_not_taken(broker, queue, tmp_path):
     given = {"servers": broker.address, "protocol": broker.protocol, "subscribe": queue, "spool": str(tmp_path)}
     settings = amqp_options(given | {"prefetch": "100"}).settings
     receiver = Receiver(settings, settings.servers[0])
