@@ -167,30 +167,7 @@ def test_blocking_calls_connect_again(brokers: Brokers, protocol: str) -> None:
 
 @both_protocols
 @pytest.mark.parametrize("is_async", [True, False])
-async def test_wrong_password_is_refused_once(broker_url: str, protocol: str, is_async: bool) -> None:
-    url = url_of(broker_url.replace("//", "//guest:wrong@").replace("@guest:guest@", "@"), protocol)
-    with pytest.raises(penstock.LoginRefused, match="the broker refuses guest; check user, password"):
-        await opened(url, is_async)
-
-
-@both_protocols
-@pytest.mark.parametrize("is_async", [True, False])
 async def test_nothing_listens_is_said_with_host_and_port(protocol: str, is_async: bool) -> None:
     port = free_port()
     with pytest.raises(penstock.ConnectError, match=f"cannot connect to 127.0.0.1:{port}: nothing listens there"):
         await opened(url_of(f"amqp://127.0.0.1:{port}/", protocol), is_async)
-
-
-@both_protocols
-async def test_http_server_is_named(protocol: str) -> None:
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read(8)
-        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-        writer.close()
-
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    with pytest.raises(penstock.ConnectError, match="an HTTP server answers there"):
-        await penstock.connect(url_of(f"amqp://127.0.0.1:{port}/", protocol))
-    server.close()
-    await server.wait_closed()

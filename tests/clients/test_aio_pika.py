@@ -168,28 +168,3 @@ async def test_in_process_broker_serves_the_loop_that_it_runs_on(name: str) -> N
             assert int(got.body) == number
             await got.ack()
         await connection.close()
-
-
-async def test_channels_prefetch_of_one_is_shared_fairly_by_three_full_queues(
-    connection: AbstractConnection, name: str
-) -> None:
-    channel = await connection.channel(publisher_confirms=False)
-    await channel.set_qos(prefetch_count=1, global_=True)
-    queues = [await channel.declare_queue(f"{name}-{number}", exclusive=True) for number in range(3)]
-    for queue in queues:
-        for number in range(30):
-            await channel.default_exchange.publish(message(number), queue.name)
-    seen: list[str] = []
-    enough = asyncio.Event()
-
-    async def receive(each: AbstractIncomingMessage) -> None:
-        seen.append(each.routing_key or "")
-        await each.ack()
-        if len(seen) == 45:
-            enough.set()
-
-    for queue in queues:
-        await queue.consume(receive)
-    await asyncio.wait_for(enough.wait(), PATIENCE)
-    counts = [seen[:45].count(queue.name) for queue in queues]
-    assert min(counts) >= 10, f"of 45 deliveries {counts}"

@@ -62,16 +62,6 @@ def test_consumer_gets_large_and_small_messages_in_order(channel: BlockingChanne
     assert taker.tags == [1, 2, 3, 4, 5, 6]
 
 
-def test_replies_and_confirms_follow_a_large_delivery(channel: BlockingChannel, queue: str) -> None:
-    channel.basic_publish("", queue, octets(8 * MIB))
-    taker = Taker(channel, queue)
-    assert depth(channel, queue) == 0
-    other = some_name("q")
-    channel.queue_declare(other, arguments=EXPIRES)
-    channel.basic_publish("", other, b"small")
-    assert digest(taker.wait_for(1)[0]) == digest(octets(8 * MIB))
-
-
 def test_fan_out_shares_the_body(channel: BlockingChannel, queue: str) -> None:
     exchange, others = some_name("x"), [some_name("q") for _ in range(3)]
     channel.exchange_declare(exchange, "fanout", auto_delete=True)
@@ -97,15 +87,6 @@ def test_rejected_large_message_is_dead_lettered_with_its_body(channel: Blocking
     assert properties.headers["x-death"][0]["reason"] == "rejected"
 
 
-def test_requeued_large_message_comes_again(channel: BlockingChannel, queue: str) -> None:
-    body = octets(3 * MIB)
-    channel.basic_publish("", queue, body)
-    _, method, _ = take(channel, queue, auto_ack=False)
-    channel.basic_nack(method.delivery_tag, requeue=True)
-    _, method, got = take(channel, queue)
-    assert (digest(got), method.redelivered) == (digest(body), True)
-
-
 def test_large_messages_of_a_transaction(
     connection: pika.BlockingConnection, channel: BlockingChannel, name: str
 ) -> None:
@@ -119,14 +100,6 @@ def test_large_messages_of_a_transaction(
     sender.tx_commit()
     assert depth(channel, name) == 1
     assert digest(take(channel, name)[2]) == digest(octets(3 * MIB, 2))
-
-
-def test_large_message_with_a_priority_passes_small_ones(channel: BlockingChannel, name: str) -> None:
-    channel.queue_declare(name, arguments={**CAPACITY, "x-max-priority": 5})
-    channel.confirm_delivery()
-    channel.basic_publish("", name, b"small")
-    channel.basic_publish("", name, octets(2 * MIB), pika.BasicProperties(priority=5))
-    assert [len(take(channel, name)[2]) for _ in range(2)] == [2 * MIB, 5]
 
 
 def test_large_message_displaces_older_ones_in_a_ring(channel: BlockingChannel, name: str) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 
 import pika
 import pytest
-from pika.exceptions import AMQPConnectionError
 
 from penstock.flow.token_bucket import smooth
 from tests.support.brokers import BrokerProcess, eventually, some_name
@@ -73,15 +72,6 @@ def test_client_sees_its_own_rate_in_the_list_of_channels(broker: BrokerProcess)
         connection.channel()
         rates = [each["penstock"]["rates"] for each in listed(broker, "channels")]
     assert {"messages": 7.0, "bytes": 1000.0} in rates
-
-
-@pytest.mark.parametrize("wrong", [{"producerMaxRate": "1.5"}, {"producerMaxRate": 0}, {"producer-max-rate": 5}])
-def test_client_with_a_wrong_rate_is_refused(broker: BrokerProcess, wrong: dict[str, Any]) -> None:
-    parameters = pika.URLParameters(broker.url)
-    parameters.client_properties = wrong
-    with pytest.raises(AMQPConnectionError) as refused:
-        pika.BlockingConnection(parameters)
-    assert next(iter(wrong)) in str(refused.value.args)
 
 
 def test_consumers_byte_window_and_rate_are_in_the_list(broker: BrokerProcess, name: str) -> None:

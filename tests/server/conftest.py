@@ -47,6 +47,12 @@ def peer(broker: BrokerProcess) -> Iterator[Peer]:
 
 
 @pytest.fixture
+def data(tmp_path: Path) -> str:
+    """A data directory that is not there yet."""
+    return str(tmp_path / "data")
+
+
+@pytest.fixture
 def queue(peer: Peer) -> str:
     """An exclusive queue of that connection."""
     return peer.declare()

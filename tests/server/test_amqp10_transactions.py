@@ -67,8 +67,7 @@ class Mover(SocketPeer):
 
 
 @pytest.mark.parametrize("answers", [0, 1, 10, COUNT])
-def test_killed_broker_has_all_of_a_transaction_or_nothing(tmp_path: Path, answers: int) -> None:
-    data = str(tmp_path / "data")
+def test_killed_broker_has_all_of_a_transaction_or_nothing(tmp_path: Path, data: str, answers: int) -> None:
     with serving(tmp_path, "--data", data) as broker:
         fill(broker)
         with Mover(broker, COUNT) as peer:
@@ -86,8 +85,7 @@ def test_killed_broker_has_all_of_a_transaction_or_nothing(tmp_path: Path, answe
         assert committed.isdisjoint(left), "what was answered is there"
 
 
-def test_open_transaction_of_a_killed_broker_is_rolled_back(tmp_path: Path) -> None:
-    data = str(tmp_path / "data")
+def test_open_transaction_of_a_killed_broker_is_rolled_back(tmp_path: Path, data: str) -> None:
     with serving(tmp_path, "--data", data) as broker:
         fill(broker)
         with Mover(broker, 1) as peer:
@@ -106,8 +104,7 @@ def test_open_transaction_of_a_killed_broker_is_rolled_back(tmp_path: Path) -> N
         assert take_all(channel, "to") == []
 
 
-def test_rejected_commit_is_discharged_again_when_there_is_room_and_survives_a_kill(tmp_path: Path) -> None:
-    data = str(tmp_path / "data")
+def test_rejected_commit_is_discharged_again_when_there_is_room_and_survives_a_kill(tmp_path: Path, data: str) -> None:
     arguments = {"capacity-messages": 2, "stop-messages": 2, "resume-messages": 2, "hold-deadline": 1}
     with serving(tmp_path, "--data", data) as broker, SocketPeer(broker) as peer, channel_of(broker) as channel:
         channel.queue_declare("to", durable=True, arguments=arguments)

@@ -22,11 +22,12 @@ SOME = [str(number) for number in range(50)]
 
 
 @pytest.mark.parametrize("jump_s", [HOURS_S, -HOURS_S], ids=["forward", "backward"])
-def test_clock_that_is_set_while_the_broker_runs_makes_nothing_older_or_younger(tmp_path: Path, jump_s: int) -> None:
+def test_clock_that_is_set_while_the_broker_runs_makes_nothing_older_or_younger(
+    tmp_path: Path, data: str, jump_s: int
+) -> None:
     """Nor anybody who waits: heartbeats, holds and times to live go by a clock that nobody sets."""
     switch = tmp_path / "clock"
     clock = {"LD_PRELOAD": str(make_library(tmp_path)), "CLOCK_OFF_S": f"@{switch}"}
-    data = str(tmp_path / "data")
     with serving(tmp_path, "--data", data, environment=clock) as broker, client_of(broker) as client:
         for name, arguments in (("plain", {}), ("paged", PAGE), ("held", {"capacity-messages": 1, "hold-deadline": 1})):
             client.channel.queue_declare(name, durable=True, arguments=arguments)

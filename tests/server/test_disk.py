@@ -302,9 +302,8 @@ def test_clock_that_jumps_between_two_lives_shortens_or_renews_what_is_left_to_l
         assert [body for body, _ in client.drain("q")] == ["immortal"]
 
 
-def test_message_from_the_future_lives_no_longer_than_from_now_on(tmp_path: Path, library: Path) -> None:
+def test_message_from_the_future_lives_no_longer_than_from_now_on(tmp_path: Path, data: str, library: Path) -> None:
     early = {"LD_PRELOAD": str(library), "CLOCK_OFF_S": "-3600"}
-    data = str(tmp_path / "data")
     with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True)
         client.publish("q", "mortal", properties=pika.BasicProperties(delivery_mode=2, expiration="2000"))

@@ -23,8 +23,7 @@ from tests.support.pika_helpers import KEPT, LOST, client_of, stopped
 from tests.support.raw_channel import Connection
 
 
-def test_what_was_confirmed_is_there_after_a_kill_in_order_and_the_rest_is_not(tmp_path: Path) -> None:
-    data = str(tmp_path / "data")
+def test_what_was_confirmed_is_there_after_a_kill_in_order_and_the_rest_is_not(tmp_path: Path, data: str) -> None:
     with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
         client.channel.queue_declare("kept", durable=True)
         client.channel.queue_declare("lost")
@@ -38,8 +37,7 @@ def test_what_was_confirmed_is_there_after_a_kill_in_order_and_the_rest_is_not(t
             client.depth("lost")
 
 
-def test_what_a_consumer_had_comes_back_first_and_says_so(tmp_path: Path) -> None:
-    data = str(tmp_path / "data")
+def test_what_a_consumer_had_comes_back_first_and_says_so(tmp_path: Path, data: str) -> None:
     with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True)
         client.publish("q", *"abcdef")
@@ -60,8 +58,7 @@ def test_what_a_consumer_had_comes_back_first_and_says_so(tmp_path: Path) -> Non
         ]
 
 
-def test_what_is_declared_comes_back_and_what_was_deleted_does_not(tmp_path: Path) -> None:
-    data = str(tmp_path / "data")
+def test_what_is_declared_comes_back_and_what_was_deleted_does_not(tmp_path: Path, data: str) -> None:
     arguments = {"x-max-priority": 3, "x-message-ttl": 3_600_000, "x-note": [1, {"a": True}]}
     with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
         channel = client.channel
@@ -85,8 +82,7 @@ def test_what_is_declared_comes_back_and_what_was_deleted_does_not(tmp_path: Pat
                 getattr(client.connection.channel(), declare)(name, passive=True)
 
 
-def test_transaction_is_there_in_full_or_not_at_all(tmp_path: Path) -> None:
-    data = str(tmp_path / "data")
+def test_transaction_is_there_in_full_or_not_at_all(tmp_path: Path, data: str) -> None:
     with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
         for name in ("from", "to"):
             client.channel.queue_declare(name, durable=True)
@@ -106,8 +102,9 @@ def test_transaction_is_there_in_full_or_not_at_all(tmp_path: Path) -> None:
         assert client.drain("to") == [("1!", False)]
 
 
-def test_queue_that_comes_back_above_its_stop_threshold_is_closed_before_the_first_publish(tmp_path: Path) -> None:
-    data = str(tmp_path / "data")
+def test_queue_that_comes_back_above_its_stop_threshold_is_closed_before_the_first_publish(
+    tmp_path: Path, data: str
+) -> None:
     with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
         arguments = {"capacity-messages": 10, "stop-messages": 5, "resume-messages": 2, "hold-deadline": 1}
         client.channel.queue_declare("q", durable=True, arguments=arguments)
@@ -121,8 +118,7 @@ def test_queue_that_comes_back_above_its_stop_threshold_is_closed_before_the_fir
         assert broker.queue("q")["gate"]["open"] is True
 
 
-def test_what_was_too_old_when_the_broker_came_back_is_gone(tmp_path: Path) -> None:
-    data = str(tmp_path / "data")
+def test_what_was_too_old_when_the_broker_came_back_is_gone(tmp_path: Path, data: str) -> None:
     with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True)
         expiring = pika.BasicProperties(delivery_mode=2, expiration="300")
@@ -136,8 +132,7 @@ def test_what_was_too_old_when_the_broker_came_back_is_gone(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_auto_delete_queue_with_a_consumer_is_there_again(tmp_path: Path, how: int) -> None:
-    data = str(tmp_path / "data")
+def test_auto_delete_queue_with_a_consumer_is_there_again(tmp_path: Path, data: str, how: int) -> None:
     with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True, auto_delete=True)
         client.channel.basic_qos(prefetch_count=1)
@@ -151,8 +146,7 @@ def test_auto_delete_queue_with_a_consumer_is_there_again(tmp_path: Path, how: i
         assert [body for body, _ in client.drain("q")] == ["a", "b"]
 
 
-def test_after_an_orderly_stop_only_what_was_seen_comes_again(tmp_path: Path) -> None:
-    data = str(tmp_path / "data")
+def test_after_an_orderly_stop_only_what_was_seen_comes_again(tmp_path: Path, data: str) -> None:
     seen: list[bytes] = []
     with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True)
@@ -166,9 +160,8 @@ def test_after_an_orderly_stop_only_what_was_seen_comes_again(tmp_path: Path) ->
         assert client.drain("q") == [(str(number), number < 7) for number in range(500)]
 
 
-def test_after_an_orderly_stop_what_was_next_does_not_come_as_seen(tmp_path: Path) -> None:
+def test_after_an_orderly_stop_what_was_next_does_not_come_as_seen(tmp_path: Path, data: str) -> None:
     """Who has had to wait for the disk again and again had deliveries announced ahead: a stop takes that back."""
-    data = str(tmp_path / "data")
     with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True)
         client.publish("q", *[str(number) for number in range(300)])

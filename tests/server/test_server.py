@@ -51,8 +51,7 @@ def test_second_broker_on_the_same_data_says_who_holds_it_and_ends(tmp_path: Pat
         assert broker.alive()
 
 
-def test_data_directory_is_free_again_when_its_broker_is_gone(tmp_path: Path) -> None:
-    data = str(tmp_path / "data")
+def test_data_directory_is_free_again_when_its_broker_is_gone(tmp_path: Path, data: str) -> None:
     with serving(tmp_path, "--data", data) as broker:
         broker.process.kill()
         broker.process.wait(GRACE)

@@ -110,8 +110,7 @@ def drained(broker: BrokerProcess) -> dict[str, list[tuple[int, bool]]]:
         return {name: [(number_of(body), again) for body, again in client.drain(name)] for name in QUEUES}
 
 
-def test_broker_that_is_stopped_under_load_has_everything_when_it_comes_back(tmp_path: Path) -> None:
-    data = str(tmp_path / "data")
+def test_broker_that_is_stopped_under_load_has_everything_when_it_comes_back(tmp_path: Path, data: str) -> None:
     with serving(tmp_path, "--data", data) as broker:
         with at_work(broker) as parties:
             waits_for(parties, 100)

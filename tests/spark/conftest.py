@@ -37,9 +37,9 @@ class RunningBroker:
         host, port = self.address.split(":")
         return pika.BlockingConnection(pika.ConnectionParameters(host, int(port)))
 
-    def declare(self, durable: bool = False, **arguments: object) -> str:
-        """Declare a queue under a name that no other test uses; arguments with underscores for hyphens."""
-        name = f"orders-{next(_numbers)}"
+    def declare(self, durable: bool = False, name: str = "", **arguments: object) -> str:
+        """Declare a queue, without a name one that no other test uses; arguments with underscores for hyphens."""
+        name = name or f"orders-{next(_numbers)}"
         with self.connect() as connection:
             connection.channel().queue_declare(
                 name,

@@ -130,8 +130,7 @@ def test_lease_that_has_ended_is_told_in_a_sentence(broker, batch_of):
 
 def test_pattern_and_servers_are_read_together(broker, second_broker, batch_of, caplog):
     queue = queue_of(broker, 3)
-    with second_broker.connect() as connection:
-        connection.channel().queue_declare(f"{queue}-b")
+    second_broker.declare(name=f"{queue}-b")
     second_broker.publish(f"{queue}-b", [b"4"])
     servers = f"{broker.address},{second_broker.address}"
     assert sorted(read(batch_of(servers=servers, subscribePattern=f"{queue}(-.*)?"))) == [1, 2, 3, 4]

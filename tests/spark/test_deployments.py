@@ -19,7 +19,7 @@ import pytest
 
 from bench.processes import free_port
 from tests.profiles import thorough
-from tests.spark.conftest import RunningBroker, run_spark, until
+from tests.spark.conftest import run_spark, until
 
 pytestmark = [
     pytest.mark.spark,
@@ -77,14 +77,9 @@ def process(log: Path, *command: str, **more: str) -> Iterator[None]:
             running.wait(60)
 
 
-def declared(broker: RunningBroker, out: str) -> None:
-    with broker.connect() as connection:
-        connection.channel().queue_declare(out)
-
-
 def test_client_of_spark_connect_reads_and_writes_queues(broker, tmp_path):
     queue, out, port = broker.declare(), "connect-out", free_port()
-    declared(broker, out)
+    broker.declare(name=out)
     broker.publish(queue, [b"%d" % number for number in range(500)])
     settings = {
         "spark.connect.grpc.binding.port": str(port),
@@ -109,9 +104,8 @@ def test_client_of_spark_connect_reads_and_writes_queues(broker, tmp_path):
 
 def test_cluster_of_two_workers_reads_two_brokers_as_one_source(broker, second_broker, tmp_path):
     queue, out, port = broker.declare(), "cluster-out", free_port()
-    with second_broker.connect() as connection:
-        connection.channel().queue_declare(queue)
-    declared(broker, out)
+    second_broker.declare(name=queue)
+    broker.declare(name=out)
     broker.publish(queue, [b"a%d" % number for number in range(300)])
     second_broker.publish(queue, [b"b%d" % number for number in range(300)])
     java = str(spark_home() / "bin" / "spark-class")
@@ -141,8 +135,7 @@ def test_cluster_of_two_workers_reads_two_brokers_as_one_source(broker, second_b
 
 
 def test_declarative_pipeline_goes_on_in_its_second_run(broker, tmp_path):
-    with broker.connect() as connection:
-        connection.channel().queue_declare("orders")
+    broker.declare(name="orders")
     project = tmp_path / "pipelines"
     shutil.copytree(ROOT / "examples" / "pipelines", project)
     for file in (project / "spark-pipeline.yml", project / "conf" / "spark-defaults.conf"):

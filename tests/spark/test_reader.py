@@ -327,8 +327,7 @@ def test_lost_connection_is_made_again_and_a_batch_is_read_once(broker, queue, r
 
 
 def test_two_servers_are_one_source(broker, queue, second_broker, reader_of):
-    with second_broker.connect() as connection:
-        connection.channel().queue_declare(queue)
+    second_broker.declare(name=queue)
     broker.publish(queue, numbered(30))
     second_broker.publish(queue, numbered(80)[30:])
     servers = f"{broker.address},{second_broker.address}"

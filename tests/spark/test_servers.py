@@ -27,8 +27,7 @@ def proxy(second_broker) -> Iterator[Proxy]:
 def pair(broker, second_broker, proxy, open_reader) -> tuple[str, Callable[..., PenstockStreamReader]]:
     """Return a maker of readers of one queue on two servers, of which the second is behind a proxy."""
     queue = broker.declare()
-    with second_broker.connect() as connection:
-        connection.channel().queue_declare(queue)
+    second_broker.declare(name=queue)
 
     def make(**others: str) -> PenstockStreamReader:
         given = {

@@ -30,8 +30,7 @@ def cursors(broker) -> set[str]:
 
 def test_snippets_of_the_pages_on_spark_run_as_they_stand(spark, broker, tmp_path, monkeypatch):
     for queue in ("orders", "bills"):
-        with broker.connect() as connection:
-            connection.channel().queue_declare(queue)
+        broker.declare(name=queue)
     broker.publish("orders", [b"%d" % number for number in range(20)])
     names: dict[str, object] = {"spark": spark}
     listeners: list[object] = []
@@ -66,8 +65,7 @@ def test_snippets_of_the_pages_on_spark_run_as_they_stand(spark, broker, tmp_pat
 
 
 def test_snippet_of_the_page_on_other_brokers_runs_as_it_stands(spark, broker, tmp_path):
-    with broker.connect() as connection:
-        connection.channel().queue_declare("orders")
+    broker.declare(name="orders")
     broker.publish("orders", [b"%d" % number for number in range(20)])
     (snippet,) = snippets("spark-amqp.md")
     names: dict[str, object] = {"spark": spark}

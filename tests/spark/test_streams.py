@@ -4,7 +4,7 @@ import threading
 
 import pika
 import pytest
-from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.errors import StreamingQueryException
 
 from tests.spark.conftest import until
 from tests.support.spark_readers import numbered
@@ -85,66 +85,6 @@ def test_three_times_the_capacity_passes_a_bounded_queue_and_its_producer_waits(
     assert all(len(batch) <= 150 for batch in sink.batches.values())
 
 
-def test_second_query_with_a_copied_cursor_is_refused_and_the_first_reads_on(spark, broker, queue, tmp_path):
-    broker.publish(queue, numbered(0, 10))
-    sinks = {name: Collected() for name in ("a", "b", "c")}
-
-    def start(name: str, **options: str):
-        frame = source(spark, broker, queue, **options)
-        return frame.writeStream.foreachBatch(sinks[name]).option("checkpointLocation", str(tmp_path / name)).start()
-
-    owner = start("a")
-    try:
-        until(lambda: broker.depth(queue) == 0, "the first query reads")
-        used = f"in use by .* for query {owner.id}.*takeover=true"
-        for name, value, sentence in (
-            ("failOnDataLoss", "true", used),
-            ("takeover", "true", "are gone: cursor"),
-            ("failOnDataLoss", "false", used),
-        ):
-            copied = start("b", **{name: value})
-            with pytest.raises(StreamingQueryException, match=sentence):
-                copied.awaitTermination(300)
-        broker.publish(queue, numbered(10, 20))
-        until(lambda: sinks["a"].values == numbered(0, 20), "the first query reads on")
-        until(lambda: broker.depth(queue) == 0, "and settles")
-        taken = start("c", takeover="true", failOnDataLoss="false")
-        try:
-            with pytest.raises(StreamingQueryException, match="was attached by another query, which reads on"):
-                owner.awaitTermination(300)
-            broker.publish(queue, numbered(20, 30))
-            until(lambda: sinks["c"].values == numbered(20, 30), "the query that took over reads on")
-        finally:
-            taken.stop()
-    finally:
-        owner.stop()
-    again = start("a", failOnDataLoss="false")
-    try:
-        broker.publish(queue, numbered(30, 40))
-        until(lambda: sinks["a"].values[-10:] == numbered(30, 40), "the first query goes on under its checkpoint")
-    finally:
-        again.stop()
-    assert sinks["b"].values == []
-
-
-def test_queue_deleted_under_a_running_query_ends_it_with_the_queues_name(spark, broker, queue, checkpoint):
-    broker.publish(queue, numbered(0, 10))
-    sink = Collected()
-    query = source(spark, broker, queue).writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint).start()
-    try:
-        until(lambda: broker.depth(queue) == 0, "the query reads")
-        broker.delete(queue)
-        with pytest.raises(StreamingQueryException, match=f"deleted while the query ran.*{queue}"):
-            query.awaitTermination(300)
-    finally:
-        query.stop()
-
-
-def test_misspelt_option_is_refused_when_the_source_is_loaded(spark, broker):
-    with pytest.raises(AnalysisException, match=r"no option 'maxoffsetpertrigger'.*did you mean maxOffsetsPerTrigger"):
-        source(spark, broker, "orders", maxOffsetPerTrigger="5")
-
-
 def test_pattern_grows_under_its_checkpoint(spark, broker, checkpoint):
     one = broker.declare()
     reader = spark.readStream.format("penstock").option("servers", broker.address).option("cursor", f"app-{one}")
@@ -152,8 +92,7 @@ def test_pattern_grows_under_its_checkpoint(spark, broker, checkpoint):
     sink = Collected()
     broker.publish(one, numbered(0, 3))
     drain(frame, sink, checkpoint)
-    with broker.connect() as connection:
-        connection.channel().queue_declare(f"{one}-2")
+    broker.declare(name=f"{one}-2")
     broker.publish(f"{one}-2", numbered(3, 5))
     broker.publish(one, numbered(5, 6))
     drain(frame, sink, checkpoint)
@@ -197,21 +136,6 @@ def test_full_target_makes_the_sink_wait_until_there_is_room(spark, broker):
     consumer.join(300)
     # At least once: a message that was refused at its deadline is sent again, after those behind it.
     assert set(found) == set(numbered(0, 400))
-
-
-def test_target_that_stays_full_ends_the_task_with_queue_depth_and_capacity(spark, broker):
-    queue = broker.declare(capacity_messages=20, hold_deadline=1)
-    frame = spark.range(0, 200, 1, 1).selectExpr("cast(id as string) as value")
-    writing = frame.write.format("penstock").mode("append").option("servers", broker.address).option("queue", queue)
-    with pytest.raises(Exception, match=rf"queue '{queue}'.*depth.*capacity 20"):
-        writing.option("publishTimeout", "3s").save()
-
-
-def test_sink_to_a_queue_that_does_not_exist_says_so(spark, broker):
-    frame = spark.range(0, 2, 1, 1).selectExpr("cast(id as string) as value")
-    writing = frame.write.format("penstock").mode("append").option("servers", broker.address)
-    with pytest.raises(Exception, match="queue 'no-such-queue'"):
-        writing.option("queue", "no-such-queue").save()
 
 
 def test_exchange_routes_by_the_rows_routing_key(spark, broker):

@@ -163,8 +163,7 @@ def test_queue_that_matches_joins_while_the_query_runs_and_fences_nobody_off(bro
     reader = reader_of("pattern", subscribePattern=f"{one}(-.*)?", startingOffsets="latest")
     start = reader.initialOffset()
     assert positions(start) == {one: 2}
-    with broker.connect() as connection:
-        connection.channel().queue_declare(prefix)
+    broker.declare(name=prefix)
     broker.publish(prefix, [b"a", b"b"])
     broker.publish(one, [b"c"])
     first = reader.latestOffset(start, ALL)
@@ -172,8 +171,7 @@ def test_queue_that_matches_joins_while_the_query_runs_and_fences_nobody_off(bro
     assert positions(second) == {one: 3, prefix: 2}, "all of its messages are new, also with startingOffsets=latest"
     assert read(reader, first, second) == ["a", "b"]
     partitions = reader.partitions(first, second)
-    with broker.connect() as connection:
-        connection.channel().queue_declare(f"{prefix}-2")
+    broker.declare(name=f"{prefix}-2")
     reader.latestOffset(first, ALL)
     reader.latestOffset(first, ALL)
     assert f"{prefix}-2" in reader.latestOffset(first, ALL)["q"]
@@ -191,8 +189,7 @@ def test_queue_of_a_pattern_that_is_deleted_leaves_and_the_query_goes_on(broker,
     more = reader.latestOffset(end, ALL)
     assert positions(more) == {one: 3}
     assert f"the checkpoint names '{two}', which cursor 'pattern-deleted' has no position on; left out" in caplog.text
-    with broker.connect() as connection:
-        connection.channel().queue_declare(two)
+    broker.declare(name=two)
     broker.publish(two, [b"anew", b"2", b"3"])
     reader.latestOffset(more, ALL)
     last = reader.latestOffset(more, ALL)
@@ -225,8 +222,7 @@ def test_reader_of_a_pattern_remembers_present_queues_alone(broker, reader_of):
     start = reader.initialOffset()
     for number in range(3):
         name = f"{one}-{number}"
-        with broker.connect() as connection:
-            connection.channel().queue_declare(name)
+        broker.declare(name=name)
         reader.latestOffset(start, ALL)
         assert name in reader.latestOffset(start, ALL)["q"]
         broker.delete(name)
@@ -241,8 +237,7 @@ def test_pattern_that_matches_nothing_is_told_and_waits(broker, reader_of, caplo
     assert positions(start) == {}
     assert reader.latestOffset(start, ALL) == start
     assert "subscribePattern 'no-such-queue-yet' matches none of the " in caplog.text
-    with broker.connect() as connection:
-        connection.channel().queue_declare("no-such-queue-yet")
+    broker.declare(name="no-such-queue-yet")
     broker.publish("no-such-queue-yet", [b"x"])
     reader.latestOffset(start, ALL)
     end = reader.latestOffset(start, ALL)
@@ -264,8 +259,7 @@ def test_older_query_with_a_pattern_does_not_take_its_cursor_back(broker, reader
     older.latestOffset(start, ALL)
     newer = reader_of("pattern-fenced", subscribePattern=f"{one}.*", takeover="true")
     newer.latestOffset(start, ALL)
-    with broker.connect() as connection:
-        connection.channel().queue_declare(f"{one}-2")
+    broker.declare(name=f"{one}-2")
     for _ in range(2):
         with pytest.raises(CursorError, match="was attached by another query"):
             older.latestOffset(start, ALL)
@@ -277,8 +271,7 @@ def test_older_query_with_a_pattern_does_not_take_its_cursor_back(broker, reader
 
 def test_queues_and_starts_are_given_by_server(broker, second_broker, reader_of):
     one, two = queue_of(broker, 5), broker.declare()
-    with second_broker.connect() as connection:
-        connection.channel().queue_declare(two)
+    second_broker.declare(name=two)
     second_broker.publish(two, [b"1", b"2", b"3"])
     servers = f"{broker.address},{second_broker.address}"
     starting = f'{{"{one}": {{"{broker.address}": 3}}, "{two}": {{"{second_broker.address}": -1}}}}'
@@ -292,8 +285,7 @@ def test_queues_and_starts_are_given_by_server(broker, second_broker, reader_of)
 
 def test_server_added_to_a_checkpoint_of_one_is_refused_and_the_other_way_round(broker, second_broker, reader_of):
     queue = queue_of(broker, 2)
-    with second_broker.connect() as connection:
-        connection.channel().queue_declare(queue)
+    second_broker.declare(name=queue)
     single = reader_of("server-added", subscribe=queue)
     end = single.latestOffset(single.initialOffset(), ALL)
     servers = f"{broker.address},{second_broker.address}"
@@ -313,8 +305,7 @@ def test_queue_declared_anew_ends_the_query_also_if_it_is_longer_than_the_old_on
     reader = reader_of("anew", subscribe=f"{one},{two}")
     end = reader.latestOffset(reader.initialOffset(), ALL)
     broker.delete(two)
-    with broker.connect() as connection:
-        connection.channel().queue_declare(two)
+    broker.declare(name=two)
     broker.publish(two, [b"%d" % number for number in range(7)])
     for _ in range(2):
         with pytest.raises(CursorError, match=f"queue '{two}', which the checkpoint has read up to 3, was deleted and"):
