@@ -69,8 +69,7 @@ def test_connection_ends_in_a_forked_process_and_goes_on_in_its_parent(
     assert lines[2] == "confirmed 2"
 
 
-async def test_connection_of_another_event_loop_is_refused(connection: penstock.Connection) -> None:
-    queue = await connection.declare_queue(fresh(), exclusive=True)
+async def test_connection_of_another_event_loop_is_refused(connection: penstock.Connection, queue: str) -> None:
     publisher = connection.publisher(queue)
     errors: list[str] = []
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pika
 import pytest
 
-from tests.support.brokers import BrokerProcess, eventually, some_name
+from tests.support.brokers import BrokerProcess, some_name
 from tests.support.commands import listed
 from tests.support.pika_helpers import channel_of
 
@@ -49,25 +46,3 @@ def test_proton_receiver_with_much_credit_leaves_messages_to_another(broker: Bro
         working.receive()
         working.accept()
     busy.close()
-
-
-def test_pika_consumer_with_a_large_prefetch_leaves_messages_to_another(broker: BrokerProcess) -> None:
-    queue = full_queue(broker)
-    connections = [pika.BlockingConnection(pika.URLParameters(broker.url)) for _ in range(2)]
-    got: list[list[int]] = [[], []]
-    for number, connection in enumerate(connections):
-        channel = connection.channel()
-        channel.basic_qos(MESSAGES)
-
-        def on_message(channel: Any, method: Any, *_: object, number: int = number) -> None:
-            got[number].append(method.delivery_tag)
-            if number == 1:
-                channel.basic_ack(method.delivery_tag)
-
-        channel.basic_consume(queue, on_message)
-        eventually(lambda at=number: connections[at].process_data_events(0) or got[at], "the first message")
-    eventually(lambda: connections[1].process_data_events(0) or len(got[1]) >= MESSAGES - MOST, "all the others")
-    connections[0].process_data_events(0)
-    assert len(got[0]) <= MOST
-    for connection in connections:
-        connection.close()

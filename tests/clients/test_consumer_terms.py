@@ -6,7 +6,6 @@ import pika
 import pytest
 from pika import spec
 from pika.adapters.blocking_connection import BlockingChannel
-from pika.exceptions import ChannelClosedByBroker
 
 from tests.support.brokers import BrokerProcess, eventually
 from tests.support.pika_helpers import Taker
@@ -57,24 +56,6 @@ def test_prefetch_in_bytes_is_honoured(
     channel.queue_declare(name, passive=True)
     channel.connection.process_data_events(0)
     assert len(tags) == 2
-
-
-def test_rate_that_cannot_be_and_a_misspelt_argument_are_refused_in_one_sentence(
-    connection: pika.BlockingConnection, name: str
-) -> None:
-    for arguments, said in (
-        ({"consumer-max-rate": 0}, "consumer-max-rate=0"),
-        ({"consumer-max-rate": -2}, "consumer-max-rate=-2"),
-        ({"consumer-window-byte": 5}, "did you mean consumer-window-bytes?"),
-        ({"slow-consumer-policy": "shout"}, "slow-consumer-policy=shout"),
-    ):
-        channel = connection.channel()
-        channel.queue_declare(name)
-        with pytest.raises(ChannelClosedByBroker) as refused:
-            Taker(channel, name, arguments=arguments)
-        assert refused.value.reply_code == 406
-        assert said in refused.value.reply_text
-    connection.channel().queue_delete(name)
 
 
 def test_rabbitmqs_own_consume_arguments_are_accepted_as_before(channel: BlockingChannel, name: str) -> None:

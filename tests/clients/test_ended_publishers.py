@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import os
-import socket
-import struct
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from pamqp import commands
 
 from penstock.sync import connect
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually, serving, some_name
 from tests.support.client_hold import CLIENTS, HERE, JARS, take
 from tests.support.pika_helpers import channel_of, consumed
-from tests.support.raw_client import Peer, open_peer, publish_frames
+from tests.support.raw_client import open_peer, publish_frames
 
 pytestmark = pytest.mark.clients
 
@@ -24,8 +21,6 @@ ROOT = Path(__file__).resolve().parents[2]
 CLASS_PATH = os.pathsep.join(map(str, JARS))
 CAPACITY = 20
 SENT = 40
-ABORT = struct.pack("ii", 1, 0)
-"""SO_LINGER: closing resets."""
 
 CELERY = """
 from celery import Celery
@@ -164,14 +159,21 @@ def held_by_gone(broker: BrokerProcess) -> int:
         return int(control.status()["lingering"]["messages"])
 
 
-@pytest.mark.parametrize("program", [KOMBU, PIKA], ids=["kombu", "pika"])
+@pytest.mark.parametrize("unread", [False, True], ids=["ended", "ended-with-its-notice-unread"])
+@pytest.mark.parametrize(
+    ("program", "socket"),
+    [
+        pytest.param(KOMBU, "connection.connection.transport.sock", id="kombu"),
+        pytest.param(PIKA, "channel.connection._impl._transport._sock", id="pika"),
+    ],
+)
 def test_what_a_process_published_before_it_ended_comes_out_of_a_queue_that_takes_the_half(
-    own_broker: BrokerProcess, name: str, program: str
+    own_broker: BrokerProcess, name: str, program: str, socket: str, unread: bool
 ) -> None:
     bound(own_broker, name)
     with channel_of(own_broker) as channel:
         channel.queue_declare(name)
-        run(program, url=own_broker.url + "%2F", queue=name, sent=SENT)
+        run(program + UNREAD * unread, url=own_broker.url + "%2F", queue=name, sent=SENT, socket=socket)
         eventually(lambda: held_by_gone(own_broker) == SENT - CAPACITY, "its publishes stay in line")
         assert take(channel, name, SENT) == list(range(SENT))
     assert own_broker.logged("PST-1019") == []
@@ -217,25 +219,6 @@ def test_publisher_whose_library_drops_the_reason_hears_of_the_block_too(
     assert own_broker.queue(name)["refused"] == 0
 
 
-@pytest.mark.parametrize(
-    ("program", "socket"),
-    [
-        pytest.param(KOMBU, "connection.connection.transport.sock", id="kombu"),
-        pytest.param(PIKA, "channel.connection._impl._transport._sock", id="pika"),
-    ],
-)
-def test_publishes_of_a_process_that_exits_with_its_notice_unread_stay_in_line(
-    own_broker: BrokerProcess, name: str, program: str, socket: str
-) -> None:
-    bound(own_broker, name)
-    with channel_of(own_broker) as channel:
-        channel.queue_declare(name)
-        run(program + UNREAD, url=own_broker.url + "%2F", queue=name, sent=SENT, socket=socket)
-        eventually(lambda: held_by_gone(own_broker) == SENT - CAPACITY, "its publishes stay in line")
-        assert take(channel, name, SENT) == list(range(SENT))
-    assert own_broker.logged("PST-1019") == []
-
-
 def test_forty_tasks_of_celery_go_through_a_queue_of_twenty_though_their_process_has_ended(
     own_broker: BrokerProcess, name: str
 ) -> None:
@@ -264,39 +247,3 @@ def test_input_that_is_unread_when_its_process_ends_is_read_and_goes_in_in_turn(
             came = [int(body[:3].rstrip(b"\0")) for body in consumed(channel, name, sent, 5)]
         assert came == list(range(sent))
         assert broker.logged("PST-1019") == []
-
-
-def hold_peer(broker: BrokerProcess, queue: str, properties: dict[str, object] | None = None) -> Peer:
-    """A bare publisher of which the half is held; by default it announces connection.blocked."""
-    bound(broker, queue)
-    peer = Peer(broker).open(properties=properties)
-    peer.channel(1)
-    peer.ask(1, commands.Queue.Declare(queue=queue), commands.Queue.DeclareOk)
-    peer.say(b"".join(publish_frames(1, "", queue, b"%d" % number) for number in range(SENT)))
-    eventually(lambda: broker.queue(queue)["blocked"], "it is blocked")
-    return peer
-
-
-def test_reset_by_a_client_without_notices_loses_what_is_held_and_people_are_told(
-    own_broker: BrokerProcess, name: str
-) -> None:
-    peer = hold_peer(own_broker, name, {})
-    peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, ABORT)
-    peer.close()
-    eventually(lambda: own_broker.queue(name)["refused"] == SENT - CAPACITY, "what was held is counted")
-    assert "has refused 20 of publishers that have gone" in own_broker.why(name)
-    (line,) = eventually(lambda: own_broker.logged("PST-1019"), "it is logged")
-    assert "20 held when the peer reset the connection" in line
-    with channel_of(own_broker) as channel:
-        assert len(consumed(channel, name, CAPACITY)) == CAPACITY
-    assert own_broker.depth(name) == 0
-
-
-def test_what_is_still_held_at_its_deadline_is_lost_and_people_are_told(own_broker: BrokerProcess, name: str) -> None:
-    hold_peer(own_broker, name).close()
-    eventually(lambda: held_by_gone(own_broker) == SENT - CAPACITY, "its publishes stay in line")
-    bound(own_broker, name, 1)  # For what waits already, too.
-    eventually(lambda: own_broker.queue(name)["refused"] == SENT - CAPACITY, "what was held is counted")
-    (line,) = eventually(lambda: own_broker.logged("PST-1019"), "it is logged")
-    assert "20 held until their deadline" in line
-    assert own_broker.depth(name) == CAPACITY

@@ -62,17 +62,6 @@ def test_consumer_gets_large_and_small_messages_in_order(channel: BlockingChanne
     assert taker.tags == [1, 2, 3, 4, 5, 6]
 
 
-def test_fan_out_shares_the_body(channel: BlockingChannel, queue: str) -> None:
-    exchange, others = some_name("x"), [some_name("q") for _ in range(3)]
-    channel.exchange_declare(exchange, "fanout", auto_delete=True)
-    for other in others:
-        channel.queue_declare(other, arguments=CAPACITY)
-        channel.queue_bind(other, exchange)
-    body = octets(4 * MIB)
-    channel.basic_publish(exchange, "", body)
-    assert [digest(take(channel, other)[2]) for other in others] == [digest(body)] * 3
-
-
 def test_rejected_large_message_is_dead_lettered_with_its_body(channel: BlockingChannel, queue: str) -> None:
     dying = some_name("q")
     arguments = {**CAPACITY, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": queue}
@@ -100,15 +89,6 @@ def test_large_messages_of_a_transaction(
     sender.tx_commit()
     assert depth(channel, name) == 1
     assert digest(take(channel, name)[2]) == digest(octets(3 * MIB, 2))
-
-
-def test_large_message_displaces_older_ones_in_a_ring(channel: BlockingChannel, name: str) -> None:
-    channel.queue_declare(name, arguments={**EXPIRES, "x-max-length-bytes": 3 * MIB, "x-overflow": "drop-head"})
-    channel.confirm_delivery()
-    for seed in range(3):
-        channel.basic_publish("", name, octets(2 * MIB, seed))
-    assert depth(channel, name) == 1
-    assert digest(take(channel, name)[2]) == digest(octets(2 * MIB, 2))
 
 
 # Qpid Proton

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 import pika
 import pytest
-from pika.adapters.blocking_connection import BlockingChannel
-from pika.exceptions import NackError
 
 from tests.support.brokers import BrokerProcess, eventually, penstock_command, serving
 from tests.support.pika_helpers import depth
@@ -61,38 +59,3 @@ def test_publishes_are_held_with_the_operators_reason_and_go_on_when_it_says_so(
     assert len(operated.await_logged("PST-1006 : Unblocked by the operator")) == 1
     for each in (connection, watching):
         each.close()
-
-
-def test_publish_that_the_operator_holds_is_refused_after_its_hold_deadline(operated: BrokerProcess) -> None:
-    connection, _ = publisher(operated)
-    channel = connection.channel()
-    channel.queue_declare("short", arguments={"hold-deadline": 1})
-    channel.confirm_delivery()
-    operated.command("block", "queue", "short")
-    with pytest.raises(NackError):
-        channel.basic_publish("", "short", b"x")
-    operated.command("unblock", "queue", "short")
-    channel.basic_publish("", "short", b"y")
-    assert depth(channel, "short") == 1
-    connection.close()
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("unblock", "queue", "there"), "queue 'there' is not blocked by the operator; nothing to unblock"),
-        (("unblock", "user", "nobody"), "user 'nobody' is not blocked by the operator; nothing to unblock"),
-        (("block", "queue", "nowhere"), "no queue 'nowhere' in vhost '/'"),
-        (("block", "vhost", "nowhere"), "no vhost 'nowhere'"),
-        (("block", "connection", "con:99"), "no connection 'con:99'"),
-        (("block", "address", "nowhere"), "no exchange 'nowhere'"),
-    ],
-)
-def test_what_cannot_be_meant_is_told_in_one_sentence(
-    broker: BrokerProcess, channel: BlockingChannel, words: tuple[str, ...], said: str
-) -> None:
-    channel.queue_declare("there", exclusive=False, auto_delete=True)
-    done = penstock_command(*words, "--url", broker.url)
-    assert done.returncode == 1
-    assert said in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1

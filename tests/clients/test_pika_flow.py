@@ -88,20 +88,6 @@ def test_blocked_connection_timeout_ends_the_connection_as_pika_documents(
     assert take(channel, name, 5) == [0, 1, 2, 3, 4]
 
 
-def test_withheld_confirm_is_given_at_the_deadline_for_the_message_is_in_the_queue(
-    channel: BlockingChannel, publisher: pika.BlockingConnection, name: str
-) -> None:
-    channel.queue_declare(name, exclusive=True, arguments=GATED | {"hold-deadline": 1})
-    publishing = publisher.channel()
-    publishing.confirm_delivery()
-    for number in range(3):
-        publishing.basic_publish("", name, str(number).encode())
-    start = time.monotonic()
-    publishing.basic_publish("", name, b"3")
-    assert time.monotonic() - start >= 0.9
-    assert take(channel, name, 4) == [0, 1, 2, 3]
-
-
 def test_held_publish_is_refused_at_the_deadline_and_is_not_in_the_queue(
     channel: BlockingChannel, publisher: pika.BlockingConnection, name: str
 ) -> None:
@@ -170,44 +156,6 @@ def test_without_confirms_the_channel_is_closed_with_506_at_the_deadline_and_wha
     assert channel.basic_get(name)[0] is None
 
 
-def test_goodbye_while_publishes_are_held_loses_none_of_them(
-    channel: BlockingChannel, publisher: pika.BlockingConnection, name: str
-) -> None:
-    channel.queue_declare(name, exclusive=False, auto_delete=True, arguments=GATED)
-    publishing = publisher.channel()
-    for number in range(50):
-        publishing.basic_publish("", name, str(number).encode())
-    publisher.close()
-    assert take(channel, name, 50) == list(range(50))
-    channel.queue_delete(name)
-
-
-def test_acknowledgements_on_the_connection_of_a_held_publish_are_processed(
-    channel: BlockingChannel, publisher: pika.BlockingConnection, name: str
-) -> None:
-    channel.queue_declare(name, exclusive=False, auto_delete=True, arguments=GATED)
-    publishing, consuming = publisher.channel(), publisher.channel()
-    other = consuming.queue_declare("", exclusive=True).method.queue
-    for number in range(20):
-        publishing.basic_publish("", name, str(number).encode())
-        publishing.basic_publish("", other, str(number).encode())
-    got: list[int] = []
-
-    def receive(reading: BlockingChannel, method: pika.spec.Basic.Deliver, _: object, body: bytes) -> None:
-        got.append(int(body))
-        reading.basic_ack(method.delivery_tag)
-
-    consuming.basic_qos(prefetch_count=1)
-    consuming.basic_consume(other, receive)
-    more = channel.connection.channel()
-    assert take(channel, name, 3) == [0, 1, 2]
-    eventually(lambda: publisher.process_data_events(0) or got, "the first that is not behind a held one")
-    assert take(more, name, 17) == list(range(3, 20))
-    eventually(lambda: publisher.process_data_events(0) or len(got) == 20, "each after the one before")
-    assert got == list(range(20))
-    channel.queue_delete(name)
-
-
 @pytest.mark.parametrize("count", [10, 40], ids=["within-the-hold-bound", "with-reading-paused"])
 def test_connection_that_consumes_from_the_queue_that_blocks_it_drains_it(
     channel: BlockingChannel, publisher: pika.BlockingConnection, name: str, count: int
@@ -227,94 +175,3 @@ def test_connection_that_consumes_from_the_queue_that_blocks_it_drains_it(
     consuming.basic_consume(name, receive)
     eventually(lambda: publisher.process_data_events(0) or len(got) == count, "all of them")
     assert got == list(range(count))
-
-
-def test_every_crossing_is_logged_once_in_the_words_of_broker_j(
-    broker: BrokerProcess, channel: BlockingChannel, publisher: pika.BlockingConnection, name: str
-) -> None:
-    channel.queue_declare(name, exclusive=False, auto_delete=True, arguments=GATED)
-    publishing = publisher.channel()
-    for crossing in range(3):
-        for number in range(6):
-            publishing.basic_publish("", name, str(number).encode())
-        assert take(channel, name, 6) == list(range(6))
-        eventually(lambda crossing=crossing: len(broker.logged(f"qu({name})] QUE-1004")) > crossing, "the gate opens")
-    queue_lines = broker.logged(f"[vh(/)/qu({name})]")
-    closing = r"QUE-1003 : Overfull : Size : [\d,]+ bytes, Capacity : -1, Messages : 4, Message Capacity : 3"
-    opening = r"QUE-1004 : Underfull : Size : [\d,]+ bytes, Resume Capacity : -1, Messages : 1, Message Capacity : 1"
-    assert len(queue_lines) == 6
-    assert all(re.search(pattern, line) for line, pattern in zip(queue_lines, [closing, opening] * 3, strict=True))
-    enforced = broker.logged(f"CHN-1005 : Flow Control Enforced (Queue {name})")
-    assert 1 <= len(enforced) <= 3, "brief ones that come many times a second are summed"
-    who = re.search(r"\[(con:\d+\(guest@127\.0\.0\.1:\d+/\)/ch:\d+)\] CHN-1005", enforced[0])
-    removed = f"[{who[1]}] CHN-1006 : Flow Control Removed"
-    eventually(lambda: len(broker.logged(removed)) == len(enforced), "each was removed")
-    channel.queue_delete(name)
-
-
-def test_why_names_the_producer_the_depth_the_thresholds_and_since_when(
-    broker: BrokerProcess, channel: BlockingChannel, publisher: pika.BlockingConnection, name: str
-) -> None:
-    channel.queue_declare(name, exclusive=False, auto_delete=True, arguments=GATED)
-    assert broker.why(name) == f"queue {name}: the gate is open; 0 messages, 0 bytes; nobody is blocked by it\n"
-    publishing = publisher.channel()
-    for number in range(7):
-        publishing.basic_publish("", name, str(number).encode())
-    publishing.basic_qos(0)
-    said = eventually(lambda: "closed for" in (said := broker.why(name)) and said, "the closed gate has an age")
-    first, second = said.splitlines()
-    port = publisher._impl._transport._sock.getsockname()[1]
-    assert re.fullmatch(
-        rf"con:\d+\(guest@127\.0\.0\.1:{port}/\)/ch:1 is blocked \d+\.\d s by queue {name}: "
-        r"5 messages > stop 3 \(opens at 1\), closed for \d+\.\d s; 2 publishes are held \(486 bytes\)",
-        first,
-    )
-    assert second == f"queue {name} has no consumer"
-    channel.basic_qos(prefetch_count=2)
-    channel.basic_consume(name, lambda *_: None, consumer_tag="slow")
-    second = eventually(lambda: "out of credit" in (said := broker.why(name)) and said, "deliveries").splitlines()[1]
-    assert second == f"queue {name} waits for consumer slow (out of credit: 2 unacknowledged of a prefetch of 2)"
-    channel.connection.channel().queue_delete(name)
-
-
-def test_queue_that_is_deleted_answers_who_waits_for_it(
-    broker: BrokerProcess, channel: BlockingChannel, publisher: pika.BlockingConnection, name: str
-) -> None:
-    channel.queue_declare(name, arguments={"capacity-messages": 1, "hold-deadline": 0})
-    channel.basic_publish("", name, b"0")
-    publishing = publisher.channel()
-    publishing.confirm_delivery()
-    refused: list[bool] = []
-
-    def publish() -> None:
-        try:
-            publishing.basic_publish("", name, b"1")
-        except NackError:
-            refused.append(True)
-
-    with in_background(publish):
-        eventually(lambda: broker.queue(name)["gate"]["waiting"] == 1, "it waits")
-        channel.queue_delete(name)
-    assert refused == [True]
-
-
-def test_publisher_that_dies_while_it_is_held_leaves_no_trace_after_its_deadline(
-    broker: BrokerProcess, channel: BlockingChannel, publisher: pika.BlockingConnection, name: str
-) -> None:
-    channel.queue_declare(name, exclusive=False, auto_delete=True, arguments=GATED)
-    publishing = publisher.channel()
-    with connect(broker.url, protocol="amqp091") as control:
-        control.set("queue", name, {"hold-deadline": 0})
-        for number in range(20):
-            publishing.basic_publish("", name, str(number).encode())
-        eventually(lambda: broker.queue(name)["blocked"], "it is blocked")
-        publisher._impl._transport._sock.shutdown(2)
-        with pytest.raises(pika.exceptions.AMQPConnectionError):
-            publisher.process_data_events(PATIENCE)
-        control.set("queue", name, {"hold-deadline": 1})  # For what waits already, too.
-        view = eventually(lambda: not (view := broker.queue(name))["blocked"] and view, "it is forgotten")
-        control.unset("queue", name)
-    assert view["gate"]["waiting"] == 0
-    assert take(channel, name, 5) == [0, 1, 2, 3, 4]
-    assert channel.basic_get(name)[0] is None
-    channel.queue_delete(name)

@@ -13,10 +13,6 @@ import pytest
 
 from penstock.store.postgres import postgres_store
 from penstock.store.sqlite import FILE
-from penstock.wire.amqp10 import spec
-from penstock.wire.amqp10.composite import composite
-from tests.support.amqp10_dialogue import data_section, performative
-from tests.support.amqp10_socket import SocketPeer
 from tests.support.brokers import eventually, in_background, penstock_command, serving, some_name
 from tests.support.disk_brokers import closed, kept
 from tests.support.faults import Disk, small_disk
@@ -105,18 +101,6 @@ def test_broker_that_is_killed_while_a_large_message_comes_has_nothing_of_it(tmp
         assert take_all(client.channel, "q", auto_ack=False) == [whole]
 
 
-def test_publisher_that_goes_in_the_middle_of_a_large_message_leaves_nothing(tmp_path: Path) -> None:
-    with kept(tmp_path) as broker, client_of(broker) as client:
-        client.channel.queue_declare("q", durable=True, arguments=ROOMY)
-        with open_peer(broker) as peer:
-            body = some_body(2, 8 * MIB)
-            peer.say(publish_frames(peer.channel(2), "", "q", body, {"delivery_mode": 2})[: 5 * MIB])
-            eventually(lambda: pieces(tmp_path) > 10, "a part of it is on the disk")
-            peer.socket.close()
-        eventually(lambda: pieces(tmp_path) == 0, "it is deleted")
-        assert client.depth("q") == 0
-
-
 def test_large_messages_of_pages_come_back_in_order_in_the_next_life(tmp_path: Path) -> None:
     bodies = [some_body(number, MIB + 1000 * number) for number in range(8)]
     with kept(tmp_path) as broker, client_of(broker) as client:
@@ -193,25 +177,6 @@ def test_broker_whose_pieces_are_missing_refuses_to_start_and_is_repaired_withou
     assert "has lost 1 of 3 messages" in repaired.stdout + repaired.stderr
     with kept(tmp_path, data=tmp_path / "new") as broker, client_of(broker) as client:
         assert take_all(client.channel, "q", auto_ack=False) == [b"small", some_body(2)]
-
-
-def test_broker_that_is_killed_while_a_delivery_of_amqp_1_0_comes_has_nothing_of_it(tmp_path: Path) -> None:
-    with kept(tmp_path) as broker, client_of(broker) as client:
-        client.channel.queue_declare("q", durable=True, arguments=ROOMY)
-        with SocketPeer(broker) as peer:
-            peer.attach_sender(0, composite(spec.TARGET, address="/queues/q"))
-            peer.await_one("flow")
-            message = b"\x00\x53\x70\xc0\x02\x01\x41" + data_section(some_body(1, 6 * MIB))
-            frames = [message[at : at + 60_000] for at in range(0, len(message), 60_000)]
-            for number, frame in enumerate(frames[:-1]):
-                fields = {"delivery_id": 0, "delivery_tag": b"1", "message_format": 0} if number == 0 else {}
-                peer.send(performative(spec.TRANSFER, 0, frame, handle=0, more=True, **fields))
-            eventually(lambda: pieces(tmp_path) > 20, "a part of it is on the disk")
-            broker.kill()
-    with kept(tmp_path) as broker, client_of(broker) as client:
-        broker.await_logged("large bodies without a message, which are deleted: 1")
-        eventually(lambda: pieces(tmp_path) == 0, "nothing is left")
-        assert client.depth("q") == 0
 
 
 def test_large_message_that_the_disk_could_not_read_is_there_when_it_can(tmp_path: Path, disk: Disk) -> None:

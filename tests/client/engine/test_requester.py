@@ -55,8 +55,7 @@ async def test_call_returns_its_answer_over_any_protocol(broker_url: str, protoc
         await server.delete_queue(queue)
 
 
-async def test_answer_after_the_deadline_is_dropped_and_counted(connection: penstock.Connection) -> None:
-    queue = await connection.declare_queue(fresh("service"))
+async def test_answer_after_the_deadline_is_dropped_and_counted(connection: penstock.Connection, queue: str) -> None:
     released = asyncio.Event()
     async with service(connection, queue, released):
         with pytest.raises(Timeout, match=rf"no answer to a call of queue {queue} within 0\.2 s"):
@@ -64,20 +63,16 @@ async def test_answer_after_the_deadline_is_dropped_and_counted(connection: pens
         released.set()
         await until(lambda: connection.late_answers == 1)
         assert (await connection.call(queue, b"next")).body == b"NEXT"
-    await connection.delete_queue(queue)
 
 
-async def test_call_without_a_service_expires_in_the_queue(connection: penstock.Connection) -> None:
-    queue = await connection.declare_queue(fresh("service"))
+async def test_call_without_a_service_expires_in_the_queue(connection: penstock.Connection, queue: str) -> None:
     with pytest.raises(Timeout):
         await connection.call(queue, b"to nobody", timeout=0.1)
     while await depth_of(connection, queue) > 0:
         pass  # The broker's clock for it began when the message came.
-    await connection.delete_queue(queue)
 
 
-async def test_calls_without_an_answer_are_bounded_and_others_wait(connection: penstock.Connection) -> None:
-    queue = await connection.declare_queue(fresh("service"))
+async def test_calls_without_an_answer_are_bounded_and_others_wait(connection: penstock.Connection, queue: str) -> None:
     released = asyncio.Event()
     async with service(connection, queue, released):
         calls = [asyncio.ensure_future(connection.call(queue, b"slow")) for _ in range(CALLS_MOST + 20)]
@@ -89,7 +84,6 @@ async def test_calls_without_an_answer_are_bounded_and_others_wait(connection: p
         released.set()
         assert {answer.body for answer in await asyncio.gather(*calls)} == {b"SLOW"}
         assert (len(requesters["", queue].open), requesters["", queue].granted) == (0, 0)
-    await connection.delete_queue(queue)
 
 
 async def test_call_of_what_is_not_there_says_so(connection: penstock.Connection) -> None:
@@ -100,15 +94,13 @@ async def test_call_of_what_is_not_there_says_so(connection: penstock.Connection
         await connection.call("queue", b"hello", exchange="logs")
 
 
-async def test_idle_targets_make_room_for_others(connection: penstock.Connection) -> None:
-    queue = await connection.declare_queue(fresh("service"))
+async def test_idle_targets_make_room_for_others(connection: penstock.Connection, queue: str) -> None:
     async with service(connection, queue):
         for _ in range(TARGETS_MOST + 5):
             with pytest.raises((penstock.MessageRefused, penstock.LinkClosed)):
                 await connection.call(fresh("nowhere"), b"hello")
         assert (await connection.call(queue, b"here")).body == b"HERE"
         assert len(connection.core().services.requesters) == TARGETS_MOST
-    await connection.delete_queue(queue)
 
 
 @both_protocols
@@ -130,8 +122,7 @@ async def test_call_under_way_is_lost_with_its_connection_and_the_next_one_is_an
         await server.delete_queue(queue)
 
 
-async def test_message_that_asks_for_no_answer_gets_none(connection: penstock.Connection) -> None:
-    queue = await connection.declare_queue(fresh(), exclusive=True)
+async def test_message_that_asks_for_no_answer_gets_none(connection: penstock.Connection, queue: str) -> None:
     await connection.publisher(queue).send(b"news")
     async with connection.receiver(queue) as receiver:
         message = await receiver.receive(timeout=PATIENCE)

@@ -57,8 +57,7 @@ async def test_answers_come_in_order_until_the_last_one(broker_url: str, protoco
         await server.delete_queue(queue)
 
 
-async def test_plain_answer_is_a_list_of_one(connection: penstock.Connection) -> None:
-    queue = await connection.declare_queue(fresh("service"))
+async def test_plain_answer_is_a_list_of_one(connection: penstock.Connection, queue: str) -> None:
     answers = connection.answers(queue, b"question")
     first = asyncio.ensure_future(anext(answers))
     async with connection.receiver(queue) as receiver:
@@ -68,11 +67,9 @@ async def test_plain_answer_is_a_list_of_one(connection: penstock.Connection) ->
         assert (await first).body == b"answer"
         with pytest.raises(StopAsyncIteration):
             await anext(answers)
-    await connection.delete_queue(queue)
 
 
-async def test_list_without_an_end_is_over_at_the_deadline(connection: penstock.Connection) -> None:
-    queue = await connection.declare_queue(fresh("service"))
+async def test_list_without_an_end_is_over_at_the_deadline(connection: penstock.Connection, queue: str) -> None:
     came = []
     with pytest.raises(Timeout, match=rf"no end of the answers of queue {queue} within 0\.5 s; 1 came"):  # noqa: PT012
         async with connection.receiver(queue) as receiver:
@@ -84,11 +81,9 @@ async def test_list_without_an_end_is_over_at_the_deadline(connection: penstock.
             came.append((await first).body)
             await anext(answers)
     assert came == [b"one"]
-    await connection.delete_queue(queue)
 
 
-async def test_answer_that_is_missing_is_an_error(connection: penstock.Connection) -> None:
-    queue = await connection.declare_queue(fresh("service"))
+async def test_answer_that_is_missing_is_an_error(connection: penstock.Connection, queue: str) -> None:
     asking = asyncio.ensure_future(anext(connection.answers(queue, b"question", timeout=20)))
     async with connection.receiver(queue) as receiver:
         message = await receiver.receive(5)
@@ -97,7 +92,6 @@ async def test_answer_that_is_missing_is_an_error(connection: penstock.Connectio
         message.reply(penstock.Message(b"two", headers={NUMBER: 2, LAST: True}))
         with pytest.raises(penstock.ClientError, match=rf"answer 1 of queue {queue} is missing: 2 came"):
             await asking
-    await connection.delete_queue(queue)
 
 
 async def test_list_of_what_is_not_there_is_refused_at_once(connection: penstock.Connection) -> None:
@@ -141,15 +135,13 @@ async def test_service_that_is_faster_than_its_caller_waits(broker_url: str, pro
             await server.delete_queue(queue)
 
 
-async def test_service_is_told_that_its_caller_has_gone(connection: penstock.Connection) -> None:
-    queue = await connection.declare_queue(fresh("service"))
+async def test_service_is_told_that_its_caller_has_gone(connection: penstock.Connection, queue: str) -> None:
     async with service(connection, queue, (b"%d" % number for number in range(1_000_000))) as serving:
         async for answer in connection.answers(queue, b"all", timeout=60):
             assert answer.body == b"0"
             break
         with pytest.raises(penstock.MessageRefused, match=r"NO_ROUTE|no queue"):
             await serving
-    await connection.delete_queue(queue)
 
 
 @both_protocols

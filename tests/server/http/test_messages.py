@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from penstock.sync import connect
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually, in_background, serving
 from tests.support.http_client import Answer, Web
 
@@ -138,13 +137,6 @@ def test_queue_that_rejects_says_so(web: Web, name: str) -> None:
     assert "its overflow policy reject" in answer.reason
 
 
-def test_what_can_never_fit_is_refused_at_once(web: Web, name: str) -> None:
-    web.declare(name, **{"capacity-bytes": 1000})
-    answer = web.publish(name, "x" * 2000)
-    assert answer.status == 400
-    assert "can never fit" in answer.reason
-
-
 def test_publish_is_held_until_its_deadline_and_the_answer_says_by_what(web: Web, name: str) -> None:
     web.declare(name, **{"capacity-messages": 1, "stop-messages": 1, "resume-messages": 0, "hold-deadline": 0.3})
     assert web.publish(name).status == 200
@@ -198,17 +190,6 @@ def test_who_goes_away_while_held_leaves_no_trace(served: BrokerProcess, web: We
     assert [each["payload"] for each in web.take(name)] == ["next"]
 
 
-def test_queue_that_goes_while_a_publish_is_held_answers_it(web: Web, name: str) -> None:
-    web.declare(name, **{"capacity-messages": 1, "stop-messages": 1, "resume-messages": 0, "hold-deadline": 0})
-    web.publish(name, "first")
-    answers: list[Answer] = []
-    with in_background(lambda: answers.append(web.publish(name, "second"))):
-        eventually(lambda: web.queue(name)["penstock"]["gate"]["waiting"], "it is held")
-        web.do("DELETE", f"/queues/%2F/{name}")
-    assert answers[0].status == 400
-    assert "was deleted" in answers[0].reason
-
-
 def test_users_rate_counts_all_that_comes_by_http(tmp_path: Path) -> None:
     settings = tmp_path / "penstock.toml"
     settings.write_text("[user.guest]\nrate-messages = 0.01\nburst-messages = 2\n")
@@ -217,16 +198,3 @@ def test_users_rate_counts_all_that_comes_by_http(tmp_path: Path) -> None:
         web.declare("q", **{"hold-deadline": 0.2})
         assert [web.publish("q").status for _ in range(3)] == [200, 200, 503]
         assert web.queue("q")["messages"] == 2
-
-
-def test_operator_holds_publishes_by_http_too(served: BrokerProcess, web: Web, name: str) -> None:
-
-    web.declare(name, **{"hold-deadline": 0})
-    with connect(served.url, protocol="amqp091") as control:
-        control.block("queue", name, "stocktaking")
-        with in_background(lambda: web.publish(name)):  # type: ignore[arg-type,return-value]
-            held = eventually(lambda: [each for each in web.get(f"/penstock/why?queue={name}")["sentences"]
-                                       if "stocktaking" in each], "it is held")  # fmt: skip
-            assert held
-            control.unblock("queue", name)
-    assert len(web.take(name)) == 1

@@ -9,7 +9,6 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,6 @@ import penstock
 from penstock.client.errors import ConnectError, ControlError
 from penstock.client.tls import tls_context
 from penstock.config import load
-from penstock.errors import PenstockError
 from penstock.sync import connect
 from tests.support.brokers import BrokerProcess, eventually, penstock_command
 from tests.support.certificates import SETTINGS, Authority, localhost, serving_tls
@@ -207,27 +205,6 @@ def test_reload_revokes_certificates_of_clients_also_for_sessions_of_tls_from_be
         assert "the old certificates stay: [tls] crl" in refused.stderr
 
 
-def test_reload_revokes_an_authority_and_refuses_lists_of_which_one_is_missing(tmp_path: Path) -> None:
-    authority = localhost(tmp_path)
-    below = authority.intermediate("below")
-    below.issue("client", "ada@example.org", common_name="ada")
-    crl, of_below = tmp_path / "crl.pem", below.revoke(file="of-below.pem").read_bytes()
-    crl.write_bytes(authority.revoke().read_bytes() + of_below)
-    with serving_tls(tmp_path, SETTINGS + 'crl = "crl.pem"\ncrl-check = "chain"\n') as broker:
-        client = authority.trusting("client")
-        Connection(tls_url(broker), tls=client).close()
-        crl.write_bytes(authority.revoke("below").read_bytes() + of_below)
-        assert penstock_command("tls", "reload", "--url", broker.url).returncode == 0
-        with pytest.raises((ssl.SSLError, ConnectionError)):
-            session_of(broker, client)
-        broker.await_logged("the client's certificate is refused: certificate revoked")
-        crl.write_bytes(of_below)
-        refused = penstock_command("tls", "reload", "--url", broker.url)
-        assert refused.returncode == 1
-        assert "the old certificates stay: [tls] crl" in refused.stderr
-        assert "crl-check is chain: add its list" in refused.stderr
-
-
 def session_of(
     broker: BrokerProcess, client: ssl.SSLContext, before: ssl.SSLSession | None = None
 ) -> ssl.SSLSession | None:
@@ -240,25 +217,6 @@ def session_of(
         assert tls.recv(10)
         assert tls.session_reused is (before is not None)
         return tls.session
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ('[broker]\nlisten-tls = ["127.0.0.1:0"]\n', r"need a certificate: set certificate and key in \[tls\]"),
-        ('[tls]\ncertificate = "a.pem"\n', r"has \[tls\], but nothing listens with TLS: add listen-tls"),
-        ("[broker]\nlisten = []\n", "has no address to listen at: set listen or listen-tls"),
-        ('[broker]\nlisten-tls = ["127.0.0.1:0"]\n[tls]\ncertificate = "a.pem"\n', "a.pem' cannot be read"),
-    ],
-)
-async def test_broker_without_tls_says_what_is_missing(tmp_path: Path, text: str, said: str) -> None:
-    file = tmp_path / "penstock.toml"
-    file.write_text(text)
-    settings = load(file)
-    if settings.listen:
-        settings = replace(settings, listen=["127.0.0.1:0"])
-    with pytest.raises(PenstockError, match=said):
-        await penstock.Broker(settings=settings).start()
 
 
 async def test_broker_may_listen_with_tls_alone(authority: Authority) -> None:
