@@ -242,17 +242,3 @@ def test_proton_moves_messages_all_or_nothing(
     client.run_it()
     assert client.ended == ["committed"] * 20
     assert (depth(channel, queue), depth(channel, name + "-next")) == (0, 40)
-
-
-def test_commit_without_room_fails_at_its_deadline_and_nothing_is_lost(
-    broker: BrokerProcess, channel: BlockingChannel, queue: str, name: str
-) -> None:
-    arguments = {"x-expires": 600_000, "capacity-messages": 10, "hold-deadline": 1}
-    channel.queue_declare(name + "-next", arguments=arguments)
-    fill(broker, queue, 7)
-    client = Moving(broker, queue, 6, to=name + "-next")
-    client.run_it()
-    moved = client.ended.count("committed")
-    assert client.ended == ["committed"] * moved + ["failed"] * (6 - moved)
-    assert 0 < moved <= 5
-    assert (depth(channel, queue), depth(channel, name + "-next")) == (7 - moved, 2 * moved)

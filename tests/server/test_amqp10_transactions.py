@@ -10,11 +10,11 @@ import pytest
 
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite
-from tests.support.amqp10_dialogue import accepted, condition, performative
+from tests.support.amqp10_dialogue import accepted, performative
 from tests.support.amqp10_socket import SocketPeer
 from tests.support.amqp10_transactions import in_transaction, state_of
 from tests.support.brokers import BrokerProcess, serving
-from tests.support.pika_helpers import KEPT, channel_of, client_of, take_all
+from tests.support.pika_helpers import channel_of, client_of, take_all
 
 COUNT = 40
 """Transactions of a round: each takes a message out of `from` and puts two into `to`."""
@@ -102,26 +102,3 @@ def test_open_transaction_of_a_killed_broker_is_rolled_back(tmp_path: Path, data
     with serving(tmp_path, "--data", data) as broker, channel_of(broker) as channel:
         assert take_all(channel, "from") == [b"%d" % number for number in range(COUNT)]
         assert take_all(channel, "to") == []
-
-
-def test_rejected_commit_is_discharged_again_when_there_is_room_and_survives_a_kill(tmp_path: Path, data: str) -> None:
-    arguments = {"capacity-messages": 2, "stop-messages": 2, "resume-messages": 2, "hold-deadline": 1}
-    with serving(tmp_path, "--data", data) as broker, SocketPeer(broker) as peer, channel_of(broker) as channel:
-        channel.queue_declare("to", durable=True, arguments=arguments)
-        channel.basic_publish("", "to", b"0", KEPT)
-        channel.queue_declare("to", passive=True)
-        peer.attach_sender(COORDINATOR, composite(spec.COORDINATOR), desired_capabilities=["penstock:commit-retry"])
-        assert peer.await_one("attach").performative.texts("offered_capabilities") == ["penstock:commit-retry"]
-        peer.attach_sender(SENDER, composite(spec.TARGET, address="to"))
-        peer.send(peer.request(COORDINATOR, composite(spec.DECLARE)))
-        txn_id = state_of(peer.await_one("disposition")).octets("txn_id")
-        peer.send(peer.post(SENDER, txn_id, b"1"), peer.post(SENDER, txn_id, b"2"))
-        for _ in range(2):
-            peer.send(peer.request(COORDINATOR, composite(spec.DISCHARGE, txn_id=txn_id)))
-            assert condition(peer.await_one("disposition")) == "amqp:resource-limit-exceeded"
-        channel.queue_purge("to")
-        peer.send(peer.request(COORDINATOR, composite(spec.DISCHARGE, txn_id=txn_id)))
-        assert state_of(peer.await_one("disposition")) == accepted()
-        broker.kill()
-    with serving(tmp_path, "--data", data) as broker, channel_of(broker) as channel:
-        assert take_all(channel, "to") == [b"1", b"2"]

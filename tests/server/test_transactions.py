@@ -1,4 +1,4 @@
-"""tx.* on the wire: answers in order, errors by their codes, and no trace of who goes away with a commit that waits."""
+"""tx.* at a broker: what comes before commit-ok, that it is read on, and a commit that is tried again, in the store."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pamqp import commands
 
-from tests.support.brokers import BrokerProcess, eventually, serving
+from tests.support.brokers import serving
 from tests.support.raw_client import CAPABILITIES, HEADER, Peer, open_peer, publish_frames
 
 MIB = 1024 * 1024
@@ -16,22 +16,6 @@ TX = commands.Tx
 
 def select(peer: Peer, channel: int = 1) -> None:
     peer.ask(channel, TX.Select(), TX.SelectOk)
-
-
-@pytest.mark.parametrize("multiple", [True, False])
-def test_delivery_that_is_not_known_is_406_at_once_and_so_is_one_that_was_settled(
-    peer: Peer, queue: str, multiple: bool
-) -> None:
-    peer.say(publish_frames(1, "", queue, b"x"))
-    select(peer)
-    tag = peer.get(queue, no_ack=False)[0]
-    peer.send(1, commands.Basic.Ack(tag, multiple))
-    assert peer.depth(queue) == 0
-    peer.send(1, commands.Basic.Reject(tag, requeue=True))
-    code, text = peer.refused(1)
-    assert (code, f"unknown delivery tag {tag}" in text) == (406, True), text
-    peer.channel(2)
-    assert peer.depth(queue, 2) == 1, "the acknowledgement was rolled back with the channel"
 
 
 def test_what_reaches_no_queue_comes_back_before_commit_ok(peer: Peer, queue: str) -> None:
@@ -50,29 +34,6 @@ def test_what_reaches_no_queue_comes_back_before_commit_ok(peer: Peer, queue: st
     assert peer.depth(queue) == 1
 
 
-def test_exchange_that_is_not_there_is_404_and_nothing_is_applied(peer: Peer, queue: str) -> None:
-    select(peer)
-    peer.say(publish_frames(1, "", queue, b"x") + publish_frames(1, "no-such-exchange", "k", b"x"))
-    peer.send(1, TX.Commit())
-    code, text = peer.refused(1)
-    assert (code, "no exchange 'no-such-exchange'" in text) == (404, True), text
-    peer.channel(2)
-    assert peer.depth(queue, 2) == 0
-
-
-def test_what_is_kept_has_a_bound_and_past_it_the_channel_is_closed_with_506(peer: Peer, queue: str) -> None:
-    select(peer)
-    peer.say(publish_frames(1, "", queue, bytes(MIB)) * 20)
-    code, text = peer.refused(1)
-    assert (code, "15 publishes" in text, "held for this connection already" in text) == (506, True, True), text
-    peer.channel(2)
-    assert peer.depth(queue, 2) == 0
-    select(peer, 2)
-    peer.say(publish_frames(2, "", queue, bytes(MIB)) * 15)
-    peer.ask(2, TX.Commit(), TX.CommitOk)
-    assert peer.depth(queue, 2) == 15
-
-
 def test_connection_with_a_transaction_is_never_paused(peer: Peer, queue: str) -> None:
     """Twelve MiB are kept; in the pulses of a paused connection they would take a minute and a half."""
     select(peer)
@@ -81,56 +42,6 @@ def test_connection_with_a_transaction_is_never_paused(peer: Peer, queue: str) -
     peer.ask(1, TX.Rollback(), TX.RollbackOk)
     peer.ask(1, TX.Commit(), TX.CommitOk)
     assert peer.depth(queue) == 0
-
-
-def test_commit_waits_for_room_and_what_comes_after_it_is_answered_after_it(peer: Peer) -> None:
-    full = peer.declare(**{"capacity-messages": 3, "resume-messages": 2, "hold-deadline": 0})
-    peer.say(publish_frames(1, "", full, b"first") * 2)
-    select(peer)
-    peer.say(publish_frames(1, "", full, b"x") * 3)
-    peer.send(1, TX.Commit())
-    blocked = peer.expect(0, commands.Connection.Blocked)
-    assert full in blocked.reason
-    peer.say(publish_frames(1, "", full, b"next"))
-    peer.send(1, TX.Rollback())
-    peer.channel(2)
-    for _ in range(2):
-        assert peer.depth(full, 2) in (1, 2)
-        peer.get(full, 2)
-    peer.send(2, commands.Basic.Get(queue=full, no_ack=True))  # Three are in, above stop: the answer is withheld.
-    said = [peer.read_method()[1].name]
-    peer.read_frame()
-    peer.read_frame()
-    while said[-1] != "Tx.RollbackOk":
-        said.append(peer.read_method()[1].name)
-    assert [name for name in said if name.startswith("Tx")] == ["Tx.CommitOk", "Tx.RollbackOk"]
-    assert peer.depth(full) == 2
-
-
-@pytest.mark.parametrize("how", ["killed", "closed", "channel closed"])
-def test_who_goes_away_with_a_commit_that_waits_leaves_no_trace(broker: BrokerProcess, how: str, name: str) -> None:
-    arguments = {"capacity-messages": 2, "hold-deadline": 0}
-    with open_peer(broker) as keeper:
-        keeper.ask(1, commands.Queue.Declare(queue=name, arguments=arguments), commands.Queue.DeclareOk)
-        keeper.say(publish_frames(1, "", name, b"x") * 2)
-        with open_peer(broker) as peer:
-            select(peer)
-            tag = peer.get(name, no_ack=False)[0]
-            peer.send(1, commands.Basic.Ack(tag))
-            peer.say(publish_frames(1, "", name, b"y") * 2)
-            peer.send(1, TX.Commit())
-            eventually(lambda: broker.queue(name)["gate"]["waiting"] == 1, "the commit waits")
-            if how == "killed":
-                peer.socket.close()
-            elif how == "closed":
-                peer.send(0, commands.Connection.Close(200, "", 0, 0))
-            else:
-                peer.send(1, commands.Channel.Close(200, "", 0, 0))
-            eventually(lambda: broker.queue(name)["gate"]["waiting"] == 0, "it is gone")
-        view = broker.queue(name)
-        assert (view["depth"]["messages"], len(view["blocked"])) == (2, 1), "the keeper's own message closed the gate"
-        assert [keeper.get(name, no_ack=False)[0] for _ in range(2)] == [1, 2], "what it had taken is there again"
-        keeper.ask(1, commands.Queue.Delete(queue=name), commands.Queue.DeleteOk)
 
 
 # Commits that may be tried again
@@ -149,42 +60,6 @@ def refused_commit(peer: Peer) -> str:
     nack = peer.expect(1, commands.Basic.Nack)
     assert (nack.delivery_tag, nack.multiple) == (0, True)
     return str(found.reply_text)
-
-
-def test_refused_commit_may_be_tried_again_with_its_publishes_and_acknowledgements(
-    broker: BrokerProcess, name: str
-) -> None:
-    with open_peer(broker, properties=RETRIES) as peer:
-        full, source = f"{name}-full", f"{name}-source"
-        for queue, arguments in ((full, ROOM_FOR_ONE), (source, {})):
-            peer.ask(1, commands.Queue.Declare(queue=queue, arguments=arguments), commands.Queue.DeclareOk)
-        peer.say(publish_frames(1, "", full, b"before") + publish_frames(1, "", source, b"handled"))
-        select(peer)
-        peer.send(1, commands.Basic.Ack(peer.get(source, no_ack=False)[0]))
-        peer.say(publish_frames(1, "", full, b"one") + publish_frames(1, "", full, b"two"))
-        for _ in range(2):
-            assert f"not rolled back; queue '{full}' holds 1 message" in refused_commit(peer)
-        assert broker.depth(source) == 1, "its acknowledgement waits for the commit"
-        peer.channel(2)
-        peer.get(full, 2)
-        peer.send(1, TX.Commit())
-        assert isinstance(peer.answer(), TX.CommitOk)
-        assert [broker.depth(queue) for queue in (full, source)] == [2, 0]
-        assert [peer.get(full)[1] for _ in range(2)] == [b"one", b"two"]
-        for queue in (full, source):
-            assert peer.ask(1, commands.Queue.Delete(queue=queue), commands.Queue.DeleteOk).message_count == 0
-
-
-def test_refused_commit_may_be_rolled_back_on_the_same_channel(broker: BrokerProcess) -> None:
-    with open_peer(broker, properties=RETRIES) as peer:
-        full = peer.declare(**ROOM_FOR_ONE)
-        peer.say(publish_frames(1, "", full, b"before"))
-        select(peer)
-        peer.say(publish_frames(1, "", full, b"one") + publish_frames(1, "", full, b"two"))
-        refused_commit(peer)
-        peer.send(1, TX.Rollback())
-        assert isinstance(peer.answer(), TX.RollbackOk)
-        assert peer.depth(full) == 1
 
 
 @pytest.mark.parametrize("committed", [False, True])

@@ -6,6 +6,7 @@ For the conftest of each folder that needs them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
@@ -33,17 +34,15 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 @pytest.fixture
 def board(broker: BrokerProcess) -> Iterator[Board]:
-    board = Board(broker)
-    yield board
-    board.close()
+    with closing(Board(broker)) as board:
+        yield board
 
 
 @pytest.fixture
 def sums(broker: BrokerProcess) -> Iterator[Board]:
     """The board of the other virtual host."""
-    board = Board(broker, SUMS)
-    yield board
-    board.close()
+    with closing(Board(broker, SUMS)) as board:
+        yield board
 
 
 @pytest.fixture
@@ -80,32 +79,20 @@ def refused(board: Board) -> Callable[[dict[str, object]], str]:
     return declare
 
 
-@pytest.fixture
-def producer(broker: BrokerProcess) -> Iterator[Callable[..., Producer]]:
-    """Makes producers, and closes their connections."""
-    made: list[Producer] = []
+def _maker_of(kind: Callable[..., Any]) -> Any:
+    """A fixture that makes some of a kind, and closes their connections."""
 
-    def producer(*words: Any, **options: Any) -> Producer:
-        made.append(Producer(broker, *words, **options))
-        return made[-1]
+    @pytest.fixture
+    def maker(broker: BrokerProcess) -> Iterator[Callable[..., Any]]:
+        with ExitStack() as made:
+            yield lambda *words, **options: made.enter_context(closing(kind(broker, *words, **options)))
 
-    yield producer
-    for each in made:
-        each.close()
+    return maker
 
 
-@pytest.fixture
-def taker(broker: BrokerProcess) -> Iterator[Callable[..., Taker]]:
-    """Makes takers, and closes their connections."""
-    made: list[Taker] = []
-
-    def taker(*words: Any, **options: Any) -> Taker:
-        made.append(Taker(broker, *words, **options))
-        return made[-1]
-
-    yield taker
-    for each in made:
-        each.close()
+producer = _maker_of(Producer)
+taker = _maker_of(Taker)
+consumer = _maker_of(Consumer)
 
 
 @pytest.fixture
@@ -120,17 +107,3 @@ def say(board: Board) -> Iterator[Callable[..., None]]:
     yield say
     for scope, pattern in said:
         board.control.unset(scope, pattern)
-
-
-@pytest.fixture
-def consumer(broker: BrokerProcess) -> Iterator[Callable[..., Consumer]]:
-    """Makes consumers, and closes their connections."""
-    made: list[Consumer] = []
-
-    def consumer(*words: Any, **options: Any) -> Consumer:
-        made.append(Consumer(broker, *words, **options))
-        return made[-1]
-
-    yield consumer
-    for each in made:
-        each.close()

@@ -45,15 +45,6 @@ class Peer:
         assert method.id == method_id, method
         return method
 
-    def expect_publish(self) -> tuple[Method, bytes]:
-        """The next message: its method and its body."""
-        method = self.expect(spec.BASIC_PUBLISH)
-        size = int.from_bytes(self.frame()[2][4:12], "big")
-        body = bytearray()
-        while len(body) < size:
-            body += self.frame()[2]
-        return method, bytes(body)
-
     def say(self, method_id: int, channel: int = 1, **args: object) -> None:
         """Send a method."""
         self.socket.sendall(method_frame(channel, method_id, **args))
@@ -82,12 +73,6 @@ class Peer:
         self.greet()
         self.expect(spec.CHANNEL_OPEN)
         self.say(spec.CHANNEL_OPEN_OK, channel)
-
-    def open_publisher(self) -> None:
-        """Greet, and answer the channel and the confirm.select of a publisher."""
-        self.open_channel()
-        self.expect(spec.CONFIRM_SELECT)
-        self.say(spec.CONFIRM_SELECT_OK)
 
     def hear_goodbye(self) -> None:
         """Read on until the client has said connection.close or hung up."""
