@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.client.conversations import PROTOCOLS, fresh, url_of
+from tests.client.conversations import PROTOCOLS, both_protocols, fresh, url_of
 
 BLOCKING = """
 import sys
@@ -65,20 +65,19 @@ def imported(program: str, url: str, protocol: str) -> set[str]:
     return set(done.stdout.split())
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_first_message_imports_no_other_protocol_and_nothing_slow(broker_url: str, protocol: str) -> None:
-    found = imported(BLOCKING, broker_url, protocol)
-    assert found & (SLOW | {"asyncio"}) <= NEEDED[protocol]
-    assert found & {f"penstock.client.{name}" for name in UNUSED} == set()
-    (other,) = set(PROTOCOLS) - {protocol}
-    assert [name for name in found if name.startswith((f"penstock.wire.{other}", "penstock.settings"))] == []
-    assert len([name for name in found if name.startswith("penstock")]) <= MOST[protocol]
-
-
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_first_message_with_asyncio_imports_no_other_protocol(broker_url: str, protocol: str) -> None:
-    found = imported(ASYNCHRONOUS, broker_url, protocol)
-    assert found & (SLOW - {"ssl", "logging", "inspect"}) <= NEEDED[protocol]  # asyncio imports those two.
+@both_protocols
+@pytest.mark.parametrize(
+    ("program", "slow"),
+    [(BLOCKING, SLOW | {"asyncio"}), (ASYNCHRONOUS, SLOW - {"ssl", "logging", "inspect"})],  # asyncio imports those.
+    ids=["blocking", "asyncio"],
+)
+def test_first_message_imports_no_other_protocol_and_nothing_slow(
+    broker_url: str, protocol: str, program: str, slow: set[str]
+) -> None:
+    found = imported(program, broker_url, protocol)
+    assert found & slow <= NEEDED[protocol]
+    if program == BLOCKING:
+        assert found & {f"penstock.client.{name}" for name in UNUSED} == set()
     (other,) = set(PROTOCOLS) - {protocol}
     assert [name for name in found if name.startswith((f"penstock.wire.{other}", "penstock.settings"))] == []
     assert len([name for name in found if name.startswith("penstock")]) <= MOST[protocol]

@@ -25,11 +25,12 @@ class Audience:
         self.channel.queue_declare(queue, exclusive=True)
         self.seen: list[str] = []
 
-    def joins(self, tag: str) -> None:
+    def joins(self, *tags: str) -> None:
         def note(channel: BlockingChannel, method: Any, properties: Any, body: bytes) -> None:
             self.seen.append(method.consumer_tag)
 
-        self.channel.basic_consume(self.queue, note, auto_ack=True, consumer_tag=tag)
+        for tag in tags:
+            self.channel.basic_consume(self.queue, note, auto_ack=True, consumer_tag=tag)
 
     def hears(self, count: int) -> list[str]:
         """Publish one message after the other, each when the one before has come; who got them."""
@@ -43,34 +44,32 @@ class Audience:
         return self.seen[-count:]
 
 
-def test_it_goes_round(connection: pika.BlockingConnection, name: str) -> None:
-    audience = Audience(connection, name)
-    for tag in "abc":
-        audience.joins(tag)
+@pytest.fixture
+def audience(connection: pika.BlockingConnection, name: str) -> Audience:
+    return Audience(connection, name)
+
+
+def test_it_goes_round(audience: Audience) -> None:
+    audience.joins("a", "b", "c")
     assert audience.hears(6) == list("abcabc")
 
 
-def test_who_joins_later_stands_behind_those_who_were_there(connection: pika.BlockingConnection, name: str) -> None:
-    audience = Audience(connection, name)
+def test_who_joins_later_stands_behind_those_who_were_there(audience: Audience) -> None:
     audience.joins("a")
     audience.hears(1)
     audience.joins("b")
     assert audience.hears(3) == list("aba")
 
 
-def test_who_joins_in_the_middle_of_a_round_is_the_last_in_turn(connection: pika.BlockingConnection, name: str) -> None:
-    audience = Audience(connection, name)
-    for tag in "ab":
-        audience.joins(tag)
+def test_who_joins_in_the_middle_of_a_round_is_the_last_in_turn(audience: Audience) -> None:
+    audience.joins("a", "b")
     audience.hears(1)
     audience.joins("c")
     assert audience.hears(6) == list("bacbac")
 
 
-def test_who_leaves_takes_nobody_elses_turn(connection: pika.BlockingConnection, name: str) -> None:
-    audience = Audience(connection, name)
-    for tag in "abc":
-        audience.joins(tag)
+def test_who_leaves_takes_nobody_elses_turn(audience: Audience) -> None:
+    audience.joins("a", "b", "c")
     audience.hears(2)
     audience.channel.basic_cancel("a")
     assert audience.hears(3) == list("cbc")

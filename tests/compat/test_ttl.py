@@ -69,23 +69,18 @@ def test_what_is_with_a_consumer_does_not_expire_but_is_too_old_when_it_comes_ba
     assert take_all(channel, name) == []
 
 
-def test_time_of_nothing_reaches_a_consumer_that_waits_and_nobody_else(channel: BlockingChannel, name: str) -> None:
-    channel.queue_declare(name, exclusive=True)
+@pytest.mark.parametrize(
+    ("arguments", "properties"), [({}, lasting(0)), ({"x-message-ttl": 0}, None)], ids=["message", "queue"]
+)
+def test_time_of_nothing_reaches_a_consumer_that_waits_and_nobody_else(
+    channel: BlockingChannel, name: str, arguments: dict[str, object], properties: pika.BasicProperties | None
+) -> None:
+    channel.queue_declare(name, exclusive=True, arguments=arguments)
     channel.confirm_delivery()
-    channel.basic_publish("", name, b"nobody", lasting(0))
+    channel.basic_publish("", name, b"nobody", properties)
     eventually(lambda: depth(channel, name) == 0, "it is gone")
     taker = Taker(channel, name, auto_ack=True)
-    channel.basic_publish("", name, b"somebody", lasting(0))
-    assert taker.wait_for(1) == [b"somebody"]
-
-
-def test_queue_with_a_time_of_nothing_delivers_to_who_waits(channel: BlockingChannel, name: str) -> None:
-    channel.queue_declare(name, exclusive=True, arguments={"x-message-ttl": 0})
-    channel.confirm_delivery()
-    channel.basic_publish("", name, b"nobody")
-    eventually(lambda: depth(channel, name) == 0, "it is gone")
-    taker = Taker(channel, name, auto_ack=True)
-    channel.basic_publish("", name, b"somebody")
+    channel.basic_publish("", name, b"somebody", properties)
     assert taker.wait_for(1) == [b"somebody"]
 
 

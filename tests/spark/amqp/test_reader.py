@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -21,6 +22,13 @@ from tests.support.amqp_peers import OURS
 from tests.support.brokers import eventually
 from tests.support.spark_readers import ALL, bodies, numbered, rows
 from tests.support.tls_relay import TlsRelay, make_certificate
+
+
+@pytest.fixture
+def queue(request: pytest.FixtureRequest) -> str:
+    """A queue of the broker that the test has: any of them, any that fills a spool, or ours."""
+    (broker,) = {"broker", "spooled", "ours"} & set(request.fixturenames)
+    return request.getfixturevalue(broker).declare()
 
 
 def size_of(spool: Path) -> int:
@@ -45,8 +53,7 @@ def test_fresh_query_reads_everything_in_order_and_acknowledges_the_batch_before
     broker.await_ready(queue, 250 - settled)
 
 
-def test_batch_that_was_planned_is_read_again_alike_and_nothing_comes_twice(spooled, reader_of):
-    queue = spooled.declare()
+def test_batch_that_was_planned_is_read_again_alike_and_nothing_comes_twice(spooled, queue, reader_of):
     spooled.publish(queue, numbered(0, 120))
     reader = reader_of(spooled, queue)
     start = reader.initialOffset()
@@ -61,8 +68,7 @@ def test_batch_that_was_planned_is_read_again_alike_and_nothing_comes_twice(spoo
     assert read_until(restarted, last, 1)[0] == [b"news"]
 
 
-def test_batch_that_was_committed_before_a_crash_is_settled_by_the_first_question_after_it(spooled, reader_of):
-    queue = spooled.declare()
+def test_batch_that_was_committed_before_a_crash_is_settled_by_the_first_question_after_it(spooled, queue, reader_of):
     spooled.publish(queue, numbered(0, 10))
     reader = reader_of(spooled, queue)
     _, end = read_until(reader, reader.initialOffset(), 10)
@@ -77,8 +83,7 @@ def test_batch_that_was_committed_before_a_crash_is_settled_by_the_first_questio
     spooled.await_ready(queue, 1)
 
 
-def test_commit_settles_too_and_twice_is_once(ours, reader_of):
-    queue = ours.declare()
+def test_commit_settles_too_and_twice_is_once(ours, queue, reader_of):
     ours.publish(queue, numbered(0, 10))
     reader = reader_of(ours, queue)
     _, end = read_until(reader, reader.initialOffset(), 10)
@@ -107,8 +112,7 @@ def test_broker_that_is_killed_loses_nothing_and_repeats_nothing_that_is_in_the_
     broker.await_ready(queue, 0)
 
 
-def test_spool_process_that_is_killed_is_started_again_and_loses_nothing(spooled, reader_of):
-    queue = spooled.declare()
+def test_spool_process_that_is_killed_is_started_again_and_loses_nothing(spooled, queue, reader_of):
     spooled.publish(queue, numbered(0, 300))
     reader = reader_of(spooled, queue)
     start = reader.initialOffset()
@@ -173,8 +177,7 @@ sys.stdin.read()
 """
 
 
-def test_driver_that_is_killed_ends_its_spool_process_and_the_next_one_goes_on(spooled, reader_of, tmp_path):
-    queue = spooled.declare()
+def test_driver_that_is_killed_ends_its_spool_process_and_the_next_one_goes_on(spooled, queue, reader_of, tmp_path):
     spooled.publish(queue, numbered(0, 200))
     words = [f"servers={spooled.address}", f"protocol={spooled.protocol}", f"subscribe={queue}"]
     words.append(f"spool={tmp_path / 'spool'}")
@@ -195,8 +198,7 @@ def test_driver_that_is_killed_ends_its_spool_process_and_the_next_one_goes_on(s
     spooled.await_ready(queue, 0)
 
 
-def test_second_query_on_a_spool_is_told_who_holds_it(ours, reader_of, monkeypatch):
-    queue = ours.declare()
+def test_second_query_on_a_spool_is_told_who_holds_it(ours, queue, reader_of, monkeypatch):
     first = reader_of(ours, queue)
     first.initialOffset()
     second = reader_of(ours, queue)
@@ -236,8 +238,7 @@ def test_prefetch_is_the_brake_while_nothing_is_settled(broker, queue, reader_of
     assert read == numbered(0, 100)
 
 
-def test_least_size_of_a_batch_is_waited_for_and_the_prefetch_ends_the_wait(ours, reader_of):
-    queue = ours.declare()
+def test_least_size_of_a_batch_is_waited_for_and_the_prefetch_ends_the_wait(ours, queue, reader_of):
     reader = reader_of(ours, queue, minOffsetsPerTrigger="40", prefetch="30")
     start = reader.initialOffset()
     ours.publish(queue, numbered(0, 10))
@@ -247,8 +248,7 @@ def test_least_size_of_a_batch_is_waited_for_and_the_prefetch_ends_the_wait(ours
     assert next_batch(reader, start, ReadMaxRows(99))["n"] == 30
 
 
-def test_spool_is_never_larger_than_its_bound_and_everything_passes(spooled, reader_of, tmp_path):
-    queue = spooled.declare()
+def test_spool_is_never_larger_than_its_bound_and_everything_passes(spooled, queue, reader_of, tmp_path):
     sent = [b"%03d" % number + os.urandom(50_000) for number in range(120)]
     spooled.publish(queue, sent)
     reader = reader_of(spooled, queue, spoolBytes="1m")
@@ -264,8 +264,7 @@ def test_spool_is_never_larger_than_its_bound_and_everything_passes(spooled, rea
     spooled.await_ready(queue, 0)
 
 
-def test_message_that_no_spool_of_this_bound_can_hold_ends_the_query_and_stays_with_its_broker(ours, reader_of):
-    queue = ours.declare()
+def test_message_that_no_spool_of_this_bound_can_hold_ends_the_query_and_stays_with_its_broker(ours, queue, reader_of):
     ours.publish(queue, [bytes(2 << 20)])
     reader = reader_of(ours, queue, spoolBytes="1m")
     start = reader.initialOffset()
@@ -293,8 +292,7 @@ def test_query_that_ends_reads_what_was_there_and_goes_on_where_it_ended(broker,
             broker.publish(queue, numbered(250, 270))
 
 
-def test_query_that_ends_is_not_kept_by_a_producer_that_does_not(ours, reader_of):
-    queue = ours.declare()
+def test_query_that_ends_is_not_kept_by_a_producer_that_does_not(ours, queue, reader_of):
     ours.publish(queue, numbered(0, 50))
     reader = reader_of(ours, queue, prefetch="10")
     reader.prepareForTriggerAvailableNow()
@@ -307,10 +305,7 @@ def test_query_that_ends_is_not_kept_by_a_producer_that_does_not(ours, reader_of
     assert start["n"] == 50
 
 
-def test_disk_without_room_loses_nothing(ours, reader_of, tmp_path):
-    import resource
-
-    queue = ours.declare()
+def test_disk_without_room_loses_nothing(ours, queue, reader_of, tmp_path):
     reader = reader_of(ours, queue)
     start = reader.initialOffset()
     ours.publish(queue, numbered(0, 50))
@@ -327,8 +322,6 @@ def test_disk_without_room_loses_nothing(ours, reader_of, tmp_path):
 
 
 def test_disk_that_stays_full_ends_the_query_and_the_broker_keeps_the_messages(ours, reader_of):
-    import resource
-
     queue = ours.declare()
     reader = reader_of(ours, queue, fetchOffset_numRetries="0")
     start = reader.initialOffset()
@@ -375,8 +368,7 @@ def test_messages_may_be_acknowledged_when_they_are_in_the_spool(broker, queue, 
     assert read_until(restarted, restarted.initialOffset(), 50)[0] == numbered(0, 50)
 
 
-def test_message_with_an_id_that_the_spool_has_is_dropped_on_request(ours, reader_of):
-    queue = ours.declare()
+def test_message_with_an_id_that_the_spool_has_is_dropped_on_request(ours, queue, reader_of):
     for number in (1, 2, 1, 1, 3):
         ours.publish(queue, [b"%d" % number], message_id=str(number))
     ours.publish(queue, [b"none", b"none"])
@@ -467,8 +459,7 @@ def test_queue_that_is_deleted_ends_the_query_when_all_is_read(broker, queue, re
         next_batch(reader, end)
 
 
-def test_spool_that_was_filled_by_one_protocol_goes_on_with_the_other(ours, reader_of):
-    queue = ours.declare()
+def test_spool_that_was_filled_by_one_protocol_goes_on_with_the_other(ours, queue, reader_of):
     ours.publish(queue, numbered(0, 100), message_id="m", headers={"a": 1})
     reader = reader_of(ours, queue)
     start = reader.initialOffset()
@@ -482,8 +473,7 @@ def test_spool_that_was_filled_by_one_protocol_goes_on_with_the_other(ours, read
     ours.await_ready(queue, 0)
 
 
-def test_broker_that_stays_away_ends_the_query_when_all_is_read(ours, reader_of):
-    queue = ours.declare()
+def test_broker_that_stays_away_ends_the_query_when_all_is_read(ours, queue, reader_of):
     ours.publish(queue, numbered(0, 10))
     reader = reader_of(ours, queue, fetchOffset_numRetries="1")
     start = reader.initialOffset()
@@ -498,8 +488,7 @@ def test_broker_that_stays_away_ends_the_query_when_all_is_read(ours, reader_of)
         ours.start()
 
 
-def test_checkpoint_of_another_spool_an_emptied_and_an_older_one_are_told(ours, reader_of):
-    queue = ours.declare()
+def test_checkpoint_of_another_spool_an_emptied_and_an_older_one_are_told(ours, queue, reader_of):
     ours.publish(queue, numbered(0, 20))
     reader = reader_of(ours, queue)
     start = reader.initialOffset()
@@ -523,8 +512,7 @@ def test_checkpoint_of_another_spool_an_emptied_and_an_older_one_are_told(ours, 
     assert bodies(lenient, start, newest) == [b"news"]
 
 
-def test_executor_that_does_not_share_the_folder_is_told(ours, reader_of, tmp_path):
-    queue = ours.declare()
+def test_executor_that_does_not_share_the_folder_is_told(ours, queue, reader_of, tmp_path):
     ours.publish(queue, [b"one"])
     reader = reader_of(ours, queue)
     start = reader.initialOffset()
