@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.brokers import PATIENCE, penstock_command, serving
+from tests.support.brokers import PATIENCE, penstock_command, serving, settings_file
 from tests.support.commands import refused, run
 
 FILE = """\
@@ -43,20 +43,20 @@ def test_config_of_a_broker_has_every_source(tmp_path: Path) -> None:
 
 def test_config_of_a_file_needs_no_broker_and_shows_no_secret(tmp_path: Path) -> None:
     pytest.importorskip("psycopg")
-    file = tmp_path / "penstock.toml"
-    file.write_text(FILE)
-    shown = penstock_command("config", "--config", str(file), "--changed")
+    options = settings_file(tmp_path, FILE)
+    shown = penstock_command("config", *options, "--changed")
     assert shown.returncode == 0, shown.stderr
     assert "s3cr3t" not in shown.stdout
     assert "postgresql://ada:***@db/penstock" in shown.stdout
-    assert f"{file}:5" in shown.stdout
+    assert f"{options[1]}:5" in shown.stdout
 
 
 def test_check_of_settings_that_are_valid_opens_nothing(tmp_path: Path) -> None:
-    file = tmp_path / "penstock.toml"
-    file.write_text('[broker]\nlisten = ["192.0.2.1:1"]\n[queue."orders.#"]\ncapacity-bytes = "64MiB"\n')
-    done = penstock_command("serve", "--check", "--config", str(file), "--data", str(tmp_path / "data"))
-    assert (done.returncode, done.stdout) == (0, f"the settings are valid: {file}\n"), done.stderr
+    options = settings_file(
+        tmp_path, '[broker]\nlisten = ["192.0.2.1:1"]\n[queue."orders.#"]\ncapacity-bytes = "64MiB"\n'
+    )
+    done = penstock_command("serve", "--check", *options, "--data", str(tmp_path / "data"))
+    assert (done.returncode, done.stdout) == (0, f"the settings are valid: {options[1]}\n"), done.stderr
     assert not (tmp_path / "data").exists()
 
 
@@ -77,9 +77,7 @@ def test_check_of_settings_that_are_valid_opens_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_check_of_settings_that_are_not_is_refused_in_a_sentence(tmp_path: Path, text: str, said: str) -> None:
-    file = tmp_path / "penstock.toml"
-    file.write_text(text)
-    assert said in refused("serve", "--check", "--memory", "--config", str(file))
+    assert said in refused("serve", "--check", "--memory", *settings_file(tmp_path, text))
 
 
 def test_check_takes_the_environment_too() -> None:

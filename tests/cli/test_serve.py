@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.brokers import GRACE, penstock_command, serving
+from tests.support.brokers import GRACE, penstock_command, serving, settings_file
 from tests.support.commands import refused
 
 ADDRESS = re.compile(r"amqp://127\.0\.0\.1:\d+")
@@ -104,11 +104,10 @@ def test_settings_file_that_is_missing_is_named(tmp_path: Path) -> None:
 
 
 def test_settings_file_is_obeyed(tmp_path: Path) -> None:
-    file = tmp_path / "penstock.toml"
-    file.write_text(
-        '[broker]\ncapacity-bytes = 12345\nhold-deadline-s = 1\nframe-max = 8192\nlisten = ["127.0.0.1:0"]\n'
+    options = settings_file(
+        tmp_path, '[broker]\ncapacity-bytes = 12345\nhold-deadline-s = 1\nframe-max = 8192\nlisten = ["127.0.0.1:0"]\n'
     )
-    words = [sys.executable, "-m", "penstock", "serve", "--config", str(file), "--quiet", "--memory"]
+    words = [sys.executable, "-m", "penstock", "serve", *options, "--quiet", "--memory"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     try:
         address = process.stdout.readline().split()[1]

@@ -18,7 +18,7 @@ import penstock
 import penstock.sync
 from penstock.client.errors import WrongServer
 from tests.client.conversations import both_protocols, fresh, url_of
-from tests.support.brokers import BrokerProcess, serving
+from tests.support.brokers import BrokerProcess, serving, settings_file
 from tests.support.certificates import SETTINGS, Authority, localhost, serving_tls
 from tests.support.tokens import pem, rsa_key, token
 
@@ -181,11 +181,10 @@ async def test_client_certificate_is_a_login(
 def token_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     folder = tmp_path_factory.mktemp("tokens")
     (folder / "key.pem").write_bytes(pem(rsa_key()))
-    settings = folder / "penstock.toml"
-    settings.write_text(
-        '[broker]\ninitial-frame-max = 16384\n[oauth]\nresource_server_id = "penstock"\nkeys = "key.pem"\n'
+    options = settings_file(
+        folder, '[broker]\ninitial-frame-max = 16384\n[oauth]\nresource_server_id = "penstock"\nkeys = "key.pem"\n'
     )
-    with serving(folder, "--config", str(settings)) as process:
+    with serving(folder, *options) as process:
         yield process
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pika
 import pytest
 
-from tests.support.brokers import BrokerProcess, eventually, in_background, serving, some_name
+from tests.support.brokers import BrokerProcess, eventually, in_background, serving, settings_file, some_name
 from tests.support.pika_helpers import consumed
 from tests.support.stalls import undisturbed
 
@@ -21,9 +21,7 @@ KIB = 1024
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     """A broker whose own deadline, from which its bounds are reckoned, is one second."""
-    settings = tmp_path / "penstock.toml"
-    settings.write_text("[broker]\nhold-deadline-s = 1\nhold-bytes = 262144\n")
-    with serving(tmp_path, "--config", str(settings)) as process:
+    with serving(tmp_path, *settings_file(tmp_path, "[broker]\nhold-deadline-s = 1\nhold-bytes = 262144\n")) as process:
         yield process
         assert "Traceback" not in process.log()
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.brokers import BrokerProcess, serving
+from tests.support.brokers import BrokerProcess, serving, settings_file
 
 client = pytest.importorskip("rabbitmq_amqp_python_client", reason="Qpid Proton could not be built")
 utils = pytest.importorskip("rabbitmq_amqp_python_client.qpid.proton.utils")
@@ -22,9 +22,7 @@ SETTINGS = '[broker]\nrabbitmq-version = "4.2.0"\n'
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     folder = tmp_path_factory.mktemp("amqp10")
-    path = folder / "penstock.toml"
-    path.write_text(SETTINGS)
-    with serving(folder, "--config", str(path)) as process:
+    with serving(folder, *settings_file(folder, SETTINGS)) as process:
         yield process
         assert "Traceback" not in process.log()
 

@@ -15,7 +15,7 @@ from penstock import sync
 from penstock.client.errors import ControlError
 from penstock.settings.table import CAPACITY_BYTES
 from penstock.sync import connect
-from tests.support.brokers import BrokerProcess, eventually, serving, some_name
+from tests.support.brokers import BrokerProcess, eventually, serving, settings_file, some_name
 
 pytestmark = pytest.mark.clients
 
@@ -23,8 +23,7 @@ pytestmark = pytest.mark.clients
 @pytest.fixture
 def tuned(tmp_path: Path) -> Iterator[BrokerProcess]:
     """A broker of its own, with a settings file that says nothing yet: what is set may concern everybody."""
-    (tmp_path / "penstock.toml").write_text("[broker]\n")
-    with serving(tmp_path, "--config", str(tmp_path / "penstock.toml")) as process:
+    with serving(tmp_path, *settings_file(tmp_path, "[broker]\n")) as process:
         yield process
         assert "Traceback" not in process.log()
 
@@ -302,11 +301,10 @@ def test_broker_without_a_settings_file_says_so_and_goes_on(own_broker: BrokerPr
 
 
 def test_settings_of_a_file_count_from_the_start(make: Callable[..., Publisher], tmp_path: Path) -> None:
-    file = tmp_path / "start.toml"
-    file.write_text(
-        '[broker]\ndefault-flow-stop-threshold = 50\ncapacity-bytes = "1MiB"\n[queue."*"]\nmax-length = 7\n'
+    options = settings_file(
+        tmp_path, '[broker]\ndefault-flow-stop-threshold = 50\ncapacity-bytes = "1MiB"\n[queue."*"]\nmax-length = 7\n'
     )
-    with serving(tmp_path, "--config", str(file)) as broker:
+    with serving(tmp_path, *options) as broker:
         name = some_name("q")
         publisher = make(broker, name)
         found = broker.queue(name)

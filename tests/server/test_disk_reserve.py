@@ -16,7 +16,7 @@ import pytest
 from penstock import flowlog
 from penstock.server.record_log import RecordLog
 from penstock.store.space import RESERVE_BYTES, RESERVE_FILE, STOPPED_BYTES, WHOLE_BYTES
-from tests.support.brokers import BrokerProcess, eventually, in_background
+from tests.support.brokers import BrokerProcess, eventually, in_background, settings_file
 from tests.support.disk_brokers import closed, kept
 from tests.support.faults import fill, small_disk
 from tests.support.pika_helpers import client_of, stopped
@@ -33,9 +33,7 @@ def free(place: Path) -> int:
 
 
 def settings(tmp_path: Path, min_free: str) -> tuple[str, str]:
-    config = tmp_path / "settings.toml"
-    config.write_text(f'[broker]\nmin-disk-free = "{min_free}"\n')
-    return "--config", str(config)
+    return settings_file(tmp_path, f'[broker]\nmin-disk-free = "{min_free}"\n')
 
 
 def reserved(small: Path) -> int:

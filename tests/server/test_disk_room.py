@@ -11,7 +11,7 @@ from pathlib import Path
 import pika
 
 from penstock import flowlog
-from tests.support.brokers import BrokerProcess, eventually, in_background, penstock_command
+from tests.support.brokers import BrokerProcess, eventually, in_background, penstock_command, settings_file
 from tests.support.disk_brokers import closed, crossings, kept, set_broker, status, take
 from tests.support.faults import small_disk
 from tests.support.pika_helpers import client_of, stopped
@@ -102,10 +102,9 @@ def test_room_that_must_be_left_free_is_left(tmp_path: Path) -> None:
     with small_disk(tmp_path / "small", "24m") as small:
         ballast = small / "ballast"
         ballast.write_bytes(bytes(9 * 1024 * 1024))
-        config = tmp_path / "settings.toml"
-        config.write_text('[broker]\nmin-disk-free = "8MiB"\n')
+        options = settings_file(tmp_path, '[broker]\nmin-disk-free = "8MiB"\n')
         with (
-            kept(tmp_path, None, "--config", str(config), data=small / "data") as broker,
+            kept(tmp_path, None, *options, data=small / "data") as broker,
             client_of(broker) as client,
         ):
             client.channel.queue_declare("q", durable=True)
@@ -122,7 +121,7 @@ def test_room_that_must_be_left_free_is_left(tmp_path: Path) -> None:
             assert lines[0] == "VHT-1006 : Filesystem is over 67 per cent full, enforcing flow control."
             assert lines[1] == "VHT-1007 : Filesystem is no longer over 67 per cent full."
             broker.kill()
-        with kept(tmp_path, None, "--config", str(config), data=small / "data") as broker, client_of(broker) as client:
+        with kept(tmp_path, None, *options, data=small / "data") as broker, client_of(broker) as client:
             assert [body[:3] for body, _ in client.drain("q")] == [f"{number:03}" for number in range(80)]
 
 
@@ -131,10 +130,8 @@ def test_file_system_that_is_full_for_the_broker_loses_nothing_and_is_read_on(tm
     with small_disk(tmp_path / "small", "8m") as small:
         ballast = small / "ballast"
         ballast.write_bytes(bytes(4 * 1024 * 1024))
-        config = tmp_path / "settings.toml"
-        config.write_text('[broker]\nmin-disk-free = "none"\n')
+        options = settings_file(tmp_path, '[broker]\nmin-disk-free = "none"\n')
         confirmed: list[str] = []
-        options = ("--config", str(config))
         with kept(tmp_path, None, *options, data=small / "data") as broker, client_of(broker) as client:
             client.channel.queue_declare("q", durable=True)
             client.channel.queue_declare("passing")

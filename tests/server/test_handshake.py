@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pamqp import commands
 
-from tests.support.brokers import BrokerProcess, eventually, in_process, serving
+from tests.support.brokers import BrokerProcess, eventually, in_process, serving, settings_file
 from tests.support.raw_client import GREETING, GoneError, Peer, open_peer, peer_of
 
 
@@ -126,9 +126,8 @@ async def test_sockets_that_do_not_log_in_are_closed_beyond_their_bound_and_othe
 
 
 def test_configured_user_logs_in_and_guest_does_not(tmp_path: Path) -> None:
-    settings = tmp_path / "penstock.toml"
-    settings.write_text('[broker]\nvhosts = ["/", "moon"]\n\n[users]\nada = "lovelace"\n')
-    with serving(tmp_path, "--config", str(settings)) as broker:
+    options = settings_file(tmp_path, '[broker]\nvhosts = ["/", "moon"]\n\n[users]\nada = "lovelace"\n')
+    with serving(tmp_path, *options) as broker:
         with peer_of(broker) as peer:
             peer.open(user="ada", password="lovelace", vhost="moon")
         with peer_of(broker) as peer:

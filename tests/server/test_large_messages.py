@@ -13,7 +13,7 @@ import pytest
 
 from penstock.store.postgres import postgres_store
 from penstock.store.sqlite import FILE
-from tests.support.brokers import eventually, in_background, penstock_command, serving, some_name
+from tests.support.brokers import eventually, in_background, penstock_command, serving, settings_file, some_name
 from tests.support.disk_brokers import closed, kept
 from tests.support.faults import Disk, small_disk
 from tests.support.pika_helpers import KEPT, LOST, client_of, stopped, take_all
@@ -211,11 +211,10 @@ def test_large_message_waits_while_its_pieces_cannot_be_written(tmp_path: Path, 
 def test_large_message_for_which_the_disk_has_no_room_is_not_read_and_gives_its_space_back_at_the_deadline(
     tmp_path: Path,
 ) -> None:
-    config = tmp_path / "settings.toml"
-    config.write_text('[broker]\nmin-disk-free = "16MiB"\nhold-deadline = 3\n')
+    options = settings_file(tmp_path, '[broker]\nmin-disk-free = "16MiB"\nhold-deadline = 3\n')
     with (
         small_disk(tmp_path / "small", f"{96 * MIB}") as small,
-        kept(tmp_path, None, "--config", str(config), data=small / "data") as broker,
+        kept(tmp_path, None, *options, data=small / "data") as broker,
         client_of(broker) as client,
     ):
         client.channel.queue_declare("q", durable=True, arguments=ROOMY)

@@ -13,7 +13,7 @@ from penstock.sync import connect
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite, encode_composite
 from penstock.wire.amqp10.frames import SASL_HEADER, frame
-from tests.support.brokers import PATIENCE, BrokerProcess, eventually, penstock_command, serving
+from tests.support.brokers import PATIENCE, BrokerProcess, eventually, penstock_command, serving, settings_file
 from tests.support.commands import run
 from tests.support.raw_channel import Connection
 
@@ -35,9 +35,7 @@ def salt_of(broker: BrokerProcess, user: str) -> bytes:
 
 def test_salts_of_scram_outlive_the_broker_whoever_exists(store: tuple[str, str], tmp_path: Path) -> None:
     users = ("anna", "eve", "ada")
-    settings = tmp_path / "penstock.toml"
-    settings.write_text("[users]\nada = 'lovelace'\n")
-    options = ("--config", str(settings), *store)
+    options = (*settings_file(tmp_path, "[users]\nada = 'lovelace'\n"), *store)
     with serving(tmp_path, *options) as broker:
         with connect(broker.url_of("ada", "lovelace"), protocol="amqp091") as control:
             control.request("user.declare", name="anna", tags=[])

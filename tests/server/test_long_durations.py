@@ -13,7 +13,7 @@ from pika.exceptions import ChannelClosedByBroker
 
 from penstock.settings.table import MILLISECONDS_MAX
 from penstock.sync import connect
-from tests.support.brokers import BrokerProcess, penstock_command, serving
+from tests.support.brokers import BrokerProcess, penstock_command, serving, settings_file
 from tests.support.http_client import Web
 from tests.support.pika_helpers import take
 
@@ -113,9 +113,7 @@ def publish(broker: BrokerProcess, queue: str, expiration: int) -> bool:
 
 @pytest.mark.slow
 def test_longest_duration_comes_in_by_every_door_and_outlives_a_restart(tmp_path: Path, store: tuple[str, ...]) -> None:
-    path = tmp_path / "penstock.toml"
-    path.write_text(PRODUCT)
-    options = (*store, "--http", "127.0.0.1:0", "--config", str(path))
+    options = (*store, "--http", "127.0.0.1:0", *settings_file(tmp_path, PRODUCT))
     names = [door.__name__ for door in DOORS]
     with serving(tmp_path, *options) as broker:
         for door in DOORS:

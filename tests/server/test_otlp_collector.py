@@ -14,7 +14,7 @@ import pytest
 
 from penstock.content.properties import TraceContext
 from penstock.management.hold_spans import HoldSpan
-from tests.support.brokers import PATIENCE, BrokerProcess, eventually, in_process, serving
+from tests.support.brokers import PATIENCE, BrokerProcess, eventually, in_process, serving, settings_file
 from tests.support.http_client import Web
 from tests.support.metrics import samples_of
 from tests.support.otlp_receiver import Receiver, attributes, receiving
@@ -35,9 +35,7 @@ CLOCKS_S = 0.2
 
 @contextmanager
 def traced(folder: Path, endpoint: str) -> Iterator[BrokerProcess]:
-    settings = folder / "penstock.toml"
-    settings.write_text(f'[broker]\ntraces-endpoint = "{endpoint}"\n')
-    options = ("--config", str(settings), "--http", "127.0.0.1:0")
+    options = (*settings_file(folder, f'[broker]\ntraces-endpoint = "{endpoint}"\n'), "--http", "127.0.0.1:0")
     with serving(folder, *options, environment=SHORT) as process:
         yield process
         assert "Traceback" not in process.log()

@@ -17,7 +17,7 @@ from pamqp import commands
 from penstock import flowlog
 from penstock.management.gate_lines import CLOSINGS_AT_ONCE
 from penstock.server.record_log import RecordLog
-from tests.support.brokers import GRACE, PATIENCE, BrokerProcess, eventually, penstock_command, serving
+from tests.support.brokers import GRACE, PATIENCE, BrokerProcess, eventually, penstock_command, serving, settings_file
 from tests.support.faults import small_disk
 from tests.support.raw_client import Peer, open_peer, publish_frames
 
@@ -181,9 +181,8 @@ def test_directory_that_cannot_be_written_is_an_error_in_one_sentence(tmp_path: 
 @pytest.fixture
 def small(tmp_path: Path) -> list[str]:
     """Options for files of 8 KiB, three of them."""
-    config = tmp_path / "penstock.toml"
-    config.write_text("[broker]\nflow-log-files = 3\nflow-log-file-bytes = 8192\n")
-    return ["--config", str(config), "--flow-log", str(tmp_path / "log")]
+    options = settings_file(tmp_path, "[broker]\nflow-log-files = 3\nflow-log-file-bytes = 8192\n")
+    return [*options, "--flow-log", str(tmp_path / "log")]
 
 
 def test_files_are_bounded_in_size_and_number_and_the_oldest_goes_first(tmp_path: Path, small: list[str]) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from penstock.server.service_manager import INTERVAL_S, ServiceManager
-from tests.support.brokers import GRACE, serving
+from tests.support.brokers import GRACE, serving, settings_file
 from tests.support.raw_channel import Connection
 
 
@@ -49,9 +49,7 @@ def listening(tmp_path: Path) -> Iterator[Manager]:
 
 def test_broker_tells_ready_status_reload_and_stop_and_that_it_lives(listening: Manager, tmp_path: Path) -> None:
     environment = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "200000"}
-    file = tmp_path / "penstock.toml"
-    file.write_text("")
-    with serving(tmp_path, "--config", str(file), environment=environment) as broker:
+    with serving(tmp_path, *settings_file(tmp_path, ""), environment=environment) as broker:
         listening.await_line("READY=1")
         assert any(line.startswith("EXTEND_TIMEOUT_USEC=") for line in listening.heard), "a recovery may take long"
         assert "WATCHDOG=1" in listening.await_line("STATUS=0 connections, 0 blocked")

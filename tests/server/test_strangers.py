@@ -15,7 +15,7 @@ import pytest
 
 import penstock
 from penstock.client.errors import ConnectError
-from tests.support.brokers import PATIENCE, BrokerProcess, eventually, penstock_command, serving
+from tests.support.brokers import PATIENCE, BrokerProcess, eventually, penstock_command, serving, settings_file
 from tests.support.http_client import Web
 from tests.support.raw_channel import Connection
 
@@ -140,9 +140,7 @@ def test_names_are_escaped_in_the_flow_log_and_by_commands(both: BrokerProcess, 
     ],
 )
 def test_errors_of_settings_show_no_secret(tmp_path: Path, settings: str) -> None:
-    file = tmp_path / "penstock.toml"
-    file.write_text(settings)
-    done = penstock_command("serve", "--config", str(file), "--listen", "127.0.0.1:0")
+    done = penstock_command("serve", *settings_file(tmp_path, settings), "--listen", "127.0.0.1:0")
     assert done.returncode == 1
     assert done.stderr.startswith("penstock: ")
     assert "s3cr3t" not in done.stdout + done.stderr

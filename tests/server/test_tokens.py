@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 
 from penstock.client.errors import LoginRefused
-from tests.support.brokers import BrokerProcess, serving
+from tests.support.brokers import BrokerProcess, serving, settings_file
 from tests.support.raw_channel import Connection
 from tests.support.raw_client import Peer
 from tests.support.tokens import pem, rsa_key, token
@@ -19,11 +19,10 @@ from tests.support.tokens import pem, rsa_key, token
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     folder = tmp_path_factory.mktemp("tokens")
     (folder / "key.pem").write_bytes(pem(rsa_key()))
-    settings = folder / "penstock.toml"
-    settings.write_text(
-        '[broker]\ninitial-frame-max = 16384\n[oauth]\nresource_server_id = "penstock"\nkeys = "key.pem"\n'
+    options = settings_file(
+        folder, '[broker]\ninitial-frame-max = 16384\n[oauth]\nresource_server_id = "penstock"\nkeys = "key.pem"\n'
     )
-    with serving(folder, "--config", str(settings), "--http", "127.0.0.1:0") as process:
+    with serving(folder, *options, "--http", "127.0.0.1:0") as process:
         yield process
         assert "Traceback" not in process.log()
 

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.errors import StartError
 from penstock.server.traces import check_endpoint
-from tests.support.brokers import penstock_command
+from tests.support.brokers import penstock_command, settings_file
 
 
 def test_endpoint_is_a_url_and_the_error_says_where_a_login_goes() -> None:
@@ -27,9 +27,8 @@ def test_endpoint_needs_the_libraries_of_its_extra(monkeypatch: pytest.MonkeyPat
 
 
 def test_check_of_the_settings_refuses_an_endpoint_that_is_no_url(tmp_path: Path) -> None:
-    file = tmp_path / "penstock.toml"
-    file.write_text('[broker]\ntraces-endpoint = "collector"\n')
-    done = penstock_command("serve", "--memory", "--check", "--config", str(file))
+    options = settings_file(tmp_path, '[broker]\ntraces-endpoint = "collector"\n')
+    done = penstock_command("serve", "--memory", "--check", *options)
     assert done.returncode != 0
     assert "traces-endpoint must be a URL" in done.stderr
 

@@ -10,7 +10,7 @@ import pytest
 from penstock.client.errors import ControlError
 from penstock.operations.table import CONTROL
 from penstock.sync import connect
-from tests.support.brokers import BrokerProcess, penstock_command, serving, some_name
+from tests.support.brokers import BrokerProcess, penstock_command, serving, settings_file, some_name
 from tests.support.http_client import Web
 from tests.support.raw_channel import Connection
 
@@ -27,11 +27,10 @@ OPERATIONS = {
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """A broker with an administrator, ada, and a user without tags, bob; and guest, configured as well."""
     folder = tmp_path_factory.mktemp("users")
-    settings = folder / "penstock.toml"
-    settings.write_text(
-        '[users]\nada = "a"\nbob = "b"\nguest = "guest"\nmia = { password = "m", tags = ["management"] }\n'
+    options = settings_file(
+        folder, '[users]\nada = "a"\nbob = "b"\nguest = "guest"\nmia = { password = "m", tags = ["management"] }\n'
     )
-    with serving(folder, "--config", str(settings), "--http", "127.0.0.1:0") as process:
+    with serving(folder, *options, "--http", "127.0.0.1:0") as process:
         with Connection(process.url_of("ada", "a")) as connection:
             connection.channel().queue_declare("orders")
         yield process

@@ -210,6 +210,13 @@ def started(
     )  # fmt: skip
 
 
+def settings_file(folder: Path, text: str) -> tuple[str, str]:
+    """Write a settings file, and return the options that name it."""
+    path = folder / "penstock.toml"
+    path.write_text(text)
+    return "--config", str(path)
+
+
 @contextmanager
 def serving(
     folder: Path,

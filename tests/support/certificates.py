@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from penstock.file_tables import CertificateFiles
-from tests.support.brokers import BrokerProcess, serving
+from tests.support.brokers import BrokerProcess, serving, settings_file
 
 
 class Authority:
@@ -117,7 +117,5 @@ client-certificates = "optional"
 @contextmanager
 def serving_tls(folder: Path, settings: str = SETTINGS, *options: str, **more: Any) -> Iterator[BrokerProcess]:
     """Run a broker with TLS and without; its settings file is in the folder of its certificates."""
-    file = folder / "penstock.toml"
-    file.write_text(settings)
-    with serving(folder, "--config", str(file), *options, **more) as process:
+    with serving(folder, *settings_file(folder, settings), *options, **more) as process:
         yield process

@@ -30,7 +30,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from penstock.protocols.common.connection_limits import ConnectionLimits
-from tests.support.brokers import PATIENCE, BrokerProcess, eventually, serving, some_name
+from tests.support.brokers import PATIENCE, BrokerProcess, eventually, serving, settings_file, some_name
 from tests.support.fetched_clients import (
     ClientMissingError,
     azure_python,
@@ -343,9 +343,7 @@ def refuse(broker: BrokerProcess, client: Client, way: str) -> Refused:
 @contextmanager
 def holding_broker(folder: Path) -> Iterator[BrokerProcess]:
     """A broker that reads what it has paused, in pulses, for as long as the hold lasts."""
-    settings = folder / "penstock.toml"
-    settings.write_text(f"[broker]\nhold-deadline-s = {DEADLINE_S}\n")
-    with serving(folder, "--config", str(settings)) as broker:
+    with serving(folder, *settings_file(folder, f"[broker]\nhold-deadline-s = {DEADLINE_S}\n")) as broker:
         yield broker
 
 

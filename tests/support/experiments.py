@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from penstock.client.errors import ChannelClosed
-from tests.support.brokers import BrokerProcess, serving, some_name
+from tests.support.brokers import BrokerProcess, serving, settings_file, some_name
 from tests.support.checklist_clients import Board, Consumer, Producer, Taker
 
 SUMS = "sums"
@@ -25,8 +25,7 @@ TEST = "test"
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """A broker that all experiments share; it must outlive them all."""
     folder = tmp_path_factory.mktemp("experiments")
-    (folder / "penstock.toml").write_text(f'[broker]\nvhosts = ["/", "{SUMS}", "{TEST}"]\n')
-    with serving(folder, "--config", str(folder / "penstock.toml")) as process:
+    with serving(folder, *settings_file(folder, f'[broker]\nvhosts = ["/", "{SUMS}", "{TEST}"]\n')) as process:
         yield process
         assert process.process.poll() is None, process.log()
         assert "Traceback" not in process.log()

@@ -7,16 +7,15 @@ from pathlib import Path
 
 from penstock.config import load
 from penstock.server.server import Server
-from tests.support.brokers import serving
+from tests.support.brokers import serving, settings_file
 from tests.support.http_client import Web
 from tests.support.tokens import pem, rsa_key, token
 
 
 def test_http_takes_tokens_as_passwords_and_by_themselves(tmp_path: Path) -> None:
     (tmp_path / "key.pem").write_bytes(pem(rsa_key()))
-    settings = tmp_path / "penstock.toml"
-    settings.write_text('[oauth]\nresource_server_id = "penstock"\nkeys = "key.pem"\n')
-    with serving(tmp_path, "--config", str(settings), "--http", "127.0.0.1:0") as broker:
+    options = settings_file(tmp_path, '[oauth]\nresource_server_id = "penstock"\nkeys = "key.pem"\n')
+    with serving(tmp_path, *options, "--http", "127.0.0.1:0") as broker:
         check(broker.http)
 
 

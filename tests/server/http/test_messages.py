@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.brokers import PATIENCE, BrokerProcess, eventually, in_background, serving
+from tests.support.brokers import PATIENCE, BrokerProcess, eventually, in_background, serving, settings_file
 from tests.support.http_client import Answer, Web
 
 EVERYTHING = {
@@ -191,9 +191,8 @@ def test_who_goes_away_while_held_leaves_no_trace(served: BrokerProcess, web: We
 
 
 def test_users_rate_counts_all_that_comes_by_http(tmp_path: Path) -> None:
-    settings = tmp_path / "penstock.toml"
-    settings.write_text("[user.guest]\nrate-messages = 0.01\nburst-messages = 2\n")
-    with serving(tmp_path, "--http", "127.0.0.1:0", "--config", str(settings)) as broker:
+    options = settings_file(tmp_path, "[user.guest]\nrate-messages = 0.01\nburst-messages = 2\n")
+    with serving(tmp_path, "--http", "127.0.0.1:0", *options) as broker:
         web = Web(broker.http)
         web.declare("q", **{"hold-deadline": 0.2})
         assert [web.publish("q").status for _ in range(3)] == [200, 200, 503]

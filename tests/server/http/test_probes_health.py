@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock import Broker
 from penstock.config import Settings, load
-from tests.support.brokers import BrokerProcess, eventually, in_process, serving
+from tests.support.brokers import BrokerProcess, eventually, in_process, serving, settings_file
 from tests.support.certificates import localhost
 from tests.support.http_client import Answer, Web
 
@@ -28,9 +28,8 @@ def test_health_is_checked(served: BrokerProcess, web: Web) -> None:
 
 
 def test_full_memory_is_an_alarm(tmp_path: Path) -> None:
-    settings = tmp_path / "penstock.toml"
-    settings.write_text('[broker]\nhttp = "127.0.0.1:0"\nmemory-capacity = "64KiB"\n')
-    with serving(tmp_path, "--config", str(settings)) as broker:
+    options = settings_file(tmp_path, '[broker]\nhttp = "127.0.0.1:0"\nmemory-capacity = "64KiB"\n')
+    with serving(tmp_path, *options) as broker:
         web = Web(broker.http)
         assert web.get("/health/checks/alarms") == {"status": "ok"}
         for number in range(3):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from penstock.server.http.console.hub import OF_USER_MOST, WATCHERS_MOST, Hub
-from tests.support.brokers import eventually, in_process, serving, some_name
+from tests.support.brokers import eventually, in_process, serving, settings_file, some_name
 from tests.support.http_client import Web
 from tests.support.stalls import undisturbed
 from tests.support.tokens import pem, rsa_key, token
@@ -87,9 +87,8 @@ def test_user_that_loses_its_tag_gets_no_further_map(web: Web) -> None:
 
 def test_stream_ends_when_the_token_of_its_login_has_expired(tmp_path: Path) -> None:
     (tmp_path / "key.pem").write_bytes(pem(rsa_key()))
-    settings = tmp_path / "penstock.toml"
-    settings.write_text('[oauth]\nresource_server_id = "penstock"\nkeys = "key.pem"\n')
-    with serving(tmp_path, "--config", str(settings), "--http", "127.0.0.1:0") as process:
+    options = settings_file(tmp_path, '[oauth]\nresource_server_id = "penstock"\nkeys = "key.pem"\n')
+    with serving(tmp_path, *options, "--http", "127.0.0.1:0") as process:
 
         def watch_and_expire() -> None:
             end = time.time() + LASTS_S
