@@ -13,7 +13,6 @@ import pytest
 
 from penstock import sync
 from penstock.client.errors import ControlError
-from penstock.settings.table import CAPACITY_BYTES
 from penstock.sync import connect
 from tests.support.brokers import BrokerProcess, eventually, serving, settings_file, some_name
 
@@ -156,32 +155,6 @@ def test_command_is_answered_in_words_and_as_json(make: Callable[..., Publisher]
 
 def shown(broker: BrokerProcess, *words: str) -> dict[str, tuple[object, str]]:
     return {row["setting"]: (row["value"], row["from"]) for row in json.loads(broker.command("show", *words, "--json"))}
-
-
-def test_show_tells_the_brokers_defaults_and_what_a_virtual_host_has_of_them(tuned: BrokerProcess) -> None:
-    broker = shown(tuned, "broker")
-    assert broker["capacity-bytes"] == (CAPACITY_BYTES, "default of a queue without a setting")
-    assert broker["stop-percent"] == (80, "default")
-    assert broker["hold-deadline"] == (30, "default")
-    assert broker["consumer-timeout"] == (1_800_000, "default")
-    assert broker["min-disk-free"] == (50_000_000, "default")
-    capacity, source = broker["memory-capacity"]
-    assert source == "40 % of the machine's memory, by default"
-    assert isinstance(capacity, int)
-    stop, source = broker["memory-stop"]
-    assert isinstance(stop, int)
-    assert (0 < stop < capacity, source) == (True, "follows from the capacity")
-    assert shown(tuned, "vhost", "/")["hold-deadline"] == (30, "default")
-    tuned.command("set", "broker", "hold-deadline=5", "disk-overfull=1000000")
-    broker, vhost = shown(tuned, "broker"), shown(tuned, "vhost", "/")
-    assert broker["hold-deadline"] == ("5", "broker, set by command: hold-deadline=5")
-    assert broker["disk-underfull"] == (900_000, "follows from disk-overfull")
-    assert vhost["hold-deadline"] == ("5", "the broker's: hold-deadline=5")
-    tuned.command("set", "vhost", "/", "capacity-bytes=10000000", "hold-deadline=0")
-    vhost = shown(tuned, "vhost", "/")
-    assert vhost["stop-bytes"] == (8_000_000, "follows from the capacity")
-    assert vhost["capacity-messages"] == (None, "no limit")
-    assert vhost["hold-deadline"][1] == "pattern '/', set by command: hold-deadline=0"
 
 
 @pytest.mark.parametrize(

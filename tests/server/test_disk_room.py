@@ -87,11 +87,10 @@ def test_underfull_above_the_overfull_is_refused_and_changes_nothing(tmp_path: P
     with kept(tmp_path) as broker:
         set_broker(broker, "disk-overfull=8MiB", "disk-underfull=4MiB")
         for scope in (["broker"], ["vhost", "/"]):
-            done = penstock_command("set", *scope, "disk-overfull=1MiB", "disk-underfull=2MiB", "--url", broker.url)
-            assert done.returncode == 1
-            assert "disk-underfull=2MiB" in done.stderr
-            assert "is above disk-overfull=1MiB" in done.stderr
-        shown = penstock_command("settings", "--url", broker.url).stdout
+            said = broker.refusal("set", *scope, "disk-overfull=1MiB", "disk-underfull=2MiB")
+            assert "disk-underfull=2MiB" in said
+            assert "is above disk-overfull=1MiB" in said
+        shown = broker.command("settings")
         assert "disk-overfull=8MiB" in shown
         assert "disk-underfull=4MiB" in shown
         assert "1MiB" not in shown

@@ -265,16 +265,16 @@ def test_large_message_that_waits_for_room_is_among_what_is_blocked(tmp_path: Pa
         heard: list[str] = []
         client.connection.add_on_connection_blocked_callback(lambda _, method: heard.append(method.method.reason))
         client.connection.add_on_connection_unblocked_callback(lambda *_: heard.append("unblocked"))
-        assert penstock_command("set", "broker", "disk-overfull=64KiB", "--url", broker.url).returncode == 0
+        broker.command("set", "broker", "disk-overfull=64KiB")
         with in_background(lambda: client.publish("q", some_body(1))):
             eventually(lambda: "is not read" in broker.why(), "its input waits for the store")
             said = broker.why()
             assert "is not read: its large message waits for room in the store" in said
             assert "the disk (quota): " in said
             assert "advice: consume stored messages, or raise disk-overfull (`penstock broker show`)" in said
-            lists = penstock_command("list", "connections", "--columns", "penstock.paused", "--url", broker.url)
-            assert lists.stdout.splitlines()[1:] == ["yes"]
-            assert penstock_command("set", "broker", "disk-overfull=none", "--url", broker.url).returncode == 0
+            lists = broker.command("list", "connections", "--columns", "penstock.paused")
+            assert lists.splitlines()[1:] == ["yes"]
+            broker.command("set", "broker", "disk-overfull=none")
         eventually(lambda: client.depth("q") == 1, "it is taken when there is room")
         assert broker.why() == "nobody is blocked\n"
         eventually(lambda: client.connection.process_data_events(0) or heard[1:], "it is told that it is over")

@@ -128,25 +128,6 @@ def test_refusals_losses_and_late_confirmations_are_recorded_with_their_counts(t
         assert (block["withheld"], block["withheld_bytes"]) == (1, 243)
 
 
-def test_depths_are_sampled_where_they_changed_and_only_there(tmp_path: Path) -> None:
-    folder = tmp_path / "log"
-    with serving(tmp_path, "--flow-log", str(folder)) as broker, open_peer(broker, properties={}) as peer:
-        peer.declare_shared("quiet")
-        peer.declare_shared("busy", **GATED)
-
-        def samples(queue: str) -> list[dict[str, Any]]:
-            return [each for each in records(folder) if each["event"] == "depth" and each["queue"] == queue]
-
-        peer.say(b"".join(publish_frames(1, "", "busy", b"x") for _ in range(5)))
-        first = eventually(lambda: samples("busy"), "a sample")[0]
-        assert {name: first[name] for name in ("messages", "bytes", "open", "blocked", "waiting", "consumers")} == {
-            "messages": 5, "bytes": 5 * 243, "open": False, "blocked": 1, "waiting": 0, "consumers": 0
-        }  # fmt: skip
-        peer.ask(1, commands.Queue.Purge(queue="busy"), commands.Queue.PurgeOk)
-        eventually(lambda: samples("busy")[-1]["messages"] == 0, "one for the change")
-        assert samples("quiet") == []
-
-
 def test_files_are_their_owners_and_no_links(tmp_path: Path) -> None:
     folder = tmp_path / "log"
     with serving(tmp_path, "--flow-log", str(folder)):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import signal
 import socket
 import ssl
@@ -135,24 +134,13 @@ def test_reload_by_command_serves_the_new_certificate_and_drops_no_connection(
     broker.await_logged("settings of tls were reloaded by user 'guest'")
 
 
-@pytest.mark.parametrize("fault", ["expired", "mismatched", "missing"])
-def test_reload_of_a_bad_certificate_keeps_the_old_one_and_says_why(
-    broker: BrokerProcess, authority: Authority, fault: str
+def test_reload_of_a_certificate_that_has_expired_keeps_the_old_one_and_says_why(
+    broker: BrokerProcess, authority: Authority
 ) -> None:
     before = days_shown(broker, authority)
-    said = {
-        "expired": "has expired on",
-        "mismatched": "does not belong to certificate",
-        "missing": "cannot be read: No such file or directory",
-    }[fault]
-    if fault == "expired":
-        authority.issue("server", "localhost", days=-2)
-    elif fault == "mismatched":
-        shutil.copy(authority.key("client"), authority.key("server"))
-    else:
-        authority.key("server").unlink()
+    authority.issue("server", "localhost", days=-2)
     with connect(broker.url, protocol="amqp091") as control:
-        with pytest.raises(ControlError, match=said) as refused:
+        with pytest.raises(ControlError, match="has expired on") as refused:
             control.request("tls.reload")
         assert refused.value.name == "precondition-failed"
         assert days_shown(broker, authority) == before
@@ -167,7 +155,7 @@ def test_reload_by_a_signal_reads_the_table_and_tells_a_certificate_that_expires
     broker.process.send_signal(signal.SIGHUP)
     broker.await_logged("reload: the certificates were read again; new connections use them")
     broker.await_logged("expires in 9 days")
-    shown = penstock_command("status", "--url", broker.url).stdout
+    shown = broker.command("status")
     assert "certificate 'fresh" not in shown
     assert "fresh.pem' expires in 9 days" in shown
     file.write_text(SETTINGS.replace('"server-key.pem"', '"client-key.pem"'))
@@ -192,7 +180,7 @@ def test_reload_revokes_certificates_of_clients_also_for_sessions_of_tls_from_be
         assert session is not None
         assert session_of(broker, client, session) is not None
         authority.revoke("client")
-        assert penstock_command("tls", "reload", "--url", broker.url).returncode == 0
+        broker.command("tls", "reload")
         for before in (None, session):
             with pytest.raises((ssl.SSLError, ConnectionError)):
                 session_of(broker, client, before)
@@ -200,9 +188,7 @@ def test_reload_revokes_certificates_of_clients_also_for_sessions_of_tls_from_be
         with opened:  # It stays until somebody closes it.
             assert opened.channel().queue_declare(exclusive=True)
         authority.folder.joinpath("crl.pem").write_text("nothing")
-        refused = penstock_command("tls", "reload", "--url", broker.url)
-        assert refused.returncode == 1
-        assert "the old certificates stay: [tls] crl" in refused.stderr
+        assert "the old certificates stay: [tls] crl" in broker.refusal("tls", "reload")
 
 
 def session_of(
