@@ -32,18 +32,16 @@ def submit(page: Page, group: str, button: str, **values: str) -> None:
 
 
 @pytest.fixture(params=[pytest.param("plain", marks=pytest.mark.long), HTML, LONG], ids=["plain", "html", "long"])
-def user(request: pytest.FixtureRequest, shown: tuple[BrokerProcess, Page]) -> Iterator[str]:
+def user(request: pytest.FixtureRequest, web: Web) -> Iterator[str]:
     """A user whose name is plain, looks like markup, or is as long as it may be."""
-    web = Web(shown[0].http)
     path = f"/users/{quote(request.param, safe='')}"
     web.do("PUT", path, {"password_hash": "", "tags": ""}, 201)
     yield request.param
     web.do("DELETE", path)
 
 
-def test_limit_of_a_user_is_set_and_cleared(shown: tuple[BrokerProcess, Page], user: str) -> None:
-    process, page = shown
-    web, path = Web(process.http), f"/user-limits/{quote(user, safe='')}"
+def test_limit_of_a_user_is_set_and_cleared(process: BrokerProcess, web: Web, page: Page, user: str) -> None:
+    path = f"/user-limits/{quote(user, safe='')}"
     visit(process, page, "limits")
     submit(page, "Set a limit of a user", "Set", User=user, Limit="max-channels", Most="7")
     row(page, "Users", user, "max-channels", "7", "0").wait_for()
@@ -58,9 +56,8 @@ def test_limit_of_a_user_is_set_and_cleared(shown: tuple[BrokerProcess, Page], u
     assert web.get(path) == []
 
 
-def test_limit_of_a_virtual_host_shows_what_is_used(shown: tuple[BrokerProcess, Page]) -> None:
-    process, page = shown
-    web, vhost = Web(process.http), some_name("vhost <b>")
+def test_limit_of_a_virtual_host_shows_what_is_used(process: BrokerProcess, web: Web, page: Page) -> None:
+    vhost = some_name("vhost <b>")
     at = quote(vhost, safe="")
     web.do("PUT", f"/vhosts/{at}", {}, 201)
     for queue in "ab":
@@ -82,10 +79,9 @@ def test_limit_of_a_virtual_host_shows_what_is_used(shown: tuple[BrokerProcess, 
 
 
 def test_limits_are_seen_with_management_and_changed_by_administrators(
-    browser: Browser, shown: tuple[BrokerProcess, Page]
+    browser: Browser, process: BrokerProcess, web: Web
 ) -> None:
-    process, _ = shown
-    web, name, other = Web(process.http), some_name("seer"), some_name("other")
+    name, other = some_name("seer"), some_name("other")
     web.do("PUT", f"/users/{name}", {"password": PASSWORD, "tags": "management"}, 201)
     web.do("PUT", f"/users/{other}", {"password_hash": "", "tags": ""}, 201)
     for each in (name, other):
@@ -101,16 +97,14 @@ def test_limits_are_seen_with_management_and_changed_by_administrators(
         web.do("DELETE", f"/users/{each}")
 
 
-def test_refusal_of_a_limit_is_said(shown: tuple[BrokerProcess, Page]) -> None:
-    process, page = shown
+def test_refusal_of_a_limit_is_said(process: BrokerProcess, page: Page) -> None:
     visit(process, page, "limits")
     submit(page, "Set a limit of a user", "Set", User="guest", Limit="max-channels", Most="9999999999")
     page.get_by_text("limit max-channels must be 2147483647 at most").wait_for()
 
 
-def test_limits_are_cards_on_a_narrow_screen(browser: Browser, shown: tuple[BrokerProcess, Page], user: str) -> None:
-    process, _ = shown
-    Web(process.http).do("PUT", f"/user-limits/{quote(user, safe='')}/max-channels", {"value": 7})
+def test_limits_are_cards_on_a_narrow_screen(browser: Browser, process: BrokerProcess, web: Web, user: str) -> None:
+    web.do("PUT", f"/user-limits/{quote(user, safe='')}/max-channels", {"value": 7})
     with console(browser, process.http, 360, 740, "dark") as page:
         page.goto(f"{process.http}/#/limits")
         found = page.get_by_role("table", name="Users").get_by_role("row").filter(has_text=user)
@@ -119,9 +113,8 @@ def test_limits_are_cards_on_a_narrow_screen(browser: Browser, shown: tuple[Brok
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_topic_permission_is_set_and_removed_alone(shown: tuple[BrokerProcess, Page], user: str) -> None:
-    process, page = shown
-    web, path = Web(process.http), f"/topic-permissions/%2F/{quote(user, safe='')}"
+def test_topic_permission_is_set_and_removed_alone(process: BrokerProcess, web: Web, page: Page, user: str) -> None:
+    path = f"/topic-permissions/%2F/{quote(user, safe='')}"
     web.do("PUT", path, {"exchange": "kept", "write": "w", "read": "r"}, 201)
     visit(process, page, "users")
     table = "Topic permissions"

@@ -29,8 +29,9 @@ def fill(process: BrokerProcess, queue: str, count: int) -> Connection:
     return connection
 
 
-def test_blocked_producer_is_on_the_map_and_why_says_what_would_open_it(shown: tuple[BrokerProcess, Page]) -> None:
-    process, page = shown
+def test_blocked_producer_is_on_the_map_and_why_says_what_would_open_it(
+    process: BrokerProcess, web: Web, page: Page
+) -> None:
     queue = some_name("orders")
     with fill(process, queue, 4):
         page.goto(f"{process.http}/#/flow")
@@ -47,13 +48,11 @@ def test_blocked_producer_is_on_the_map_and_why_says_what_would_open_it(shown: t
         assert f"by queue {queue}: 4 messages > stop 3 (opens at 1)" in said
         assert "It opens when its depth is at most 1 message; now it is 4 messages" in said
         assert f"start a consumer of queue {queue}" in said
-        Web(process.http).do("DELETE", f"/queues/%2F/{quote(queue)}/contents")
+        web.do("DELETE", f"/queues/%2F/{quote(queue)}/contents")
         page.get_by_text("Nobody is blocked.").wait_for()
 
 
-def test_list_is_filtered_and_names_are_only_text(shown: tuple[BrokerProcess, Page]) -> None:
-    process, page = shown
-    web = Web(process.http)
+def test_list_is_filtered_and_names_are_only_text(process: BrokerProcess, web: Web, page: Page) -> None:
     for name in (HTML, LONG, "plain"):
         web.declare(name)
     page.goto(f"{process.http}/#/queues")
@@ -70,10 +69,8 @@ def test_list_is_filtered_and_names_are_only_text(shown: tuple[BrokerProcess, Pa
     page.get_by_role("heading", name=LONG).wait_for()
 
 
-def test_message_is_published_and_taken_by_hand(shown: tuple[BrokerProcess, Page]) -> None:
-    process, page = shown
+def test_message_is_published_and_taken_by_hand(process: BrokerProcess, web: Web, page: Page) -> None:
     queue = some_name("by hand")
-    web = Web(process.http)
     web.declare(queue)
     page.goto(f"{process.http}/#/queues/%2F/{quote(queue)}")
     page.get_by_label("Body of the message").fill("<script>hello</script>")
@@ -85,10 +82,9 @@ def test_message_is_published_and_taken_by_hand(shown: tuple[BrokerProcess, Page
     assert web.queue(queue)["messages"] == 0
 
 
-def test_every_page_opens_and_shows_what_there_is(shown: tuple[BrokerProcess, Page]) -> None:
-    process, page = shown
+def test_every_page_opens_and_shows_what_there_is(process: BrokerProcess, web: Web, page: Page) -> None:
     queue = some_name("seen")
-    Web(process.http).declare(queue)
+    web.declare(queue)
     with Connection(process.url) as connection, connect(process.url, protocol="amqp091") as control:
         connection.channel().confirm_select()
         control.attach_cursor(f"reader of {queue}", [queue])
@@ -109,18 +105,15 @@ def test_every_page_opens_and_shows_what_there_is(shown: tuple[BrokerProcess, Pa
             page.get_by_text(text).first.wait_for()
 
 
-def test_settings_in_effect_have_their_units(shown: tuple[BrokerProcess, Page]) -> None:
-    process, page = shown
+def test_settings_in_effect_have_their_units(process: BrokerProcess, page: Page) -> None:
     page.goto(f"{process.http}/#/settings")
     table = page.get_by_role("table", name="Settings in effect")
     for setting, value in (("capacity-bytes", "100 MiB"), ("hold-deadline", "30 s"), ("consumer-timeout", "30 min")):
         table.get_by_role("row", name=f"{setting} {value} ").wait_for()
 
 
-def test_limits_are_set_after_a_preview(shown: tuple[BrokerProcess, Page]) -> None:
-    process, page = shown
+def test_limits_are_set_after_a_preview(process: BrokerProcess, web: Web, page: Page) -> None:
     queue = some_name("limited")
-    web = Web(process.http)
     web.declare(queue)
     for _ in range(9):
         web.publish(queue)
@@ -135,10 +128,8 @@ def test_limits_are_set_after_a_preview(shown: tuple[BrokerProcess, Page]) -> No
 
 
 def test_login_is_refused_in_words_and_one_without_monitoring_has_lists(
-    browser: Browser, shown: tuple[BrokerProcess, Page]
+    browser: Browser, process: BrokerProcess, web: Web
 ) -> None:
-    process, _ = shown
-    web = Web(process.http)
     web.do("PUT", "/users/manager", {"password": "a long password", "tags": "management"}, status=201)
     window = browser.new_context()
     page = window.new_page()

@@ -48,8 +48,9 @@ def visit(process: BrokerProcess, page: Page, cursor: str) -> None:
     [pytest.param("plain", marks=pytest.mark.long), HTML, pytest.param(LONG, marks=pytest.mark.long)],
     ids=["plain", "html", "long"],
 )
-def test_cursor_is_moved_after_a_preview_and_a_question(shown: tuple[BrokerProcess, Page], kind: str) -> None:
-    process, page = shown
+def test_cursor_is_moved_after_a_preview_and_a_question(
+    process: BrokerProcess, web: Web, page: Page, kind: str
+) -> None:
     cursor, queue = kind, kind
     with reading(process, cursor, queue):
         pass
@@ -78,15 +79,14 @@ def test_cursor_is_moved_after_a_preview_and_a_question(shown: tuple[BrokerProce
     page.get_by_text("2 messages (486 bytes) are passed over, and 2 of them leave the queue").wait_for()
     assert settled(process, cursor) == {queue: 2}
     page.get_by_role("table", name="Positions").get_by_role("row").filter(has_text="243 B").wait_for()
-    Web(process.http).do("DELETE", f"/penstock/cursors/%2F/{quote(cursor, safe='')}")
+    web.do("DELETE", f"/penstock/cursors/%2F/{quote(cursor, safe='')}")
 
 
-def test_move_back_says_what_is_read_again(shown: tuple[BrokerProcess, Page]) -> None:
-    process, page = shown
+def test_move_back_says_what_is_read_again(process: BrokerProcess, web: Web, page: Page) -> None:
     slow, fast, queue = some_name("slow"), some_name("fast"), some_name("q")
     with reading(process, slow, queue), connect(process.url, protocol="amqp091") as control:
         control.attach_cursor(fast, [queue])
-    Web(process.http).do("POST", f"/penstock/cursors/%2F/{fast}/move", {"to": "latest"}, status=200)
+    web.do("POST", f"/penstock/cursors/%2F/{fast}/move", {"to": "latest"}, status=200)
     visit(process, page, fast)
     page.get_by_label("To", exact=True).select_option("earliest")
     page.get_by_role("button", name="Preview").click()
@@ -98,8 +98,7 @@ def test_move_back_says_what_is_read_again(shown: tuple[BrokerProcess, Page]) ->
     assert settled(process, fast) == {queue: 0}
 
 
-def test_cursor_that_is_read_is_moved_by_force_only(shown: tuple[BrokerProcess, Page]) -> None:
-    process, page = shown
+def test_cursor_that_is_read_is_moved_by_force_only(process: BrokerProcess, page: Page) -> None:
     cursor, queues = some_name("read"), [some_name("q"), some_name("q")]
     with reading(process, cursor, *queues):
         visit(process, page, cursor)
@@ -117,8 +116,7 @@ def test_cursor_that_is_read_is_moved_by_force_only(shown: tuple[BrokerProcess, 
         assert settled(process, cursor) == dict.fromkeys(queues, 3)
 
 
-def test_sequence_needs_its_queue_and_one_that_is_not_there_is_refused(shown: tuple[BrokerProcess, Page]) -> None:
-    process, page = shown
+def test_sequence_needs_its_queue_and_one_that_is_not_there_is_refused(process: BrokerProcess, page: Page) -> None:
     cursor, queues = some_name("two"), [some_name("q"), some_name("q")]
     with reading(process, cursor, *queues):
         pass
@@ -134,8 +132,7 @@ def test_sequence_needs_its_queue_and_one_that_is_not_there_is_refused(shown: tu
     assert settled(process, cursor) == dict.fromkeys(queues, 0)
 
 
-def test_flow_map_leads_to_the_cursor(shown: tuple[BrokerProcess, Page]) -> None:
-    process, page = shown
+def test_flow_map_leads_to_the_cursor(process: BrokerProcess, page: Page) -> None:
     cursor = some_name("mapped")
     with reading(process, cursor, some_name("q")):
         page.goto(f"{process.http}/#/flow")
@@ -146,8 +143,7 @@ def test_flow_map_leads_to_the_cursor(shown: tuple[BrokerProcess, Page]) -> None
         page.get_by_role("link", name=re.compile("^con:")).wait_for()
 
 
-def test_cursor_is_deleted_from_its_page(shown: tuple[BrokerProcess, Page]) -> None:
-    process, page = shown
+def test_cursor_is_deleted_from_its_page(process: BrokerProcess, page: Page) -> None:
     cursor = some_name("gone")
     with reading(process, cursor, some_name("q")):
         pass
@@ -159,9 +155,8 @@ def test_cursor_is_deleted_from_its_page(shown: tuple[BrokerProcess, Page]) -> N
     page.get_by_text("There is no such cursor any more.").wait_for()
 
 
-def test_move_needs_the_permission_to_read_the_queues(browser: Browser, shown: tuple[BrokerProcess, Page]) -> None:
-    process, _ = shown
-    web, user, cursor = Web(process.http), some_name("reader"), some_name("cursor")
+def test_move_needs_the_permission_to_read_the_queues(browser: Browser, process: BrokerProcess, web: Web) -> None:
+    user, cursor = some_name("reader"), some_name("cursor")
     web.do("PUT", f"/users/{user}", {"password": "a long password", "tags": "management"}, 201)
     web.do("PUT", f"/permissions/%2F/{user}", {"configure": "", "write": "", "read": ".*"}, 201)
     with reading(process, cursor, some_name("q")):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def file(shown: tuple[BrokerProcess, Page], tmp_path: Path) -> tuple[Path, str]:
+def file(tmp_path: Path) -> tuple[Path, str]:
     """A file with an exchange that is refused, what needs it, a stream and a queue; and its virtual host."""
     vhost = some_name("definitions")
     exchange = {"vhost": vhost, "name": HTML, "type": "x-delayed-message", "durable": True}
@@ -40,10 +40,9 @@ def give(page: Page, path: Path, *options: str) -> None:
 
 
 def test_file_with_refused_entries_is_tried_refused_and_imported_without_them(
-    shown: tuple[BrokerProcess, Page], file: tuple[Path, str]
+    process: BrokerProcess, web: Web, page: Page, file: tuple[Path, str]
 ) -> None:
-    process, page = shown
-    web, (path, vhost) = Web(process.http), file
+    path, vhost = file
     before = [each["name"] for each in web.get("/vhosts")]
     visit(process, page, "definitions")
     give(page, path)

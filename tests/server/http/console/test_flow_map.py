@@ -118,10 +118,7 @@ def test_cards_of_a_narrow_screen_show_the_same(browser: Browser, crowded: Broke
     "text", [*NAMES, "", "   ", "a", "ö" * 2000, "x " * 500, "👩‍👩‍👧" * 40, "two words", "con:1 " + "y" * 90]
 )
 @pytest.mark.parametrize(("kind", "most"), [("", 1), ("quiet", 2), ("bad", 3)])
-def test_wrapped_lines_begin_the_text_and_are_few(
-    shown: tuple[BrokerProcess, Page], text: str, kind: str, most: int
-) -> None:
-    _, page = shown
+def test_wrapped_lines_begin_the_text_and_are_few(page: Page, text: str, kind: str, most: int) -> None:
     lines: list[str] = page.evaluate(WRAPPED, [text, kind, 190, most])
     plain = " ".join(text.split())
     assert len(lines) <= most
@@ -133,9 +130,7 @@ def test_wrapped_lines_begin_the_text_and_are_few(
         assert plain.replace(" ", "") == said
 
 
-def test_words_are_cut_only_where_no_line_has_room_for_them(shown: tuple[BrokerProcess, Page]) -> None:
-    _, page = shown
-
+def test_words_are_cut_only_where_no_line_has_room_for_them(page: Page) -> None:
     def wrapped(text: str, most: int) -> list[Any]:
         found: list[Any] = page.evaluate(WRAPPED, [text, "", 190, most])
         return found

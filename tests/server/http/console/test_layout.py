@@ -37,10 +37,8 @@ PAGES = {
 
 
 def test_every_page_fits_a_narrow_screen_and_shows_where_it_is(
-    browser: Browser, shown: tuple[BrokerProcess, Page]
+    browser: Browser, process: BrokerProcess, web: Web
 ) -> None:
-    process, _ = shown
-    web = Web(process.http)
     for name in (LONG, HTML):
         bounds = {"capacity-messages": 1, "hold-deadline": 1}
         web.declare(name, **bounds)
@@ -57,8 +55,7 @@ def test_every_page_fits_a_narrow_screen_and_shows_where_it_is(
             assert 0 <= current["x"] <= NARROW - current["width"], key
 
 
-def test_charts_show_a_minute_at_least_and_hours_of_a_day(shown: tuple[BrokerProcess, Page]) -> None:
-    process, page = shown
+def test_charts_show_a_minute_at_least_and_hours_of_a_day(process: BrokerProcess, page: Page) -> None:
     page.goto(f"{process.http}/#/overview")
     page.locator(".uplot").first.wait_for()
     page.wait_for_function("document.querySelectorAll('.uplot').length === 2")
@@ -66,9 +63,8 @@ def test_charts_show_a_minute_at_least_and_hours_of_a_day(shown: tuple[BrokerPro
     assert page.evaluate("import('/static/format.js').then((all) => all.clock(86399.5, 1).length)") == 8
 
 
-def test_list_of_users_tells_who_has_a_password(shown: tuple[BrokerProcess, Page]) -> None:
-    process, page = shown
-    web, without = Web(process.http), some_name("without")
+def test_list_of_users_tells_who_has_a_password(process: BrokerProcess, web: Web, page: Page) -> None:
+    without = some_name("without")
     web.do("PUT", f"/users/{without}", {"password_hash": "", "tags": ""}, status=201)
     page.goto(f"{process.http}/#/users")
     page.reload()
@@ -88,10 +84,9 @@ def test_list_of_users_tells_who_has_a_password(shown: tuple[BrokerProcess, Page
     ],
 )
 def test_forms_are_shown_to_those_who_may_use_them(
-    browser: Browser, shown: tuple[BrokerProcess, Page], key: str, said: str
+    browser: Browser, process: BrokerProcess, web: Web, key: str, said: str
 ) -> None:
-    process, _ = shown
-    web, name = Web(process.http), some_name("seer")
+    name = some_name("seer")
     web.do("PUT", f"/users/{name}", {"password": PASSWORD, "tags": "management"}, status=201)
     with console(browser, process.http, user=name, password=PASSWORD) as page:
         page.goto(f"{process.http}/#/{key}")
