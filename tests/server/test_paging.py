@@ -115,18 +115,3 @@ def test_after_a_purge_only_what_came_later_and_what_was_held_comes_back(tmp_pat
         assert depth(channel, "q") == 40
         found = [(number, redelivered) for _, number, redelivered in received(channel, 40, auto_ack=True)]
         assert found == [(n, True) for n in range(1, 11)] + [(n, False) for n in range(51, 81)]
-
-
-def test_queue_deleted_and_declared_again_has_none_of_its_former_pages(tmp_path: Path) -> None:
-    data = ("--data", str(tmp_path / "data"))
-    with serving(tmp_path, *data) as broker, channel_of(broker, confirms=True) as channel:
-        channel.queue_declare("q", durable=True, arguments=FEW)
-        publish(channel, 1, 50)
-        deleted: Any = channel.queue_delete("q")
-        assert deleted.method.message_count == 50
-        channel.queue_declare("q", durable=True, arguments=FEW)
-        publish(channel, 101, 120)
-        broker.kill()
-    with serving(tmp_path, *data) as broker, channel_of(broker, confirms=True) as channel:
-        assert depth(channel, "q") == 20
-        assert [number for _, number, _ in received(channel, 20, auto_ack=True)] == list(range(101, 121))
