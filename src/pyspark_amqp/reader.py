@@ -2,11 +2,14 @@
 
 The order of Spark's calls, and in which process each runs, is that of `pyspark_penstock.reader`. The spool's process is
 started by the first call that plans, and settles what a start proves to be durable, as there.
+
+Offsets in Spark's checkpoint: ``{"n": 1200, "spool": "9f86…", "v": 1}``, everything of a spool up to a number.
 """
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -14,7 +17,6 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from pyspark_amqp.errors import MessagesGone, SpoolUnusable
 from pyspark_amqp.fetch import Slice, record_batches
-from pyspark_amqp.offsets import from_spark, to_spark
 from pyspark_amqp.options import AmqpOptions
 from pyspark_amqp.process import SpoolProcess
 from pyspark_penstock.admission import MOST_ROWS
@@ -23,6 +25,34 @@ from pyspark_penstock.sentences import sentence_first
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+VERSION: Final = 1
+
+
+def to_spark(spool_id: str, number: int) -> dict[str, Any]:
+    """Return the offset that Spark stores; it compares the texts, so the order of keys is fixed."""
+    return {"n": number, "spool": spool_id, "v": VERSION}
+
+
+def from_spark(offset: Any, spool_id: str, folder: str) -> int:
+    """Return the number in an offset.
+
+    Raises `SpoolUnusable` when the offset is not ours, or of another spool than that in the folder.
+    """
+    number = offset.get("n") if isinstance(offset, Mapping) else None
+    if type(number) is not int or number < 0 or offset.get("v") != VERSION:
+        raise SpoolUnusable(
+            f"the checkpoint's offset {offset!r} was not written by this version of the amqp source; restore it, or "
+            "begin with a new checkpoint and a new spool"
+        )
+    if offset.get("spool") != spool_id:
+        raise SpoolUnusable(
+            f"the checkpoint belongs to another spool than {Path(folder)}: give option spool the folder of this "
+            "checkpoint, or begin with a new checkpoint"
+        )
+    return number
+
 
 logger = logging.getLogger(__name__)
 

@@ -1,6 +1,12 @@
-"""Data source that Spark finds under the format ``penstock``."""
+"""Data source that Spark finds under the format ``penstock``.
 
-from collections.abc import MutableMapping
+Options of tables: Spark gives them to the look-up of the schema alone, and neither to a query nor to a stream.
+
+So the schema of a table has them, as the comment of its first column. Secrets are left out: Spark shows comments.
+"""
+
+import json
+from collections.abc import Mapping, MutableMapping
 
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
@@ -8,11 +14,11 @@ from pyspark.sql.types import StructType
 from pyspark_penstock.batch import PenstockBatchReader
 from pyspark_penstock.batch_options import BATCH, BATCH_ONLY, batch_options
 from pyspark_penstock.errors import OptionError
+from pyspark_penstock.option_table import Option, is_of_table, without_spark_options
 from pyspark_penstock.options import SOURCE, check_names, sink_options, source_options
 from pyspark_penstock.reader import PenstockStreamReader
 from pyspark_penstock.schema import check_sink_schema, check_source_schema, source_ddl
 from pyspark_penstock.sentences import sentence_first
-from pyspark_penstock.tables import table_comment, with_table_options
 from pyspark_penstock.versions import check_source, check_stream_sink
 from pyspark_penstock.writer import PenstockBatchWriter, PenstockStreamWriter
 
@@ -92,3 +98,34 @@ class PenstockDataSource(DataSource):
             raise OptionError("a queue cannot be overwritten: use mode append")
         check_sink_schema(schema)
         return PenstockBatchWriter(sink_options(self.options))
+
+
+_BEGINS = "penstock options "
+
+
+def table_comment(given: Mapping[str, object], known: tuple[Option, ...]) -> str:
+    """Return the comment with the options of a table; empty if they are not those of a table."""
+    if not is_of_table(given):
+        return ""
+    open_ = {option.name.lower() for option in known if not option.secret}
+    options = {key: text for key, text in without_spark_options(given, frozenset()).items() if key.lower() in open_}
+    return _BEGINS + json.dumps(options, sort_keys=True)
+
+
+def with_table_options(
+    given: Mapping[str, object], schema: StructType, known: tuple[Option, ...]
+) -> Mapping[str, object]:
+    """Return the options of a read, and those of its table that are known to it and not given again.
+
+    A batch read of a table with queues reads all that is there: what its cursor has not read is for streams.
+    """
+    comment = schema.fields[0].metadata.get("comment", "") if schema.fields else ""
+    if not comment.startswith(_BEGINS):
+        return given
+    table = json.loads(comment.removeprefix(_BEGINS))
+    keys = {key.lower() for key in table}
+    names = {option.name.lower(): option for option in known}
+    leaves = {key.lower() for key in given}
+    if "cursor" in names and names["cursor"].default is None and keys & {"subscribe", "subscribepattern", "assign"}:
+        leaves.add("cursor")
+    return {**{key: text for key, text in table.items() if key.lower() in names.keys() - leaves}, **given}

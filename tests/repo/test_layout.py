@@ -19,7 +19,7 @@ INTERFACES = {
     **{
         f"client/engine/{name}.py": "a part of one protocol; tests/client/engine tests both protocols alike"
         for name in (
-            *("amqp091/channel", "amqp091/publisher", "amqp091/receiver", "amqp091/requester", "amqp091/transaction"),
+            *("amqp091/channel", "amqp091/publisher", "amqp091/receiver", "amqp091/transaction"),
             *("amqp10/publisher", "amqp10/requests", "amqp10/session", "amqp10/transaction"),
         )
     },
@@ -30,7 +30,6 @@ INTERFACES = {
     "core/publish/context.py": "what publishers use of the broker; tests/core/test_broker.py tests the broker",
     "core/queue/context.py": "what queues use of the broker; tests/core/test_broker.py tests the broker",
     "core/routing/topology.py": "what gates use of a virtual host; tests/core/test_vhost.py tests it",
-    "core/range_plane.py": "what the store knows of ranges; tests/ranges/test_service.py tests what fills it in",
     "operations/spark.py": "rows; tests/operations/test_table.py goes through them",
     "protocols/common/callbacks.py": "listeners that only call a function",
     "protocols/common/services.py": "the interface of the driver; tests/driver/test_services.py tests what fills it in",

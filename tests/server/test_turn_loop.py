@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from penstock.server import pacing, turn_loop
+from penstock.server import turn_loop
 from penstock.server.turn_loop import TurnLoop, TurnSelector
 
 pytestmark = pytest.mark.skipif(not turn_loop.HAS_EPOLL, reason="this system has no epoll")
@@ -61,9 +61,9 @@ def test_turn_runs_once_and_after_the_watchers_of_all_readable_sockets() -> None
 
 
 def test_pause_brings_input_of_others_into_the_same_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pacing, "BUSY", 0.0)
-    monkeypatch.setattr(pacing, "WINDOW_S", 0.0)
-    monkeypatch.setattr(pacing, "PAUSES_A_WINDOW", 0)
+    monkeypatch.setattr(turn_loop, "BUSY", 0.0)
+    monkeypatch.setattr(turn_loop, "WINDOW_S", 0.0)
+    monkeypatch.setattr(turn_loop, "PAUSES_A_WINDOW", 0)
     happened: list[str] = []
     selector = TurnSelector()
     selector.set_latency_target(0.001)

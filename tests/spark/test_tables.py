@@ -8,8 +8,7 @@ import uuid
 import pytest
 from pyspark.sql.types import StringType, StructField, StructType
 
-from pyspark_penstock.source import TABLE_OPTIONS
-from pyspark_penstock.tables import table_comment, with_table_options
+from pyspark_penstock.source import TABLE_OPTIONS, table_comment, with_table_options
 
 pytestmark = pytest.mark.spark
 

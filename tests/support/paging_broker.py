@@ -9,12 +9,11 @@ from penstock.core.journal.journal import Journal
 from penstock.core.message import Message, StoredMessage
 from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.producer import Producer
-from penstock.core.queue.page_io import PageRead
-from penstock.core.queue.pager import QueuePager
+from penstock.core.queue.pager import PageRead, QueuePager
 from penstock.core.queue.queue import Queue
 from penstock.core.settings.limits import Defaults
 from penstock.flow.level import Level
-from penstock.persistence.page_loader import Loader
+from penstock.persistence.recovery import Loader
 from penstock.persistence.restore import WallTimes
 from tests.support import at_once
 from tests.support.memory_store import WALL, Shelf

@@ -1,4 +1,7 @@
-"""Dispatch of deliveries: the schedule of queues, and the choice of the next batch."""
+"""Dispatch of deliveries: the schedule of queues, and the choice of the next batch.
+
+Range plane: the core's and the store's interface of cursors, and of batches of queries that publish.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,16 @@ from penstock.core.consume.rotation import Rotation, next_consumer, review_unmat
 from penstock.core.consume.scan import Scan
 from penstock.core.consume.session import drained_consumers
 from penstock.core.effects import Drained, Effect, QueueChanged
+from penstock.core.journal.group import MarkRecord
 from penstock.core.publish.context import PublishContext
 from penstock.core.publish.credit_line import CreditLine
 from penstock.core.publish.producer_lanes import ProducerLanes
+from penstock.core.queue.cursor_state import Position
 from penstock.core.queue.expiry import EXPIRED_A_TURN, QueueExpiry, freshen
-from penstock.core.queue.page_io import PageRead
+from penstock.core.queue.pager import PageRead
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_room import PinnedRooms
-from penstock.core.range_plane import RangePlane
+from penstock.core.vhost import VirtualHost
 from penstock.flow.timers import NEVER, Timers
 from penstock.flow.work import WorkMeter
 
@@ -225,3 +230,17 @@ class Dispatcher(PublishContext):
             rotation.park_unmatched(consumer)
         self._scanning = True
         return None
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class RangePlane:
+    """Cursors and batches of a broker; this one has none. `ranges/service.py` fills it in."""
+
+    def restore_cursor(self, vhost: VirtualHost, name: str, token: int, lost: int, positions: list[Position]) -> None:
+        """Restore a cursor from the store: its fencing token, the number of queues it has lost, and its positions."""
+
+    def restore_mark(self, record: MarkRecord) -> None:
+        """Restore how far a query has published, from the store."""
+
+    def finish(self) -> None:
+        """Let all batches that have passed their gates enter their queues now: the broker stops."""

@@ -25,7 +25,7 @@ from penstock.core.large_bodies import LargeBodies, LargeBody, LargeReader, Piec
 from penstock.core.large_content import BodyLoad, LoadListener, body_of
 from penstock.core.message import Message, StoredMessage
 from penstock.core.message_format import MessageFormats
-from penstock.core.queue.page_io import PageReader
+from penstock.core.queue.pager import PageReader
 from penstock.errors import BrokerError, ContentTooLarge, InternalError
 from penstock.flow.work import Steps
 from penstock.protocols.common.control_request import ControlRequest

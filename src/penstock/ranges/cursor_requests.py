@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.access.permission import MONITORING, READ
-from penstock.core.queue.arrival import visible_tail
 from penstock.core.queue.cursor_state import CursorState
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.queue_room import visible_tail
 from penstock.describe.queue import blocked_rows, cursor_row, in_use
 from penstock.describe.table import Row
 from penstock.errors import PreconditionFailed, ResourceLocked

@@ -29,7 +29,6 @@ from mypy_extensions import i64
 
 from penstock.core.journal.journal import Journal
 from penstock.core.message import Message
-from penstock.core.queue.arrival import visible_tail
 from penstock.core.queue.cursor_state import (
     CursorState,
     Position,
@@ -40,8 +39,9 @@ from penstock.core.queue.cursor_state import (
     trim_settled,
 )
 from penstock.core.queue.indexed_ready_queue import REACH_WORK
-from penstock.core.queue.overflow.drop_head import DropHead
+from penstock.core.queue.overflow import DropHead
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.queue_room import visible_tail
 from penstock.core.queue.shared_ready_queue import DropsWritten, SharedReadyQueue
 from penstock.errors import Fenced, NotFound, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.level import UNLIMITED

@@ -14,9 +14,9 @@ from typing import Final
 from typing_extensions import override
 
 from penstock.core.broker import Broker
-from penstock.core.queue.arrival import visible_tail
 from penstock.core.queue.cursor_state import CursorState, Position
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.queue_room import visible_tail
 from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, NotFound, PreconditionFailed, ResourceError
 from penstock.flow.level import UNLIMITED

@@ -22,11 +22,10 @@ from typing_extensions import override
 
 from penstock.core.message import StoredMessage
 from penstock.core.publish.admission import gates_of
-from penstock.core.queue.arrival import visible_tail
 from penstock.core.queue.cursor_state import CursorState, Position, may_come_back
-from penstock.core.queue.page_io import PageHead, PageLister, PageReader
-from penstock.core.queue.pager import QueuePager
+from penstock.core.queue.pager import PageHead, PageLister, PageReader, QueuePager
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.queue_room import visible_tail
 from penstock.errors import BrokerError
 from penstock.flow.level import UNLIMITED, Level
 from penstock.flow.timers import NEVER

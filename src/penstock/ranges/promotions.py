@@ -6,9 +6,10 @@ rows count in the shared limits already, so there it changes nothing. That step 
 the rows. It decides: from then on nothing but the loss of the broker keeps the batch out.
 
 The rows then enter their queues a slice a turn, in the room that the step has promised them. Readers see none of them
-before the last one is there (core/queue/arrival.py). The store has all of them or none: the journal writes them, with
-the record that the batch is promoted, in one transaction (a series, core/journal/journal.py). So a driver that dies may
-ask again: a promoted batch is not published a second time. Promotions enter one after another (`PromotionLine`).
+before the last one is there (core/queue/queue_room.py). The store has all of them or none: the journal writes them,
+with the record that the batch is promoted, in one transaction (a series, core/journal/journal.py). So a driver that
+dies may ask again: a promoted batch is not published a second time. Promotions enter one after another
+(`PromotionLine`).
 
 The source of the query is not settled with it. A driver that dies before its commit log is written runs the batch
 again, and reads the same messages for it. Its stateful operators need them, though the rows are in the queues already.
@@ -35,8 +36,8 @@ from penstock.core.publish.producer import Producer
 from penstock.core.publish.unit_commit import RowBatch, UnitCommit
 from penstock.core.publish.unit_of_work import Coordinator, UnitOfWork
 from penstock.core.publish.waiting_publisher import count_arrival
-from penstock.core.queue.arrival import Arrival
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.queue_room import Arrival
 from penstock.errors import BrokerError, NotFound
 from penstock.flow.level import UNLIMITED
 from penstock.flow.timers import NEVER

@@ -14,11 +14,10 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.message import Message, StoredMessage
-from penstock.core.queue.arrival import visible_tail
 from penstock.core.queue.indexed_ready_queue import REACH_WORK, IndexedReadyQueue, indexed
-from penstock.core.queue.page_io import PageReader
-from penstock.core.queue.pager import QueuePager
+from penstock.core.queue.pager import PageReader, QueuePager
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.queue_room import visible_tail
 from penstock.core.queue.shared_ready_queue import SharedReadyQueue
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps

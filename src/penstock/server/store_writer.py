@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.core.journal.journal import Journal
 from penstock.core.large_bodies import PieceRead
-from penstock.core.queue.page_io import PageRead
+from penstock.core.queue.pager import PageRead
 from penstock.core.queue.storage import reset_lookahead
 from penstock.errors import StoreError, StoreLost
 from penstock.flow.gate_stats import Histogram
@@ -36,8 +36,7 @@ from penstock.flow.states import StateTable
 from penstock.flow.work import SHARE, UNLIMITED_WORK, Steps
 from penstock.log_ids import DAMAGED, INTERNAL_ERROR, RECOVERED, RECOVERING, STORE_LATE, STORE_ODD, STORE_UNREADABLE
 from penstock.logger import log
-from penstock.persistence.page_loader import Loader, read_rows
-from penstock.persistence.recovery import Recovery
+from penstock.persistence.recovery import Loader, Recovery, read_rows
 from penstock.persistence.restore import WallTimes, restore_steps
 from penstock.persistence.settlements import MessageAudit, encode_steps, summed_up
 from penstock.server.store_open import DiskSampler

@@ -25,8 +25,7 @@ from penstock.store import schema
 from penstock.store.commit_counter import CommitCounter, Count, count_transaction, missing, read_count
 from penstock.store.directory import DataDirectory, Identity, identity_of
 from penstock.store.faults import corruption, fault, is_damage, refused, translated
-from penstock.store.page_index import PageIndex
-from penstock.store.reading import Reading, read_piece_at
+from penstock.store.reading import PageIndex, Reading, read_piece_at
 from penstock.store.records import Damage, MessageRow, MetadataRecord, StoreTransaction, piece_key
 from penstock.store.salvage import judge, secure
 from penstock.store.space import Reserve, Space, copy, log_bytes, measure

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from penstock.flow.work import SHARE
-from penstock.protocols.amqp10.coordinator_link import REQUEST_WORK as TRANSACTION_WORK
-from penstock.protocols.amqp10.management_link import REQUEST_WORK
+from penstock.protocols.amqp10.request_links import COORDINATOR_WORK as TRANSACTION_WORK
+from penstock.protocols.amqp10.request_links import REQUEST_WORK
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.values import Described, Symbol

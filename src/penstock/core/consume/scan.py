@@ -25,7 +25,7 @@ from penstock.core.consume.consumer import BATCH_BYTES, BATCH_MESSAGES, Batch, C
 from penstock.core.message import Message, OriginEnvelope, StoredMessage, TrackedMessage
 from penstock.core.message_format import MessageFormats, UnreadableContent
 from penstock.core.queue.indexed_ready_queue import REACH_WORK, IndexedReadyQueue, Place, lines_of
-from penstock.core.queue.page_io import PageReader
+from penstock.core.queue.pager import PageReader
 from penstock.errors import NotImplementedHere
 
 if TYPE_CHECKING:

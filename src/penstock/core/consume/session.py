@@ -24,8 +24,8 @@ from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.rotation import rotation_of, wake
 from penstock.core.consume.unsettled import UnsettledDeliveries
 from penstock.core.message import Message
-from penstock.core.queue.arrival import hides_next
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.queue_room import hides_next
 from penstock.core.queue.storage import record_delivery
 from penstock.errors import BrokerError
 from penstock.flow.credit import Credit, LinkCredit

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from penstock.core.message_format import MessageFormats
     from penstock.core.queue.counters import UnreportedLosses
     from penstock.core.queue.expiry import QueueExpiry
-    from penstock.core.queue.page_io import PageRead
+    from penstock.core.queue.pager import PageRead
     from penstock.core.queue.queue import Queue
     from penstock.flow.timers import Timers
     from penstock.flow.turns import Turns

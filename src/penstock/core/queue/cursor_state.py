@@ -17,10 +17,9 @@ from typing import Final
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.queue.arrival import visible_tail
 from penstock.core.queue.indexed_ready_queue import REACH_WORK, IndexedReadyQueue, indexed
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_room import PinnedRoom
+from penstock.core.queue.queue_room import PinnedRoom, visible_tail
 from penstock.core.queue.shared_ready_queue import SharedReadyQueue
 from penstock.flow.level import UNLIMITED
 from penstock.flow.timers import NEVER

@@ -20,13 +20,11 @@ from penstock.core.deaths import DELIVERY_LIMIT, MAXLEN
 from penstock.core.gates.address_depth import AddressShare
 from penstock.core.message import Envelope, Message, StoredMessage, TrackedMessage
 from penstock.core.queue import queue_settings
-from penstock.core.queue.arrival import Clearing
 from penstock.core.queue.context import ContentChange, DeadLetterSink, Requeueing, Subscriber, Subscriptions
 from penstock.core.queue.counters import QueueCounters
 from penstock.core.queue.deferred_free import DeferredFree
 from penstock.core.queue.overflow import ACCEPT, HOLD, READ_BACK
-from penstock.core.queue.pool_member import Membership
-from penstock.core.queue.queue_room import QueueRoom
+from penstock.core.queue.queue_room import Clearing, Membership, QueueRoom
 from penstock.core.queue.queue_settings import Settings
 from penstock.core.queue.ready_queue import Priorities, ReadyQueue
 from penstock.flow.gate import Gate, GateOwner

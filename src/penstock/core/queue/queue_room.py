@@ -1,4 +1,16 @@
-"""Room that is reserved in a queue for granted credit, and for batches that are entering it."""
+"""Room that is reserved in a queue for granted credit, and for batches that are entering it.
+
+Arrival of a batch in a queue, a slice a turn: its room, and the point up to which readers see the queue.
+
+Theory of operation. A batch that is promoted is admitted as a whole, and enters its queues over several turns. Its room
+is *promised* from the admission on, so no other publish takes it. While the batch enters, consumers of the queue get
+nothing, and cursors and basic.get see nothing after the *horizon*: the last sequence before the batch. So nobody sees a
+part of it. Others may publish meanwhile; their messages wait behind the horizon as well.
+
+A purge is after the admission, so it takes the rest of the batch too. The same holds for the deletion of the queue.
+
+Membership of a queue in shared limits: its virtual host's, the node's memory, and those of addresses.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +19,16 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.gates.address_depth import AddressDepth
+from penstock.core.gates.address_depth import LEFT, AddressDepth
+from penstock.core.message import Message
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED, Level
 from penstock.flow.reserved_room import ReservedRoom, RoomHolder
-from penstock.flow.shared_limit import CountedDepth
+from penstock.flow.shared_limit import CountedDepth, LimitMember, SharedLimit
+from penstock.flow.work import Chore
 
 if TYPE_CHECKING:
-    from penstock.core.queue.arrival import Arrival
+    from penstock.core.queue.context import LateCount
     from penstock.core.queue.cursor_state import CursorState, Position
     from penstock.core.queue.queue import Queue
 
@@ -270,3 +284,229 @@ def _counts(position: Position, limit: CountedDepth) -> bool:
         if message.share is not None:
             return message.share.depth is limit
     return False
+
+
+class Arrival:
+    """The part of a batch that goes into one queue."""
+
+    def __init__(self, queue: Queue, messages: i64, bytes: i64) -> None:
+        self.queue = queue
+        self.messages: i64 = messages
+        self.bytes: i64 = bytes
+        """Messages that have not entered yet, and their bytes (charges)."""
+        self.horizon: i64 = 0
+        """The last sequence that readers see; set when the first message is about to enter."""
+        self.purged: bool = False
+        """True if arrivals that have not entered yet are dropped."""
+        self._in_memory: bool = False
+        self._on_disk: bool = False
+        """True if the room is promised among that of the memory, or of the pages."""
+
+    def promise(self, now: float) -> None:
+        """Keep room for all its messages. A queue that drops its oldest messages needs none."""
+        queue = self.queue
+        if queue.deleted:
+            return
+        if queue.overflow.pages and queue.pager is not None:
+            self._on_disk = True
+        elif not queue.overflow.drops:
+            self._in_memory = True
+        self._promise(self.messages, self.bytes)
+        queue.update_gate(now)
+
+    def pass_one(self, charge: i64) -> None:
+        """Use, or give up, the room of one message."""
+        self.messages -= 1
+        self.bytes -= charge
+        self._promise(-1, -charge)
+
+    def begin(self) -> None:
+        """Hide all messages that arrive after this call."""
+        self.horizon = self.queue.tail
+        self.queue.reserved.set_arrival(self)
+
+    def end(self, now: float) -> None:
+        """Give up the rest of the room, and show everything that has come."""
+        self._promise(-self.messages, -self.bytes)
+        self._in_memory = False
+        self._on_disk = False
+        queue = self.queue
+        if queue.reserved.arrival() is self:
+            queue.reserved.set_arrival(None)
+        queue.update_gate(now)
+
+    def _promise(self, messages: i64, bytes: i64) -> None:
+        pager = self.queue.pager
+        if self._in_memory:
+            self.queue.reserved.promise(messages, bytes)
+        elif self._on_disk and pager is not None:
+            pager.promised_messages += messages
+            pager.promised_bytes += bytes
+
+
+def visible_tail(queue: Queue) -> i64:
+    """Return the last sequence of a queue that readers see."""
+    arrival = queue.reserved.arrival()
+    return queue.tail if arrival is None else arrival.horizon
+
+
+def hides_next(queue: Queue) -> bool:
+    """Return whether the next ready message may not be taken yet."""
+    arrival = queue.reserved.arrival()
+    if arrival is None:
+        return False
+    message = queue.ready_queue.next()
+    return message is not None and message.sequence > arrival.horizon
+
+
+DROPPED_A_UNIT: Final = 8
+"""Messages dropped with one unit of work."""
+
+
+class Clearing(Chore):
+    """Removal of a queue's oldest messages until a waiting message fits."""
+
+    def __init__(self, queue: Queue) -> None:
+        super().__init__()
+        self.queue = queue
+        self._charge: i64 = 0
+
+    def begin(self, charge: i64) -> None:
+        """Make room for a message with this charge; the largest counts if several wait."""
+        if not self.listed or charge > self._charge:
+            self._charge = charge
+        self.queue.turns.chores.add(self)
+
+    @override
+    def has_more(self) -> bool:
+        queue = self.queue
+        return queue.overflow.drops and queue.available() > 0 and not queue.deleted and not queue.fits(self._charge)
+
+    @override
+    def work(self, most: i64, now: float) -> i64:
+        left: i64 = most * DROPPED_A_UNIT
+        while left > 0 and self.has_more() and not self._is_crowded():
+            self.queue.drop_oldest(now)
+            left -= 1
+        self.queue.update_gate(now)
+        return most - left // DROPPED_A_UNIT + 1
+
+    def _is_crowded(self) -> bool:
+        letters = self.queue.dead_letters
+        return letters is not None and letters.crowded()
+
+
+NO_POOLS: Final[list[SharedLimit]] = []
+"""The shared limits of a queue that has none: one list for all of them, which nobody changes."""
+
+
+class Membership(LimitMember):
+    """The counted amount of a queue in its shared limits: its depth, and perhaps slack (see flow/shared_limit.py)."""
+
+    def __init__(self, queue: Queue) -> None:
+        self.queue = queue
+        self.pools = NO_POOLS
+        self.messages: i64 = 0
+        self.bytes: i64 = 0
+        self.has_slack: bool = False
+        """True if the counted amount may include slack: it is updated only when the queue has grown past it."""
+        self.late_count: LateCount | None = None
+        """The count of messages that were here before their address got a bound; None if none of them may be left."""
+
+    def count_returned(self, message: Message, now: float) -> None:
+        """Count a message that returns to the queue in the depth of its address, unless it is counted there already."""
+        if self.late_count is not None:
+            self.late_count.count(self.queue, message, now)
+
+    def leave_addresses(self, messages: list[Message | None], now: float) -> None:
+        """Remove messages that leave the queue from the depths of their addresses."""
+        for message in messages:
+            if message is not None and message.share is not None:
+                message.share.leave(now)
+            elif message is not None and self.late_count is not None:
+                message.share = LEFT
+
+    @override
+    def reclaim_slack(self) -> None:
+        self._count_as(self._held_messages(), self._held_bytes(), False, 0.0)
+        self.bound()
+
+    def slack_bytes(self) -> i64:
+        """Return the bytes beyond the depth with which the queue is counted in its shared limits."""
+        return self.bytes - self._held_bytes() if self.has_slack else 0
+
+    def move(self, pools: list[SharedLimit], now: float) -> None:
+        """Leave the present shared limits and join these."""
+        if pools != self.pools:
+            self._leave(now)
+            self.pools = pools
+            for pool in pools:
+                pool.join()
+
+    def review(self, now: float) -> None:
+        """Update the counted amount after a change of the depth, if needed."""
+        deleted = self.queue.deleted
+        messages, size = self._held_messages(), self._held_bytes()
+        if deleted and messages == 0:
+            self._leave(now)
+        elif deleted or not self.has_slack or messages >= self.messages or size >= self.bytes:
+            self._count(now)
+
+    def bound(self) -> None:
+        """Limit the hot path to the counted amount; without slack every decrease of the depth is counted too."""
+        queue = self.queue
+        if self.messages < queue.fast_path_max_messages:
+            queue.fast_path_max_messages = self.messages
+        if self.bytes < queue.fast_path_max_bytes:
+            queue.fast_path_max_bytes = self.bytes
+        room = queue.reserved
+        if self.messages < room.most_messages:
+            room.most_messages = self.messages
+        if self.bytes < room.most_bytes:
+            room.most_bytes = self.bytes
+        if self.messages < queue.withheld_max_messages:
+            queue.withheld_max_messages = self.messages
+        if self.bytes < queue.withheld_max_bytes:
+            queue.withheld_max_bytes = self.bytes
+        if self.bytes == queue.bytes:
+            queue.recheck_on_settle = True
+
+    def _count(self, now: float) -> None:
+        """Count the depth, with as much slack as all shared limits permit."""
+        queue = self.queue
+        messages: i64 = UNLIMITED
+        size: i64 = UNLIMITED
+        for pool in self.pools:
+            slack = pool.slack()
+            if slack.messages < messages:
+                messages = slack.messages
+            if slack.bytes < size:
+                size = slack.bytes
+        if queue.deleted or messages == 0 or size == 0:
+            messages = 0
+            size = 0
+        self._count_as(self._held_messages() + messages, self._held_bytes() + size, size > 0, now)
+
+    def _held_messages(self) -> i64:
+        """Return the messages in memory, unwritten pages included."""
+        queue = self.queue
+        return queue.messages if queue.pager is None else queue.messages + queue.pager.unwritten_messages
+
+    def _held_bytes(self) -> i64:
+        queue = self.queue
+        return queue.bytes if queue.pager is None else queue.bytes + queue.pager.unwritten_bytes
+
+    def _count_as(self, messages: i64, bytes: i64, loose: bool, now: float) -> None:
+        more_messages = messages - self.messages
+        more_bytes = bytes - self.bytes
+        self.messages = messages
+        self.bytes = bytes
+        self.has_slack = loose
+        for pool in self.pools:
+            pool.count(self, more_messages, more_bytes, loose, now)
+
+    def _leave(self, now: float) -> None:
+        self._count_as(0, 0, False, now)
+        for pool in self.pools:
+            pool.part(self)
+        self.pools = NO_POOLS

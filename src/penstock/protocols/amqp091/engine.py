@@ -18,8 +18,8 @@ from typing_extensions import override
 from penstock.core.message_format import MessageFormat
 from penstock.core.routing.route import Route
 from penstock.errors import BrokerError, NotImplementedHere
-from penstock.protocols.amqp091 import handshake
 from penstock.protocols.amqp091 import method_arguments as arg
+from penstock.protocols.amqp091 import methods
 from penstock.protocols.amqp091.blocked_notice import BlockedNotice
 from penstock.protocols.amqp091.channel import Channel
 from penstock.protocols.amqp091.frame_reader import FrameReader
@@ -45,7 +45,7 @@ class Amqp091(Protocol):
 
     @override
     def accepts(self, start: bytes) -> bool:
-        return handshake.PROTOCOL_HEADER.startswith(start)
+        return methods.PROTOCOL_HEADER.startswith(start)
 
     @override
     def engine(self, connection: Connection) -> ProtocolEngine:
@@ -57,7 +57,7 @@ class Amqp091(Protocol):
 
     @override
     def header(self) -> bytes:
-        return handshake.PROTOCOL_HEADER
+        return methods.PROTOCOL_HEADER
 
 
 class Amqp091Engine(SessionEngine[Channel]):
@@ -81,8 +81,8 @@ class Amqp091Engine(SessionEngine[Channel]):
     def read(self, data: bytes) -> i64:
         pos: i64 = 0
         if self.connection.state is ConnectionState.HEADER:
-            handshake.start(self)
-            pos = len(handshake.PROTOCOL_HEADER)
+            methods.start(self)
+            pos = len(methods.PROTOCOL_HEADER)
         return self.reader.frames(self, data, pos)
 
     @override
@@ -219,9 +219,9 @@ class Amqp091Engine(SessionEngine[Channel]):
     @override
     def on_login(self, accepted: bool) -> None:
         if accepted:
-            handshake.accept_login(self)
+            methods.accept_login(self)
         else:
-            handshake.refuse_login(self)
+            methods.refuse_login(self)
 
     @override
     def answer_close(self) -> None:

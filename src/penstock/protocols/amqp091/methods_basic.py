@@ -19,7 +19,7 @@ from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.outcome import Outcome
 from penstock.core.publish.unit_of_work import Transaction
 from penstock.core.queue.expiry import expire_slice, expire_steps
-from penstock.core.queue.page_io import PageLoadListener
+from penstock.core.queue.pager import PageLoadListener
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import ConsumerSettings
 from penstock.core.vhost import REPLY_TO

@@ -33,7 +33,6 @@ from penstock.protocols.amqp10.addresses import (
     parse_target,
     source_node,
 )
-from penstock.protocols.amqp10.coordinator_link import COMMIT_RETRY, MESSAGE_OCTETS_MAX, CoordinatorLink
 from penstock.protocols.amqp10.delivery_outcomes import outcome_of
 from penstock.protocols.amqp10.dynamic_nodes import (
     EXPIRES_NEVER,
@@ -48,8 +47,16 @@ from penstock.protocols.amqp10.error_scopes import error_composite
 from penstock.protocols.amqp10.incoming_link import IncomingLink
 from penstock.protocols.amqp10.link import FIRST, MIXED, SECOND, SETTLED, UNSETTLED, LinkNode, link_key
 from penstock.protocols.amqp10.link_credit import link_properties, sender_fields
-from penstock.protocols.amqp10.management_link import REQUEST_OCTETS_MAX, RESPONSES, ManagementLink, response_queue
 from penstock.protocols.amqp10.outgoing_link import OutgoingLink
+from penstock.protocols.amqp10.request_links import (
+    COMMIT_RETRY,
+    MESSAGE_OCTETS_MAX,
+    REQUEST_OCTETS_MAX,
+    RESPONSES,
+    CoordinatorLink,
+    ManagementLink,
+    response_queue,
+)
 from penstock.protocols.amqp10.target import target_of
 from penstock.protocols.common import authorization
 from penstock.protocols.common.audit_trail import audit_refusal
@@ -175,7 +182,7 @@ def _attach_coordinator(session: AmqpSession, attach: Composite) -> None:
     source = attach.inner("source")
     fields: dict[str, object] = {"offered_capabilities": [COMMIT_RETRY]} if link.retries else {}
     session.send(_answer(attach, link.handle, source, link.terminus(), max_message_size=MESSAGE_OCTETS_MAX, **fields))
-    link.requests.grant()
+    link.grant()
 
 
 def _attach_management(session: AmqpSession, attach: Composite, terminus: Composite) -> None:
@@ -183,7 +190,7 @@ def _attach_management(session: AmqpSession, attach: Composite, terminus: Compos
     session.links.add(link)
     fields: dict[str, object] = {"max_message_size": REQUEST_OCTETS_MAX, "properties": PAIRED}
     session.send(_answer(attach, link.handle, attach.inner("source"), terminus, **fields))
-    link.requests.grant()
+    link.grant()
 
 
 def _attach_outgoing(session: AmqpSession, attach: Composite) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing_extensions import override
 
 from penstock.core.journal.group import DurabilityListener, JournalGroup
-from penstock.core.queue.page_io import PageLoadListener
+from penstock.core.queue.pager import PageLoadListener
 
 
 class DurableCallback(DurabilityListener):

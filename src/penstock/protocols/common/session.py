@@ -4,6 +4,8 @@ Theory of operation. Whoever ends a session, it ends in the same order. Its last
 changes, and its publishing side ends. Its consuming side ends by a `SessionTeardown`, in slices. A client that ended it
 is answered then, and the session is forgotten. One that the broker ends is forgotten at the client's answer, and one of
 a connection that ends at once.
+
+Acknowledgement timeout: closes a session whose deliveries stay unacknowledged for too long.
 """
 
 from __future__ import annotations
@@ -21,11 +23,41 @@ from penstock.core.consume.session import Session
 from penstock.core.publish.session_counts import count_ended
 from penstock.core.teardown import SessionTeardown
 from penstock.core.vhost import VirtualHost
+from penstock.errors import PreconditionFailed
 from penstock.flow.states import StateTable
-from penstock.protocols.common.ack_timeout import AckTimeout
+from penstock.flow.timers import NEVER, TimerHandler
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import ConnectionState, TeardownState
 from penstock.protocols.common.engine import ProtocolEngine
+from penstock.protocols.common.services import Services
+
+
+class AckTimeout(TimerHandler):
+    """Timer of one session, set when the oldest delivery may be overdue (RabbitMQ's consumer timeout)."""
+
+    def __init__(self, services: Services, session: Session) -> None:
+        super().__init__()
+        self._services = services
+        self._session = session
+
+    def delivered(self, batch: Batch) -> None:
+        """Record deliveries. The timeout is the one that their queue has now."""
+        timeout_s = batch.consumer.queue.settings.consumer_timeout_s
+        self._services.broker.timers.add(self, batch.at + timeout_s)
+
+    @override
+    def on_deadline(self, now: float) -> float:
+        session = self._session
+        due, timeout_s = session.unsettled.first_due()
+        if due > now:
+            return due
+        error = PreconditionFailed(
+            f"delivery acknowledgement on channel {session.number} timed out. Timeout value used: "
+            f"{round(timeout_s * 1000)} ms. This timeout value can be configured, see consumers doc guide to learn more"
+        )
+        session.fail(error)
+        return NEVER
+
 
 SESSION_OPEN: Final = 0
 """The number of `SessionState.OPEN`, for the hot path."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pyspark_amqp.spool.streams import tells_streams
+from pyspark_amqp.spool.receiver import tells_streams
 
 
 @pytest.mark.parametrize(

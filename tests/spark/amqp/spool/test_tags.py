@@ -1,4 +1,4 @@
-from pyspark_amqp.spool.tags import Tags
+from pyspark_amqp.spool.consumer import Tags
 from tests.spark.amqp.spool.test_rows import delivery
 
 

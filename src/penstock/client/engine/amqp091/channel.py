@@ -22,10 +22,9 @@ from penstock.wire.amqp091.codec import (
 )
 
 if TYPE_CHECKING:
-    from penstock.client.engine.amqp091.connection import Engine091
+    from penstock.client.engine.amqp091.connection import Engine091, Requester091
     from penstock.client.engine.amqp091.publisher import Publisher091
     from penstock.client.engine.amqp091.receiver import Receiver091
-    from penstock.client.engine.amqp091.requester import Requester091
     from penstock.client.engine.amqp091.transaction import Transaction091
 
 BODY_MAX: Final = 1 << 30

@@ -1,4 +1,10 @@
-"""Receiver of AMQP 1.0: a link with credit."""
+"""Receiver of AMQP 1.0: a link with credit.
+
+Messages of RabbitMQ until 3.13, whose plugin breaks the specification twice (sections 3.2.10 and 3.2.4).
+
+It writes the keys of message annotations and the user-id as strings, where symbols and a binary are due. The three
+types have the same layout, so one octet of each is exchanged.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from penstock.client.engine.amqp10.addresses import address_of
-from penstock.client.engine.amqp10.corrections import corrected
 from penstock.client.engine.amqp10.session import Link, Session
 from penstock.client.engine.failures import ConnectionLost
 from penstock.client.engine.messages import MODIFIED, REJECTED, Delivery
@@ -20,7 +25,18 @@ from penstock.markers import override
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite, decode_composite, encode
 from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
-from penstock.wire.amqp10.format_codes import BINARY8, BINARY32, STRING8, STRING32, SYMBOL8, SYMBOL32
+from penstock.wire.amqp10.format_codes import (
+    BINARY8,
+    BINARY32,
+    LIST8,
+    LIST32,
+    MAP8,
+    MAP32,
+    STRING8,
+    STRING32,
+    SYMBOL8,
+    SYMBOL32,
+)
 from penstock.wire.amqp10.neutral import annotations_of, properties_of, to_amqp10
 from penstock.wire.amqp10.sections import SUBJECT, Sections, data_alone, joined_data, property_at
 from penstock.wire.amqp10.transfer import (
@@ -31,12 +47,13 @@ from penstock.wire.amqp10.transfer import (
     Transfer,
     write_disposition,
 )
-from penstock.wire.amqp10.value_walk import text_at
+from penstock.wire.amqp10.value_walk import UNFIT, text_at, value_end
 from penstock.wire.amqp10.values import CodecError, Described, Symbol, ulong
 
 if TYPE_CHECKING:
     from penstock.client.engine.amqp10.connection import Engine10
     from penstock.client.engine.amqp10.transaction import Transaction10
+
 
 REASON_MAX: Final = 255
 """Most letters of a reason; the broker keeps no more."""
@@ -396,3 +413,43 @@ def other_body(payload: bytes, sections: Sections) -> bytes:
         if payload[pos] in _LARGE:
             return payload[pos + 5 : sections.body_end]
     return payload[sections.body_at : sections.body_end]
+
+
+_BINARIES: Final = {STRING8: BINARY8, STRING32: BINARY32}
+_SYMBOLS: Final = {STRING8: SYMBOL8, STRING32: SYMBOL32}
+_FIRST_ITEM: Final = {LIST8: 3, MAP8: 3, LIST32: 9, MAP32: 9}
+"""Octets of the format code, the size and the count before the first item."""
+
+
+def corrected(message: bytes) -> bytes:
+    """Return a message with these two types corrected. Raises CodecError where its sections cannot be found."""
+    out, cursor, pos = bytearray(message), FieldCursor(), 0
+    while pos < len(message):
+        code = cursor.open(message, pos, len(message))
+        value, pos = cursor.pos, _end(message, cursor.pos, len(message))
+        first = value + _FIRST_ITEM.get(message[value], pos)
+        if code == spec.MESSAGE_ANNOTATIONS:
+            _correct_keys(out, message, first, pos)
+        elif code == spec.PROPERTIES and first < pos:
+            _exchange(out, _end(message, first, pos), pos, _BINARIES)
+    return bytes(out)
+
+
+def _correct_keys(out: bytearray, message: bytes, pos: int, end: int) -> None:
+    while pos < end:
+        _exchange(out, pos, end, _SYMBOLS)
+        pos = _end(message, pos, end)
+        if pos < end:
+            pos = _end(message, pos, end)
+
+
+def _exchange(out: bytearray, pos: int, end: int, codes: dict[int, int]) -> None:
+    if pos < end:
+        out[pos] = codes.get(out[pos], out[pos])
+
+
+def _end(message: bytes, pos: int, end: int) -> int:
+    after = value_end(message, pos, end, 2)
+    if after == UNFIT:
+        raise CodecError("a value is malformed")
+    return int(after)

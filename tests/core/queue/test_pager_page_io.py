@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.core.queue.page_io import PageRead
+from penstock.core.queue.pager import PageRead
 from tests.support.paging_broker import house_with, publish
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.protocols.common.mechanisms import (
+from penstock.protocols.common.sasl import (
     AMQPLAIN,
     ANONYMOUS,
     EXTERNAL,

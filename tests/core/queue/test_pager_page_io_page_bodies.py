@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.core.broker import Broker
-from penstock.core.queue.page_io import PageBodies
+from penstock.core.queue.pager import PageBodies
 from penstock.core.settings.limits import Defaults
 from tests.support.memory_store import some_large
 from tests.support.piece_store import PieceStore

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.publish.dead_letters import LOOSE_MAX
-from penstock.core.queue.arrival import DROPPED_A_UNIT
+from penstock.core.queue.queue_room import DROPPED_A_UNIT
 from penstock.flow.work import AT_ONCE, UNITS_A_TURN
 from tests.support.broker_fixture import told
 from tests.support.full_queue import CHARGE, MANY, FullQueue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.core.queue.arrival import Arrival, hides_next, visible_tail
+from penstock.core.queue.queue_room import Arrival, hides_next, visible_tail
 from tests.support.restored_broker import journaled, queue_of
 from tests.support.settings_bench import Bench
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.protocols.amqp10 import coordinator_link, transactions
+from penstock.protocols.amqp10 import request_links, transactions
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite
 from tests.support.amqp10_dialogue import accepted, condition, data_section, names, performative
@@ -16,7 +16,7 @@ def test_attach_tells_what_transactions_can_do_and_grants_credit() -> None:
     target = attach.performative.inner("target")
     assert target is not None
     assert target.code == spec.COORDINATOR
-    assert target.texts("capabilities") == coordinator_link.CAPABILITIES
+    assert target.texts("capabilities") == request_links.CAPABILITIES
     assert flow.name == "flow"
 
 

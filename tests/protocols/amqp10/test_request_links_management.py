@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.protocols.amqp10.coordinator_link import CoordinatorLink
-from penstock.protocols.amqp10.management_link import (
+from penstock.protocols.amqp10.request_links import (
     REQUEST_OCTETS_MAX,
     RESPONSES_MAX,
     WINDOW,
-    ManagementLink,
-    RequestIntake,
+    RequestLink,
 )
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite
@@ -95,10 +93,10 @@ class Requester:
             self.dialogue, self.handle, self.attached = client.dialogue, 20, client.attached
             self.request = request_message("GET", "/queues/none")
 
-    def intake(self) -> RequestIntake:
+    def link(self) -> RequestLink:
         link = self.dialogue.session().links.by_handle[self.handle]
-        assert isinstance(link, CoordinatorLink | ManagementLink)
-        return link.requests
+        assert isinstance(link, RequestLink)
+        return link
 
     def ask(self, count: int = 1) -> list[Heard]:
         return self.dialogue.say(*(self.dialogue.transfer(self.request, self.handle) for _ in range(count)))
@@ -114,12 +112,12 @@ def requester(request: pytest.FixtureRequest) -> Requester:
     return Requester(request.param)
 
 
-def test_intake_has_credit_from_the_attach_on(requester: Requester) -> None:
+def test_request_link_has_credit_from_the_attach_on(requester: Requester) -> None:
     (flow,) = [each for each in requester.attached if each.name == "flow"]
     assert flow.field("link_credit") == WINDOW
 
 
-def test_intake_is_never_without_credit(requester: Requester) -> None:
+def test_request_link_is_never_without_credit(requester: Requester) -> None:
     count = credit = WINDOW
     for _ in range(3):
         requester.ask(credit)
@@ -129,7 +127,7 @@ def test_intake_is_never_without_credit(requester: Requester) -> None:
         count += credit
 
 
-def test_intake_answers_an_echo_and_grants_what_was_given_up(requester: Requester) -> None:
+def test_request_link_answers_an_echo_and_grants_what_was_given_up(requester: Requester) -> None:
     say = requester.dialogue.say
     say(performative(spec.FLOW, handle=requester.handle, delivery_count=0, echo=True, **FIELDS))
     assert requester.granted() == (0, WINDOW)
@@ -138,7 +136,7 @@ def test_intake_answers_an_echo_and_grants_what_was_given_up(requester: Requeste
 
 
 def test_transfer_without_credit_detaches_the_link(requester: Requester) -> None:
-    requester.intake().credit = 0
+    requester.link().credit = 0
     (detach,) = requester.ask()
     assert (detach.name, condition(detach)) == ("detach", "amqp:link:transfer-limit-exceeded")
 

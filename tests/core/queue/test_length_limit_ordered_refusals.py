@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.core.publish.producer import Producer
-from penstock.core.queue.ordered_refusals import RefusalOrder
+from penstock.core.queue.length_limit import RefusalOrder
 from penstock.core.queue.queue import Queue
 from tests.support.broker_fixture import House
 from tests.support.topology import resolve

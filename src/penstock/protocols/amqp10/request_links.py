@@ -1,7 +1,13 @@
-"""Coordinator link: a link on which the peer declares and discharges transactions (part 4).
+"""Links to the broker itself: to the transaction coordinator, and to the management node.
 
-It always has credit, and no commit keeps another transaction waiting: a commit that is held has a lane of its own.
-Closing it rolls back its transactions, commits that are held included (section 4.2).
+On a coordinator link the peer declares and discharges transactions (part 4). It always has credit, and no commit keeps
+another transaction waiting: a commit that is held has a lane of its own. Closing it rolls back its transactions,
+commits that are held included (section 4.2).
+
+Requests to the management node come on one link, responses go on the link of the same name that is paired with it.
+Credit for requests is constant and never blocked. Responses wait in an unlisted queue, as direct replies do
+(decisions 23 and 51). So the credit of their link, the session's window and the end of the link are those of any other.
+Beyond `RESPONSES_MAX` that wait, a response is dropped: the node never waits for room.
 """
 
 from __future__ import annotations
@@ -11,36 +17,206 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.core.message import Envelope
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_listener import ProducerListener
+from penstock.core.queue.queue import Queue
+from penstock.core.vhost import REPLY_TO
 from penstock.errors import (
     BrokerError,
+    ContentTooLarge,
     InvalidField,
     NotAllowed,
     NotImplementedHere,
+    PreconditionFailed,
     ResourceError,
     TransactionRolledBack,
     TransactionTimeout,
+    TransferLimitExceeded,
     UnknownTransaction,
 )
 from penstock.flow.gate import ROLLED_BACK, Gate, Refusal
+from penstock.flow.level import OVERHEAD
+from penstock.log_ids import RESPONSE_DROPPED
 from penstock.protocols.amqp10.delivery_outcomes import REJECTED_NAME, hears, rejected_state, write_outcome
 from penstock.protocols.amqp10.error_scopes import MalformedMessage, error_composite
 from penstock.protocols.amqp10.link import LINK_ATTACHED, SECOND, Link
-from penstock.protocols.amqp10.management_link import RequestIntake
+from penstock.protocols.amqp10.management_node import answer, read_request
+from penstock.protocols.amqp10.outgoing_link import OutgoingLink
 from penstock.protocols.amqp10.transactions import Transaction, transactions_of
+from penstock.protocols.common.log_line import LogLine
 from penstock.wire.amqp10.composite import Composite, composite, decode_composite, encode_composite
-from penstock.wire.amqp10.field_cursor import FieldCursor
-from penstock.wire.amqp10.spec import AMQP_VALUE, COORDINATOR, DECLARE, DECLARED, DISCHARGE, REJECTED
-from penstock.wire.amqp10.transfer import ACCEPTED_STATE, Flow, Transfer
-from penstock.wire.amqp10.values import CodecError
+from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
+from penstock.wire.amqp10.spec import AMQP_VALUE, COORDINATOR, DECLARE, DECLARED, DISCHARGE, DISPOSITION, REJECTED
+from penstock.wire.amqp10.transfer import ACCEPTED_STATE, Flow, Transfer, write_disposition
+from penstock.wire.amqp10.values import CodecError, serial_distance
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.session import AmqpSession
 
+
+WINDOW: Final = 100
+"""Credit in requests; it is renewed when less than half of it is left, and nothing blocks it."""
+
+
+class RequestLink(Link):
+    """A link to the broker itself.
+
+    `taker` is who takes its requests, for errors; `octets_max` is the size of the largest.
+    """
+
+    def __init__(self, session: AmqpSession, attach: Composite, octets_max: i64, taker: str) -> None:
+        super().__init__(session, attach)
+        self._octets_max: i64 = octets_max
+        self._taker = taker
+        self.delivery_count: i64 = attach.number("initial_delivery_count", 0)
+        self.credit: i64 = 0
+        """Requests that the peer may still send."""
+        self.delivery_id: i64 = ABSENT
+        """Delivery-id of the last request."""
+        self.settled: bool = False
+        """True if any of its frames was sent settled."""
+        self._arrives: bool = False
+        """True between the frames of a request."""
+        self._pieces: bytes = b""
+        """Payload so far of that request."""
+
+    def grant(self) -> None:
+        """Grant credit, if less than half of the window is left."""
+        if self.credit < WINDOW // 2:
+            self.credit = WINDOW
+            self.request_flow()
+
+    @override
+    def on_flow(self, flow: Flow) -> None:
+        if flow.delivery_count != ABSENT:
+            drained = serial_distance(self.delivery_count, flow.delivery_count)
+            if drained > 0:  # Credit that its sender has given up is granted again.
+                self.delivery_count = flow.delivery_count
+                self.credit -= drained if drained < self.credit else self.credit
+                self.grant()
+        if flow.echo:
+            self.request_flow()
+
+    @override
+    def write_flow(self) -> None:
+        session = self.session
+        session.windows.write(session.engine.out, session.number, self.handle, self.delivery_count, self.credit)
+
+    def take(self, transfer: Transfer, data: bytes, end: i64) -> bytes | None:
+        """Return the request that a frame completes; None if more frames come, or it is aborted.
+
+        Raises NotAllowed, TransferLimitExceeded without credit, and ContentTooLarge.
+        """
+        if not self._arrives:
+            self.session.begin_delivery(transfer)
+            if self.credit == 0:
+                raise TransferLimitExceeded(f"a transfer on link '{self.link_name}', which has no credit")
+            self.credit -= 1
+            self.delivery_count = (self.delivery_count + 1) & 0xFFFFFFFF
+            self.delivery_id = transfer.delivery_id
+            self.settled = False
+            self._arrives = True
+        self.settled = self.settled or transfer.settled == 1
+        content = self._pieces + data[transfer.payload : end]
+        if len(content) > self._octets_max:
+            raise ContentTooLarge(f"a message larger than the {self._octets_max} octets that {self._taker} takes")
+        if transfer.more and not transfer.aborted:
+            self._pieces = content
+            return None
+        self._drop()
+        return None if transfer.aborted else content
+
+    def _drop(self) -> None:
+        """Drop the frames of an incomplete request."""
+        self._pieces = b""
+        self._arrives = False
+
+    @override
+    def on_detach(self, closed: bool) -> None:
+        self._drop()
+
+
+REQUEST_OCTETS_MAX: Final = 64 * 1024
+"""Largest request: a declaration with many arguments has a few KiB."""
+REQUEST_WORK: Final = 90
+"""Units of work of a request: to read it, to look up its object, and to make, queue and deliver its response."""
+OCTETS_A_UNIT: Final = 8
+"""Octets of a request per unit of work: its body is decoded."""
+RESPONSES_MAX: Final = 1000
+"""Most responses that wait for a client that does not read."""
+RESPONSES: Final = REPLY_TO + ".management."
+"""Beginning of the names of the queues of responses."""
+
+
+def response_queue(session: AmqpSession) -> Queue:
+    """Create the queue for the responses of one link; it ends with its consumer."""
+    return session.vhost.create_reply_queue(RESPONSES + session.connection.services.make_name("")[1:])
+
+
+class ManagementLink(RequestLink):
+    """A link on which the peer sends requests to the management node."""
+
+    def __init__(self, session: AmqpSession, attach: Composite) -> None:
+        super().__init__(session, attach, REQUEST_OCTETS_MAX, "the management node")
+
+    # Requests
+
+    @override
+    def on_transfer(self, transfer: Transfer, data: bytes, end: i64) -> None:
+        content = self.take(transfer, data, end)
+        if content is not None:
+            self._on_request(content, self.delivery_id)
+        if self.state == LINK_ATTACHED:
+            self.grant()
+
+    def _on_request(self, content: bytes, delivery_id: i64) -> None:
+        """Carry out a request. One that cannot be answered is rejected, or the link detached if it is settled."""
+        session = self.session
+        session.engine.work.done += REQUEST_WORK + len(content) // OCTETS_A_UNIT
+        declared = session.broker.durable_changes.durable_declarations
+        try:
+            request = read_request(content)
+            queue = self._responses()
+        except BrokerError as error:
+            if self.settled:
+                self.detach(error)
+            else:
+                state = composite(REJECTED, error=error_composite(error))
+                first = int(delivery_id)
+                session.send(composite(DISPOSITION, role=True, first=first, settled=True, state=state))
+            return
+        self._respond(queue, answer(session, request))
+        if not self.settled:
+            write_disposition(session.engine.out, session.number, True, delivery_id, delivery_id, True, ACCEPTED_STATE)
+            session.connection.request_flush()
+        session.connection.output.await_change(declared)
+
+    def _responses(self) -> Queue:
+        """Return the queue of the paired link. Raises PreconditionFailed if there is none."""
+        for link in self.session.links.by_handle.values():
+            if isinstance(link, OutgoingLink) and link.link_name == self.link_name and link.state == LINK_ATTACHED:
+                queue = link.consumer.queue
+                if queue.name.startswith(RESPONSES):
+                    return queue
+        raise PreconditionFailed(
+            f"no link '{self.link_name}' whose source is the management node: responses go to the link of the same "
+            "name on the same session"
+        )
+
+    def _respond(self, queue: Queue, content: bytes) -> None:
+        broker = self.session.broker
+        if queue.waiting() >= RESPONSES_MAX:
+            text = f"[{self.session.name}] response on link '{self.link_name}' dropped: {RESPONSES_MAX} wait for credit"
+            self.session.connection.services.log_limited(LogLine(text, {"id": RESPONSE_DROPPED}))
+            return
+        queue.enqueue(Envelope("", queue.name), content, len(content) + OVERHEAD, broker.now)
+        broker.schedule_delivery(queue)
+
+
 MESSAGE_OCTETS_MAX: Final = 4096
 """Largest message: a declare or a discharge has less than 64 octets."""
-REQUEST_WORK: Final = 32
+COORDINATOR_WORK: Final = 32
 """Units of work of a declare or a discharge, without those of the commit."""
 CAPABILITIES: Final = ["amqp:local-transactions", "amqp:multi-txns-per-ssn", "amqp:multi-ssns-per-txn"]
 """Capabilities of its transactions (section 4.5.6): several in a session, and several sessions in one."""
@@ -48,12 +224,11 @@ COMMIT_RETRY: Final = "penstock:commit-retry"
 """Desired capability of a link whose controller may discharge a transaction again after a commit was rejected."""
 
 
-class CoordinatorLink(Link):
+class CoordinatorLink(RequestLink):
     """A link to the transaction coordinator."""
 
     def __init__(self, session: AmqpSession, attach: Composite) -> None:
-        super().__init__(session, attach)
-        self.requests = RequestIntake(self, attach, MESSAGE_OCTETS_MAX, "a coordinator")
+        super().__init__(session, attach, MESSAGE_OCTETS_MAX, "a coordinator")
         self.second: bool = attach.number("rcv_settle_mode", 0) == SECOND
         self.takes_rejected: bool = hears(attach, REJECTED_NAME)
         """False if the peer does not know `rejected`: the link is detached instead (sections 4.2 and 4.3)."""
@@ -70,34 +245,21 @@ class CoordinatorLink(Link):
         """Return the target with its capabilities."""
         return composite(COORDINATOR, capabilities=CAPABILITIES)
 
-    @override
-    def on_flow(self, flow: Flow) -> None:
-        self.requests.on_flow(flow)
-
-    @override
-    def write_flow(self) -> None:
-        self.requests.write_flow()
-
-    @override
-    def unlink(self) -> None:
-        self.requests.unlink()
-
     # Declare and discharge
 
     @override
     def on_transfer(self, transfer: Transfer, data: bytes, end: i64) -> None:
-        requests = self.requests
-        content = requests.take(transfer, data, end)
-        if requests.settled:  # Nobody would learn the id of its transaction, or how it ended (section 4.2).
+        content = self.take(transfer, data, end)
+        if self.settled:  # Nobody would learn the id of its transaction, or how it ended (section 4.2).
             self.detach(NotAllowed("a settled transfer on a coordinator link"))
             return
         if content is not None:
-            self._on_message(content, requests.delivery_id)
+            self._on_message(content, self.delivery_id)
         if self.state == LINK_ATTACHED:
-            requests.grant()
+            self.grant()
 
     def _on_message(self, content: bytes, delivery_id: i64) -> None:
-        self.session.engine.work.done += REQUEST_WORK
+        self.session.engine.work.done += COORDINATOR_WORK
         try:
             request = self._request(content)
             if request.code == DECLARE:
@@ -191,7 +353,7 @@ class CoordinatorLink(Link):
 
     @override
     def on_detach(self, closed: bool) -> None:
-        self.requests.drop()
+        super().on_detach(closed)
         self.end()
         self.session.connection.review_hold_bound()
 
