@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark_amqp.errors import SpoolUnusable
 from pyspark_amqp.spool.errors import SpoolError
-from pyspark_amqp.spool.frames import Frame, Octets, frames_in, read_batch, read_segment_head, segment_name
-from pyspark_amqp.spool.log import read_file
+from pyspark_amqp.spool.log import Frame, Octets, frames_in, read_batch, read_file, read_segment_head, segment_name
 from pyspark_penstock.schema import arrow_schema
 
 if TYPE_CHECKING:

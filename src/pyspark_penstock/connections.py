@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from penstock.client.blocking import Connection
+from penstock.client.engine.connection import OPEN
 from penstock.client.engine.waits import Call
 from penstock.client.errors import (
     ChannelClosed,
@@ -249,7 +250,7 @@ def shared_block_connection(access: Access, server: Address, query: str = "") ->
     """
     key = (server, access, query, os.getpid())
     connection = _block_connections.get(key)
-    if connection is None or not connection.core().is_ready():
+    if connection is None or connection.core().phase != OPEN:
         connection = _block_connections[key] = connect(access, server, query)
     return connection
 

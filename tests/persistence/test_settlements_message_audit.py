@@ -12,9 +12,9 @@ import pytest
 from penstock.errors import StoreError
 from penstock.persistence.settlements import Loss, MessageAudit, summed_up
 from penstock.server.store_open import CheckReport, RepairReport, check_directory, repair_directory
-from penstock.store.records import STALE, UNKNOWN, Damage
 from penstock.store.schema import PAGE_SIZE
 from penstock.store.sqlite import FILE
+from penstock.store.tables import STALE, UNKNOWN, Damage
 from tests.profiles import examples, sample
 from tests.support.damaged_store import Change, Life, cut, flip, make
 

@@ -12,11 +12,11 @@ import pytest
 from penstock.errors import StoreError
 from penstock.store import schema
 from penstock.store.commit_counter import COUNTER_FILE, SLOT_BYTES, CommitCounter, Count
-from penstock.store.records import StoreTransaction
 from penstock.store.repair import repair
 from penstock.store.salvage import FRAME, HEADER, Log
 from penstock.store.schema import PAGE_SIZE
 from penstock.store.sqlite import FILE, SqliteStore
+from penstock.store.tables import StoreTransaction
 from tests.support.open_stores import Contents, committing, contents, opened, some_row
 from tests.support.store_process import numbered
 

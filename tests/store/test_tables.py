@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from penstock.store import tables
-from penstock.store.records import (
+from penstock.store.tables import (
     UNKNOWN,
     BodyPiece,
+    ChecksumError,
     MessageRow,
     MetadataRecord,
     QueuePosition,
     RowBodies,
     SettlementRecord,
 )
-from penstock.store.tables import ChecksumError
 
 ROW = MessageRow(3, b"data", 7, 11, 2, 600)
 PIECE = BodyPiece(9, 2, 4, b"data")

@@ -11,9 +11,10 @@ from penstock.protocols.amqp10.session import AmqpSession
 from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite, decode_performative, encode_composite
-from penstock.wire.amqp10.frames import AMQP_HEADER, SASL_HEADER, FrameSplitter, frame
+from penstock.wire.amqp10.frames import AMQP_HEADER, SASL_HEADER, frame
 from penstock.wire.sasl import plain_response
 from tests.support.driven_connection import make_driver
+from tests.support.frame_splitter import FrameSplitter
 
 LARGEST_FRAME = 1 << 20
 

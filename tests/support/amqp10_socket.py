@@ -8,10 +8,11 @@ from typing import Protocol, Self
 
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite, decode_performative
-from penstock.wire.amqp10.frames import AMQP_HEADER, HEADER_OCTETS, FrameSplitter
+from penstock.wire.amqp10.frames import AMQP_HEADER, HEADER_OCTETS
 from tests.support.amqp10_dialogue import LARGEST_FRAME, Heard, data_section, login, performative
 from tests.support.amqp10_transactions import in_transaction, value_section
 from tests.support.brokers import PATIENCE
+from tests.support.frame_splitter import FrameSplitter
 
 
 class Address(Protocol):

@@ -10,12 +10,13 @@ from typing import Final
 from penstock.wire.amqp091.spec import PROTOCOL_HEADER
 from penstock.wire.amqp10 import spec, values
 from penstock.wire.amqp10.composite import Composite, decode_performative
-from penstock.wire.amqp10.frames import AMQP_HEADER, HEADER_OCTETS, SASL_HEADER, FrameSplitter, frame
+from penstock.wire.amqp10.frames import AMQP_HEADER, HEADER_OCTETS, SASL_HEADER, frame
 from penstock.wire.amqp10.neutral import exchange_address, queue_address
 from penstock.wire.amqp10.spec import ANY, COMPOSITES, MESSAGE_ID, ROLE, FieldSpec
 from penstock.wire.amqp10.value_writer import encode_value
 from penstock.wire.amqp10.values import Array, Described, Symbol, Typed, ulong
 from penstock.wire.sasl import plain_response
+from tests.support.frame_splitter import FrameSplitter
 from tests.support.nearly_amqp import Octets
 
 QUEUES: Final = ("q0", "q1", "q2", "q3")

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from penstock.store.records import (
+from penstock.store.sqlite import SqliteStore
+from penstock.store.tables import (
     BodyPiece,
     MessageRow,
     MetadataRecord,
@@ -18,7 +19,6 @@ from penstock.store.records import (
     SettlementRecord,
     StoreTransaction,
 )
-from penstock.store.sqlite import SqliteStore
 
 
 class Contents(NamedTuple):

@@ -11,7 +11,9 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from penstock.store.postgres import postgres_store
-from penstock.store.records import (
+from penstock.store.sqlite import SqliteStore
+from penstock.store.store import Store
+from penstock.store.tables import (
     UNKNOWN,
     BodyPiece,
     MessageRow,
@@ -21,8 +23,6 @@ from penstock.store.records import (
     SettlementRecord,
     StoreTransaction,
 )
-from penstock.store.sqlite import SqliteStore
-from penstock.store.store import Store
 from tests.support.brokers import some_name
 from tests.support.memory_store import heads_of
 from tests.support.open_stores import Contents, contents

@@ -13,8 +13,8 @@ from itertools import count
 from pathlib import Path
 
 from penstock.errors import StoreError
-from penstock.store.records import QueuePosition, StoreTransaction
 from penstock.store.sqlite import SqliteStore
+from penstock.store.tables import QueuePosition, StoreTransaction
 from tests.support.open_stores import committing, some_note, some_row
 
 LIVE = 5

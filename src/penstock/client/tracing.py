@@ -16,7 +16,7 @@ from opentelemetry import propagate, trace
 from opentelemetry.trace import Span, SpanKind, Tracer
 
 from penstock.client.engine.messages import Delivery, Message
-from penstock.content.properties import TRACE_HEADERS, Properties
+from penstock.content.properties import TRACE_HEADERS
 from penstock.version import VERSION
 
 
@@ -30,7 +30,7 @@ def sending(destination: str, message: bytes | Message, tracer: Tracer | None = 
     with _span("send", destination, SpanKind.PRODUCER, given.body, tracer):
         headers = dict(given.properties.headers or {})
         propagate.inject(headers)
-        properties = Properties(**given.properties.as_dict())  # type: ignore[arg-type]  # They come from there.
+        properties = given.properties.copy()
         properties.headers = headers
         yield Message(given.body, properties=properties, routing_key=given.routing_key, exchange=given.exchange)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from penstock.errors import PreconditionFailed
 from penstock.limits import NAME_MAX
@@ -50,22 +50,7 @@ class Properties:
     must pass. `expiration` is text, milliseconds by convention.
     """
 
-    __slots__ = (
-        "app_id",
-        "cluster_id",
-        "content_encoding",
-        "content_type",
-        "correlation_id",
-        "delivery_mode",
-        "expiration",
-        "headers",
-        "message_id",
-        "priority",
-        "reply_to",
-        "timestamp",
-        "type",
-        "user_id",
-    )
+    __slots__ = PROPERTY_NAMES
 
     def __init__(
         self,
@@ -99,25 +84,14 @@ class Properties:
         self.app_id = app_id
         self.cluster_id = cluster_id
 
-    def as_dict(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, Any]:
         """Return the properties that are present, in the order of RabbitMQ's documentation."""
-        pairs: list[tuple[str, object]] = [
-            ("content_type", self.content_type),
-            ("content_encoding", self.content_encoding),
-            ("headers", self.headers),
-            ("delivery_mode", self.delivery_mode),
-            ("priority", self.priority),
-            ("correlation_id", self.correlation_id),
-            ("reply_to", self.reply_to),
-            ("expiration", self.expiration),
-            ("message_id", self.message_id),
-            ("timestamp", self.timestamp),
-            ("type", self.type),
-            ("user_id", self.user_id),
-            ("app_id", self.app_id),
-            ("cluster_id", self.cluster_id),
-        ]
+        pairs = [(name, getattr(self, name)) for name in PROPERTY_NAMES]
         return {name: value for name, value in pairs if value is not None}
+
+    def copy(self) -> Properties:
+        """Return a copy whose fields can be replaced; they share their headers."""
+        return Properties(**self.as_dict())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Properties) and self.as_dict() == other.as_dict()

@@ -8,29 +8,41 @@ driver.serve(now)                     behind the output, which others wait for: 
 more |= driver.end_turn(seconds, now)
 
 It has no socket, no clock and no randomness: the event loop supplies them.
+
+Services of the driver for the connections: the interface of protocols/common/services.py.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from typing import Final
 
 from typing_extensions import override
 
+from penstock.access.access_table import GUEST
+from penstock.access.back_end import ServedUsers
+from penstock.access.password_hash import ScramKeys
+from penstock.access.passwords import Passwords, ScramKeyCache, access_refusal
+from penstock.access.rules import CredentialCheck
+from penstock.access.tokens import TokenCheck, TokenPolicy, looks_like_token
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Batch
 from penstock.core.publish.closed_sessions import ENDED
 from penstock.core.queue.cursor_state import CursorState
 from penstock.core.queue.queue import Queue
 from penstock.core.unlinking import unlink
+from penstock.core.vhost import VirtualHost
 from penstock.describe.stats_sampler import StatsSampler
 from penstock.driver.entry_times import DELIVERIES, TIMERS
 from penstock.driver.log_queue import Failures, LogQueue
 from penstock.driver.notifier import Notifier
 from penstock.driver.scheduler import Scheduler
-from penstock.driver.services import LIMITED_A_SECOND, DriverServices
+from penstock.errors import BrokerError
+from penstock.flow.gate import Gate
 from penstock.flow.timers import NEVER
 from penstock.flow.work import Steps
-from penstock.log_ids import CHANGED
+from penstock.log_ids import CHANGED, WITHOUT_EFFECT
 from penstock.management import gate_lines
 from penstock.management.control_api import ControlApi
 from penstock.management.flow_log_samples import Record
@@ -41,12 +53,159 @@ from penstock.operations.table import OPERATIONS
 from penstock.protocols import standard_protocols
 from penstock.protocols.common.audit_trail import AuditTrail
 from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.connection_limits import ConnectionLimits
+from penstock.protocols.common.connection_limits import ConnectionLimits, OpenConnections
 from penstock.protocols.common.engine import HeaderReader, Protocol
 from penstock.protocols.common.log_line import LogLine
+from penstock.protocols.common.login import InlineAuthenticator
+from penstock.protocols.common.login_limits import Backoff, LoginRate, PendingLogins
+from penstock.protocols.common.partial_messages import PartialMessages
 from penstock.protocols.common.peer import Peer
 from penstock.protocols.common.read_pausing import SlowedConnections
+from penstock.protocols.common.services import Services
 from penstock.protocols.common.single_publish import SinglePublishes
+
+LIMITED_A_SECOND: Final = 20
+"""Most lines a second with one id about connections and requests; others are counted."""
+
+
+class DriverServices(Services):
+    """Services of one driver."""
+
+    def __init__(self, driver: BrokerDriver, seed: str, version: str) -> None:
+        self._driver = driver
+        self.broker = driver.broker
+        self.connection_limits = driver.connection_limits
+        self.authenticator = InlineAuthenticator()
+        self.tokens: TokenPolicy | None = None
+        """Tokens that are accepted as passwords; None: none is."""
+        self.served: ServedUsers | None = None
+        """Users of an HTTP back end; None without one."""
+        self.backoff = Backoff(driver.broker.access)
+        self.login_rate = LoginRate(driver.connection_limits)
+        self.version = version
+        self.audit = driver.audit
+        self.logins = PendingLogins(self)
+        self.open_connections = OpenConnections(driver.connection_limits)
+        self.partial_messages = PartialMessages(self)
+        self._seed: bytes = seed.encode()
+        self._names: int = 0
+        self._passwords = Passwords(driver.broker.access, self._seed, self._now)
+        self._scram_keys = ScramKeyCache(driver.broker.access, self._seed, driver.broker.work)
+        self._without_effect: set[str] = set()
+
+    def _now(self) -> float:
+        return self.broker.now
+
+    @override
+    def password_check(self, user: str, password: str, loopback: bool) -> CredentialCheck:
+        if self.tokens is not None and looks_like_token(password):
+            return TokenCheck(self.broker.now + self.broker.wall_offset, self.tokens, password)
+        if self.served is not None and self.served.knows(user):
+            return self.served.check(user, password)
+        return self._passwords.check(user, password, loopback)
+
+    @override
+    def may_be_anonymous(self, loopback: bool) -> bool:
+        guest = self.broker.access.find(GUEST)
+        if guest is None or guest.password_hash is None or access_refusal(self.broker.access, GUEST, loopback):
+            return False
+        return self._passwords.is_known(GUEST, guest.password_hash, GUEST)
+
+    @override
+    def access_refusal(self, user: str, loopback: bool) -> str:
+        return access_refusal(self.broker.access, user, loopback)
+
+    @override
+    def scram_keys(self, user: str) -> ScramKeys:
+        return self._scram_keys.of(user)
+
+    @override
+    def make_nonce(self) -> str:
+        return self.make_name("nonce")
+
+    @override
+    def log(self, line: LogLine) -> None:
+        self._driver.log(line)
+
+    @override
+    def log_refusal(self, kind: str, text: str) -> None:
+        self._driver.log_queue.add_refusal(kind, text)
+
+    @override
+    def log_limited(self, line: LogLine) -> None:
+        self._driver.log_queue.add_limited(line, LIMITED_A_SECOND)
+
+    @override
+    def log_request_refused(self, connection: Connection, subject: str, error: BrokerError) -> None:
+        line = self._driver.refused_requests.add(connection.number, subject, error, self.broker.now)
+        if line is not None:
+            self.log_limited(line)
+
+    @override
+    def log_without_effect(self, argument: str) -> None:
+        if argument not in self._without_effect:
+            self._without_effect.add(argument)
+            text = f"argument {argument} of a queue is accepted and has no effect: queues are stored in one way"
+            self.log(LogLine(text, {"id": WITHOUT_EFFECT}))
+
+    @override
+    def deliver(self) -> bool:
+        return self._driver.deliver()
+
+    @override
+    def deliver_first(self, queue: Queue) -> None:
+        self._driver.deliver_first(queue)
+
+    @override
+    def dispatch_effects(self) -> None:
+        self._driver.notifier.dispatch_effects()
+
+    @override
+    def start_asking(self, steps: Steps[None], connection: Connection | None = None) -> None:
+        self._driver.scheduler.start_asking(steps, connection)
+
+    @override
+    def resume_input(self, connection: Connection) -> None:
+        self._driver.scheduler.go_on(connection)
+
+    @override
+    def schedule_flush(self, connection: Connection) -> None:
+        self._driver.touched.append(connection)
+
+    @override
+    def schedule_blocked_notice(self, connection: Connection) -> None:
+        self._driver.notifier.schedule_blocked_notice(connection)
+
+    @override
+    def schedule_loss_report(self, connection: Connection) -> None:
+        self._driver.notifier.schedule_loss_report(connection)
+
+    @override
+    def report_silent(self, connection: Connection) -> None:
+        self._driver.silent.append(connection)
+
+    @override
+    def control_request(self, vhost: VirtualHost, connection: Connection, operation: str, content: bytes) -> None:
+        self._driver.control.request(vhost, connection, operation, content)
+
+    @override
+    def end_blocks(self, connection: Connection) -> None:
+        self._driver.control.ranges.end(connection)
+
+    @override
+    def node_name(self) -> str:
+        return self._driver.name
+
+    def make_name(self, prefix: str) -> str:
+        """See `Services.make_name`: in RabbitMQ's form; the seed makes it hard to guess, also from other names."""
+        self._names += 1
+        digest = hashlib.blake2b(b"%d" % self._names, digest_size=16, key=self._seed).digest()
+        return f"{prefix}-{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"
+
+    @override
+    def block_reason(self, connection: Connection, gate: Gate) -> str:
+        return self._driver.notifier.block_reason(connection, gate)
+
 
 TURNS: Final = 500
 """Most turns of waiting producers per turn of the driver, so that many released producers do not delay the others."""

@@ -16,9 +16,18 @@ from penstock.persistence.metadata_records import BINDING, CURSOR, QUEUE, Fields
 from penstock.persistence.rows import RowContext
 from penstock.persistence.settlements import MessageAudit, RowSettlements, decode_settlement
 from penstock.settings.read import Features
-from penstock.store.records import BodyPiece, Damage, MessageRow, MetadataRecord, QueuePosition, SettlementRecord
 from penstock.store.store import Record
-from penstock.store.tables import METADATA_RECORDS, ROWS, SETTLEMENTS
+from penstock.store.tables import (
+    METADATA_RECORDS,
+    ROWS,
+    SETTLEMENTS,
+    BodyPiece,
+    Damage,
+    MessageRow,
+    MetadataRecord,
+    QueuePosition,
+    SettlementRecord,
+)
 
 
 class StoreScanner(RowContext):

@@ -3,6 +3,10 @@
 A block is an ordinary request, and its rows are ordinary publishes. They pass the gates by a producer that the
 connection has for its blocks (held_block.py). The answer comes when the block has ended and may be confirmed. It has
 the number of rows that are in their queues, and the reason if not all are.
+
+Incoming blocks: the header and the columns of a block that a client publishes, checked (docs/blocks.md).
+
+And its rows as messages: their routes, as those of single publishes, and their contents.
 """
 
 from __future__ import annotations
@@ -14,20 +18,365 @@ from typing import Final
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.content.properties import Properties
+from penstock.access.rules import ConnectionAccess
+from penstock.content.message_columns import (
+    INT32,
+    INT64,
+    Column,
+    HeadersColumn,
+    MessageColumns,
+    NumberColumn,
+    OctetsColumn,
+    text_of,
+)
+from penstock.content.properties import BCC, CC, TEXT_PROPERTIES, Properties
+from penstock.core.broker import Broker
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_listener import ProducerListener
-from penstock.errors import BrokerError, PreconditionFailed, ResourceError
+from penstock.core.routing.route import PERSISTENT, Route, expiration_s, route_with_copies
+from penstock.core.routing.topology import resolve_message
+from penstock.core.vhost import REPLY_TO, VirtualHost
+from penstock.errors import AccessRefused, BrokerError, ContentTooLarge, PreconditionFailed, ResourceError
 from penstock.flow.gate import Gate
 from penstock.flow.work import SHARE
 from penstock.protocols.common.audit_trail import audit_refusal
+from penstock.protocols.common.authorization import check_route
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.control_request import PUBLISH_BLOCK, ControlRequest, Replies
 from penstock.protocols.common.peer import QUERY
-from penstock.ranges.blocks import CONTENT_TYPE
-from penstock.ranges.held_block import NO_MARK, NOT_RETRIABLE, BlockLine, BlockMark, HeldBlock
-from penstock.ranges.incoming import BlockRows, IncomingBlock
-from penstock.ranges.sinks import SinkBatches
+from penstock.ranges.blocks import CONTENT_TYPE, MAGIC
+from penstock.ranges.held_block import NO_MARK, NOT_RETRIABLE, BlockLine, BlockMark, HeldBlock, RowSource
+from penstock.ranges.sinks import SinkBatches, check_no_cycle
+
+ROWS_MAX: Final = 100_000
+HEADER_OCTETS_MAX: Final = 64 * 1024
+"""Most rows of a block, and octets of its header."""
+ITEMS_MAX: Final = 1_000_000
+"""Most headers of all rows of a block."""
+FIELDS: Final = ("rows", "columns", "progress_ms", "mark", "stage")
+"""Fields of the header that have a meaning here; those about where a block was read have none in this direction."""
+ORIGIN_FIELDS: Final = ("queue", "first", "last")
+TEXTS: Final = ("exchange", "routing_key", *TEXT_PROPERTIES)
+_INT64_MAX: Final = (1 << 63) - 1
+_PREFIX: Final = 8
+"""Octets before the header: the magic, and the length of the header."""
+ROUTES_KEPT: Final = 4096
+"""Most routes that one block keeps; at the bound they are forgotten."""
+OCTETS_A_UNIT: Final = 2048
+"""Octets of a row that cost one unit of work more than each row does."""
+HEADERS_WORK: Final = 10
+"""Units of work to encode the headers of a row."""
+_DIRECT_REPLY: Final = REPLY_TO.encode()
+_NO_KEY: Final = b""
+
+
+class IncomingBlock:
+    """A block whose header was checked. All that is wrong raises PreconditionFailed (406) naming it."""
+
+    def __init__(self, data: bytes, start: i64 = 0, octets: i64 = -1) -> None:
+        """The block has `octets` of `data` from `start` on, where it stays: all that follow for -1."""
+        self.data = data
+        self._start: i64 = start
+        self._size: i64 = octets if octets >= 0 else len(data) - start
+        self.fields = _header(data, start, self._size)
+        unknown = [name for name in self.fields if name not in FIELDS and name not in ORIGIN_FIELDS]
+        if unknown:
+            raise PreconditionFailed(f"the block's header has a field '{unknown[0]}'; known are {', '.join(FIELDS)}")
+        rows = _number(self.fields.get("rows"), "'rows'")
+        if rows > ROWS_MAX:
+            raise ContentTooLarge(f"the block has {rows:,} rows; the most is {ROWS_MAX:,}")
+        self.rows: i64 = rows
+        self.progress_s: float = _number(self.fields.get("progress_ms") or 0, "'progress_ms'") / 1000
+        """Least seconds between two notes of progress; 0 for none."""
+        self.mark = _ids(self.fields, "mark")
+        """Ids of a block of a batch; None for a block without them."""
+        self.stage = _ids(self.fields, "stage")
+        """Ids of a block that is staged; None for one that is published."""
+        columns = self.fields.get("columns")
+        if not isinstance(columns, dict) or "value" not in columns:
+            raise PreconditionFailed("the block's 'columns' must be an object with at least the column 'value'")
+        self.columns = self._columns(columns)
+
+    def _columns(self, given: dict[str, object]) -> MessageColumns:
+        columns = MessageColumns(self._octets("value", _table(given["value"], "value"), self.rows))
+        for name, value in given.items():
+            table = _table(value, name)
+            if name in TEXTS:
+                columns.texts[name] = self._octets(name, table, self.rows)
+            elif name == "delivery_mode":
+                columns.delivery_mode = self._numbers(name, table, INT32, 0, 255)
+            elif name == "priority":
+                columns.priority = self._numbers(name, table, INT32, 0, 255)
+            elif name == "message_timestamp":
+                columns.timestamp = self._numbers(name, table, INT64, -_INT64_MAX - 1, _INT64_MAX)
+            elif name == "headers_json":
+                columns.headers_json = self._octets(name, table, self.rows)
+            elif name == "headers":
+                columns.headers_column = self._headers(name, table)
+            elif name != "value":
+                known = ", ".join(
+                    ("value", *TEXTS, "delivery_mode", "priority", "message_timestamp", "headers", "headers_json")
+                )
+                raise PreconditionFailed(f"no message has the column '{name}'; known are {known}")
+        return columns
+
+    def _octets(self, name: str, table: dict[str, object], rows: i64) -> OctetsColumn:
+        column = OctetsColumn(name, self.data)
+        if "all" in table:
+            value = table["all"]
+            if value is not None and not isinstance(value, str):
+                raise PreconditionFailed(f"column {name}: 'all' must be a text or null, not {value!r}")
+            column.same = True
+            column.value = None if value is None else _encoded(value, name)
+            return column
+        column.offsets = self._buffer(name, table, "offsets", 4 * (rows + 1))
+        column.data = self._buffer(name, table, "data", 0)
+        column.size = _length(name, table, "data")
+        self._set_valid(column, table, rows)
+        return column
+
+    def _numbers(self, name: str, table: dict[str, object], width: i64, least: i64, most: i64) -> NumberColumn:
+        column = NumberColumn(name, self.data, width, least, most)
+        if "all" in table:
+            value = table["all"]
+            if value is not None and (not isinstance(value, int) or not -_INT64_MAX <= value <= _INT64_MAX):
+                raise PreconditionFailed(f"column {name}: 'all' must be an integer or null, not {value!r}")
+            column.same = True
+            column.value = value
+            return column
+        column.data = self._buffer(name, table, "data", width * self.rows)
+        self._set_valid(column, table, self.rows)
+        return column
+
+    def _headers(self, name: str, table: dict[str, object]) -> HeadersColumn:
+        if "all" in table:
+            if table["all"] is not None:
+                raise PreconditionFailed(f"column {name}: 'all' must be null, not {table['all']!r}")
+            nothing = OctetsColumn(name, self.data)
+            column = HeadersColumn(name, self.data, 0, nothing, nothing)
+            column.same = True
+            return column
+        items = _table(table.get("items"), f"{name}.items")
+        count = _number(items.get("rows"), f"{name}.items.rows")
+        if count > ITEMS_MAX:
+            raise ContentTooLarge(f"the block has {count:,} headers; the most is {ITEMS_MAX:,}")
+        columns = _table(items.get("columns"), f"{name}.items.columns")
+        keys = self._octets(f"{name}.key", _table(columns.get("key"), f"{name}.key"), count)
+        values = self._octets(f"{name}.value", _table(columns.get("value"), f"{name}.value"), count)
+        column = HeadersColumn(name, self.data, count, keys, values)
+        column.offsets = self._buffer(name, table, "offsets", 4 * (self.rows + 1))
+        self._set_valid(column, table, self.rows)
+        return column
+
+    def _set_valid(self, column: Column, table: dict[str, object], rows: i64) -> None:
+        if "valid" in table:
+            column.valid = self._buffer(column.name, table, "valid", (rows + 7) // 8)
+
+    def _buffer(self, name: str, table: dict[str, object], kind: str, least: i64) -> i64:
+        """Return the position of a buffer of at least so many octets that lies in the block."""
+        place = table.get(kind)
+        if not isinstance(place, list) or len(place) != 2:
+            raise PreconditionFailed(f"column {name}: '{kind}' must be a position and a length, not {place!r}")
+        start = _number(place[0], f"column {name}: '{kind}'")
+        length = _number(place[1], f"column {name}: '{kind}'")
+        size = self._size
+        if length < least or start > size or length > size - start:
+            raise PreconditionFailed(
+                f"column {name}: '{kind}' is at {start:,} with {length:,} octets; {int(least):,} are needed, and the "
+                f"block has {int(size):,}"
+            )
+        return self._start + start
+
+
+def _header(data: bytes, start: i64, octets: i64) -> dict[str, object]:
+    prefix = data[start : start + (octets if octets < _PREFIX else _PREFIX)]
+    if len(prefix) < _PREFIX or prefix[:4] != MAGIC:
+        raise PreconditionFailed(f"a block begins with {MAGIC.decode()} and the length of its header, not {prefix!r}")
+    size = int.from_bytes(prefix[4:], "little")
+    if size > HEADER_OCTETS_MAX or size > octets - _PREFIX:
+        raise PreconditionFailed(
+            f"the header of the block has {size:,} octets; the most is {HEADER_OCTETS_MAX:,}, and the block has "
+            f"{int(octets):,}"
+        )
+    try:
+        fields = json.loads(data[start + _PREFIX : start + _PREFIX + size])
+    except (ValueError, RecursionError) as error:
+        raise PreconditionFailed(f"the header of the block must be a JSON object: {error}") from None
+    if not isinstance(fields, dict):
+        raise PreconditionFailed("the header of the block must be a JSON object")
+    return fields
+
+
+def _ids(fields: dict[str, object], name: str) -> dict[str, object] | None:
+    value = fields.get(name)
+    if value is None or isinstance(value, dict):
+        return value
+    raise PreconditionFailed(f"the block's '{name}' must be an object, not {value!r}")
+
+
+def _table(value: object, name: str) -> dict[str, object]:
+    if not isinstance(value, dict):
+        raise PreconditionFailed(f"column {name} must be an object, not {value!r}")
+    return value
+
+
+def _number(value: object, name: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0 or value >= 1 << 40:
+        raise PreconditionFailed(f"{name} must be a whole number from 0, not {value!r}")
+    return value
+
+
+def _length(name: str, table: dict[str, object], kind: str) -> i64:
+    place = table[kind]
+    assert isinstance(place, list)
+    return _number(place[1], f"column {name}: '{kind}'")
+
+
+def _encoded(value: str, name: str) -> bytes:
+    try:
+        return value.encode()
+    except UnicodeEncodeError:
+        raise PreconditionFailed(f"column {name}: 'all' cannot be encoded as UTF-8") from None
+
+
+class BlockRows(RowSource):
+    """The rows of a block that a user publishes to a virtual host."""
+
+    def __init__(self, broker: Broker, vhost: VirtualHost, block: IncomingBlock, access: ConnectionAccess) -> None:
+        columns = block.columns
+        exchange, key = columns.texts.get("exchange"), columns.texts.get("routing_key")
+        super().__init__(block.rows, vhost.route(_first(exchange), "", False))
+        self._broker = broker
+        self._vhost = vhost
+        self._columns = columns
+        self._access = access
+        self._user = access.user.encode()
+        self._access_epoch: i64 = access.epoch.count
+        """Number of changes of permissions at which its routes were checked."""
+        self._encoder = broker.formats.default.row_encoder(columns)
+        self._exchange = exchange
+        self._key = key
+        self._one_route = (exchange is None or exchange.same) and (key is None or key.same)
+        self._base: Route | None = None
+        """The route of all rows, if they have the same."""
+        self._routes: dict[bytes, dict[bytes, Route]] = {}
+        self._route_count: int = 0
+        self.query: str = ""
+        """Query whose results the rows are; empty for most."""
+        self._checked = "user_id" in columns.texts or "reply_to" in columns.texts
+        self._has_headers = columns.has_headers()
+        self._has_variants = columns.priority is not None or "expiration" in columns.texts
+
+    @override
+    def load(self, row: i64) -> None:
+        if self._checked:
+            self._check(row)
+        if self._access.epoch.count != self._access_epoch:
+            self._access_epoch = self._access.epoch.count
+            self._base = None
+            self._routes = {}
+            self._route_count = 0
+        route = self._base
+        if route is None:
+            route = self._route_of(row)
+        if route.epoch != self._vhost.epoch:
+            self._vhost.refresh_route(route)
+        if route.control:
+            raise AccessRefused(f"row {int(row)} is a control operation, which a block cannot carry")
+        mode = self._columns.delivery_mode
+        if mode is not None and route.checks_delivery_mode and mode.number(row) == PERSISTENT:
+            route = route.persistent()
+        if self._has_variants:
+            route = self._variant(route, row)
+        self.content = self._encoder.encode(row)
+        self.charge = self._encoder.charge
+        self.route = route
+        if self.charge > OCTETS_A_UNIT:
+            self._broker.work.done += self.charge // OCTETS_A_UNIT
+        if self._has_headers or route.by_headers:
+            self._route_by_headers(route, row)
+
+    @override
+    def check_again(self) -> None:
+        if self._access.epoch.count != self._access_epoch:
+            check_route(self._access, self._vhost, self.route)
+
+    def _check(self, row: i64) -> None:
+        """Check the properties that a client may not set freely, such as the user ID.
+
+        Raises PreconditionFailed (406), as for single publishes.
+        """
+        texts = self._columns.texts
+        column = texts.get("user_id")
+        user = None if column is None else column.octets(row)
+        if user is not None and user != self._user:
+            raise PreconditionFailed(
+                f"row {int(row)}: user_id property set to '{user.decode(errors='replace')}' but authenticated user was "
+                f"'{self._user.decode()}'"
+            )
+        column = texts.get("reply_to")
+        if column is not None and column.octets(row) == _DIRECT_REPLY:
+            raise PreconditionFailed(f"row {int(row)}: fast reply consumer does not exist")
+
+    def _route_of(self, row: i64) -> Route:
+        exchange = _NO_KEY if self._exchange is None else self._exchange.short(row) or _NO_KEY
+        key = _NO_KEY if self._key is None else self._key.short(row) or _NO_KEY
+        routes = self._routes.get(exchange)
+        if routes is None:
+            routes = {}
+            self._routes[exchange] = routes
+        route = routes.get(key)
+        if route is None:
+            route = self._vhost.route(text_of(exchange, "exchange", row), text_of(key, "routing_key", row), False)
+            check_route(self._access, self._vhost, route)
+            self._vhost.resolve(route, {})
+            if self.query:
+                check_no_cycle(self._broker.pinned_rooms, self._vhost, self.query, route.queues)
+            self._route_count += 1
+            if self._route_count > ROUTES_KEPT:
+                self._routes = {}
+                self._route_count = 0
+            else:
+                routes[key] = route
+            if self._one_route:
+                self._base = route
+        return route
+
+    def _variant(self, route: Route, row: i64) -> Route:
+        column = self._columns.priority
+        priority = 0 if column is None else column.number(row) or 0
+        text = self._columns.texts.get("expiration")
+        expiration = None if text is None else text.short(row)
+        if expiration is None:
+            return route.with_priority(priority)
+        return route.variant(priority, expiration_s(expiration))
+
+    def _route_by_headers(self, route: Route, row: i64) -> None:
+        """Find the queues of a row by its headers, and by its CC and BCC. Raises PreconditionFailed (406)."""
+        headers = self._columns.headers(row) or {}
+        self._broker.work.done += HEADERS_WORK
+        copied = route_with_copies(route, headers) if CC in headers or BCC in headers else None
+        if copied is None and not route.by_headers:
+            return
+        own = Route(route.envelope, False) if copied is None else copied
+        if copied is not None:
+            check_route(self._access, self._vhost, copied)
+        message_format = self._broker.formats.default
+        resolve_message(self._vhost, own, headers, self.content, message_format)
+        if BCC in headers:
+            properties = self._columns.properties(row)
+            properties.headers = {name: value for name, value in headers.items() if name != BCC}
+            self.content = message_format.encode(properties, self._columns.body(row))
+        self.charge += own.envelope.charge()
+        self.route = own
+
+
+def _first(exchange: OctetsColumn | None) -> str:
+    """Return the exchange of all rows, if it is the same; empty if not."""
+    if exchange is None or not exchange.same or exchange.value is None:
+        return ""
+    return text_of(exchange.value, "exchange", 0)
+
 
 PROGRESS_TYPE: Final = "application/vnd.penstock.progress+json"
 COPIED_A_UNIT: Final = 4096

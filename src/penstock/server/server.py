@@ -31,8 +31,7 @@ from penstock.config import (
 from penstock.core.broker import Broker
 from penstock.core.settings.changes import replace_file_steps
 from penstock.core.settings.limits import Defaults
-from penstock.driver.driver import BrokerDriver
-from penstock.driver.services import DriverServices
+from penstock.driver.driver import BrokerDriver, DriverServices
 from penstock.errors import BrokerError, ConfigError, StartError, StoreError
 from penstock.file_tables import BackEndSettings
 from penstock.file_users import is_open_to_others

@@ -10,8 +10,18 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from penstock.store.faults import damage_in
-from penstock.store.records import STALE, BodyPiece, Damage, MessageRow
-from penstock.store.tables import PIECES, ROWS, ChecksumError, Table, damage_of, read_row
+from penstock.store.tables import (
+    PIECES,
+    ROWS,
+    STALE,
+    BodyPiece,
+    ChecksumError,
+    Damage,
+    MessageRow,
+    Table,
+    damage_of,
+    read_row,
+)
 
 PIECE: Final = f"SELECT {', '.join(PIECES.columns)} FROM pieces WHERE number = ?"
 UNKNOWN: Final = (1 << 62) - 1

@@ -11,10 +11,10 @@ from penstock.store.commit_counter import CommitCounter, Count, lost_transaction
 from penstock.store.directory import DataDirectory
 from penstock.store.faults import refused
 from penstock.store.reading import Sum, compare
-from penstock.store.records import COMMITS, Damage, MetadataRecord, StoreTransaction
 from penstock.store.salvage import Columns, DatabaseImage
 from penstock.store.sqlite import FILE, SqliteStore
 from penstock.store.tables import (
+    COMMITS,
     FIRST_TABLES,
     METADATA_RECORDS,
     PIECES,
@@ -24,6 +24,9 @@ from penstock.store.tables import (
     SETTLEMENTS,
     TABLES,
     ChecksumError,
+    Damage,
+    MetadataRecord,
+    StoreTransaction,
     Table,
     damage_of,
     insertions,

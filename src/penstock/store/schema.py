@@ -20,8 +20,7 @@ from penstock.errors import StoreError
 from penstock.store.commit_counter import CommitCounter
 from penstock.store.directory import synchronise
 from penstock.store.faults import DAMAGED, refused
-from penstock.store.records import COMMITS, UNKNOWN
-from penstock.store.tables import COMMITS_ID, FIRST_TABLES, PIECES, POSITIONS, ROW_BODIES, Table
+from penstock.store.tables import COMMITS, COMMITS_ID, FIRST_TABLES, PIECES, POSITIONS, ROW_BODIES, UNKNOWN, Table
 from penstock.version import VERSION
 
 APPLICATION: Final = int.from_bytes(b"Pnst", "big")

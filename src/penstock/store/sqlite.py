@@ -26,7 +26,6 @@ from penstock.store.commit_counter import CommitCounter, Count, count_transactio
 from penstock.store.directory import DataDirectory, Identity, identity_of
 from penstock.store.faults import corruption, fault, is_damage, refused, translated
 from penstock.store.reading import PageIndex, Reading, read_piece_at
-from penstock.store.records import Damage, MessageRow, MetadataRecord, StoreTransaction, piece_key
 from penstock.store.salvage import judge, secure
 from penstock.store.space import Reserve, Space, copy, log_bytes, measure
 from penstock.store.store import Record, Store, Usage, ignore
@@ -37,9 +36,14 @@ from penstock.store.tables import (
     ROWS,
     SETTLEMENTS,
     TABLES,
+    Damage,
+    MessageRow,
+    MetadataRecord,
+    StoreTransaction,
     Table,
     encoded,
     insertions,
+    piece_key,
 )
 
 

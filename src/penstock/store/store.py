@@ -6,7 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, NamedTuple
 
-from penstock.store.records import (
+from penstock.store.tables import (
+    METADATA_RECORDS,
+    PIECES,
+    POSITIONS,
+    ROW_BODIES,
+    ROWS,
+    SETTLEMENTS,
     BodyPiece,
     Damage,
     MessageRow,
@@ -15,8 +21,8 @@ from penstock.store.records import (
     RowBodies,
     SettlementRecord,
     StoreTransaction,
+    Table,
 )
-from penstock.store.tables import METADATA_RECORDS, PIECES, POSITIONS, ROW_BODIES, ROWS, SETTLEMENTS, Table
 
 
 class Usage(NamedTuple):

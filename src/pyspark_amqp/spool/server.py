@@ -17,8 +17,7 @@ from pyspark_amqp.spool.consumer import Consumer
 from pyspark_amqp.spool.duplicates import ACKNOWLEDGED_MAX, Duplicates
 from pyspark_amqp.spool.errors import DiskFull, SpoolError
 from pyspark_amqp.spool.folder import SpoolFolder
-from pyspark_amqp.spool.frames import read_batch, read_segment_head, segment_name
-from pyspark_amqp.spool.log import SpoolLog, read_file
+from pyspark_amqp.spool.log import SpoolLog, read_batch, read_file, read_segment_head, segment_name
 from pyspark_amqp.spool.rows import DIGEST, spool_schema
 from pyspark_amqp.spool.settings import MESSAGE_ID, NONE, SETTLED, Settings
 from pyspark_amqp.spool.state import SpoolState

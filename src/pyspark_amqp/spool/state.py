@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyspark_amqp.spool.errors import SpoolError
-from pyspark_amqp.spool.frames import Frame, read_batch, read_segment_head, segment_name
-from pyspark_amqp.spool.log import SpoolLog, read_file
+from pyspark_amqp.spool.log import Frame, SpoolLog, read_batch, read_file, read_segment_head, segment_name
 
 LOOK_SECONDS: Final = 1.0
 """Longest wait before a thread looks again."""

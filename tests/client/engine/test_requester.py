@@ -12,6 +12,7 @@ import pytest
 import penstock
 import penstock.sync
 from penstock.client.aio import Connection
+from penstock.client.engine.connection import OPEN
 from penstock.client.engine.requester import CALLS_MOST, TARGETS_MOST
 from penstock.client.errors import Timeout
 from tests.client.conversations import PROTOCOLS, both_protocols, depth_of, fresh, until, url_of
@@ -116,7 +117,7 @@ async def test_call_under_way_is_lost_with_its_connection_and_the_next_one_is_an
             caller._transport.abort()
             with pytest.raises(penstock.ConnectionClosed):
                 await under_way
-            await until(lambda: caller.core().is_ready())
+            await until(lambda: caller.core().phase == OPEN)
             async with service(server, queue):
                 assert (await caller.call(queue, b"again")).body == b"AGAIN"
         await server.delete_queue(queue)

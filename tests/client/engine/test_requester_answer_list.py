@@ -12,6 +12,7 @@ import pytest
 import penstock
 import penstock.sync
 from penstock.client.aio import Connection
+from penstock.client.engine.connection import OPEN
 from penstock.client.engine.requester import LAST, NUMBER
 from penstock.client.errors import Timeout
 from tests.client.conversations import PROTOCOLS, both_protocols, fresh, until, url_of
@@ -155,7 +156,7 @@ async def test_list_is_lost_with_its_connection(broker_url: str, protocol: str) 
         connection._transport.abort()
         with pytest.raises(penstock.ConnectionClosed):
             await asking
-        await until(lambda: connection.core().is_ready())
+        await until(lambda: connection.core().phase == OPEN)
         assert connection.core().receivers == []
         await connection.delete_queue(queue)
 

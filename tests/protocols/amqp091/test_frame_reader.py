@@ -7,8 +7,7 @@ import pytest
 from penstock.protocols.amqp091 import frame_reader as frames
 from penstock.protocols.common.connection import Connection
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import decode_method, method_frame
-from penstock.wire.amqp091.properties import FLAGS_AT
+from penstock.wire.amqp091.codec import FLAGS_AT, decode_method, method_frame
 from tests.support.driven_connection import Dialogue, cut, make_driver, publish
 from tests.support.logging_in import GREETING, start_ok, stranger
 

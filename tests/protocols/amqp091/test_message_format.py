@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.wire.amqp091.test_properties_content_header import properties
 
 from penstock.core.deaths import DEATHS_KEPT, DeathRecord
 from penstock.core.message_format import UnreadableContent
@@ -34,13 +35,11 @@ from penstock.protocols.amqp091.message_format import (
     payload_of,
     properties_in,
 )
-from penstock.ranges.incoming import IncomingBlock
-from penstock.wire.amqp091.codec import Properties, decode_properties, encode_table
-from penstock.wire.amqp091.properties import FLAGS_AT, property_flags
+from penstock.ranges.sink_blocks import IncomingBlock
+from penstock.wire.amqp091.codec import FLAGS_AT, Properties, decode_properties, encode_table, property_flags
 from tests.profiles import examples
 from tests.support.block_encoder import encode_published
 from tests.support.dead_letters import died
-from tests.wire.amqp091.test_properties_content_header import properties
 
 ALL_BUT_HEADERS_AND_EXPIRATION = (
     *("content_type", "content_encoding", "delivery_mode", "priority", "correlation_id", "reply_to", "message_id"),

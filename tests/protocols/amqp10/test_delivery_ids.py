@@ -11,7 +11,7 @@ from librt.strings import BytesWriter
 
 from penstock.protocols.amqp10.delivery_ids import AcceptedRanges, DeliveryIds, SentIds
 from penstock.wire.amqp10.composite import decode_performative
-from penstock.wire.amqp10.frames import FrameSplitter
+from tests.support.frame_splitter import FrameSplitter
 
 
 def pairs(ids: DeliveryIds, first: int, last: int) -> list[tuple[int, int]]:

@@ -12,10 +12,11 @@ from penstock.protocols.common.login import Verification
 from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite, decode_performative, encode_composite
-from penstock.wire.amqp10.frames import AMQP_HEADER, SASL_HEADER, FrameSplitter, frame
+from penstock.wire.amqp10.frames import AMQP_HEADER, SASL_HEADER, frame
 from penstock.wire.sasl import plain_response
 from tests.support.amqp10_dialogue import login
 from tests.support.driven_connection import make_driver
+from tests.support.frame_splitter import FrameSplitter
 from tests.support.held_logins import HeldAuthenticator
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite, encode, encode_composite
-from penstock.wire.amqp10.frames import AMQP_HEADER, SASL_HEADER, FrameSplitter, frame
+from penstock.wire.amqp10.frames import AMQP_HEADER, SASL_HEADER, frame
 from penstock.wire.amqp10.values import Symbol
 from tests.support.amqp10_dialogue import (
     LARGEST_FRAME,
@@ -26,6 +26,7 @@ from tests.support.amqp10_dialogue import (
     transfers,
 )
 from tests.support.amqp10_transactions import TransactionalPeer, provisional, state_of
+from tests.support.frame_splitter import FrameSplitter
 
 EMPTY = b"\x00\x53%c\x45"
 """A performative without any field, by its descriptor."""

@@ -16,7 +16,7 @@ from itertools import pairwise
 import pytest
 
 from penstock.core.publish.closed_sessions import ENDED, RESET
-from penstock.driver.services import LIMITED_A_SECOND
+from penstock.driver.driver import LIMITED_A_SECOND
 from penstock.errors import ConnectionForced, FrameError
 from penstock.flow.work import UNITS_A_TURN
 from penstock.protocols.common.connection import DELETED_KEPT, GIVEN_UP, Connection, ConnectionTimes, ExclusiveQueues

@@ -11,7 +11,6 @@ from penstock.wire.amqp10.frames import (
     AMQP_HEADER,
     INCOMPLETE,
     SASL_HEADER,
-    FrameSplitter,
     frame,
     frame_body,
     frame_channel,
@@ -31,6 +30,7 @@ from penstock.wire.amqp10.transfer import (
 from penstock.wire.amqp10.value_writer import encode_value
 from penstock.wire.amqp10.values import Described, ulong
 from tests.support.amqp10_strategies import section
+from tests.support.frame_splitter import FrameSplitter
 
 MESSAGE = section(spec.APPLICATION_PROPERTIES, {"kind": "a"}) + section(spec.DATA, b"x" * 600)
 

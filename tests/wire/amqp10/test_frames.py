@@ -14,7 +14,6 @@ from penstock.wire.amqp10.frames import (
     INCOMPLETE,
     SASL_HEADER,
     TLS_HEADER,
-    FrameSplitter,
     frame,
     frame_body,
     frame_channel,
@@ -25,6 +24,7 @@ from penstock.wire.amqp10.frames import (
 )
 from penstock.wire.amqp10.values import FRAMING_ERROR, CodecError
 from tests.profiles import examples
+from tests.support.frame_splitter import FrameSplitter
 
 FRAMES = st.lists(
     st.tuples(st.sampled_from([0, 1]), st.integers(0, 65535), st.binary(max_size=30)), min_size=1, max_size=5

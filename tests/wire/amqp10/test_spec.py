@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.wire.amqp10 import spec, values
-from penstock.wire.amqp10.format_codes import KINDS
 from penstock.wire.amqp10.spec import ANY, BY_SYMBOL, CODES_BY_SYMBOL, COMPOSITES, MESSAGE_ID, ROLE
+from penstock.wire.amqp10.value_walk import KINDS
 from penstock.wire.amqp10.values import Symbol
 
 NUMBERS = {

@@ -12,7 +12,6 @@ from librt.strings import BytesWriter
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite, decode_performative, encode
 from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
-from penstock.wire.amqp10.frames import FrameSplitter
 from penstock.wire.amqp10.transfer import (
     TRANSFER_OVERHEAD,
     Transfer,
@@ -26,6 +25,7 @@ from tests.support import amqp10_strategies
 from tests.support.amqp10_in_place import changed, numbers, read, read_both_ways, states
 from tests.support.amqp10_wide import widened
 from tests.support.fields import fields_of
+from tests.support.frame_splitter import FrameSplitter
 
 ARGUMENTS = amqp10_strategies.arguments(spec.COMPOSITES[spec.TRANSFER])
 

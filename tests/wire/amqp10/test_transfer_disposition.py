@@ -11,7 +11,6 @@ from librt.strings import BytesWriter
 
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite, decode_performative, encode
-from penstock.wire.amqp10.frames import FrameSplitter
 from penstock.wire.amqp10.transfer import (
     ACCEPTED_STATE,
     NO_STATE,
@@ -25,6 +24,7 @@ from tests.profiles import examples
 from tests.support import amqp10_strategies
 from tests.support.amqp10_in_place import changed, read_both_ways, states
 from tests.support.amqp10_wide import widened
+from tests.support.frame_splitter import FrameSplitter
 
 ARGUMENTS = amqp10_strategies.arguments(spec.COMPOSITES[spec.DISPOSITION])
 

@@ -11,12 +11,12 @@ from librt.strings import BytesWriter
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite, decode_performative, encode
 from penstock.wire.amqp10.field_cursor import ABSENT
-from penstock.wire.amqp10.frames import FrameSplitter
 from penstock.wire.amqp10.transfer import Flow, write_flow
 from tests.profiles import examples
 from tests.support import amqp10_strategies
 from tests.support.amqp10_in_place import changed, numbers, read_both_ways
 from tests.support.amqp10_wide import widened
+from tests.support.frame_splitter import FrameSplitter
 
 ARGUMENTS = amqp10_strategies.arguments(spec.COMPOSITES[spec.FLOW])
 SESSION = ("next_incoming_id", "incoming_window", "next_outgoing_id", "outgoing_window")

@@ -8,8 +8,8 @@ from librt.strings import BytesWriter
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import decode_performative
 from penstock.wire.amqp10.field_cursor import ABSENT
-from penstock.wire.amqp10.frames import FrameSplitter
 from penstock.wire.amqp10.value_writer import begin_performative, end_performative, put_boolean, put_uint
+from tests.support.frame_splitter import FrameSplitter
 
 
 @pytest.mark.parametrize(

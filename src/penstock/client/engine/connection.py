@@ -28,7 +28,7 @@ from penstock.client.engine.terms import (
     Tally,
 )
 from penstock.client.engine.waits import Call, Steps, Wakes
-from penstock.client.errors import ClientError, ConnectionClosed, ControlError, Timeout
+from penstock.client.errors import ClientError, ConnectError, ConnectionClosed, ControlError, Timeout
 from penstock.flow.timers import NEVER, TimerHandler
 from penstock.markers import override
 
@@ -153,11 +153,6 @@ class Engine(Wakes):
         """Read input, with what was left of the last."""
         raise NotImplementedError
 
-    def flush_acknowledgements(self) -> None:
-        """Write the acknowledgements that were put together."""
-        for receiver in self.receivers:
-            receiver.flush()
-
     def write_heartbeat(self) -> None:
         """Write a heartbeat."""
         raise NotImplementedError
@@ -166,12 +161,12 @@ class Engine(Wakes):
         """Begin to close the connection."""
         raise NotImplementedError
 
-    def publisher(self, terms: PublisherTerms) -> PublisherCore:
-        """Return a new publisher, which is attached as soon as the connection is open."""
+    def new_publisher(self, terms: PublisherTerms) -> PublisherCore:
+        """Return a new publisher, which is not attached."""
         raise NotImplementedError
 
-    def receiver(self, terms: ReceiverTerms) -> ReceiverCore:
-        """Return a new receiver, which is attached as soon as the connection is open."""
+    def new_receiver(self, terms: ReceiverTerms) -> ReceiverCore:
+        """Return a new receiver, which is not attached."""
         raise NotImplementedError
 
     def requester(self, exchange: str, key: str) -> Requester:
@@ -225,7 +220,8 @@ class Engine(Wakes):
     def take_output(self) -> bytes:
         """Return what is to be sent."""
         self.is_scheduled = False
-        self.flush_acknowledgements()
+        for receiver in self.receivers:  # Acknowledgements that they gather.
+            receiver.flush()
         if len(self.out) == 0:
             return b""
         output = self.out.getvalue()
@@ -297,22 +293,51 @@ class Engine(Wakes):
 
     def _fail_calls(self, error: ClientError) -> None:
         calls, self.calls = self.calls, []
-        for call in [*calls, *self.requests.values()]:
+        for call in calls:
+            self.finish(call, error)
+        self._fail_requests(error)
+
+    def _fail_requests(self, error: ClientError) -> None:
+        for call in self.requests.values():
             self.finish(call, error)
         self.requests.clear()
 
-    def is_ready(self) -> bool:
-        """Return whether publishers and receivers can be attached now."""
-        return self.phase == OPEN
+    def _refuse_server(self, start: bytes, other_version: type[ConnectError]) -> None:
+        """Break off: the first octets that came are not of this protocol."""
+        what = "an HTTP server" if start.startswith(b"HTTP/") else "no AMQP broker"
+        kind, text = ConnectError, f"{what} answers there; check the port"
+        if start.startswith(b"AMQP"):
+            kind, text = other_version, f"the server there speaks another version of AMQP ({start[4:8].hex(' ')})"
+        self.break_off(kind(self.terms.host, self.terms.port, text))
+
+    def publisher(self, terms: PublisherTerms) -> PublisherCore:
+        """Return a new publisher, which is attached as soon as the connection is open."""
+        publisher = self.new_publisher(terms)
+        self.publishers.append(publisher)
+        if self.phase == OPEN:
+            publisher.attach()
+        return publisher
+
+    def receiver(self, terms: ReceiverTerms) -> ReceiverCore:
+        """Return a new receiver, which is attached as soon as the connection is open."""
+        receiver = self.new_receiver(terms)
+        self.receivers.append(receiver)
+        if self.phase == OPEN:
+            receiver.attach()
+        return receiver
 
     def note_open(self) -> None:
-        """Note that the login is over; the protocol attaches all publishers and receivers."""
+        """Note that the login is over, and attach all publishers and receivers."""
         self.phase = OPEN
         self.lost_reason = ""
         self.tally.opened += 1
         if self.tally.opened > 1:
             self.events.append(Event(RECONNECTED, "", ""))
         self.finish(self.opened)
+        for publisher in self.publishers:
+            publisher.attach()
+        for receiver in self.receivers:
+            receiver.attach()
 
     def block(self, reason: str) -> None:
         """Note that the broker blocks the connection (connection.blocked), or with an empty reason that it goes on."""
@@ -409,26 +434,22 @@ class Engine(Wakes):
         call = self.requests.get(number or "")
         if call is None:
             return
+        error: ClientError | None = None
         if kind == BLOCK_TYPE:
             call.value = memoryview(body)
-            self._answered(call, None)
-            return
-        if kind != JSON_TYPE and kind != ERROR_TYPE and kind != PROGRESS_TYPE:
-            self._answered(call, ClientError(f"the broker answered with the content type {kind}"))
-            return
-        import json
+        elif kind != JSON_TYPE and kind != ERROR_TYPE and kind != PROGRESS_TYPE:
+            error = ClientError(f"the broker answered with the content type {kind}")
+        else:
+            import json
 
-        answer = json.loads(body)
-        if kind == PROGRESS_TYPE:
-            call.taken = int(answer["taken"])
-            return
-        if kind == ERROR_TYPE:
-            self._answered(call, ControlError(int(answer["code"]), str(answer["name"]), str(answer["text"])))
-            return
-        call.value = answer
-        self._answered(call, None)
-
-    def _answered(self, call: Call, error: Exception | None) -> None:
+            answer = json.loads(body)
+            if kind == PROGRESS_TYPE:
+                call.taken = int(answer["taken"])
+                return
+            if kind == ERROR_TYPE:
+                error = ControlError(int(answer["code"]), str(answer["name"]), str(answer["text"]))
+            else:
+                call.value = answer
         del self.requests[call.number]
         self.finish(call, error)
 

@@ -28,43 +28,41 @@ class ReplayUncertain(ConnectionLost):
     """
 
 
-class TransactionAborted(ClientError):
+class TransactionError(ClientError):
+    """Failure of a transaction; `reason` says why."""
+
+    says: str = ""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.says}: {self.reason}"
+
+
+class TransactionAborted(TransactionError):
     """Transaction that was rolled back: none of its messages is in a queue, and none that it settled is settled.
 
     `reason` says why. Its work can be done again, in a new transaction.
     """
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"the transaction was rolled back: {self.reason}"
+    says = "the transaction was rolled back"
 
 
-class TransactionInDoubt(ClientError):
+class TransactionInDoubt(TransactionError):
     """Commit that was sent and has no answer: all of the transaction is done, or nothing; `reason` says why."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"the commit was sent, and whether it took place is unknown: {self.reason}"
+    says = "the commit was sent, and whether it took place is unknown"
 
 
-class CommitRefused(ClientError):
+class CommitRefused(TransactionError):
     """Commit that found no room until the broker's hold deadline: the transaction is open as before, with all its work.
 
     `reason` is the broker's. Commit again, or roll back.
     """
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"the broker refused the commit, and the transaction is open: {self.reason}"
+    says = "the broker refused the commit, and the transaction is open"
 
 
 class MessageRefused(ClientError):

@@ -28,7 +28,7 @@ from penstock.client.engine.terms import (
 )
 from penstock.client.engine.waits import Call, Steps, Wait
 from penstock.client.engine.window import UNLIMITED, Room, SendResult
-from penstock.client.errors import ClientError, ControlError, LinkClosed
+from penstock.client.errors import ClientError, LinkClosed
 from penstock.flow.timers import NEVER
 from penstock.markers import override
 
@@ -40,8 +40,6 @@ MARK_LOST: Final = "the connection was lost, and the broker does not know any mo
 """Reasons of outcomes that a mark decides, or that its loss leaves open."""
 HOLD_DEADLINE: Final = "penstock:hold-deadline"
 """Property of a broker that says after how many milliseconds it refuses a message that it holds."""
-FENCED: Final = 409
-"""Code of the refusal of a lane whose next session has begun elsewhere."""
 WITHDRAWN_WITHIN: Final = 5.0
 """Seconds that the answer to a withdrawal is waited for, and then the outcome."""
 
@@ -71,6 +69,10 @@ class PublisherCore(Room):
         """Transaction that its messages belong to: their outcome is that of its commit. None outside of one."""
 
     # What a protocol does
+
+    def attach(self) -> None:
+        """Begin with the present transport."""
+        raise NotImplementedError
 
     def write(self, body: bytes) -> None:
         """Write a message with this body and nothing of its own."""
@@ -394,15 +396,6 @@ class PublisherCore(Room):
         return since, count
 
     # Replay
-
-    def begin_failed(self, error: Exception) -> None:
-        """Go on without a lane that the broker has refused; end, if another session of it has begun."""
-        if isinstance(error, ControlError) and error.code == FENCED:
-            self.detach()
-            self.end(LinkClosed(error.code, error.text), error.text)
-            return
-        self.engine.events.append(Event(WARNING, self.target(), f"a lost connection may double messages: {error}"))
-        self.go_on()
 
     def go_on(self) -> None:
         """Go on without a lane: all that has no outcome is sent again."""

@@ -21,7 +21,6 @@ from penstock.client.engine.waits import Call, Line, Steps, Wait
 from penstock.client.errors import LinkClosed, ReceiverClosed, Timeout
 from penstock.content.properties import Properties
 from penstock.flow.timers import NEVER
-from penstock.flow.token_bucket import TokenBucket, smooth
 from penstock.markers import override
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ class ReceiverCore(Line):
     """Receiver of one protocol; a protocol subscribes, decodes and settles."""
 
     def __init__(self, engine: Engine, terms: ReceiverTerms) -> None:
-        super().__init__(engine)
+        super().__init__(engine, terms.max_rate)
         self.engine = engine
         self.terms = terms
         self.ready: deque[Delivery] = deque()
@@ -74,12 +73,12 @@ class ReceiverCore(Line):
         """Messages that were handed over and not settled when the connection was lost."""
         self.unit: TransactionCore | None = None
         """Transaction in which its messages are settled; None outside of one."""
-        self.bucket: TokenBucket | None = None
-        if terms.max_rate > 0:
-            rate, burst = smooth(terms.max_rate)
-            self.bucket = TokenBucket(rate, burst, saves=False)
 
     # What a protocol does
+
+    def attach(self) -> None:
+        """Begin with the present transport."""
+        raise NotImplementedError
 
     def pull(self) -> None:
         """Ask for messages, if that has not been done: for one if it asks for each."""
@@ -128,16 +127,7 @@ class ReceiverCore(Line):
 
     @override
     def fits(self, size: i64) -> bool:
-        bucket = self.bucket
-        if bucket is not None and bucket.whole(self.wakes.now) <= self.granted:
-            if self.line:
-                self.wakes.timers.add(self, bucket.ready_at(self.wakes.now))
-            return False
-        return len(self.ready) > self.granted
-
-    @override
-    def ready_at(self) -> float:
-        return NEVER if self.bucket is None else self.bucket.ready_at(self.wakes.now)
+        return not self.is_slowed() and len(self.ready) > self.granted
 
     def arrived(self, delivery: Delivery) -> None:
         """Take a message that has come."""

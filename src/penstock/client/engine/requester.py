@@ -215,7 +215,7 @@ def _with_deadline(message: bytes | Message, seconds: float) -> Message:
     properties = message.properties
     if properties.expiration is not None or seconds == NEVER:
         return message
-    own = Properties(**properties.as_dict())  # type: ignore[arg-type]  # They come from there.
+    own = properties.copy()
     own.expiration = str(max(round(seconds * 1000), 1))
     return Message(message.body, properties=own)
 
@@ -318,7 +318,7 @@ def _reply_to(asked: Properties, answer: Message, marks: dict[str, object] | Non
     """Return a message to the sender of another one, with the headers `marks`."""
     if not asked.reply_to:
         raise ValueError("the message asks for no answer: it has no reply_to")
-    properties = Properties(**answer.properties.as_dict())  # type: ignore[arg-type]  # They come from there.
+    properties = answer.properties.copy()
     if properties.correlation_id is None:
         properties.correlation_id = asked.correlation_id or asked.message_id
     if marks is not None:

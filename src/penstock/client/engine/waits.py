@@ -20,6 +20,7 @@ from mypy_extensions import i64
 
 from penstock.client.engine.terms import Event
 from penstock.flow.timers import NEVER, TimerHandler, Timers
+from penstock.flow.token_bucket import TokenBucket, smooth
 from penstock.markers import override
 
 T = TypeVar("T")
@@ -201,9 +202,13 @@ def _ignore(may_wait: bool) -> None:
 class Line(TimerHandler):
     """Calls that wait for places, in order, and places that were handed over."""
 
-    def __init__(self, wakes: Wakes) -> None:
+    def __init__(self, wakes: Wakes, max_rate: float = 0.0) -> None:
         super().__init__()
         self.wakes = wakes
+        self.bucket: TokenBucket | None = None
+        if max_rate > 0:
+            rate, burst = smooth(max_rate)
+            self.bucket = TokenBucket(rate, burst, saves=False)
         self.line = WaitQueue()
         self.handed = WaitQueue()
         """Waits to which a place was handed over, and whose calls have not run since; in order, before `line`."""
@@ -226,13 +231,17 @@ class Line(TimerHandler):
         wait.since = self.wakes.now
         self.line.append(wait)
         self._arm(wait)
-        ready_at = self.ready_at()
-        if ready_at != NEVER:
-            self.wakes.timers.add(self, ready_at)
+        if self.bucket is not None:
+            self.wakes.timers.add(self, self.bucket.ready_at(self.wakes.now))
 
-    def ready_at(self) -> float:
-        """Return when its rate lets the next one go; infinity without a rate."""
-        return NEVER
+    def is_slowed(self) -> bool:
+        """Return whether its rate lets nobody go now; the line is then looked at as soon as it does."""
+        bucket = self.bucket
+        if bucket is None or bucket.whole(self.wakes.now) > self.granted:
+            return False
+        if self.line:
+            self.wakes.timers.add(self, bucket.ready_at(self.wakes.now))
+        return True
 
     def grant(self) -> None:
         """Hand over the places that there are."""

@@ -19,8 +19,6 @@ from penstock.client.engine.messages import Message
 from penstock.client.engine.receipt import CONFIRMED, REFUSED, Receipt
 from penstock.client.engine.terms import BLOCKED, UNBLOCKED, Event, PublisherTerms
 from penstock.client.engine.waits import Line, Wait, Wakes
-from penstock.flow.timers import NEVER
-from penstock.flow.token_bucket import TokenBucket, smooth
 from penstock.markers import override
 
 REFUSALS_MAX: Final = 100_000
@@ -94,8 +92,8 @@ class Run:
 class Window(Line):
     """Messages without an outcome, and the line of those that wait for room among them."""
 
-    def __init__(self, wakes: Wakes, octets: int) -> None:
-        super().__init__(wakes)
+    def __init__(self, wakes: Wakes, octets: int, max_rate: float) -> None:
+        super().__init__(wakes, max_rate)
         self.window_octets: i64 = octets
         """Most octets of messages without an outcome; -1 without a limit."""
         self.pending: list[object] = []
@@ -288,7 +286,7 @@ class Room(Window):
     """Window, rate and what the broker allows; a protocol says when that changes."""
 
     def __init__(self, engine: Engine, terms: PublisherTerms) -> None:
-        super().__init__(engine, terms.window_bytes)
+        super().__init__(engine, terms.window_bytes, terms.max_rate)
         self.engine = engine
         self.terms = terms
         self.window: i64 = terms.window
@@ -304,10 +302,6 @@ class Room(Window):
         """Most messages without an outcome while the broker blocks the connection: the confirms since then, and 1."""
         self.error: Exception | None = None
         """Reason for its end; None before it."""
-        self.bucket: TokenBucket | None = None
-        if terms.max_rate > 0:
-            rate, burst = smooth(terms.max_rate)
-            self.bucket = TokenBucket(rate, burst, saves=False)
         self.info: Blocked | None = None
         """Last words of the broker about what blocks this publisher."""
         self.is_blocked: bool = False
@@ -339,16 +333,9 @@ class Room(Window):
             return False
         if self.window_octets >= 0 and taken > 0 and self.octets + self.granted_octets + size > self.window_octets:
             return False
-        bucket = self.bucket
-        if bucket is not None and bucket.whole(self.wakes.now) <= granted:
-            if self.line:
-                self.wakes.timers.add(self, bucket.ready_at(self.wakes.now))
+        if self.bucket is not None and self.is_slowed():
             return False
         return self.frames_left() > granted
-
-    @override
-    def ready_at(self) -> float:
-        return NEVER if self.bucket is None else self.bucket.ready_at(self.wakes.now)
 
     def cause(self, size: i64 = 0) -> str:
         """Return what keeps a message from being sent."""

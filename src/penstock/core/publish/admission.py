@@ -130,33 +130,7 @@ def first_closed_gate(
     """
     if queue_at_once(own, route, queues, charge) is not None:
         return None
-    for gate in own:
-        if prepaid != NOT_PREPAID:
-            if stops_granted(gate, now) and not route.control:
-                return gate
-        elif not route.control and not gate.lets_pass(charge, 1, now, finishing):
-            return gate
-    for gate in route.gates:
-        if prepaid == RATES_PREPAID and gate.frequent:
-            if stops_granted(gate, now):
-                return gate
-        elif not gate.lets_pass(charge, 1, now, finishing) and not is_excused(room, gate, 1, charge):
-            return gate
-    copies = len(queues)
-    for queue in queues:
-        size = queue.bytes + charge
-        for gate in queue.gates:
-            if (
-                size > gate.guaranteed_bytes
-                and not queue.deleted
-                and not gate.lets_pass(charge, copies, now, finishing)
-                and not is_excused(room, gate, copies, charge * copies)
-            ):
-                return gate
-        for gate in disk_gates(route, queue, charge):
-            if not gate.open:
-                return gate
-    return None
+    return _obstacle(own, route, queues, charge, now, False, False, finishing, prepaid, room)
 
 
 def queue_at_once(own: list[Gate], route: Route, queues: list[Queue], charge: i64) -> Queue | None:
@@ -164,8 +138,7 @@ def queue_at_once(own: list[Gate], route: Route, queues: list[Queue], charge: i6
     queue = route.single_queue_for()
     if own or queue is None or len(queues) != 1 or queues[0] is not queue:
         return None
-    is_within = queue.messages < queue.fast_path_max_messages and queue.bytes + charge <= queue.fast_path_max_bytes
-    return queue if is_within else None
+    return queue if queue.takes_at_once(charge) else None
 
 
 def gate_for_new_publish(
@@ -185,17 +158,33 @@ def gate_for_new_publish(
     their turn. `prepaid`: see `HeldPublish`. `room` is that of its query, None for most: at a gate that it excuses the
     publish waits behind nobody.
     """
+    return _obstacle(own, route, queues, charge, now, True, others_have_turns, None, prepaid, room)
+
+
+def _obstacle(
+    own: list[Gate],
+    route: Route,
+    queues: list[Queue],
+    charge: i64,
+    now: float,
+    is_new: bool,
+    others_have_turns: bool,
+    finishing: Gate | None,
+    prepaid: int,
+    room: PinnedRoom | None,
+) -> Gate | None:
+    """Return the first gate on the road of a publish that stops it: a new one, or one in its turn."""
     for gate in own:
         if prepaid != NOT_PREPAID:
             if stops_granted(gate, now) and not route.control:
                 return gate
-        elif not route.control and (gate.has_line() or not gate.admits(charge, 1, now)):
+        elif not route.control and not _passes(gate, charge, 1, now, is_new, finishing):
             return gate
     for gate in route.gates:
         if prepaid == RATES_PREPAID and gate.frequent:
             if stops_granted(gate, now):
                 return gate
-        elif (gate.has_line() or not gate.admits(charge, 1, now)) and not is_excused(room, gate, 1, charge):
+        elif not _passes(gate, charge, 1, now, is_new, finishing) and not is_excused(room, gate, 1, charge):
             return gate
     copies = len(queues)
     for queue in queues:
@@ -205,14 +194,22 @@ def gate_for_new_publish(
         for gate in queue.gates:
             if (
                 size > gate.guaranteed_bytes
-                and (gate.has_line() or not gate.admits(charge, copies, now))
+                and (is_new or not queue.deleted)
+                and not _passes(gate, charge, copies, now, is_new, finishing)
                 and not is_excused(room, gate, copies, charge * copies)
             ):
                 return gate
         for gate in disk_gates(route, queue, charge):
-            if gate.has_line() or not gate.open:
+            if not gate.open or (is_new and gate.has_line()):
                 return gate
     return None
+
+
+def _passes(gate: Gate, charge: i64, copies: i64, now: float, is_new: bool, finishing: Gate | None) -> bool:
+    """Tell whether a gate lets a publish pass; a new one passes nobody who waits at it."""
+    if is_new:
+        return not gate.has_line() and gate.admits(charge, copies, now)
+    return gate.lets_pass(charge, copies, now, finishing)
 
 
 def gate_of_returning(producer: WaitingPublisher, route: Route, charge: i64, now: float) -> Gate | None:

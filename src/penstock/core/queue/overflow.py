@@ -105,7 +105,8 @@ class DropHead(OverflowPolicy):
 
     @override
     def judge(self, queue: Queue, messages: i64, bytes: i64, largest: i64, unacked: Level) -> int:
-        return ACCEPT if queue.could_make_room(largest, unacked) else REFUSE
+        room = queue.thresholds.capacity.less(queue.reserved.messages, queue.reserved.bytes)
+        return ACCEPT if room.covers(unacked.messages + 1, unacked.bytes + largest) else REFUSE
 
     @override
     def make_room(self, queue: Queue, charge: i64, now: float) -> None:

@@ -159,17 +159,19 @@ class Queue(GateOwner):
             self.length.on_enqueued(content, now)
         self.update_gate(now)
 
+    def takes_at_once(self, charge: i64) -> bool:
+        """Tell whether a message crosses no limit of the fast path."""
+        return self.messages < self.fast_path_max_messages and self.bytes + charge <= self.fast_path_max_bytes
+
     def take_place(self, charge: i64) -> i64:
         """Count a message that crosses no limit of the fast path, and return its sequence; 0 if it crosses one.
 
         The caller appends the message to the ready queue and records it in the journal.
         """
-        messages = self.messages + 1
-        size = self.bytes + charge
-        if messages > self.fast_path_max_messages or size > self.fast_path_max_bytes:
+        if not self.takes_at_once(charge):
             return 0
-        self.messages = messages
-        self.bytes = size
+        self.messages += 1
+        self.bytes += charge
         sequence = self.tail + 1
         self.tail = sequence
         return sequence
@@ -311,11 +313,6 @@ class Queue(GateOwner):
     def fits(self, charge: i64) -> bool:
         """Return whether a message with this charge fits within the capacity, reservations included."""
         return self.covers(1, charge)
-
-    def could_make_room(self, charge: i64, unacked: Level) -> bool:
-        """Return whether a message would fit beside so many unacknowledged ones if all ready ones were dropped."""
-        room = self.thresholds.capacity.less(self.reserved.messages, self.reserved.bytes)
-        return room.covers(unacked.messages + 1, unacked.bytes + charge)
 
     def unacked_level(self) -> Level:
         """Return the unacknowledged messages and their bytes."""

@@ -38,11 +38,10 @@ from penstock.protocols.amqp091.publishing import (
 )
 from penstock.protocols.common.authorization import check_route
 from penstock.protocols.common.connection_state import TeardownState
+from penstock.protocols.common.engine import ClientSession
 from penstock.protocols.common.peer import QUERY
-from penstock.protocols.common.session import ClientSession
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import CodecError, method_frame
-from penstock.wire.amqp091.properties import FLAGS_AT, HEADERS_FLAG, flags_of
+from penstock.wire.amqp091.codec import FLAGS_AT, HEADERS_FLAG, CodecError, flags_of, method_frame
 
 if TYPE_CHECKING:
     from penstock.access.rules import ConnectionAccess

@@ -7,8 +7,7 @@ from typing import Final
 from librt.strings import BytesWriter, read_i64_be, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
-from penstock.wire.amqp091.codec import Properties, decode_properties, encode_header, frame
-from penstock.wire.amqp091.properties import FIXED_OCTETS
+from penstock.wire.amqp091.codec import FIXED_OCTETS, Properties, decode_properties, encode_header, frame
 from penstock.wire.amqp091.spec import FRAME_BODY, FRAME_END, FRAME_HEADER
 
 FRAME_PAYLOAD_MAX: Final = 131064

@@ -31,11 +31,11 @@ from penstock.protocols.amqp091.publishing import CLAIMS, is_persistent, propert
 from penstock.protocols.common.authorization import check_route
 from penstock.protocols.common.connection_output import OUTPUT_LEFT_UNREAD
 from penstock.protocols.common.control_request import octets_max
+from penstock.protocols.common.engine import SESSION_OPEN
 from penstock.protocols.common.partial_messages import PIECE_BYTES, LargeMessage, PartialMessage
-from penstock.protocols.common.session import SESSION_OPEN
 from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.codec import FIXED_OCTETS, FLAGS_AT, HEADERS_FLAG, flags_of, property_flags
 from penstock.wire.amqp091.codec import frame as whole_frame
-from penstock.wire.amqp091.properties import FIXED_OCTETS, FLAGS_AT, HEADERS_FLAG, flags_of, property_flags
 from penstock.wire.amqp091.spec import (
     BASIC_ACK,
     BASIC_PUBLISH,

@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from penstock.content.field_table import deaths_in
 from penstock.content.message_columns import MessageColumns, NumberColumn, OctetsColumn
-from penstock.content.properties import BCC, CC, Properties
+from penstock.content.properties import BCC, CC, PROPERTY_NAMES, Properties
 from penstock.core.deaths import DeathRecord, added_headers, pairs_of
 from penstock.core.message_format import (
     NO_NUMBER,
@@ -32,18 +32,21 @@ from penstock.errors import PreconditionFailed
 from penstock.flow.level import OVERHEAD
 from penstock.protocols.amqp091 import content_frames
 from penstock.protocols.amqp091.content_frames import FRAME_PAYLOAD_MAX, header_end, header_payload, properties_of
-from penstock.wire.amqp091.codec import CodecError, encode_header, encode_table
-from penstock.wire.amqp091.fields import FieldReader, write_longstr, write_shortstr, write_unsigned, write_value
-from penstock.wire.amqp091.properties import (
+from penstock.wire.amqp091.codec import (
     EXPIRATION,
     FIXED_OCTETS,
     FLAGS_AT,
     HEADERS,
     SIZES,
+    TABLE,
+    CodecError,
+    encode_header,
+    encode_table,
     flags_of,
     property_at,
     skip_properties,
 )
+from penstock.wire.amqp091.fields import FieldReader, write_longstr, write_shortstr, write_unsigned, write_value
 from penstock.wire.amqp091.spec import FRAME_END, FRAME_HEADER, FRAME_OVERHEAD
 
 
@@ -149,28 +152,6 @@ _END: Final = b"\xce"
 COPIED_OCTETS: Final = 400
 """Longest body that is written behind its header; a longer one is joined with it, which copies it once less."""
 
-_SHORT: Final = 0
-_OCTET: Final = 1
-_LONG: Final = 2
-_TABLE: Final = 3
-"""Kinds of properties in a content header (AMQP 0-9-1 section 1.8.1)."""
-_PROPERTIES: Final = (
-    ("content_type", 0x8000, _SHORT),
-    ("content_encoding", 0x4000, _SHORT),
-    ("headers", 0x2000, _TABLE),
-    ("delivery_mode", 0x1000, _OCTET),
-    ("priority", 0x0800, _OCTET),
-    ("correlation_id", 0x0400, _SHORT),
-    ("reply_to", 0x0200, _SHORT),
-    ("expiration", 0x0100, _SHORT),
-    ("message_id", 0x0080, _SHORT),
-    ("message_timestamp", 0x0040, _LONG),
-    ("type", 0x0020, _SHORT),
-    ("user_id", 0x0010, _SHORT),
-    ("app_id", 0x0008, _SHORT),
-)
-"""Names, flags and kinds in the order of the wire."""
-
 
 class _Property:
     """One property that rows have."""
@@ -192,15 +173,10 @@ class Amqp091RowEncoder(RowEncoder):
         self._columns = columns
         self._out = BytesWriter()
         self._properties: list[_Property] = []
-        for name, flag, kind in _PROPERTIES:
-            if kind == _TABLE:
-                if columns.has_headers():
-                    self._properties.append(_Property(flag, kind, None, None))
-                continue
-            texts = columns.texts.get(name) if kind == _SHORT else None
-            numbers = _numbers(columns, name)
-            if texts is not None or numbers is not None:
-                self._properties.append(_Property(flag, kind, texts, numbers))
+        for index, name in enumerate(PROPERTY_NAMES):
+            kind, texts, numbers = SIZES[index], columns.texts.get(name), _numbers(columns, name)
+            if texts is not None or numbers is not None or (kind == TABLE and columns.has_headers()):
+                self._properties.append(_Property(0x8000 >> index, kind, texts, numbers))
 
     @override
     def encode(self, row: i64) -> bytes:
@@ -266,7 +242,7 @@ class Amqp091RowEncoder(RowEncoder):
                 number = numbers.number(row)
                 if number is not None:
                     flags |= each.flag
-                    if each.kind == _OCTET:
+                    if each.kind == 1:
                         out.append(number)
                     else:
                         write_i64_be(out, number)
@@ -283,7 +259,7 @@ def _numbers(columns: MessageColumns, name: str) -> NumberColumn | None:
         return columns.delivery_mode
     if name == "priority":
         return columns.priority
-    return columns.timestamp if name == "message_timestamp" else None
+    return columns.timestamp if name == "timestamp" else None
 
 
 def _table(headers: dict[str, object], row: i64) -> bytes:

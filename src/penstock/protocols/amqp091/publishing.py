@@ -29,18 +29,22 @@ from penstock.flow.credit import Credit
 from penstock.management import gate_lines
 from penstock.protocols.amqp091 import method_arguments as arg
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame, short_text
-from penstock.wire.amqp091.fields import encode_shortstr
-from penstock.wire.amqp091.properties import (
+from penstock.wire.amqp091.codec import (
     DELIVERY_MODE,
     EXPIRATION,
     FLAGS_AT,
     PRIORITY,
     USER_ID,
+    Properties,
+    encode_header,
+    frame,
+    method_frame,
     property_at,
+    short_text,
     skip_properties,
 )
-from penstock.wire.amqp091.properties import REPLY_TO as REPLY_TO_INDEX
+from penstock.wire.amqp091.codec import REPLY_TO as REPLY_TO_INDEX
+from penstock.wire.amqp091.fields import encode_shortstr
 
 if TYPE_CHECKING:
     from penstock.core.publish.held import Held

@@ -24,7 +24,6 @@ from penstock.protocols.amqp10.delivery_ids import SentIds
 from penstock.protocols.amqp10.message_format import FIRST_OCTET
 from penstock.wire.amqp10.composite import Composite, composite, encode_composite
 from penstock.wire.amqp10.field_cursor import ABSENT
-from penstock.wire.amqp10.format_codes import SMALL_ULONG, TRUE
 from penstock.wire.amqp10.frames import frame
 from penstock.wire.amqp10.sections import Sections, header_octets, header_skip
 from penstock.wire.amqp10.spec import MESSAGE_ANNOTATIONS, TRANSFER
@@ -35,6 +34,7 @@ from penstock.wire.amqp10.transfer import (
     write_delivery,
     write_delivery_head,
 )
+from penstock.wire.amqp10.value_walk import SMALL_ULONG, TRUE
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.outgoing_link import OutgoingLink

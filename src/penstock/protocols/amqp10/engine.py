@@ -38,8 +38,7 @@ from penstock.protocols.common.audit_trail import audit_refusal
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_output import OUTPUT_LEFT_UNREAD
 from penstock.protocols.common.connection_state import ConnectionState
-from penstock.protocols.common.engine import Protocol, ProtocolEngine
-from penstock.protocols.common.session import SESSION_OPEN, SessionEngine, SessionState
+from penstock.protocols.common.engine import SESSION_OPEN, Protocol, ProtocolEngine, SessionEngine, SessionState
 from penstock.wire.amqp10.composite import Composite, composite, decode_performative
 from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
 from penstock.wire.amqp10.frames import (

@@ -27,7 +27,6 @@ from penstock.wire.amqp10 import sections as at
 from penstock.wire.amqp10 import values
 from penstock.wire.amqp10.composite import encode
 from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
-from penstock.wire.amqp10.format_codes import DESCRIBED, KINDS, STRING32
 from penstock.wire.amqp10.neutral import (
     AMQP10_TYPE,
     COPIES,
@@ -47,7 +46,7 @@ from penstock.wire.amqp10.neutral import (
 from penstock.wire.amqp10.sections import Sections, data_octets, joined_data, property_at, with_annotations
 from penstock.wire.amqp10.spec import AMQP_VALUE, DATA, HEADER
 from penstock.wire.amqp10.value_reader import ValueReader
-from penstock.wire.amqp10.value_walk import UNFIT, text_at, value_at
+from penstock.wire.amqp10.value_walk import DESCRIBED, KINDS, STRING32, UNFIT, text_at, value_at
 from penstock.wire.amqp10.values import CodecError, Symbol
 
 VALUE_START: Final = b"\x00\x53\x77"

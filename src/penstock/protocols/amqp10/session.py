@@ -37,7 +37,7 @@ from penstock.protocols.amqp10.link import LINK_ATTACHED, Link, LinkState
 from penstock.protocols.amqp10.outgoing_link import OutgoingLink
 from penstock.protocols.amqp10.request_links import CoordinatorLink
 from penstock.protocols.amqp10.transactions import Settler, transactions_of, write_provisional
-from penstock.protocols.common.session import ClientSession, SessionState
+from penstock.protocols.common.engine import ClientSession, SessionState
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.spec import ATTACH, BEGIN, DETACH, DISPOSITION, END, FLOW, TRANSFER

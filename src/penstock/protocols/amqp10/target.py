@@ -52,6 +52,7 @@ class Target:
         access: ConnectionAccess,
         unroutable: Unroutable,
         formats: Amqp10Format,
+        node: Node | None,
         origin: i64,
     ) -> None:
         self.vhost: VirtualHost = vhost
@@ -64,8 +65,10 @@ class Target:
         self._origin: i64 = origin
         """Number of the connection, for no-local; 0 for none."""
         self._format = formats
-        self.node: Node | None = None
+        self.node: Node | None = node
         """The queue or exchange of all its messages; None for the anonymous terminus."""
+        self._routes: dict[bytes, Route] = {}
+        """Routes of its messages, where these have different ones."""
 
     def fixed_route(self) -> Route | None:
         """Return the route of all its messages; None if it depends on the message."""
@@ -75,9 +78,10 @@ class Target:
         """Return the route of a message's exchange and routing key, resolved once. Raises BrokerError."""
         raise NotImplementedError
 
-    def _review(self) -> None:
-        """Check its routes again, or forget them: permissions have changed. Raises AccessRefused."""
-        raise NotImplementedError
+    def review(self) -> None:
+        """Check its routes, after a change of permissions or for another link. Raises AccessRefused."""
+        self._routes.clear()
+        self._checked = self._access.epoch.count
 
     def largest_message(self, most: i64) -> i64:
         """Return the octets of the largest message that can ever fit into its queues, at most `most`."""
@@ -98,7 +102,7 @@ class Target:
     def route_of(self, content: bytes, data: bytes, sections: Sections) -> Route:
         """Return the route of a message, whose sections lie in `data`. Raises BrokerError."""
         if self._access.epoch.count != self._checked:
-            self._review()
+            self.review()
         route = self._address_route(data, sections)
         if route.epoch != self.vhost.epoch:
             check_route(self._access, self.vhost, route)  # Its exchange may be another one now, of another type.
@@ -141,6 +145,25 @@ class Target:
         resolve_message(self.vhost, own, self._format.headers(content), content, self._format)
         return own
 
+    def _new_route(self, node: Node, subject: bytes) -> Route:
+        """Return the route of a message to a node. Raises BrokerError, also if the client may not publish there."""
+        try:
+            key = routing_key(node, subject.decode())
+        except UnicodeDecodeError:
+            raise InvalidField("the subject, which is the routing key, is not UTF-8") from None
+        envelope = self.vhost.route(node.exchange, key, True).envelope.variant(DEFAULT_PRIORITY, NEVER, False)
+        if self._origin:
+            envelope = envelope.from_origin(self._origin)
+        route = Route(envelope, True)
+        check_route(self._access, self.vhost, route)
+        self.vhost.resolve(route, {})
+        return route
+
+    def _remember(self, key: bytes, route: Route) -> None:
+        if len(self._routes) >= ROUTES_MAX:
+            del self._routes[next(iter(self._routes))]
+        self._routes[key] = route
+
 
 class FixedTarget(Target):
     """Target with one exchange and routing key."""
@@ -154,9 +177,8 @@ class FixedTarget(Target):
         node: Node,
         origin: i64,
     ) -> None:
-        super().__init__(vhost, access, unroutable, formats, origin)
-        self.node = node
-        self._route: Route = _new_route(vhost, access, node, b"", origin)
+        super().__init__(vhost, access, unroutable, formats, node, origin)
+        self._route: Route = self._new_route(node, b"")
 
     @override
     def fixed_route(self) -> Route | None:
@@ -167,13 +189,9 @@ class FixedTarget(Target):
         return None if route.by_headers else route
 
     @override
-    def _review(self) -> None:
+    def review(self) -> None:
         check_route(self._access, self.vhost, self._route)
         self._checked = self._access.epoch.count
-
-    def review(self) -> None:
-        """Check its route for another link. Raises AccessRefused."""
-        self._review()
 
     @override
     def _address_route(self, data: bytes, sections: Sections) -> Route:
@@ -200,32 +218,14 @@ class SharedTargets:
 class SubjectTarget(Target):
     """Target with an exchange: the subject of each message is its routing key."""
 
-    def __init__(
-        self,
-        vhost: VirtualHost,
-        access: ConnectionAccess,
-        unroutable: Unroutable,
-        formats: Amqp10Format,
-        node: Node,
-        origin: i64,
-    ) -> None:
-        super().__init__(vhost, access, unroutable, formats, origin)
-        self.node = node
-        self._routes: dict[bytes, Route] = {}
-
-    @override
-    def _review(self) -> None:
-        self._routes.clear()
-        self._checked = self._access.epoch.count
-
     @override
     def _address_route(self, data: bytes, sections: Sections) -> Route:
         subject = _text(data, sections, SUBJECT)
         route = self._routes.get(subject)
         if route is None:
             assert self.node is not None
-            route = _new_route(self.vhost, self._access, self.node, subject, self._origin)
-            _remember(self._routes, subject, route)
+            route = self._new_route(self.node, subject)
+            self._remember(subject, route)
         return route
 
 
@@ -233,14 +233,8 @@ class AnonymousTarget(Target):
     """Target without an address: each message has its own in `to` (Anonymous Terminus for Message Routing)."""
 
     def __init__(self, vhost: VirtualHost, access: ConnectionAccess, formats: Amqp10Format, origin: i64) -> None:
-        super().__init__(vhost, access, Unroutable.REJECTED, formats, origin)
+        super().__init__(vhost, access, Unroutable.REJECTED, formats, None, origin)
         self._addresses = ToAddresses()
-        self._routes: dict[bytes, Route] = {}
-
-    @override
-    def _review(self) -> None:
-        self._routes.clear()
-        self._checked = self._access.epoch.count
 
     @override
     def _address_route(self, data: bytes, sections: Sections) -> Route:
@@ -252,8 +246,8 @@ class AnonymousTarget(Target):
         key = to + b"\0" + subject if node.by_subject else to
         route = self._routes.get(key)
         if route is None or route.envelope.exchange != node.exchange:
-            route = _new_route(self.vhost, self._access, node, subject, self._origin)
-            _remember(self._routes, key, route)
+            route = self._new_route(node, subject)
+            self._remember(key, route)
         return route
 
 
@@ -282,27 +276,6 @@ def target_of(
     else:
         target.review()
     return target
-
-
-def _new_route(vhost: VirtualHost, access: ConnectionAccess, node: Node, subject: bytes, origin: i64) -> Route:
-    """Return the route of a message to a node. Raises BrokerError, also if the client may not publish there."""
-    try:
-        key = routing_key(node, subject.decode())
-    except UnicodeDecodeError:
-        raise InvalidField("the subject, which is the routing key, is not UTF-8") from None
-    envelope = vhost.route(node.exchange, key, True).envelope.variant(DEFAULT_PRIORITY, NEVER, False)
-    if origin:
-        envelope = envelope.from_origin(origin)
-    route = Route(envelope, True)
-    check_route(access, vhost, route)
-    vhost.resolve(route, {})
-    return route
-
-
-def _remember(routes: dict[bytes, Route], key: bytes, route: Route) -> None:
-    if len(routes) >= ROUTES_MAX:
-        del routes[next(iter(routes))]
-    routes[key] = route
 
 
 def _text(data: bytes, sections: Sections, index: i64) -> bytes:

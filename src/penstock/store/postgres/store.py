@@ -32,14 +32,12 @@ from penstock.store.postgres.session import (
     fault,
     state_of,
 )
-from penstock.store.records import (
-    Damage,
-    MessageRow,
-    StoreTransaction,
-)
 from penstock.store.store import Record, Store, Usage, ignore
 from penstock.store.tables import (
     TABLES,
+    Damage,
+    MessageRow,
+    StoreTransaction,
     Table,
 )
 

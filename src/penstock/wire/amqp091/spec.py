@@ -135,144 +135,94 @@ class MethodSpec:
         return f"<MethodSpec {self.name}>"
 
 
-_SIGNATURES: Final[tuple[tuple[int, str, str], ...]] = (
-    (
-        CONNECTION_START,
-        "connection.start",
-        "octet version_major, octet version_minor, table server_properties, longstr mechanisms, longstr locales",
-    ),
-    (
-        CONNECTION_START_OK,
-        "connection.start-ok",
-        "table client_properties, shortstr mechanism, longstr response, shortstr locale",
-    ),
-    (CONNECTION_SECURE, "connection.secure", "longstr challenge"),
-    (CONNECTION_SECURE_OK, "connection.secure-ok", "longstr response"),
-    (CONNECTION_TUNE, "connection.tune", "short channel_max, long frame_max, short heartbeat"),
-    (CONNECTION_TUNE_OK, "connection.tune-ok", "short channel_max, long frame_max, short heartbeat"),
-    (CONNECTION_OPEN, "connection.open", "shortstr virtual_host, shortstr reserved_1, bit reserved_2"),
-    (CONNECTION_OPEN_OK, "connection.open-ok", "shortstr reserved_1"),
-    (CONNECTION_CLOSE, "connection.close", "short reply_code, shortstr reply_text, short class_id, short method_id"),
-    (CONNECTION_CLOSE_OK, "connection.close-ok", ""),
-    (CONNECTION_BLOCKED, "connection.blocked", "shortstr reason"),
-    (CONNECTION_UNBLOCKED, "connection.unblocked", ""),
-    (CONNECTION_UPDATE_SECRET, "connection.update-secret", "longstr new_secret, shortstr reason"),
-    (CONNECTION_UPDATE_SECRET_OK, "connection.update-secret-ok", ""),
-    (CHANNEL_OPEN, "channel.open", "shortstr reserved_1"),
-    (CHANNEL_OPEN_OK, "channel.open-ok", "longstr reserved_1"),
-    (CHANNEL_FLOW, "channel.flow", "bit active"),
-    (CHANNEL_FLOW_OK, "channel.flow-ok", "bit active"),
-    (CHANNEL_CLOSE, "channel.close", "short reply_code, shortstr reply_text, short class_id, short method_id"),
-    (CHANNEL_CLOSE_OK, "channel.close-ok", ""),
-    # Class access was withdrawn from 0-9-1; RabbitMQ still answers it, because clients grown on 0-8 still ask.
-    (
-        ACCESS_REQUEST,
-        "access.request",
-        "shortstr realm, bit exclusive, bit passive, bit active, bit write, bit read",
-    ),
-    (ACCESS_REQUEST_OK, "access.request-ok", "short reserved_1"),
-    (
-        EXCHANGE_DECLARE,
-        "exchange.declare",
-        "short reserved_1, shortstr exchange, shortstr type, bit passive, bit durable, bit auto_delete, bit internal,"
-        " bit no_wait, table arguments",
-    ),
-    (EXCHANGE_DECLARE_OK, "exchange.declare-ok", ""),
-    (EXCHANGE_DELETE, "exchange.delete", "short reserved_1, shortstr exchange, bit if_unused, bit no_wait"),
-    (EXCHANGE_DELETE_OK, "exchange.delete-ok", ""),
-    (
-        EXCHANGE_BIND,
-        "exchange.bind",
-        "short reserved_1, shortstr destination, shortstr source, shortstr routing_key, bit no_wait, table arguments",
-    ),
-    (EXCHANGE_BIND_OK, "exchange.bind-ok", ""),
-    (
-        EXCHANGE_UNBIND,
-        "exchange.unbind",
-        "short reserved_1, shortstr destination, shortstr source, shortstr routing_key, bit no_wait, table arguments",
-    ),
-    (EXCHANGE_UNBIND_OK, "exchange.unbind-ok", ""),
-    (
-        QUEUE_DECLARE,
-        "queue.declare",
-        "short reserved_1, shortstr queue, bit passive, bit durable, bit exclusive, bit auto_delete, bit no_wait,"
-        " table arguments",
-    ),
-    (QUEUE_DECLARE_OK, "queue.declare-ok", "shortstr queue, long message_count, long consumer_count"),
-    (
-        QUEUE_BIND,
-        "queue.bind",
-        "short reserved_1, shortstr queue, shortstr exchange, shortstr routing_key, bit no_wait, table arguments",
-    ),
-    (QUEUE_BIND_OK, "queue.bind-ok", ""),
-    (QUEUE_PURGE, "queue.purge", "short reserved_1, shortstr queue, bit no_wait"),
-    (QUEUE_PURGE_OK, "queue.purge-ok", "long message_count"),
-    (QUEUE_DELETE, "queue.delete", "short reserved_1, shortstr queue, bit if_unused, bit if_empty, bit no_wait"),
-    (QUEUE_DELETE_OK, "queue.delete-ok", "long message_count"),
-    (
-        QUEUE_UNBIND,
-        "queue.unbind",
-        "short reserved_1, shortstr queue, shortstr exchange, shortstr routing_key, table arguments",
-    ),
-    (QUEUE_UNBIND_OK, "queue.unbind-ok", ""),
-    (BASIC_QOS, "basic.qos", "long prefetch_size, short prefetch_count, bit global"),
-    (BASIC_QOS_OK, "basic.qos-ok", ""),
-    (
-        BASIC_CONSUME,
-        "basic.consume",
-        "short reserved_1, shortstr queue, shortstr consumer_tag, bit no_local, bit no_ack, bit exclusive,"
-        " bit no_wait, table arguments",
-    ),
-    (BASIC_CONSUME_OK, "basic.consume-ok", "shortstr consumer_tag"),
-    (BASIC_CANCEL, "basic.cancel", "shortstr consumer_tag, bit no_wait"),
-    (BASIC_CANCEL_OK, "basic.cancel-ok", "shortstr consumer_tag"),
-    (
-        BASIC_PUBLISH,
-        "basic.publish",
-        "short reserved_1, shortstr exchange, shortstr routing_key, bit mandatory, bit immediate",
-    ),
-    (
-        BASIC_RETURN,
-        "basic.return",
-        "short reply_code, shortstr reply_text, shortstr exchange, shortstr routing_key",
-    ),
-    (
-        BASIC_DELIVER,
-        "basic.deliver",
-        "shortstr consumer_tag, longlong delivery_tag, bit redelivered, shortstr exchange, shortstr routing_key",
-    ),
-    (BASIC_GET, "basic.get", "short reserved_1, shortstr queue, bit no_ack"),
-    (
-        BASIC_GET_OK,
-        "basic.get-ok",
-        "longlong delivery_tag, bit redelivered, shortstr exchange, shortstr routing_key, long message_count",
-    ),
-    (BASIC_GET_EMPTY, "basic.get-empty", "shortstr reserved_1"),
-    (BASIC_ACK, "basic.ack", "longlong delivery_tag, bit multiple"),
-    (BASIC_REJECT, "basic.reject", "longlong delivery_tag, bit requeue"),
-    (BASIC_RECOVER_ASYNC, "basic.recover-async", "bit requeue"),
-    (BASIC_RECOVER, "basic.recover", "bit requeue"),
-    (BASIC_RECOVER_OK, "basic.recover-ok", ""),
-    (BASIC_NACK, "basic.nack", "longlong delivery_tag, bit multiple, bit requeue"),
-    (CONFIRM_SELECT, "confirm.select", "bit no_wait"),
-    (CONFIRM_SELECT_OK, "confirm.select-ok", ""),
-    (TX_SELECT, "tx.select", ""),
-    (TX_SELECT_OK, "tx.select-ok", ""),
-    (TX_COMMIT, "tx.commit", ""),
-    (TX_COMMIT_OK, "tx.commit-ok", ""),
-    (TX_ROLLBACK, "tx.rollback", ""),
-    (TX_ROLLBACK_OK, "tx.rollback-ok", ""),
-)
+_SIGNATURES: Final = """\
+connection.start: octet version_major, octet version_minor, table server_properties, longstr mechanisms,
+    longstr locales
+connection.start-ok: table client_properties, shortstr mechanism, longstr response, shortstr locale
+connection.secure: longstr challenge
+connection.secure-ok: longstr response
+connection.tune: short channel_max, long frame_max, short heartbeat
+connection.tune-ok: short channel_max, long frame_max, short heartbeat
+connection.open: shortstr virtual_host, shortstr reserved_1, bit reserved_2
+connection.open-ok: shortstr reserved_1
+connection.close: short reply_code, shortstr reply_text, short class_id, short method_id
+connection.close-ok:
+connection.blocked: shortstr reason
+connection.unblocked:
+connection.update-secret: longstr new_secret, shortstr reason
+connection.update-secret-ok:
+channel.open: shortstr reserved_1
+channel.open-ok: longstr reserved_1
+channel.flow: bit active
+channel.flow-ok: bit active
+channel.close: short reply_code, shortstr reply_text, short class_id, short method_id
+channel.close-ok:
+access.request: shortstr realm, bit exclusive, bit passive, bit active, bit write, bit read
+access.request-ok: short reserved_1
+exchange.declare: short reserved_1, shortstr exchange, shortstr type, bit passive, bit durable, bit auto_delete,
+    bit internal, bit no_wait, table arguments
+exchange.declare-ok:
+exchange.delete: short reserved_1, shortstr exchange, bit if_unused, bit no_wait
+exchange.delete-ok:
+exchange.bind: short reserved_1, shortstr destination, shortstr source, shortstr routing_key, bit no_wait,
+    table arguments
+exchange.bind-ok:
+exchange.unbind: short reserved_1, shortstr destination, shortstr source, shortstr routing_key, bit no_wait,
+    table arguments
+exchange.unbind-ok:
+queue.declare: short reserved_1, shortstr queue, bit passive, bit durable, bit exclusive, bit auto_delete,
+    bit no_wait, table arguments
+queue.declare-ok: shortstr queue, long message_count, long consumer_count
+queue.bind: short reserved_1, shortstr queue, shortstr exchange, shortstr routing_key, bit no_wait, table arguments
+queue.bind-ok:
+queue.purge: short reserved_1, shortstr queue, bit no_wait
+queue.purge-ok: long message_count
+queue.delete: short reserved_1, shortstr queue, bit if_unused, bit if_empty, bit no_wait
+queue.delete-ok: long message_count
+queue.unbind: short reserved_1, shortstr queue, shortstr exchange, shortstr routing_key, table arguments
+queue.unbind-ok:
+basic.qos: long prefetch_size, short prefetch_count, bit global
+basic.qos-ok:
+basic.consume: short reserved_1, shortstr queue, shortstr consumer_tag, bit no_local, bit no_ack, bit exclusive,
+    bit no_wait, table arguments
+basic.consume-ok: shortstr consumer_tag
+basic.cancel: shortstr consumer_tag, bit no_wait
+basic.cancel-ok: shortstr consumer_tag
+basic.publish: short reserved_1, shortstr exchange, shortstr routing_key, bit mandatory, bit immediate
+basic.return: short reply_code, shortstr reply_text, shortstr exchange, shortstr routing_key
+basic.deliver: shortstr consumer_tag, longlong delivery_tag, bit redelivered, shortstr exchange, shortstr routing_key
+basic.get: short reserved_1, shortstr queue, bit no_ack
+basic.get-ok: longlong delivery_tag, bit redelivered, shortstr exchange, shortstr routing_key, long message_count
+basic.get-empty: shortstr reserved_1
+basic.ack: longlong delivery_tag, bit multiple
+basic.reject: longlong delivery_tag, bit requeue
+basic.recover-async: bit requeue
+basic.recover: bit requeue
+basic.recover-ok:
+basic.nack: longlong delivery_tag, bit multiple, bit requeue
+confirm.select: bit no_wait
+confirm.select-ok:
+tx.select:
+tx.select-ok:
+tx.commit:
+tx.commit-ok:
+tx.rollback:
+tx.rollback-ok:
+"""
+"""A method a line, its fields behind its name; an indented line goes on with the one above it.
+
+Class access was withdrawn from 0-9-1; RabbitMQ still answers it, because clients grown on 0-8 still ask.
+"""
 
 
-def _spec(id: int, name: str, signature: str) -> MethodSpec:
-    fields: list[tuple[str, str]] = []
-    for field in signature.split(","):
-        words = field.split()
-        if words:
-            fields.append((words[1], words[0]))
-    return MethodSpec(id, name, tuple(fields))
+def _spec(line: str) -> MethodSpec:
+    name, _, signature = line.partition(":")
+    number: int = globals()[name.upper().replace(".", "_").replace("-", "_")]
+    fields = [field.split() for field in signature.split(",") if field.strip()]
+    return MethodSpec(number, name, tuple((field, kind) for kind, field in fields))
 
 
-METHODS: Final[dict[int, MethodSpec]] = {id: _spec(id, name, signature) for id, name, signature in _SIGNATURES}
+METHODS: Final[dict[int, MethodSpec]] = {
+    spec.id: spec for spec in map(_spec, _SIGNATURES.replace("\n    ", " ").splitlines())
+}
 """Every method that the codec knows, by id."""

@@ -12,9 +12,20 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from penstock.wire.amqp10.field_cursor import ABSENT
-from penstock.wire.amqp10.format_codes import BINARY8, BINARY32, DESCRIBED, SMALL_ULONG, STRING8, STRING32
 from penstock.wire.amqp10.spec import AMQP_VALUE, APPLICATION_PROPERTIES, DATA, FOOTER, HEADER
-from penstock.wire.amqp10.value_walk import ANNOTATION_KEYS, UNFIT, map_end, u32, value_end
+from penstock.wire.amqp10.value_walk import (
+    ANNOTATION_KEYS,
+    BINARY8,
+    BINARY32,
+    DESCRIBED,
+    SMALL_ULONG,
+    STRING8,
+    STRING32,
+    UNFIT,
+    map_end,
+    u32,
+    value_end,
+)
 from penstock.wire.amqp10.values import CodecError
 
 if TYPE_CHECKING:

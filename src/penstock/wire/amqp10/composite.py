@@ -5,7 +5,6 @@ from __future__ import annotations
 from librt.strings import BytesWriter
 
 from penstock.wire.amqp10 import values
-from penstock.wire.amqp10.format_codes import DESCRIBED, KINDS, NULL
 from penstock.wire.amqp10.spec import (
     ANY,
     BY_SYMBOL,
@@ -20,6 +19,7 @@ from penstock.wire.amqp10.spec import (
     FieldSpec,
 )
 from penstock.wire.amqp10.value_reader import ValueReader, check_depth
+from penstock.wire.amqp10.value_walk import DESCRIBED, KINDS, NULL
 from penstock.wire.amqp10.value_writer import unfit, write_plain, write_value
 from penstock.wire.amqp10.values import INVALID_FIELD, NOT_IMPLEMENTED, Array, CodecError, Described, Symbol, Typed
 

@@ -11,7 +11,9 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.wire.amqp10.composite import Composite, decode_performative, descriptor_code, read_field
-from penstock.wire.amqp10.format_codes import (
+from penstock.wire.amqp10.spec import ACCEPTED, COMPOSITES, MODIFIED, TRANSFER, FieldSpec
+from penstock.wire.amqp10.value_reader import ValueReader
+from penstock.wire.amqp10.value_walk import (
     BINARY8,
     BINARY32,
     BOOLEAN,
@@ -28,10 +30,12 @@ from penstock.wire.amqp10.format_codes import (
     UINT,
     UINT0,
     WIDTHS,
+    content_count,
+    content_start,
+    content_stop,
+    u32,
+    value_end,
 )
-from penstock.wire.amqp10.spec import ACCEPTED, COMPOSITES, MODIFIED, TRANSFER, FieldSpec
-from penstock.wire.amqp10.value_reader import ValueReader
-from penstock.wire.amqp10.value_walk import content_count, content_start, content_stop, u32, value_end
 from penstock.wire.amqp10.values import CodecError
 
 ABSENT: Final = -1

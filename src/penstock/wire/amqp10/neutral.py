@@ -17,10 +17,9 @@ from penstock.wire.amqp10 import sections as at
 from penstock.wire.amqp10 import spec, values
 from penstock.wire.amqp10.composite import write_list
 from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
-from penstock.wire.amqp10.format_codes import NULL, STRING8, SYMBOL8, TIMESTAMP
 from penstock.wire.amqp10.sections import Sections, durable_header, header_octets
 from penstock.wire.amqp10.value_reader import decode_value
-from penstock.wire.amqp10.value_walk import text_at, value_end
+from penstock.wire.amqp10.value_walk import NULL, STRING8, SYMBOL8, TIMESTAMP, text_at, value_end
 from penstock.wire.amqp10.value_writer import encode_text, encode_value, write_value
 from penstock.wire.amqp10.values import Array, CodecError, Described, Symbol, Typed, tagged, timestamp, uint, ulong
 

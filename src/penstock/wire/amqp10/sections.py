@@ -16,7 +16,6 @@ from mypy_extensions import i64
 from penstock.wire.amqp10 import values
 from penstock.wire.amqp10.composite import decode_composite, write_list
 from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
-from penstock.wire.amqp10.format_codes import BINARY8, BINARY32, LIST0, LIST8, LIST32, NULL, SMALL_ULONG, TRUE, codes_of
 from penstock.wire.amqp10.spec import (
     AMQP_SEQUENCE,
     AMQP_VALUE,
@@ -32,8 +31,17 @@ from penstock.wire.amqp10.spec import (
 from penstock.wire.amqp10.value_reader import ValueReader
 from penstock.wire.amqp10.value_walk import (
     ANNOTATION_KEYS,
+    BINARY8,
+    BINARY32,
+    LIST0,
+    LIST8,
+    LIST32,
+    NULL,
+    SMALL_ULONG,
     STRING_KEYS,
+    TRUE,
     UNFIT,
+    codes_of,
     entries_of,
     map_end,
     map_octets,

@@ -177,116 +177,64 @@ class CompositeSpec:
         self.provides: Final = provides
 
 
-_TERMINUS: Final = (
-    "address address, terminus_durability durable=0, terminus_expiry_policy expiry_policy=session-end, "
-    "seconds timeout=0, boolean dynamic=false, fields dynamic_node_properties, "
+_SIGNATURES: Final = """\
+# Transport (part 2, sections 2.7 and 2.8.14)
+open (frame): string! container_id, string hostname, uint max_frame_size=4294967295, ushort channel_max=65535,
+    milliseconds idle_time_out, ietf_language_tag* outgoing_locales, ietf_language_tag* incoming_locales,
+    {capabilities}
+begin (frame): ushort remote_channel, transfer_number! next_outgoing_id, uint! incoming_window, uint! outgoing_window,
+    handle handle_max=4294967295, {capabilities}
+attach (frame): string! name, handle! handle, boolean! role, sender_settle_mode snd_settle_mode=2,
+    receiver_settle_mode rcv_settle_mode=0, [source] source, [target] target, map unsettled,
+    boolean incomplete_unsettled=false, sequence_no initial_delivery_count, ulong max_message_size, {capabilities}
+flow (frame): transfer_number next_incoming_id, uint! incoming_window, transfer_number! next_outgoing_id,
+    uint! outgoing_window, handle handle, sequence_no delivery_count, uint link_credit, uint available,
+    boolean drain=false, boolean echo=false, fields properties
+transfer (frame): handle! handle, delivery_number delivery_id, delivery_tag delivery_tag,
+    message_format message_format, boolean settled, boolean more=false, receiver_settle_mode rcv_settle_mode,
+    [delivery_state] state, boolean resume=false, boolean aborted=false, boolean batchable=false
+disposition (frame): boolean! role, delivery_number! first, delivery_number last, boolean settled=false,
+    [delivery_state] state, boolean batchable=false
+detach (frame): handle! handle, boolean closed=false, [error] error
+end (frame): [error] error
+close (frame): [error] error
+error (error): symbol! condition, string description, fields info
+# Messaging (part 3, sections 3.2, 3.4 and 3.5)
+header (section): boolean durable=false, ubyte priority=4, milliseconds ttl, boolean first_acquirer=false,
+    uint delivery_count=0
+properties (section): message_id message_id, binary user_id, address to, string subject, address reply_to,
+    message_id correlation_id, symbol content_type, symbol content_encoding, timestamp absolute_expiry_time,
+    timestamp creation_time, string group_id, sequence_no group_sequence, string reply_to_group_id
+received (delivery_state): uint! section_number, ulong! section_offset
+accepted (delivery_state outcome):
+rejected (delivery_state outcome): [error] error
+released (delivery_state outcome):
+modified (delivery_state outcome): boolean delivery_failed, boolean undeliverable_here, fields message_annotations
+source (source): {terminus}, symbol distribution_mode, filter_set filter, [outcome] default_outcome, symbol* outcomes,
+    symbol* capabilities
+target (target): {terminus}, symbol* capabilities
+delete-on-close (lifetime_policy):
+delete-on-no-links (lifetime_policy):
+delete-on-no-messages (lifetime_policy):
+delete-on-no-links-or-messages (lifetime_policy):
+# Transactions (part 4, section 4.5)
+coordinator (target): symbol* capabilities
+declare: any global_id
+discharge: txn_id! txn_id, boolean fail
+declared (delivery_state outcome): txn_id! txn_id
+transactional-state (delivery_state): txn_id! txn_id, [outcome] outcome
+# Security (part 5, section 5.3.3)
+sasl-mechanisms (sasl_frame): symbol*! sasl_server_mechanisms
+sasl-init (sasl_frame): symbol! mechanism, binary initial_response, string hostname
+sasl-challenge (sasl_frame): binary! challenge
+sasl-response (sasl_frame): binary! response
+sasl-outcome (sasl_frame): sasl_code! code, binary additional_data
+""".format(
+    terminus="address address, terminus_durability durable=0, terminus_expiry_policy expiry_policy=session-end, "
+    "seconds timeout=0, boolean dynamic=false, fields dynamic_node_properties",
+    capabilities="symbol* offered_capabilities, symbol* desired_capabilities, fields properties",
 )
-_CAPABILITIES: Final = "symbol* offered_capabilities, symbol* desired_capabilities, fields properties"
-
-_SIGNATURES: Final = (
-    # Transport (part 2, sections 2.7 and 2.8.14)
-    (
-        OPEN,
-        "open",
-        "frame",
-        "string! container_id, string hostname, uint max_frame_size=4294967295, ushort channel_max=65535, "
-        "milliseconds idle_time_out, ietf_language_tag* outgoing_locales, ietf_language_tag* incoming_locales, "
-        + _CAPABILITIES,
-    ),
-    (
-        BEGIN,
-        "begin",
-        "frame",
-        "ushort remote_channel, transfer_number! next_outgoing_id, uint! incoming_window, uint! outgoing_window, "
-        "handle handle_max=4294967295, " + _CAPABILITIES,
-    ),
-    (
-        ATTACH,
-        "attach",
-        "frame",
-        "string! name, handle! handle, boolean! role, sender_settle_mode snd_settle_mode=2, "
-        "receiver_settle_mode rcv_settle_mode=0, [source] source, [target] target, map unsettled, "
-        "boolean incomplete_unsettled=false, sequence_no initial_delivery_count, ulong max_message_size, "
-        + _CAPABILITIES,
-    ),
-    (
-        FLOW,
-        "flow",
-        "frame",
-        "transfer_number next_incoming_id, uint! incoming_window, transfer_number! next_outgoing_id, "
-        "uint! outgoing_window, handle handle, sequence_no delivery_count, uint link_credit, uint available, "
-        "boolean drain=false, boolean echo=false, fields properties",
-    ),
-    (
-        TRANSFER,
-        "transfer",
-        "frame",
-        "handle! handle, delivery_number delivery_id, delivery_tag delivery_tag, message_format message_format, "
-        "boolean settled, boolean more=false, receiver_settle_mode rcv_settle_mode, [delivery_state] state, "
-        "boolean resume=false, boolean aborted=false, boolean batchable=false",
-    ),
-    (
-        DISPOSITION,
-        "disposition",
-        "frame",
-        "boolean! role, delivery_number! first, delivery_number last, boolean settled=false, [delivery_state] state, "
-        "boolean batchable=false",
-    ),
-    (DETACH, "detach", "frame", "handle! handle, boolean closed=false, [error] error"),
-    (END, "end", "frame", "[error] error"),
-    (CLOSE, "close", "frame", "[error] error"),
-    (ERROR, "error", "error", "symbol! condition, string description, fields info"),
-    # Messaging (part 3, sections 3.2, 3.4 and 3.5)
-    (
-        HEADER,
-        "header",
-        "section",
-        "boolean durable=false, ubyte priority=4, milliseconds ttl, boolean first_acquirer=false, "
-        "uint delivery_count=0",
-    ),
-    (
-        PROPERTIES,
-        "properties",
-        "section",
-        "message_id message_id, binary user_id, address to, string subject, address reply_to, "
-        "message_id correlation_id, symbol content_type, symbol content_encoding, timestamp absolute_expiry_time, "
-        "timestamp creation_time, string group_id, sequence_no group_sequence, string reply_to_group_id",
-    ),
-    (RECEIVED, "received", "delivery_state", "uint! section_number, ulong! section_offset"),
-    (ACCEPTED, "accepted", "delivery_state outcome", ""),
-    (REJECTED, "rejected", "delivery_state outcome", "[error] error"),
-    (RELEASED, "released", "delivery_state outcome", ""),
-    (
-        MODIFIED,
-        "modified",
-        "delivery_state outcome",
-        "boolean delivery_failed, boolean undeliverable_here, fields message_annotations",
-    ),
-    (
-        SOURCE,
-        "source",
-        "source",
-        _TERMINUS + "symbol distribution_mode, filter_set filter, [outcome] default_outcome, symbol* outcomes, "
-        "symbol* capabilities",
-    ),
-    (TARGET, "target", "target", _TERMINUS + "symbol* capabilities"),
-    (DELETE_ON_CLOSE, "delete-on-close", "lifetime_policy", ""),
-    (DELETE_ON_NO_LINKS, "delete-on-no-links", "lifetime_policy", ""),
-    (DELETE_ON_NO_MESSAGES, "delete-on-no-messages", "lifetime_policy", ""),
-    (DELETE_ON_NO_LINKS_OR_MESSAGES, "delete-on-no-links-or-messages", "lifetime_policy", ""),
-    # Transactions (part 4, section 4.5)
-    (COORDINATOR, "coordinator", "target", "symbol* capabilities"),
-    (DECLARE, "declare", "", "any global_id"),
-    (DISCHARGE, "discharge", "", "txn_id! txn_id, boolean fail"),
-    (DECLARED, "declared", "delivery_state outcome", "txn_id! txn_id"),
-    (TRANSACTIONAL_STATE, "transactional-state", "delivery_state", "txn_id! txn_id, [outcome] outcome"),
-    # Security (part 5, section 5.3.3)
-    (SASL_MECHANISMS, "sasl-mechanisms", "sasl_frame", "symbol*! sasl_server_mechanisms"),
-    (SASL_INIT, "sasl-init", "sasl_frame", "symbol! mechanism, binary initial_response, string hostname"),
-    (SASL_CHALLENGE, "sasl-challenge", "sasl_frame", "binary! challenge"),
-    (SASL_RESPONSE, "sasl-response", "sasl_frame", "binary! response"),
-    (SASL_OUTCOME, "sasl-outcome", "sasl_frame", "sasl_code! code, binary additional_data"),
-)
+"""A composite a line: the roles that it provides, and its fields; an indented line goes on with the one above it."""
 
 
 def _default(text: str) -> object:
@@ -303,13 +251,17 @@ def _field(signature: str) -> FieldSpec:
     return FieldSpec(name, domain.rstrip("*!"), domain.endswith("!"), "*" in domain, _default(default))
 
 
-def _spec(code: int, name: str, provides: str, signature: str) -> CompositeSpec:
-    fields = [_field(part) for part in signature.split(",") if part]
+def _spec(line: str) -> CompositeSpec:
+    head, _, signature = line.partition(":")
+    name, _, provides = head.rstrip(")").partition(" (")
+    code: int = globals()[name.upper().replace("-", "_")]
+    fields = [_field(part) for part in signature.split(",") if part.strip()]
     return CompositeSpec(name, code, tuple(fields), tuple(provides.split()))
 
 
 COMPOSITES: Final[dict[int, CompositeSpec]] = {
-    code: _spec(code, name, provides, signature) for code, name, provides, signature in _SIGNATURES
+    spec.code: spec
+    for spec in [_spec(line) for line in _SIGNATURES.replace("\n    ", " ").splitlines() if line[0] != "#"]
 }
 """Every composite that the codec knows, by descriptor."""
 BY_SYMBOL: Final[dict[Symbol, CompositeSpec]] = {spec.symbol: spec for spec in COMPOSITES.values()}

@@ -9,8 +9,8 @@ from mypy_extensions import i32, i64
 
 from penstock.wire.amqp10.composite import decode_performative, encode
 from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor, malformed
-from penstock.wire.amqp10.format_codes import BINARY8, FALSE, NULL, SMALL_UINT, TRUE, UINT, UINT0
 from penstock.wire.amqp10.spec import ACCEPTED, DISPOSITION, FLOW, RELEASED, TAG_MAX, TRANSFER
+from penstock.wire.amqp10.value_walk import BINARY8, FALSE, NULL, SMALL_UINT, TRUE, UINT, UINT0
 from penstock.wire.amqp10.value_writer import begin_performative, end_performative, put_boolean, put_uint, unfit
 
 TRANSFER_OVERHEAD: Final = 48

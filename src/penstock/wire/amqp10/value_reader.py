@@ -12,7 +12,7 @@ from typing import Final
 
 from penstock.content.field_table import NESTING_MAX
 from penstock.wire.amqp10 import values
-from penstock.wire.amqp10.format_codes import (
+from penstock.wire.amqp10.value_walk import (
     ARRAY8,
     BOOLEAN,
     COMPOUND8,

@@ -9,7 +9,9 @@ from librt.strings import BytesWriter, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64, u8
 
 from penstock.wire.amqp10 import values
-from penstock.wire.amqp10.format_codes import (
+from penstock.wire.amqp10.frames import write_frame_start
+from penstock.wire.amqp10.value_reader import check_depth
+from penstock.wire.amqp10.value_walk import (
     ARRAY8,
     ARRAY32,
     BINARY8,
@@ -32,8 +34,6 @@ from penstock.wire.amqp10.format_codes import (
     UINT0,
     ZERO_WIDTH_MAX,
 )
-from penstock.wire.amqp10.frames import write_frame_start
-from penstock.wire.amqp10.value_reader import check_depth
 from penstock.wire.amqp10.values import (
     INVALID_FIELD,
     OPAQUE,

@@ -2,7 +2,7 @@ import pyarrow as pa
 import pytest
 
 from pyspark_amqp.spool.errors import SpoolError
-from pyspark_amqp.spool.frames import (
+from pyspark_amqp.spool.log import (
     ALIGNMENT,
     encode_frame,
     frames_in,

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 
 from pyspark_amqp.spool.errors import DiskFull, SpoolError
-from pyspark_amqp.spool.frames import read_batch, read_segment_head
-from pyspark_amqp.spool.log import SpoolLog, read_file
+from pyspark_amqp.spool.log import SpoolLog, read_batch, read_file, read_segment_head
 
 SCHEMA = pa.schema([("value", pa.int64())])
 ID = "0" * 32

@@ -16,8 +16,6 @@ from penstock.client.engine.amqp091.publisher import EXACT_FLOW, Publisher091
 from penstock.client.engine.amqp091.receiver import Receiver091
 from penstock.client.engine.connection import CLOSING, CONTROL_EXCHANGE, OPENING, REPLY_QUEUE, UPDATE_SECRET, Engine
 from penstock.client.engine.messages import Message
-from penstock.client.engine.publisher import PublisherCore
-from penstock.client.engine.receiver import ReceiverCore
 from penstock.client.engine.requester import CALLS_MOST, Requester
 from penstock.client.engine.terms import ConnectionTerms, PublisherTerms, ReceiverTerms
 from penstock.client.engine.waits import Call
@@ -121,7 +119,9 @@ class Engine091(Engine):
         elif self.rest:
             data = self.rest + data
         if not self.has_heard:
-            if not self._is_amqp(data):
+            self.rest = b""
+            if data[:1] != b"\x01":
+                self._refuse_server(data, ConnectError)
                 return
             self.has_heard = True
         pos: i64 = 0
@@ -160,20 +160,6 @@ class Engine091(Engine):
         if self.missing > 0:
             self.pieces = [self.rest]
 
-    def _is_amqp(self, data: bytes) -> bool:
-        """Return whether the first octets are a frame; says what they are otherwise."""
-        self.rest = b""
-        if data[:1] == b"\x01":
-            return True
-        if data.startswith(b"AMQP"):
-            return self._refuse(f"the server there speaks another version of AMQP ({data[4:8].hex(' ')})")
-        what = "an HTTP server" if data.startswith(b"HTTP/") else "no AMQP broker"
-        return self._refuse(f"{what} answers there; check the port")
-
-    def _refuse(self, text: str) -> bool:
-        self.break_off(ConnectError(self.terms.host, self.terms.port, text))
-        return False
-
     @override
     def write_heartbeat(self) -> None:
         self.out.write(_HEARTBEAT)
@@ -210,7 +196,7 @@ class Engine091(Engine):
         elif method_id == spec.CONNECTION_TUNE:
             self._tune(method)
         elif method_id == spec.CONNECTION_OPEN_OK:
-            self._opened()
+            self.note_open()
         elif method_id == spec.CONNECTION_BLOCKED:
             self.block(str(method.args["reason"]) or "it gave no reason")
         elif method_id == spec.CONNECTION_UNBLOCKED:
@@ -290,15 +276,6 @@ class Engine091(Engine):
         self.heart.start(float(heartbeat), 2.0 * heartbeat)
         self.wake_output()
 
-    def _opened(self) -> None:
-        self.note_open()
-        for publisher in self.publishers:
-            if isinstance(publisher, Publisher091):
-                publisher.attach()
-        for receiver in self.receivers:
-            if isinstance(receiver, Receiver091):
-                receiver.attach()
-
     # Channels
 
     def channel(self) -> Channel:
@@ -318,20 +295,12 @@ class Engine091(Engine):
         return channel
 
     @override
-    def publisher(self, terms: PublisherTerms) -> PublisherCore:
-        publisher = Publisher091(self, terms)
-        self.publishers.append(publisher)
-        if self.is_ready():
-            publisher.attach()
-        return publisher
+    def new_publisher(self, terms: PublisherTerms) -> Publisher091:
+        return Publisher091(self, terms)
 
     @override
-    def receiver(self, terms: ReceiverTerms) -> ReceiverCore:
-        receiver = Receiver091(self, terms)
-        self.receivers.append(receiver)
-        if self.is_ready():
-            receiver.attach()
-        return receiver
+    def new_receiver(self, terms: ReceiverTerms) -> Receiver091:
+        return Receiver091(self, terms)
 
     @override
     def requester(self, exchange: str, key: str) -> Requester:
@@ -423,9 +392,7 @@ class Engine091(Engine):
         """Fail all control requests: their channel is closed."""
         self.to_request.clear()
         self.control = None
-        for call in self.requests.values():
-            self.finish(call, error)
-        self.requests.clear()
+        self._fail_requests(error)
 
     def _publish_request(self, channel: Channel, operation: str, kind: str, body: bytes, number: str) -> None:
         properties = Properties(content_type=kind, reply_to=self.reply_to, correlation_id=number)
@@ -482,7 +449,7 @@ class Requester091(Requester):
 
     @override
     def write(self, message: Message, number: str, reply_to: str) -> None:
-        properties = Properties(**message.properties.as_dict())  # type: ignore[arg-type]  # They come from there.
+        properties = message.properties.copy()
         properties.correlation_id = number
         properties.reply_to = reply_to or REPLY_TO
         self.waiting[number] = (message.body, encode_header(len(message.body), properties))

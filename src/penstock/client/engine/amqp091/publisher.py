@@ -13,9 +13,10 @@ from penstock.client.engine.failures import Blocked, amounts_of
 from penstock.client.engine.messages import Message
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receipt import Receipt
-from penstock.client.engine.terms import PublisherTerms
+from penstock.client.engine.terms import WARNING, Event, PublisherTerms
 from penstock.client.engine.waits import Call
 from penstock.client.engine.window import UNLIMITED
+from penstock.client.errors import ControlError, LinkClosed
 from penstock.content.properties import Properties
 from penstock.markers import override
 from penstock.wire.amqp091 import spec
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 EXACT_FLOW: Final = "penstock.exact-flow"
 """Capability of both sides: channel.flow with confirms at once for what enters, and `publish.withdraw` for the rest."""
+FENCED: Final = 409
+"""Code of the refusal of a lane whose next session has begun elsewhere."""
 PRODUCER_LANES: Final = "penstock.producer-lanes"
 """Capability of a broker that knows `producer.begin`."""
 _SIZE_AT: Final = 11
@@ -50,6 +53,7 @@ class Publisher091(PublisherCore):
         self.asked: Why | None = None
         """Question to the broker that has no answer yet."""
 
+    @override
     def attach(self) -> None:
         """Open the channel; messages may follow at once."""
         engine = self.connection
@@ -117,7 +121,8 @@ class Publisher091(PublisherCore):
         assert channel is not None
         properties = message.properties
         if properties.delivery_mode is None and terms.durable:
-            properties = with_mode(properties)
+            properties = properties.copy()
+            properties.delivery_mode = 2
         exchange, key = self._place(message)
         body = message.body
         head = frame(spec.FRAME_HEADER, channel.number, encode_header(len(body), properties))
@@ -222,10 +227,16 @@ class Begin(Call):
         if publisher.beginning is not self or publisher.error is not None:
             return  # It belongs to an earlier transport.
         publisher.beginning = None
-        if self.error is not None:
-            publisher.begin_failed(self.error)
-            return
-        publisher.go_on_from(self.value["known"] is True, self.value["taken"], self.value["refused"])
+        error = self.error
+        if error is None:
+            publisher.go_on_from(self.value["known"] is True, self.value["taken"], self.value["refused"])
+        elif isinstance(error, ControlError) and error.code == FENCED:
+            publisher.detach()
+            publisher.end(LinkClosed(error.code, error.text), error.text)
+        else:  # It goes on without marks.
+            text = f"a lost connection may double messages: {error}"
+            publisher.engine.events.append(Event(WARNING, publisher.target(), text))
+            publisher.go_on()
 
 
 class Why(Call):
@@ -255,10 +266,3 @@ class Why(Call):
                 amounts_of(row.get("resume")),
                 amounts_of(row.get("capacity")),
             )
-
-
-def with_mode(properties: Properties) -> Properties:
-    """Return the same properties of a durable message."""
-    copy = Properties(**properties.as_dict())  # type: ignore[arg-type]  # They come from there.
-    copy.delivery_mode = 2
-    return copy

@@ -43,6 +43,7 @@ class Receiver091(ReceiverCore):
         self.ahead: set[int] = set()
         """Numbers above it that are settled."""
 
+    @override
     def attach(self) -> None:
         """Open the channel and subscribe."""
         channel = self.connection.channel()

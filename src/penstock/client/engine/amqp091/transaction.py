@@ -23,7 +23,6 @@ class Transaction091(TransactionCore):
         super().__init__(engine, notify_period)
         self.connection = engine
         self.channel: Channel | None = None
-        self.is_selected: bool = False
         self.reason: str = ""
         """Words of the broker before its basic.nack."""
 

@@ -12,8 +12,6 @@ from penstock.client.engine.amqp10.requests import Control, Management, Request,
 from penstock.client.engine.amqp10.session import Session
 from penstock.client.engine.connection import CLOSING, OPENING, Engine
 from penstock.client.engine.failures import Blocked
-from penstock.client.engine.publisher import PublisherCore
-from penstock.client.engine.receiver import ReceiverCore
 from penstock.client.engine.requester import Requester
 from penstock.client.engine.terms import ConnectionTerms, PublisherTerms, ReceiverTerms
 from penstock.client.engine.waits import Call
@@ -196,13 +194,7 @@ class Engine10(Engine):
             if self.due == FRAMES_DUE:
                 self._open()
             return
-        terms = self.terms
-        if header.startswith(b"AMQP"):
-            text = f"the server there speaks another version of AMQP ({header[4:8].hex(' ')})"
-            self.break_off(WrongProtocol(terms.host, terms.port, text))
-            return
-        what = "an HTTP server" if header.startswith(b"HTTP/") else "no AMQP broker"
-        self.break_off(ConnectError(terms.host, terms.port, f"{what} answers there; check the port"))
+        self._refuse_server(header, WrongProtocol)
 
     @override
     def write_heartbeat(self) -> None:
@@ -259,12 +251,6 @@ class Engine10(Engine):
         if Symbol("amqp:connection-establishment-failed") in open.mapping("properties"):
             return  # A close with the reason follows.
         self.note_open()
-        for publisher in self.publishers:
-            if isinstance(publisher, Publisher10):
-                publisher.attach()
-        for receiver in self.receivers:
-            if isinstance(receiver, Receiver10):
-                receiver.attach()
 
     # Frames
 
@@ -392,22 +378,14 @@ class Engine10(Engine):
         return new
 
     @override
-    def publisher(self, terms: PublisherTerms) -> PublisherCore:
+    def new_publisher(self, terms: PublisherTerms) -> Publisher10:
         self.links_made += 1
-        publisher = Publisher10(self, terms, self.links_made)
-        self.publishers.append(publisher)
-        if self.is_ready():
-            publisher.attach()
-        return publisher
+        return Publisher10(self, terms, self.links_made)
 
     @override
-    def receiver(self, terms: ReceiverTerms) -> ReceiverCore:
+    def new_receiver(self, terms: ReceiverTerms) -> Receiver10:
         self.links_made += 1
-        receiver = Receiver10(self, terms, self.links_made)
-        self.receivers.append(receiver)
-        if self.is_ready():
-            receiver.attach()
-        return receiver
+        return Receiver10(self, terms, self.links_made)
 
     @override
     def requester(self, exchange: str, key: str) -> Requester:

@@ -8,13 +8,12 @@ from librt.strings import write_i32_be
 from mypy_extensions import i32, i64
 
 from penstock.client.engine.amqp10.addresses import address_of
-from penstock.client.engine.amqp10.session import SendingLink, Session
+from penstock.client.engine.amqp10.session import Link, Session
 from penstock.client.engine.failures import CREDIT, Amounts, Blocked
 from penstock.client.engine.messages import Message
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.terms import PublisherTerms
 from penstock.client.errors import LinkClosed, MessageTooLarge
-from penstock.content.properties import Properties
 from penstock.markers import override
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite
@@ -42,16 +41,20 @@ _DATA32: Final = 0x005375B0
 """Beginnings of a data section, with a size of one octet and of four."""
 
 
-class PublisherLink(SendingLink):
+class PublisherLink(Link):
     """Link of a publisher, as its session sees it."""
 
     def __init__(self, session: Session, name: str, publisher: Publisher10) -> None:
-        super().__init__(session, name, publisher)
+        super().__init__(session, name, False)
         self.owner = publisher
 
     @override
     def on_attach(self, attach: Composite) -> None:
         self.owner.on_attach(attach)
+
+    @override
+    def on_window(self) -> None:
+        self.owner.review()
 
     @override
     def on_flow(self, flow: Flow) -> None:
@@ -94,6 +97,7 @@ class Publisher10(PublisherCore):
             return exchange_address(terms.exchange, terms.key or None)
         return address_of(terms.key, self.engine.server) if terms.key else None
 
+    @override
     def attach(self) -> None:
         """Attach the link."""
         session = self.connection.session()
@@ -218,7 +222,7 @@ class Publisher10(PublisherCore):
     def write_message(self, message: Message) -> None:
         properties = message.properties
         if properties.delivery_mode is None:
-            properties = Properties(**properties.as_dict())  # type: ignore[arg-type]  # They come from there.
+            properties = properties.copy()
             properties.delivery_mode = 2 if self.terms.durable else 1
         self._put(encode_head(properties, self._place(message)), message.body)
 

@@ -25,18 +25,6 @@ from penstock.markers import override
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite, decode_composite, encode
 from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
-from penstock.wire.amqp10.format_codes import (
-    BINARY8,
-    BINARY32,
-    LIST8,
-    LIST32,
-    MAP8,
-    MAP32,
-    STRING8,
-    STRING32,
-    SYMBOL8,
-    SYMBOL32,
-)
 from penstock.wire.amqp10.neutral import annotations_of, properties_of, to_amqp10
 from penstock.wire.amqp10.sections import SUBJECT, Sections, data_alone, joined_data, property_at
 from penstock.wire.amqp10.transfer import (
@@ -47,7 +35,21 @@ from penstock.wire.amqp10.transfer import (
     Transfer,
     write_disposition,
 )
-from penstock.wire.amqp10.value_walk import UNFIT, text_at, value_end
+from penstock.wire.amqp10.value_walk import (
+    BINARY8,
+    BINARY32,
+    LIST8,
+    LIST32,
+    MAP8,
+    MAP32,
+    STRING8,
+    STRING32,
+    SYMBOL8,
+    SYMBOL32,
+    UNFIT,
+    text_at,
+    value_end,
+)
 from penstock.wire.amqp10.values import CodecError, Described, Symbol, ulong
 
 if TYPE_CHECKING:
@@ -123,6 +125,7 @@ class Receiver10(ReceiverCore):
         self.count_calls: list[Call] = []
         """Calls that wait for the number of messages in the queue."""
 
+    @override
     def attach(self) -> None:
         """Attach the link."""
         session = self.connection.session()

@@ -298,9 +298,7 @@ class Control(RequestPair):
     @override
     def fail(self, error: ClientError) -> None:
         super().fail(error)
-        for call in self.engine.requests.values():
-            self.engine.finish(call, error)
-        self.engine.requests.clear()
+        self.engine._fail_requests(error)
 
 
 def request_of(name: str, arguments: dict[str, Any]) -> tuple[str, str, object]:
@@ -425,7 +423,7 @@ class CallRequest(Request):
     def __init__(self, number: str, message: Message, requester: Requester10, reply_to: str) -> None:
         super().__init__(number, "", "", None, "", message.body)
         self.requester = requester
-        self.properties = Properties(**message.properties.as_dict())  # type: ignore[arg-type]  # They come from there.
+        self.properties = message.properties.copy()
         self.properties.correlation_id = number
         self.properties.reply_to = reply_to or None
         encode_head(self.properties)  # What cannot be encoded is the caller's error, now and not when credit comes.

@@ -8,7 +8,6 @@ from mypy_extensions import i64
 
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receipt import CONFIRMED, REFUSED
-from penstock.markers import override
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, encode
 from penstock.wire.amqp10.field_cursor import ABSENT
@@ -220,18 +219,6 @@ class Session:
         for link in self.links:
             if link is not None:
                 link.on_window()
-
-
-class SendingLink(Link):
-    """Link of a publisher."""
-
-    def __init__(self, session: Session, name: str, publisher: PublisherCore) -> None:
-        super().__init__(session, name, False)
-        self.publisher = publisher
-
-    @override
-    def on_window(self) -> None:
-        self.publisher.review()
 
 
 def reason_of(code: i64, state: object) -> str:

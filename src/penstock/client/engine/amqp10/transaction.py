@@ -7,8 +7,6 @@ from typing import Any, Final
 from mypy_extensions import i64
 
 from penstock.client.engine.amqp10.connection import Engine10
-from penstock.client.engine.amqp10.publisher import Publisher10
-from penstock.client.engine.amqp10.receiver import Receiver10
 from penstock.client.engine.amqp10.session import Asked, Link, Session, reason_of
 from penstock.client.engine.failures import CommitRefused, TransactionAborted
 from penstock.client.engine.publisher import PublisherCore
@@ -134,8 +132,7 @@ class Transaction10(TransactionCore):
 
     @override
     def new_publisher(self, terms: PublisherTerms) -> PublisherCore:
-        self.connection.links_made += 1
-        publisher = Publisher10(self.connection, terms, self.connection.links_made)
+        publisher = self.connection.new_publisher(terms)
         publisher.unit = self
         publisher.transaction = self
         publisher.attach()
@@ -143,8 +140,7 @@ class Transaction10(TransactionCore):
 
     @override
     def new_receiver(self, terms: ReceiverTerms) -> ReceiverCore:
-        self.connection.links_made += 1
-        receiver = Receiver10(self.connection, terms, self.connection.links_made)
+        receiver = self.connection.new_receiver(terms)
         receiver.unit = self
         receiver.transaction = self
         receiver.attach()

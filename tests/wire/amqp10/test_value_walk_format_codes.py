@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.wire.amqp10.format_codes import (
+from penstock.wire.amqp10.value_walk import (
     COMPOUND8,
     COMPOUND32,
     KINDS,

@@ -7,16 +7,14 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from penstock.wire.amqp091.codec import (
+    SIZES,
+    UNFIT,
     CodecError,
     Properties,
     decode_properties,
     decode_table,
     encode_header,
     encode_table,
-)
-from penstock.wire.amqp091.properties import (
-    SIZES,
-    UNFIT,
     property_at,
     property_flags,
     skip_properties,

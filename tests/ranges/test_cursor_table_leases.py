@@ -14,7 +14,7 @@ from penstock.core.message import Envelope
 from penstock.core.queue.cursor_state import holds_back
 from penstock.core.queue.queue import Queue
 from penstock.protocols.amqp091.content_frames import body_of, make_content
-from penstock.ranges.leases import LEASES_MAX
+from penstock.ranges.cursor_table import LEASES_MAX
 from tests.support.control_requests import request
 from tests.support.driven_connection import Dialogue, make_driver
 

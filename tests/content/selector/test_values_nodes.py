@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from penstock.content.selector.fields import Field
-from penstock.content.selector.nodes import (
+from penstock.content.selector.values import (
+    EQUAL,
+    FALSE,
+    TRUE,
+    UNKNOWN,
     Between,
     Comparison,
     Conjunction,
@@ -12,7 +16,6 @@ from penstock.content.selector.nodes import (
     Literal,
     SameValue,
 )
-from penstock.content.selector.values import EQUAL, FALSE, TRUE, UNKNOWN
 from tests.support.selector_model import Properties
 
 MISSING = Identifier(Field("missing"))
