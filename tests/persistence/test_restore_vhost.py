@@ -11,7 +11,7 @@ from penstock.driver.driver import BrokerDriver
 from penstock.operations import vhosts
 from penstock.persistence.metadata_records import BINDING, QUEUE, VERSION
 from penstock.settings.read import read_settings
-from penstock.store.tables import MetadataRecord
+from penstock.store.store import MetadataRecord
 from tests.profiles import examples
 from tests.support import at_once
 from tests.support.restored_broker import journaled, kept, queue_of, say

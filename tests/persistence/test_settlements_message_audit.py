@@ -14,7 +14,7 @@ from penstock.persistence.settlements import Loss, MessageAudit, summed_up
 from penstock.server.store_open import CheckReport, RepairReport, check_directory, repair_directory
 from penstock.store.schema import PAGE_SIZE
 from penstock.store.sqlite import FILE
-from penstock.store.tables import STALE, UNKNOWN, Damage
+from penstock.store.store import STALE, UNKNOWN, Damage
 from tests.profiles import examples, sample
 from tests.support.damaged_store import Change, Life, cut, flip, make
 

@@ -16,7 +16,7 @@ from penstock.store.repair import repair
 from penstock.store.salvage import FRAME, HEADER, Log
 from penstock.store.schema import PAGE_SIZE
 from penstock.store.sqlite import FILE, SqliteStore
-from penstock.store.tables import StoreTransaction
+from penstock.store.store import StoreTransaction
 from tests.support.open_stores import Contents, committing, contents, opened, some_row
 from tests.support.store_process import numbered
 

@@ -11,7 +11,7 @@ import pytest
 from penstock.errors import StoreError
 from penstock.store.commit_counter import COUNTER_FILE
 from penstock.store.sqlite import FILE, SqliteStore
-from penstock.store.tables import QueuePosition
+from penstock.store.store import QueuePosition
 from tests.support.open_stores import committing, contents, filled, opened, some_row, unprivileged
 from tests.support.store_process import LIVE, numbered
 

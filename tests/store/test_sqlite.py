@@ -9,7 +9,7 @@ import pytest
 
 from penstock.errors import StoreError, StoreFull
 from penstock.store.sqlite import SqliteStore
-from penstock.store.tables import MessageRow, MetadataRecord, QueuePosition, StoreTransaction
+from penstock.store.store import MessageRow, MetadataRecord, QueuePosition, StoreTransaction
 from tests.support.open_stores import committing, contents, everything, filled, opened, some_note, some_page, some_row
 
 

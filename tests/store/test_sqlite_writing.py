@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.store.tables import MetadataRecord, SettlementRecord, StoreTransaction
+from penstock.store.store import MetadataRecord, SettlementRecord, StoreTransaction
 from tests.support.open_stores import EMPTY, committing, contents, everything, opened, some_note, some_row
 
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import StoreError
-from penstock.store.tables import (
+from penstock.store.store import (
     MessageRow,
     MetadataRecord,
     QueuePosition,

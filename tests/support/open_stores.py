@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from penstock.store.sqlite import SqliteStore
-from penstock.store.tables import (
+from penstock.store.store import (
     BodyPiece,
     MessageRow,
     MetadataRecord,

@@ -15,7 +15,7 @@ from typing import Final
 
 from penstock.store import space, sqlite
 from penstock.store.sqlite import SqliteStore
-from penstock.store.tables import MessageRow, MetadataRecord, QueuePosition, SettlementRecord, StoreTransaction
+from penstock.store.store import MessageRow, MetadataRecord, QueuePosition, SettlementRecord, StoreTransaction
 from tests.support.disk_recording import Marks
 from tests.support.open_stores import some_octets
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.store.postgres import postgres_store
 from penstock.store.sqlite import SqliteStore
-from penstock.store.store import Store
-from penstock.store.tables import (
+from penstock.store.store import (
     UNKNOWN,
     BodyPiece,
     MessageRow,
@@ -21,6 +20,7 @@ from penstock.store.tables import (
     QueuePosition,
     RowBodies,
     SettlementRecord,
+    Store,
     StoreTransaction,
 )
 from tests.support.brokers import some_name

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from penstock.errors import StoreError
 from penstock.store.sqlite import SqliteStore
-from penstock.store.tables import QueuePosition, StoreTransaction
+from penstock.store.store import QueuePosition, StoreTransaction
 from tests.support.open_stores import committing, some_note, some_row
 
 LIVE = 5

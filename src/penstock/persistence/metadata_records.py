@@ -32,7 +32,7 @@ from penstock.core.settings.table import Parameter, SettingsEntry
 from penstock.core.vhost import VirtualHost
 from penstock.errors import StoreError
 from penstock.settings.table import SettingValue
-from penstock.store.tables import MetadataRecord
+from penstock.store.store import MetadataRecord
 
 OCTETS_MAX: Final = 1024
 """Longest key in octets; a longer one is cut and completed by a digest. PostgreSQL's indexes take 2,704 octets."""

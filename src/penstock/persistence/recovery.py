@@ -31,8 +31,7 @@ from penstock.errors import StoreError
 from penstock.persistence.restore import WallTimes
 from penstock.persistence.rows import RowContext
 from penstock.persistence.settlements import MessageAudit, RowSettlements, decode_settlement
-from penstock.store.store import Store
-from penstock.store.tables import BodyPiece, MessageRow, QueuePosition, RowBodies
+from penstock.store.store import BodyPiece, MessageRow, QueuePosition, RowBodies, Store
 
 READ_BYTES: Final = 8 * 1024 * 1024
 """Bytes of pages read at once."""

@@ -16,7 +16,7 @@ from penstock.errors import StoreError
 from penstock.flow.work import Steps, WorkMeter
 from penstock.persistence.metadata_records import encode_metadata
 from penstock.persistence.rows import FORMAT, encode_row
-from penstock.store.tables import (
+from penstock.store.store import (
     COMMITS,
     STALE,
     UNKNOWN,

@@ -16,8 +16,7 @@ from penstock.persistence.metadata_records import BINDING, CURSOR, QUEUE, Fields
 from penstock.persistence.rows import RowContext
 from penstock.persistence.settlements import MessageAudit, RowSettlements, decode_settlement
 from penstock.settings.read import Features
-from penstock.store.store import Record
-from penstock.store.tables import (
+from penstock.store.store import (
     METADATA_RECORDS,
     ROWS,
     SETTLEMENTS,
@@ -26,6 +25,7 @@ from penstock.store.tables import (
     MessageRow,
     MetadataRecord,
     QueuePosition,
+    Record,
     SettlementRecord,
 )
 

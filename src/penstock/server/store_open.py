@@ -19,8 +19,7 @@ from penstock.store.directory import DataDirectory
 from penstock.store.postgres import SCHEMES, postgres_store
 from penstock.store.repair import Saved, repair
 from penstock.store.sqlite import SqliteStore
-from penstock.store.store import Store, Usage
-from penstock.store.tables import Damage, StoreTransaction
+from penstock.store.store import Damage, Store, StoreTransaction, Usage
 
 if TYPE_CHECKING:
     from penstock.store.postgres.store import PostgresStore

@@ -40,8 +40,7 @@ from penstock.persistence.recovery import Loader, Recovery, read_rows
 from penstock.persistence.restore import WallTimes, restore_steps
 from penstock.persistence.settlements import MessageAudit, encode_steps, summed_up
 from penstock.server.store_open import DiskSampler
-from penstock.store.store import Store, Usage
-from penstock.store.tables import MessageRow, StoreTransaction
+from penstock.store.store import MessageRow, Store, StoreTransaction, Usage
 
 if TYPE_CHECKING:
     from penstock.server.event_loop import EventLoop

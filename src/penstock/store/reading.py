@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from penstock.store.faults import damage_in
-from penstock.store.tables import (
+from penstock.store.store import (
     PIECES,
     ROWS,
     STALE,

@@ -13,7 +13,7 @@ from penstock.store.faults import refused
 from penstock.store.reading import Sum, compare
 from penstock.store.salvage import Columns, DatabaseImage
 from penstock.store.sqlite import FILE, SqliteStore
-from penstock.store.tables import (
+from penstock.store.store import (
     COMMITS,
     FIRST_TABLES,
     METADATA_RECORDS,

@@ -28,8 +28,7 @@ from penstock.store.faults import corruption, fault, is_damage, refused, transla
 from penstock.store.reading import PageIndex, Reading, read_piece_at
 from penstock.store.salvage import judge, secure
 from penstock.store.space import Reserve, Space, copy, log_bytes, measure
-from penstock.store.store import Record, Store, Usage, ignore
-from penstock.store.tables import (
+from penstock.store.store import (
     METADATA_RECORDS,
     POSITIONS,
     ROW_BODIES,
@@ -39,9 +38,13 @@ from penstock.store.tables import (
     Damage,
     MessageRow,
     MetadataRecord,
+    Record,
+    Store,
     StoreTransaction,
     Table,
+    Usage,
     encoded,
+    ignore,
     insertions,
     piece_key,
 )

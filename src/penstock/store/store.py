@@ -1,28 +1,369 @@
-"""Interface of a store, for all engines."""
+"""Interface of a store, for all engines.
+
+Tables of the store and the checksums of their records.
+
+The checksum (column `seal`) is the crc32 of a record and of its table's name. It reveals records whose octets have
+changed on the disk, and misplaced records. Only the data of a row or piece has a checksum of its own, which the
+record's checksum covers: so the rest of a page's row, or of a piece, can be verified without its data.
+
+Records of the store, the transaction that writes them, and its damages.
+
+A *row* holds messages of one group commit, encoded by penstock.persistence. A *note* records settlements and
+redeliveries of messages in rows. A row is deleted when all its messages are gone, a note when all its rows are gone. A
+*thing* is a definition (a queue, a binding ...): the latest state under its kind and key. A *position* is the progress
+of a queue. Rows and notes share one sequence of numbers, which are not reused while anything refers to them.
+
+The body of a large message is not in its row: it is written in *pieces* while it comes. The record *row bodies* says
+which bodies the messages of a row have; a body that no row has is deleted at the next start.
+"""
 
 from __future__ import annotations
 
+import struct
+import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, Final, NamedTuple
 
-from penstock.store.tables import (
-    METADATA_RECORDS,
-    PIECES,
-    POSITIONS,
-    ROW_BODIES,
-    ROWS,
-    SETTLEMENTS,
-    BodyPiece,
-    Damage,
-    MessageRow,
-    MetadataRecord,
-    QueuePosition,
-    RowBodies,
-    SettlementRecord,
-    StoreTransaction,
-    Table,
-)
+UNKNOWN: Final = -1
+"""Value of a count that is unknown."""
+PIECE_BITS: Final = 24
+"""Bits of a piece's position in its key."""
+COMMITS: Final = "commits"
+"""Name of the transaction count in the table of sums."""
+
+
+class MessageRow(NamedTuple):
+    """Row: messages of one group commit, or one page of a queue."""
+
+    number: int
+    data: bytes
+    queue: int = 0
+    """Number of the queue for a page; 0 for messages of any queues."""
+    first: int = 0
+    """For a page: sequence number of its first message."""
+    messages: int = 0
+    """Number of messages; for a page, of those that are restored after a restart."""
+    size: int = 0
+    """Sum of their charges, in bytes."""
+
+
+class SettlementRecord(NamedTuple):
+    """Note: settlements and redeliveries of messages in rows."""
+
+    number: int
+    data: bytes
+
+
+class MetadataRecord(NamedTuple):
+    """Thing: the present state of a definition."""
+
+    kind: str
+    key: str
+    data: bytes | None
+    """Encoded definition; None if it is deleted."""
+
+
+class QueuePosition(NamedTuple):
+    """Position: the progress of a queue."""
+
+    queue: int
+    """Number of the queue."""
+    tail: int
+    """Last sequence number given to a message."""
+    delivered: int
+    """Highest sequence number that was delivered to a consumer."""
+    messages: int = UNKNOWN
+    """Number of unsettled messages in rows; UNKNOWN in a store of version 1."""
+
+
+class BodyPiece(NamedTuple):
+    """Piece of the body of a large message."""
+
+    body: int
+    """Number of the body."""
+    at: int
+    """Its position in the body: 0, 1, 2 ..."""
+    size: int
+    """Number of its octets."""
+    data: bytes
+    """Its octets; empty where they were not read."""
+
+    def key(self) -> int:
+        """Return its key in the table of pieces: pieces of a body follow each other."""
+        return piece_key(self.body, self.at)
+
+
+class RowBodies(NamedTuple):
+    """Bodies of the large messages in one row, settled ones included."""
+
+    number: int
+    """Number of the row."""
+    bodies: tuple[int, ...]
+    """Numbers of the bodies, each once."""
+
+
+def piece_key(body: int, at: int) -> int:
+    """Return the key of a piece."""
+    return body << PIECE_BITS | at
+
+
+class StoreTransaction:
+    """Atomic transaction. Insertions are written before deletions."""
+
+    def __init__(self) -> None:
+        self.rows: list[MessageRow] = []
+        self.rows_gone: list[int] = []
+        """Numbers of rows to delete."""
+        self.pages_gone: list[tuple[int, int, int]] = []
+        """Pages to delete: the number of a queue, and the first sequence numbers from and to, both included."""
+        self.settlements: list[SettlementRecord] = []
+        self.settlements_gone: list[int] = []
+        self.metadata: list[MetadataRecord] = []
+        """Changed definitions in order; see `latest`."""
+        self.positions: list[QueuePosition] = []
+        self.positions_gone: list[int] = []
+        """Numbers of deleted queues."""
+        self.pieces: list[BodyPiece] = []
+        self.pieces_gone: list[tuple[int, int, int]] = []
+        """Pieces to delete: the number of a body, and the positions from and to, both included."""
+        self.row_bodies: list[RowBodies] = []
+        """Bodies of new rows; they are deleted with their rows."""
+
+    def latest(self) -> list[MetadataRecord]:
+        """Return the last state of each definition; new ones in the order of their declaration.
+
+        Only these are written. If a commit is repeated because its outcome is unknown, writing each change (delete a
+        definition, declare it and another) could change the order.
+        """
+        return list({(record.kind, record.key): record for record in self.metadata}.values())
+
+    def size(self) -> int:
+        """Return the approximate number of bytes that it writes."""
+        return (
+            sum(len(row.data) for row in self.rows)
+            + sum(len(record.data) for record in self.settlements)
+            + sum(len(record.data or b"") for record in self.metadata)
+            + sum(len(piece.data) for piece in self.pieces)
+        )
+
+
+STALE: Final = "they are not the ones that were written last"
+"""Damage of a table whose records are all intact: deleted records may have come back."""
+
+
+class Damage(NamedTuple):
+    """Part of the store that cannot be read."""
+
+    what: str
+    """Description: a row, page, note or thing, or a number of them."""
+    why: str
+    queue: int = 0
+    """Number of the page's queue; 0 if unknown, or for messages of any queues."""
+    messages: int = 0
+    """Number of messages in it, settled or not; 0 if unknown."""
+    table: str = ""
+    """Table that misses something; empty if nothing may be missing."""
+
+
+BODY_NUMBER: Final = struct.Struct("<q")
+PACKS: Final = [struct.Struct(f"<{count}q").pack for count in range(7)]
+"""Packers of as many numbers as their index: a commit packs those of each record."""
+WRONG: Final = "its checksum is wrong"
+
+
+class ChecksumError(Exception):
+    """Record whose checksum or form is wrong; the text names the reason."""
+
+
+class Table(NamedTuple):
+    """Table: its name, columns and record decoder."""
+
+    name: str
+    one: str
+    """Name of one record in a sentence."""
+    key: str
+    """Key column, SQLite's rowid."""
+    columns: tuple[str, ...]
+    """All columns, the key first."""
+    read: Callable[[tuple[Any, ...]], Any]
+    """Decode a record from its columns, in their order. Raises ChecksumError."""
+    write: Callable[..., tuple[Any, ...]]
+    """Return the columns of a record, in their order; of a thing with its number as well."""
+    id: int
+    """Its number in the table of sums, which never changes."""
+    head: str = "data"
+    """Expression for its data where only the records themselves are read."""
+
+
+def encoded(text: str) -> bytes:
+    """Encode a text for the store; damaged text that was read as octets is encoded as it was."""
+    return text.encode(errors="surrogateescape")
+
+
+def decoded(octets: bytes) -> str:
+    """Decode a text from the store."""
+    return octets.decode(errors="surrogateescape")
+
+
+def seal_of(what: bytes, numbers: Sequence[int], data: bytes = b"") -> int:
+    """Return the checksum of a record of this kind: of its numbers, and of its data if that has none of its own."""
+    return zlib.crc32(data, zlib.crc32(what + PACKS[len(numbers)](*numbers)))
+
+
+def _check(what: bytes, numbers: Sequence[int], seal: object, data: bytes = b"") -> None:
+    try:
+        if seal_of(what, numbers, data) == seal:
+            return
+    except (TypeError, struct.error):
+        pass  # A flipped bit has changed the type of a value.
+    raise ChecksumError(WRONG)
+
+
+def _checked_data(crc: object, data: Any) -> bytes:
+    """Return data whose checksum is this; empty if it was not read (None). Raises ChecksumError."""
+    if data is not None and (not isinstance(data, bytes) or zlib.crc32(data) != crc):
+        raise ChecksumError(WRONG)
+    return data or b""
+
+
+def write_row(row: MessageRow) -> tuple[Any, ...]:
+    """Return the columns of a row."""
+    numbers = (row.number, *row[2:], zlib.crc32(row.data))
+    return (*numbers, seal_of(b"row", numbers), row.data)
+
+
+def read_head(columns: tuple[Any, ...]) -> MessageRow:
+    """Decode a row without its data, from all columns or all but the data. Raises ChecksumError."""
+    number, *others, _ = numbers = columns[:6]
+    _check(b"row", numbers, columns[6])
+    return MessageRow(number, b"", *others)
+
+
+def read_row(columns: tuple[Any, ...]) -> MessageRow:
+    """Decode a row; its data is empty if it was not read (None). Raises ChecksumError."""
+    return read_head(columns)._replace(data=_checked_data(columns[5], columns[7]))
+
+
+def write_settlement(record: SettlementRecord) -> tuple[Any, ...]:
+    """Return the columns of a settlement record."""
+    return record.number, seal_of(b"note", (record.number,), record.data), record.data
+
+
+def read_settlement(columns: tuple[Any, ...]) -> SettlementRecord:
+    """Decode a settlement record. Raises ChecksumError."""
+    number, seal, data = columns
+    _check(b"note", (number,), seal, data)
+    return SettlementRecord(number, data)
+
+
+def write_metadata(number: int, kind: bytes, key: bytes, data: bytes) -> tuple[Any, ...]:
+    """Return the columns of a metadata record at this number in the order of declarations."""
+    return number, kind, key, seal_of(b"thing", (number, len(kind), len(key)), kind + key + data), data
+
+
+def read_metadata(columns: tuple[Any, ...]) -> MetadataRecord:
+    """Decode a metadata record. Raises ChecksumError."""
+    number, kind, key, seal, data = columns
+    try:
+        numbers, octets = (number, len(kind), len(key)), kind + key + data
+    except TypeError:
+        raise ChecksumError(WRONG) from None
+    _check(b"thing", numbers, seal, octets)
+    return MetadataRecord(decoded(kind), decoded(key), data)
+
+
+def write_position(position: QueuePosition) -> tuple[Any, ...]:
+    """Return the columns of a position; without a number of messages its checksum is that of version 1."""
+    numbers = position[:3] if position.messages == UNKNOWN else position
+    return (*position, seal_of(b"position", numbers))
+
+
+def read_position(columns: tuple[Any, ...]) -> QueuePosition:
+    """Decode a position, of version 1 too. Raises ChecksumError."""
+    position = QueuePosition(*columns[:-1])
+    _check(b"position", position[:3] if position.messages == UNKNOWN else position, columns[-1])
+    return position
+
+
+def write_piece(piece: BodyPiece) -> tuple[Any, ...]:
+    """Return the columns of a piece."""
+    numbers = (piece.key(), piece.body, piece.size, zlib.crc32(piece.data))
+    return (*numbers, seal_of(b"piece", numbers), piece.data)
+
+
+def read_piece(columns: tuple[Any, ...]) -> BodyPiece:
+    """Decode a piece; its data is empty if it was not read (None). Raises ChecksumError."""
+    number, body, size, crc, seal, data = columns
+    _check(b"piece", (number, body, size, crc), seal)
+    octets = _checked_data(crc, data)
+    if number >> PIECE_BITS != body or (data is not None and len(octets) != size):
+        raise ChecksumError(WRONG)
+    return BodyPiece(body, number & ((1 << PIECE_BITS) - 1), size, octets)
+
+
+def write_row_bodies(record: RowBodies) -> tuple[Any, ...]:
+    """Return the columns of the bodies of a row."""
+    data = b"".join([BODY_NUMBER.pack(body) for body in record.bodies])
+    numbers = (record.number, len(record.bodies))
+    return (*numbers, seal_of(b"bodies", numbers, data), data)
+
+
+def read_row_bodies(columns: tuple[Any, ...]) -> RowBodies:
+    """Decode the bodies of a row. Raises ChecksumError."""
+    number, bodies, seal, data = columns
+    _check(b"bodies", (number, bodies), seal, data)
+    if len(data) != bodies * BODY_NUMBER.size:
+        raise ChecksumError(WRONG)
+    return RowBodies(number, tuple(body for (body,) in BODY_NUMBER.iter_unpack(data)))
+
+
+# fmt: off
+METADATA_RECORDS: Final = Table("things", "thing", "number", ("number", "kind", "key", "seal", "data"), read_metadata,
+                                write_metadata, 1)
+POSITIONS: Final = Table("positions", "position", "queue", ("queue", "tail", "delivered", "messages", "seal"),
+                         read_position, write_position, 2)
+SETTLEMENTS: Final = Table("notes", "note", "number", ("number", "seal", "data"), read_settlement, write_settlement, 3)
+ROWS: Final = Table("rows", "row", "number", ("number", "queue", "first", "messages", "size", "crc", "seal", "data"),
+                    read_row, write_row, 4, "CASE queue WHEN 0 THEN data END")
+PIECES: Final = Table("pieces", "piece", "number", ("number", "body", "size", "crc", "seal", "data"), read_piece,
+                      write_piece, 6, "CASE WHEN size < 0 THEN data END")
+ROW_BODIES: Final = Table("row_bodies", "bodies of row", "number", ("number", "bodies", "seal", "data"),
+                          read_row_bodies, write_row_bodies, 7)
+# fmt: on
+FIRST_TABLES: Final = (METADATA_RECORDS, POSITIONS, SETTLEMENTS, ROWS)
+"""Tables of schema version 1."""
+COMMITS_ID: Final = 5
+"""Number in the table of sums of the counts of transactions, their messages, and how often the store was opened."""
+TABLES: Final = (METADATA_RECORDS, POSITIONS, SETTLEMENTS, PIECES, ROW_BODIES, ROWS)
+"""All tables, in the order in which a check reads them."""
+
+
+def insertions(commit: StoreTransaction) -> list[tuple[Table, list[Any]]]:
+    """Return the records that a commit writes by table, in the order of writing; things are apart (`latest`)."""
+    return [
+        (ROWS, commit.rows),
+        (SETTLEMENTS, commit.settlements),
+        (POSITIONS, commit.positions),
+        (PIECES, commit.pieces),
+        (ROW_BODIES, commit.row_bodies),
+    ]
+
+
+def damage_of(table: Table, columns: tuple[Any, ...], why: str) -> Damage:
+    """Return the damage report of a record with these columns; rows may lack their data."""
+    if table is PIECES and type(columns[0]) is int:
+        number = columns[0]
+        where = f"piece {number & ((1 << PIECE_BITS) - 1)} of body {number >> PIECE_BITS}"
+        return Damage(where, why, table=table.name)
+    if table is not ROWS:
+        return Damage(f"{table.one} {columns[0]}", why, table=table.name)
+    try:
+        head = read_head(columns)
+    except ChecksumError:
+        return Damage(f"row {columns[0]}", why, table=table.name)
+    what = f"row {head.number}" if head.queue == 0 else f"page {head.number} of queue number {head.queue}"
+    return Damage(what, why, head.queue, head.messages, table.name)
 
 
 class Usage(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.store.postgres.store import PostgresStore
-from penstock.store.tables import MetadataRecord, QueuePosition
+from penstock.store.store import MetadataRecord, QueuePosition
 from tests.support.open_stores import committing, some_note, some_octets, some_page, some_row
 from tests.support.postgres import Cluster, needs_postgres
 from tests.support.store_engines import PostgresEngine, end_session_of, schema_of

@@ -110,15 +110,8 @@ class QueueDelta(RowSum):
 
     def bring(self, charge: i64, content: bytes, persistent: bool = False) -> None:
         """Count a publish."""
-        if persistent:
-            self.persistent += 1
-            self.persistent_bytes += charge
-        if self.queue.length is not None:
-            self.bodies += self.queue.length.body_bytes(content)
-        self.messages += 1
-        self.bytes += charge
-        if charge > self.largest:
-            self.largest = charge
+        length = self.queue.length
+        self.add_row(charge, persistent, 0 if length is None else length.body_bytes(content))
 
     def settle(self, charge: i64, frees: bool) -> None:
         """Count a settlement."""

@@ -44,15 +44,10 @@ def check_annotations(data: bytes, sections: Sections) -> None:
                 raise NotImplementedHere(f'an annotation with the reserved key {key}; free ones begin with "x-"')
 
 
-class MalformedMessage(BrokerError):
+class MalformedMessage(MalformedPerformative):
     """A message whose sections cannot be read. Its delivery is rejected, and the link stays."""
 
     ends = "delivery"
-
-    def __init__(self, error: CodecError) -> None:
-        super().__init__(error.reason)
-        self.code = _CODES[error.condition]
-        self.finer_condition = error.condition
 
 
 DELIVERY_TAG: Final = Symbol("delivery-tag")

@@ -410,10 +410,8 @@ def _write_settled(run: list[Retirement]) -> None:
         return
     session = run[0].session
     if session.is_open() and session.links.has_receivers():  # A detached link hears it when it is resumed.
-        first, last = run[0].delivery_id, run[len(run) - 1].delivery_id
-        state = ACCEPTED_STATE if run[0].outcome is Outcome.ACCEPTED else NO_STATE
-        write_disposition(session.engine.out, session.number, False, first, last, True, state)
-        session.connection.request_flush()
+        is_accepted = run[0].outcome is Outcome.ACCEPTED
+        session.settler.write_settled(run[0].delivery_id, run[len(run) - 1].delivery_id, is_accepted)
 
 
 class Settler:
@@ -452,7 +450,7 @@ class Settler:
             return
         self._settle(first, last, disposition)
         if not disposition.settled:
-            self._write_settled(disposition.first, disposition.last, code)
+            self.write_settled(disposition.first, disposition.last, code == ACCEPTED)
 
     def _settle_around(self, first: i64, last: i64, disposition: Disposition) -> None:
         """Settle a range but for the deliveries that a transaction has settled."""
@@ -464,12 +462,12 @@ class Settler:
                     numbers.append(session.writer.ids.id_of(number))
             self._settle(begin, end, disposition)
             for delivery_id in numbers:
-                self._write_settled(delivery_id, delivery_id, disposition.state_code)
+                self.write_settled(delivery_id, delivery_id, disposition.state_code == ACCEPTED)
 
-    def _write_settled(self, first: i64, last: i64, code: i64) -> None:
+    def write_settled(self, first: i64, last: i64, is_accepted: bool) -> None:
         """Tell the receiver that we have settled deliveries as it has asked."""
         session = self._session
-        octets = ACCEPTED_STATE if code == ACCEPTED else NO_STATE
+        octets = ACCEPTED_STATE if is_accepted else NO_STATE
         write_disposition(session.engine.out, session.number, False, first, last, True, octets)
         session.connection.request_flush()
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from mypy_extensions import mypyc_attr
 
@@ -29,16 +29,13 @@ from penstock.access.password_hash import ScramKeys
 from penstock.access.rules import CredentialCheck
 from penstock.errors import BrokerError, CommandInvalid, FrameError
 from penstock.flow.states import StateTable
+from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.login import conclude_login, count_login
 from penstock.protocols.common.peer import SHOWN_LETTERS, Peer
 from penstock.protocols.common.services import Services
 from penstock.wire.amqp091.amqplain import parse_amqplain
 from penstock.wire.sasl import SaslError, parse_plain, shown_mechanism
-
-if TYPE_CHECKING:
-    from penstock.protocols.common.connection import Connection
-
 
 EXTERNAL: Final = "EXTERNAL"
 SCRAM: Final = "SCRAM-SHA-256"

@@ -16,8 +16,7 @@ import psycopg
 
 from penstock.store.postgres.schema import PLACE, Change
 from penstock.store.postgres.session import DAMAGED, DatabaseAddress, Session, SessionSockets, state_of
-from penstock.store.store import Usage
-from penstock.store.tables import (
+from penstock.store.store import (
     METADATA_RECORDS,
     PIECES,
     ROWS,
@@ -25,6 +24,7 @@ from penstock.store.tables import (
     Damage,
     MessageRow,
     Table,
+    Usage,
     damage_of,
     piece_key,
 )

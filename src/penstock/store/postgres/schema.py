@@ -17,7 +17,7 @@ from psycopg import pq, sql
 from penstock.errors import StoreError
 from penstock.store.postgres.lease import FENCE
 from penstock.store.postgres.session import Call, DatabaseAddress, Session, Statement
-from penstock.store.tables import (
+from penstock.store.store import (
     METADATA_RECORDS,
     PIECES,
     POSITIONS,

@@ -32,13 +32,16 @@ from penstock.store.postgres.session import (
     fault,
     state_of,
 )
-from penstock.store.store import Record, Store, Usage, ignore
-from penstock.store.tables import (
+from penstock.store.store import (
     TABLES,
     Damage,
     MessageRow,
+    Record,
+    Store,
     StoreTransaction,
     Table,
+    Usage,
+    ignore,
 )
 
 OPEN_S: Final = 1.0

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock.store import tables
-from penstock.store.tables import (
+from penstock.store import store
+from penstock.store.store import (
     UNKNOWN,
     BodyPiece,
     ChecksumError,
@@ -40,11 +40,11 @@ RECORDS = {
 }
 
 
-@pytest.mark.parametrize("table", tables.TABLES, ids=lambda table: table.name)
-def test_tables_read_what_was_written_and_notice_a_change_of_any_column(table: tables.Table) -> None:
+@pytest.mark.parametrize("table", store.TABLES, ids=lambda table: table.name)
+def test_tables_read_what_was_written_and_notice_a_change_of_any_column(table: store.Table) -> None:
     columns = COLUMNS[table.name]
     assert table.read(columns) == RECORDS[table.name]
-    is_thing = table is tables.METADATA_RECORDS
+    is_thing = table is store.METADATA_RECORDS
     assert columns == (table.write(1, b"queue", b"q", b"m") if is_thing else table.write(RECORDS[table.name]))
     for at, value in enumerate(columns):
         changed = value + b"x" if isinstance(value, bytes) else value + 1
@@ -56,20 +56,20 @@ def test_tables_read_what_was_written_and_notice_a_change_of_any_column(table: t
 
 def test_tables_read_positions_of_version_1_without_a_number_of_messages() -> None:
     old = QueuePosition(7, 20, 10)
-    assert tables.write_position(old) == (*old, 1353846729)
-    assert tables.read_position((*old, 1353846729)) == old
+    assert store.write_position(old) == (*old, 1353846729)
+    assert store.read_position((*old, 1353846729)) == old
     assert old.messages == UNKNOWN
 
 
 def test_tables_keep_names_whose_octets_are_no_text() -> None:
-    assert tables.encoded(tables.decoded(b"caf\xe9")) == b"caf\xe9"
+    assert store.encoded(store.decoded(b"caf\xe9")) == b"caf\xe9"
 
 
 def test_tables_name_a_damaged_page_with_its_queue_and_a_row_whose_head_is_wrong_without() -> None:
     columns = COLUMNS["rows"]
-    damage = tables.damage_of(tables.ROWS, columns[:7], "why")
+    damage = store.damage_of(store.ROWS, columns[:7], "why")
     assert (damage.what, damage.why, damage.queue, damage.messages) == ("page 3 of queue number 7", "why", 7, 2)
-    assert tables.damage_of(tables.ROWS, (4, *columns[1:7]), "why").what == "row 4"
-    assert tables.damage_of(tables.PIECES, COLUMNS["pieces"], "why").what == "piece 2 of body 9"
-    assert tables.damage_of(tables.ROW_BODIES, COLUMNS["row_bodies"], "why").what == "bodies of row 3"
-    assert tables.damage_of(tables.POSITIONS, COLUMNS["positions"], "why").what == "position 7"
+    assert store.damage_of(store.ROWS, (4, *columns[1:7]), "why").what == "row 4"
+    assert store.damage_of(store.PIECES, COLUMNS["pieces"], "why").what == "piece 2 of body 9"
+    assert store.damage_of(store.ROW_BODIES, COLUMNS["row_bodies"], "why").what == "bodies of row 3"
+    assert store.damage_of(store.POSITIONS, COLUMNS["positions"], "why").what == "position 7"
