@@ -170,7 +170,7 @@ class QueuePager(PageOwner, PageLister):
         """Bytes being written."""
         self.promised_messages: i64 = 0
         self.promised_bytes: i64 = 0
-        """Room within the page limit that is kept for batches which are being promoted (see arrival.py)."""
+        """Room within the page limit that is kept for batches which are being promoted (`Arrival`)."""
         self.next: i64 = 0
         """First sequence of the next read."""
         self.finish_reported: bool = False

@@ -50,7 +50,7 @@ class QueueRoom(ReservedRoom):
         super().__init__()
         self.queue = queue
         self._promised: PromisedRoom | None = None
-        """The part of it that is kept for batches which are being promoted (see arrival.py); None as a rule.
+        """The part of it that is kept for batches which are being promoted (`Arrival`); None as a rule.
 
         Shared limits count those where they are staged.
         """

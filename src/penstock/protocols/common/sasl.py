@@ -1,6 +1,6 @@
 """Server's side of SASL (RFC 4422), for every protocol: a client's choice of a mechanism, its responses, the outcome.
 
-The mechanisms are those of mechanisms.py. Wrong passwords count in the back-off (login_limits.py).
+Wrong passwords count in the back-off (login_limits.py).
 
 Mechanisms of logins: those that a client is offered, by the settings and by what protects its connection.
 
