@@ -20,9 +20,9 @@ from penstock.core.large_content import body_of
 from penstock.core.message import Message
 from penstock.core.message_format import UnreadableContent
 from penstock.core.publish.session_counts import consumed
-from penstock.core.queue.queue_room import hides_next
 from penstock.core.queue.expiry import expire_slice
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.queue_room import hides_next
 from penstock.describe.table import Row, plain
 from penstock.errors import InternalError, NotFound, ResourceLocked
 from penstock.flow.timers import NEVER

@@ -119,7 +119,6 @@ class Engine091(Engine):
         elif self.rest:
             data = self.rest + data
         if not self.has_heard:
-            self.rest = b""
             if data[:1] != b"\x01":
                 self._refuse_server(data, ConnectError)
                 return
