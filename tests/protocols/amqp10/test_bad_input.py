@@ -6,7 +6,7 @@ import pytest
 
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite, encode_composite
-from penstock.wire.amqp10.frames import AMQP_HEADER, SASL_HEADER, frame
+from penstock.wire.amqp10.frames import frame
 from tests.support.amqp10_dialogue import (
     Amqp10Dialogue,
     accepted,
@@ -63,34 +63,10 @@ def test_field_out_of_its_range_closes_the_connection(modes: bytes, field: str) 
     assert field in str(closed.field("error"))
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (b"\x00\x00\x00\x07\x02\x00\x00\x00", "amqp:connection:framing-error"),
-        (b"\x00\x00\x00\x08\x01\x00\x00\x00", "amqp:connection:framing-error"),
-        (b"\x00\x02\x00\x01\x02\x00\x00\x00", "amqp:connection:framing-error"),
-        (b"\x00\x00\x00\x08\x02\x02\x00\x00", "amqp:connection:framing-error"),
-        (frame(0, b"", spec.FRAME_SASL), "amqp:connection:framing-error"),
-        (frame(3000, encode_composite(composite(spec.END))), "amqp:connection:framing-error"),
-    ],
-)
-def test_broken_frame_closes_the_connection(data: bytes, expected: str) -> None:
-    client = sender()
-    (closed,) = client.say(data)
-    assert (closed.name, condition(closed)) == ("close", expected)
-    assert client.depth("q") == 0
-
-
 def test_empty_frames_are_traffic_and_no_more() -> None:
     client = sender()
     assert client.say(frame(0, b""), frame(77, b"")) == []
     assert names(client.say(client.transfer(data_section(b"x")))) == ["disposition"]
-
-
-def test_headers_again_are_no_frames() -> None:
-    for header in (AMQP_HEADER, SASL_HEADER):
-        (closed,) = sender().say(header)
-        assert condition(closed) == "amqp:connection:framing-error"
 
 
 def test_message_of_an_unknown_format_is_rejected() -> None:
@@ -116,14 +92,6 @@ def test_more_transfers_than_the_window_end_the_session() -> None:
     heard = client.say(*frames)
     assert condition(heard[-1]) == "amqp:session:window-violation"
     assert names(client.begin(1)) == ["begin"], "the connection goes on"
-
-
-def test_delivery_that_begins_before_the_last_is_complete_ends_the_session() -> None:
-    client = sender()
-    body = data_section(bytes(100))
-    (ended,) = client.say(client.transfer(body[:50], more=True), client.transfer(body))
-    assert (ended.name, condition(ended)) == ("end", "amqp:not-allowed")
-    assert client.connection.arriving == 0
 
 
 def test_window_is_renewed_after_half_of_it() -> None:

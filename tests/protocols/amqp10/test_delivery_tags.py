@@ -104,10 +104,13 @@ def test_tag_of_a_settled_delivery_can_be_used_again(tags: tuple[bytes, ...]) ->
     assert client.depth("q") == len(tags)
 
 
-def test_tag_of_a_refused_delivery_can_be_used_again() -> None:
+def test_tag_of_a_refused_delivery_can_be_used_again_and_so_can_that_of_another_link() -> None:
     client = sender()
+    client.attach_sender("/queues/q", 1)
     malformed = [client.transfer(b"\x00", delivery_tag=b"a") for _ in range(3)]
-    assert names(client.say(*malformed, client.transfer(BODY, delivery_tag=b"a"))) == ["disposition"] * 4
+    good = [client.transfer(BODY, handle, delivery_tag=b"a") for handle in (0, 1)]
+    assert names(client.say(*malformed, *good)) == ["disposition"] * 4
+    assert client.depth("q") == 2
 
 
 def test_tag_that_its_sender_is_to_settle_is_used_until_then() -> None:

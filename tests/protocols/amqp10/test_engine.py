@@ -96,10 +96,13 @@ def test_close_is_answered() -> None:
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
+        (AMQP_HEADER, "amqp:connection:framing-error"),
+        (SASL_HEADER, "amqp:connection:framing-error"),
+        (frame(0, b"", spec.FRAME_SASL), "amqp:connection:framing-error"),
         (b"\x00\x00\x00\x07\x02\x00\x00\x00", "amqp:connection:framing-error"),
         (b"\x00\x00\x00\x08\x01\x00\x00\x00", "amqp:connection:framing-error"),
         (b"\x00\x00\x00\x08\x02\x07\x00\x00", "amqp:connection:framing-error"),
-        (b"\x7f\x00\x00\x08\x02\x00\x00\x00", "amqp:connection:framing-error"),
+        (b"\x00\x02\x00\x01\x02\x00\x00\x00", "amqp:connection:framing-error"),
         (frame(0, b"\x00\x53\x11\xc0\x20\x04"), "amqp:decode-error"),
         (performative(spec.OPEN, container_id="again"), "amqp:illegal-state"),
         (performative(spec.BEGIN, next_outgoing_id=0, incoming_window=1, outgoing_window=1), "amqp:illegal-state"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.amqp10_dialogue import Amqp10Dialogue, data_section, sender
+from tests.support.amqp10_dialogue import data_section, sender
 
 
 @given(st.lists(st.integers(1, 400), min_size=1, max_size=30))
@@ -20,8 +20,3 @@ def test_input_may_be_cut_anywhere(cuts: list[int]) -> None:
     settled = [(each.field("first"), each.field("last")) for each in heard if each.name == "disposition"]
     numbers = [n for first, last in settled for n in range(int(str(first)), int(str(last or first)) + 1)]
     assert numbers == list(range(20))
-
-
-def test_empty_frames_are_traffic_only() -> None:
-    client = Amqp10Dialogue()
-    assert client.raw(bytes((0, 0, 0, 8, 2, 0, 0, 0)) * 3) == b""

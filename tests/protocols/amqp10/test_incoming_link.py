@@ -74,12 +74,12 @@ def test_frame_may_repeat_what_the_first_of_its_delivery_has_said(first: int | N
     client = sender()
     body = data_section(bytes(1000))
     begun = client.transfer(body[:300], more=True, delivery_tag=b"tag", message_format=first)
-    rest = performative(spec.TRANSFER, 0, body[300:], handle=0, delivery_tag=b"tag", message_format=0)
+    rest = performative(spec.TRANSFER, 0, body[300:], handle=0, delivery_id=0, delivery_tag=b"tag", message_format=0)
     assert names(client.say(begun, rest)) == ["disposition"]
     assert client.depth("q") == 1
 
 
-def test_interleaved_deliveries_of_two_links_are_counted_apart() -> None:
+def test_deliveries_of_two_links_may_be_interleaved_and_those_of_one_may_not() -> None:
     client = sender()
     client.attach_sender("/queues/q", handle=5)
     body = data_section(bytes(1000))
@@ -88,8 +88,10 @@ def test_interleaved_deliveries_of_two_links_are_counted_apart() -> None:
     client.say(performative(spec.TRANSFER, 0, body[500:], handle=0))
     assert (both, client.connection.arriving) == (800 + 2 * PIECE_BYTES, 300 + PIECE_BYTES)
     client.say(performative(spec.TRANSFER, 0, body[300:], handle=5))
+    assert (client.connection.arriving, client.depth("q")) == (0, 2)
+    (ended,) = client.say(client.transfer(body[:500], more=True), client.transfer(body))
+    assert (ended.name, condition(ended)) == ("end", "amqp:not-allowed")
     assert client.connection.arriving == 0
-    assert client.depth("q") == 2
 
 
 def test_malformed_message_is_rejected_and_the_link_stands() -> None:

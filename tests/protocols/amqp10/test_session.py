@@ -60,11 +60,15 @@ def test_disposition_of_the_future_ends_the_session_and_one_of_the_past_is_ignor
     assert (ended.name, condition(ended)) == ("end", "amqp:not-allowed")
 
 
-def test_transfer_on_a_handle_without_a_link_ends_the_session() -> None:
+def test_frame_on_a_handle_without_a_link_ends_the_session() -> None:
+    client = Amqp10Dialogue()
+    (ended,) = client.flow(2**31 - 1, 1, echo=True)
+    assert (ended.name, condition(ended)) == ("end", "amqp:session:unattached-handle")
     client = Amqp10Dialogue()
     (ended,) = client.say(client.transfer(data_section(b"x"), handle=9))
     assert condition(ended) == "amqp:session:unattached-handle"
-    client.begin(1)
+    (begun,) = client.begin(1)
+    assert begun.field("remote_channel") == 1
     client.declare("q")
     client.attach_receiver("/queues/q", channel=1)
     (ended,) = client.say(client.transfer(data_section(b"x"), handle=1, channel=1))

@@ -30,4 +30,5 @@ def test_echo_is_answered() -> None:
     (flow,) = client.say(
         performative(spec.FLOW, next_incoming_id=0, incoming_window=9, next_outgoing_id=0, outgoing_window=9, echo=True)
     )
-    assert (flow.name, flow.field("incoming_window")) == ("flow", 4096)
+    assert (flow.name, flow.field("incoming_window"), flow.field("handle")) == ("flow", 4096, None)
+    assert not flow.performative.flag("echo")

@@ -10,6 +10,7 @@ from penstock.wire.amqp10.values import Symbol
 from tests.support.amqp10_dialogue import accepted, condition, data_section, names, performative
 from tests.support.amqp10_transactions import (
     COORDINATOR,
+    TransactionalPeer,
     consuming,
     in_transaction,
     peer,
@@ -224,11 +225,15 @@ def test_transaction_larger_than_the_hold_room_gets_credit_until_it_is_complete(
     assert int(client.connection.pausing.budget.uncommitted) == 0
 
 
-def test_closed_link_leaves_its_messages_in_the_transaction() -> None:
-    client = peer()
+@pytest.mark.parametrize(("mode", "closed"), [(0, False), (1, True)])
+def test_detached_link_leaves_its_messages_in_the_transaction(mode: int, closed: bool) -> None:
+    client = TransactionalPeer()
+    client.declare("q")
+    client.attach_sender("/queues/q", rcv_settle_mode=mode)
     txn_id = client.begin_transaction()
-    client.say(client.post(txn_id))
-    client.detach(0)
+    (posted,) = client.say(client.post(txn_id))
+    assert (posted.performative.flag("settled"), provisional(posted)) == (mode == 0, accepted())
+    client.detach(0, closed)
     assert state_of(client.discharge(txn_id)[0]) == accepted()
     assert client.depth("q") == 1
 
