@@ -19,8 +19,7 @@ def test_broker_finds_a_virtual_host_unless_it_is_being_deleted() -> None:
 
 
 def test_broker_deletes_a_queue_unless_it_is_in_use_or_not_empty_on_request() -> None:
-    house = House()
-    house.queue("a")
+    house = House("a")
     house.publish_now("a", 100)
     queue = house.vhost.queue("a")
     with pytest.raises(PreconditionFailed, match="queue 'a' in vhost '/' not empty"):
@@ -31,11 +30,9 @@ def test_broker_deletes_a_queue_unless_it_is_in_use_or_not_empty_on_request() ->
 
 
 def test_broker_records_what_a_gate_does_to_a_producer_in_order_and_once() -> None:
-    house = House()
-    house.queue("a", capacity_messages=3, stop_messages=1, resume_messages=0)
+    house = House("a", capacity_messages=3, stop_messages=1, resume_messages=0)
     producer = house.producer("p")
-    for _ in range(3):
-        house.publish(producer, "a", 100)
+    house.publish(producer, "a", 100, count=3)
     while house.take("a"):
         pass
     kinds = [type(effect) for effect in house.broker.effects()]
@@ -45,11 +42,9 @@ def test_broker_records_what_a_gate_does_to_a_producer_in_order_and_once() -> No
 
 
 def test_broker_has_refusals_of_one_producer_in_a_row_in_one_effect() -> None:
-    house = House()
-    house.queue("a", capacity_messages=1, hold_deadline=5)
+    house = House("a", capacity_messages=1, hold_deadline=5)
     producer = house.producer("p")
-    for _ in range(4):
-        house.publish(producer, "a", 100)
+    house.publish(producer, "a", 100, count=4)
     house.broker.begin(106.0)
     house.broker.run(1000)
     refused = [effect for effect in house.broker.effects() if isinstance(effect, PublishRefused)]
@@ -68,10 +63,8 @@ def test_broker_counts_unroutable_messages_and_returns_the_mandatory_ones() -> N
 
 
 def test_broker_lists_a_producer_with_confirms_once() -> None:
-    house = House()
-    house.queue("a")
+    house = House("a")
     producer = house.producer("p")
-    for _ in range(3):
-        house.publish(producer, "a", 100)
+    house.publish(producer, "a", 100, count=3)
     assert house.broker.take_confirming() == [producer]
     assert house.broker.take_confirming() == []

@@ -11,8 +11,7 @@ from tests.support.broker_fixture import House
 
 
 def test_deleted_queue_without_messages_is_unlinked_and_repeating_it_changes_nothing() -> None:
-    house = House()
-    house.queue("q")
+    house = House("q")
     queue = house.vhost.queues["q"]
     house.broker.delete_queue(queue)
     ended = house.broker.take_ended()
@@ -23,8 +22,7 @@ def test_deleted_queue_without_messages_is_unlinked_and_repeating_it_changes_not
 
 
 def test_deleted_queue_is_unlinked_with_its_last_unacknowledged_message() -> None:
-    house = House()
-    house.queue("q")
+    house = House("q")
     queue = house.vhost.queues["q"]
     house.publish_now("q", 100)
     house.session.take_batch(Consumer("c", house.session, queue, False, False, 0), 1, 100.0)

@@ -21,8 +21,7 @@ def test_vhost_has_the_predeclared_exchanges_which_nobody_deletes() -> None:
 
 
 def test_vhost_finds_queues_and_exchanges_by_name_or_says_which_is_missing() -> None:
-    house = House()
-    house.queue("a")
+    house = House("a")
     assert house.vhost.queue("a").name == "a"
     with pytest.raises(NotFound, match="no queue 'b' in vhost '/'"):
         house.vhost.queue("b")
@@ -55,8 +54,7 @@ def test_vhost_declares_an_equal_queue_once_and_refuses_another() -> None:
 
 
 def test_vhost_deletes_an_auto_delete_exchange_with_its_last_binding() -> None:
-    house = House()
-    house.queue("a")
+    house = House("a")
     queue = house.vhost.queue("a")
     house.vhost.declare_exchange("e", "direct", {}, False, True, False)
     for key in ("one", "two"):
@@ -68,8 +66,7 @@ def test_vhost_deletes_an_auto_delete_exchange_with_its_last_binding() -> None:
 
 
 def test_vhost_refuses_to_delete_an_exchange_in_use_if_it_is_to_be_unused() -> None:
-    house = House()
-    house.queue("a")
+    house = House("a")
     house.vhost.declare_exchange("e", "direct", {}, False, False, False)
     house.vhost.bind("e", house.vhost.queue("a"), None, "k", {})
     with pytest.raises(PreconditionFailed, match="in use: it has 1 bindings"):
@@ -90,8 +87,7 @@ def test_no_binding_leads_to_the_default_exchange_or_to_the_broker_itself(name: 
 
 
 def test_selector_of_a_binding_counts_as_work_by_its_letters() -> None:
-    house = House()
-    house.queue("q")
+    house = House("q")
     queue = house.vhost.queues["q"]
     work = house.broker.work
 

@@ -19,14 +19,12 @@ def stats_of(client: Dialogue, ranges: SampleRanges | None = None) -> Any:
 
 
 def test_queue_without_messages_has_no_message_stats() -> None:
-    client = Dialogue(make_driver())
-    client.declare("q")
+    client = Dialogue(make_driver()).declare("q")
     assert stats_of(client) == {}
 
 
 def test_queue_counts_are_exact_at_once_and_rates_come_with_a_pass() -> None:
-    client = Dialogue(make_driver())
-    client.declare("q")
+    client = Dialogue(make_driver()).declare("q")
     client.say(publish("q", b"x") * 10)
     found = stats_of(client)["message_stats"]
     assert (found["publish"], found["publish_details"], found["deliver_get"]) == (10, {"rate": 0.0}, 0)
@@ -41,8 +39,7 @@ def test_queue_counts_are_exact_at_once_and_rates_come_with_a_pass() -> None:
 
 
 def test_samples_are_totals_with_times_and_the_newest_is_first() -> None:
-    client = Dialogue(make_driver())
-    client.declare("q")
+    client = Dialogue(make_driver()).declare("q")
     for slot in (1, 2, 3):
         client.say(publish("q", b"x") * slot)
         sampled(client.driver, slot)
@@ -60,8 +57,7 @@ def test_samples_are_totals_with_times_and_the_newest_is_first() -> None:
 
 
 def test_samples_of_an_hour_are_by_the_minute() -> None:
-    client = Dialogue(make_driver())
-    client.declare("q")
+    client = Dialogue(make_driver()).declare("q")
     for slot in range(1, 100):
         client.say(publish("q", b"x"))
         sampled(client.driver, slot)
@@ -72,8 +68,7 @@ def test_samples_of_an_hour_are_by_the_minute() -> None:
 
 
 def test_losses_have_rates_under_names_of_our_own() -> None:
-    client = Dialogue(make_driver())
-    client.declare("q", x_max_length=1)
+    client = Dialogue(make_driver()).declare("q", x_max_length=1)
     client.say(publish("q", b"x") * 6)
     sampled(client.driver, 1)
     queue = client.driver.broker.vhosts["/"].queues["q"]
@@ -84,8 +79,7 @@ def test_losses_have_rates_under_names_of_our_own() -> None:
 
 
 def test_exchange_has_what_came_in_and_went_out() -> None:
-    client = Dialogue(make_driver())
-    client.declare("q")
+    client = Dialogue(make_driver()).declare("q")
     exchange = client.driver.broker.vhosts["/"].exchanges[""]
     assert message_stats.exchange_stats(exchange.counters, None) is None
     client.say(publish("q", b"x") * 5)

@@ -96,8 +96,7 @@ def test_number_of_a_queue_is_that_of_its_row(path: str) -> None:
 
 
 def test_view_of_a_queue_has_its_depth_its_thresholds_and_its_gate() -> None:
-    house = House()
-    house.queue("a", capacity_messages=10, stop_messages=3, resume_messages=1)
+    house = House("a", capacity_messages=10, stop_messages=3, resume_messages=1)
     for _ in range(4):
         house.publish_now("a", 100)
     house.session.get(house.vhost.queue("a"), False, 100.0)
@@ -111,8 +110,7 @@ def test_view_of_a_queue_has_its_depth_its_thresholds_and_its_gate() -> None:
 
 
 def test_view_of_a_fill_is_the_higher_of_messages_and_bytes() -> None:
-    house = House()
-    house.queue("a", capacity_messages=10, capacity_bytes=1000)
+    house = House("a", capacity_messages=10, capacity_bytes=1000)
     house.publish_now("a", 250)
     assert fill_percent(house.vhost.queue("a")) == 25.0
     house.queue("free", capacity_bytes="none")
@@ -120,19 +118,16 @@ def test_view_of_a_fill_is_the_higher_of_messages_and_bytes() -> None:
 
 
 def test_view_of_a_gate_names_the_producers_that_it_blocks() -> None:
-    house = House()
-    house.queue("a", capacity_messages=2)
+    house = House("a", capacity_messages=2)
     producer = house.producer("p")
-    for _ in range(4):
-        house.publish(producer, "a", 100)
+    house.publish(producer, "a", 100, count=4)
     assert "p" in str(gate_row(house.vhost.queue("a").gate, 101.0))
 
 
 def test_view_of_a_consumer_says_why_it_gets_nothing() -> None:
     from penstock.core.consume.consumer import Consumer
 
-    house = House()
-    house.queue("a")
+    house = House("a")
     consumer = Consumer("t", house.session, house.vhost.queue("a"), False, False, 1)
     house.broker.consume(house.session, consumer)
     for _ in range(2):
@@ -143,8 +138,7 @@ def test_view_of_a_consumer_says_why_it_gets_nothing() -> None:
 
 
 def test_view_of_a_link_has_its_credit_and_what_became_of_it() -> None:
-    house = House()
-    house.queue("a", capacity_messages=100)
+    house = House("a", capacity_messages=100)
     link = Link(house, "a", window=CreditWindow(1000, MIB, OCTETS))
     run_until_quiet(house)
     link.send(5)
@@ -158,8 +152,7 @@ def test_view_of_a_link_has_its_credit_and_what_became_of_it() -> None:
 
 
 def test_reason_of_a_link_without_credit_is_the_missing_room_or_its_turn() -> None:
-    house = House()
-    house.queue("a", capacity_messages=4, stop_messages=4, resume_messages=4)
+    house = House("a", capacity_messages=4, stop_messages=4, resume_messages=4)
     for _ in range(4):
         house.publish_now("a", 100)
     links = [Link(house, "a") for _ in range(3)]

@@ -13,8 +13,7 @@ from tests.support.driven_connection import Dialogue, drain, make_driver, publis
 
 
 def test_row_of_a_session_has_its_protocol_and_its_links() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     client.attach_sender("/queues/q", 0, name="in")
     client.attach_receiver("/queues/q", 1, credit=5, name="out")
     assert CONNECTION.row(client.connection, reading(client.driver))["protocol"] == "AMQP 1.0"
@@ -46,9 +45,7 @@ def test_row_of_a_channel_has_no_links() -> None:
 
 
 def test_row_of_a_blocked_channel_has_the_state_flow() -> None:
-    client = Dialogue(make_driver())
-    client.declare("q", capacity_messages=10, stop_messages=0, resume_messages=0)
-    client.confirm()
+    client = Dialogue(make_driver()).declare("q", capacity_messages=10, stop_messages=0, resume_messages=0).confirm()
     client.say(method_frame(2, amqp091_spec.CHANNEL_OPEN) + publish("q", b"1"))
 
     def states() -> list[object]:

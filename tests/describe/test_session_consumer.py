@@ -15,8 +15,7 @@ from tests.support.amqp10_dialogue import Amqp10Dialogue
 
 
 def test_browsers_are_listed_and_marked() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q", **{"x-single-active-consumer": True})
+    client = Amqp10Dialogue().declare("q", **{"x-single-active-consumer": True})
     browse = composite(spec.SOURCE, address="/queues/q", distribution_mode="copy")
     client.attach_receiver(None, 1, credit=5, source=browse, name="looks")
     client.attach_receiver("/queues/q", 2, credit=5, name="takes")

@@ -118,8 +118,7 @@ def test_series_beyond_the_most_have_rates_only(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("late", [0, 3])
 def test_history_of_an_idle_queue_is_forgotten_after_a_day_even_if_that_pass_is_late(late: int) -> None:
     driver = make_driver()
-    client = Dialogue(driver)
-    client.declare("q")
+    client = Dialogue(driver).declare("q")
     client.say(publish("q", b"x"))
     sampled(driver, 1)
     series = driver.broker.vhosts["/"].queues["q"].counters.series
@@ -134,8 +133,7 @@ def test_history_of_an_idle_queue_is_forgotten_after_a_day_even_if_that_pass_is_
 
 
 def test_publishes_of_a_link_stay_counted_after_its_detach() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     client.attach_sender("/queues/q", 0)
     client.say(client.transfer(data_section(b"x")))
     client.say(performative(DETACH, handle=0, closed=True))
@@ -147,8 +145,7 @@ def test_publishes_of_a_link_stay_counted_after_its_detach() -> None:
 
 def test_deleted_virtual_host_stays_in_the_sum_of_the_node() -> None:
     driver = make_driver()
-    client = Dialogue(driver)
-    client.declare("q")
+    client = Dialogue(driver).declare("q")
     client.say(publish("q", b"x") * 3)
     sampled(driver, 1)
     driver.disconnect(client.connection)
@@ -161,8 +158,7 @@ def test_deleted_virtual_host_stays_in_the_sum_of_the_node() -> None:
 
 def test_virtual_host_that_is_deleted_during_a_pass_stays_in_the_sum_of_the_node() -> None:
     driver = make_driver()
-    client = Dialogue(driver)
-    client.declare("q")
+    client = Dialogue(driver).declare("q")
     client.say(publish("q", b"x") * 3)
     sampled(driver, 1)
     driver.begin(2 * SLOT_S)
@@ -176,8 +172,7 @@ def test_virtual_host_that_is_deleted_during_a_pass_stays_in_the_sum_of_the_node
 
 def test_virtual_host_that_is_created_again_begins_at_nothing() -> None:
     driver = make_driver()
-    client = Dialogue(driver)
-    client.declare("q")
+    client = Dialogue(driver).declare("q")
     client.say(publish("q", b"x") * 3)
     sampled(driver, 1)
     delete_vhost(driver, "/")

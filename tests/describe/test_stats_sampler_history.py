@@ -18,8 +18,7 @@ def of_queue(driver: BrokerDriver, tier: int, name: str = "q") -> Any:
 
 def test_history_has_rates_depths_and_the_time_that_the_gate_was_closed() -> None:
     driver = make_driver()
-    client = Dialogue(driver)
-    client.declare("q", capacity_messages=10, queue_stop=5)
+    client = Dialogue(driver).declare("q", capacity_messages=10, queue_stop=5)
     client.say(publish("q", b"x") * 4)
     sampled(driver, 1)
     client.say(publish("q", b"x") * 6)
@@ -40,8 +39,7 @@ def test_history_has_rates_depths_and_the_time_that_the_gate_was_closed() -> Non
 
 def test_longer_tiers_have_average_rates_and_the_highest_depth() -> None:
     driver = make_driver()
-    client = Dialogue(driver)
-    client.declare("q")
+    client = Dialogue(driver).declare("q")
     for slot in range(1, 61):
         client.say(publish("q", b"x") * 2)
         sampled(driver, slot)
@@ -80,8 +78,7 @@ def test_virtual_host_and_node_have_the_sum_of_their_queues() -> None:
 
 def test_wall_clock_that_is_set_moves_no_entry() -> None:
     driver = make_driver()
-    client = Dialogue(driver)
-    client.declare("q")
+    client = Dialogue(driver).declare("q")
     client.say(publish("q", b"x") * 5)
     sampled(driver, 1)
     before = of_queue(driver, FINE)

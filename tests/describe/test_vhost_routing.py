@@ -15,8 +15,7 @@ def test_row_names_a_binding_without_arguments_by_its_key(key: str, name: str) -
 
 
 def test_row_names_bindings_apart_by_their_arguments_whatever_the_order() -> None:
-    house = House()
-    house.queue("q")
+    house = House("q")
     names = []
     for arguments in ({"a": 1, "b": 2}, {"b": 2, "a": 1}, {"a": 1, "b": 3}):
         made = house.vhost.bind("amq.topic", house.vhost.queue("q"), None, "k", arguments)
@@ -26,8 +25,7 @@ def test_row_names_bindings_apart_by_their_arguments_whatever_the_order() -> Non
 
 
 def test_row_of_a_binding_has_source_destination_and_key() -> None:
-    house = House()
-    house.queue("a")
+    house = House("a")
     binding = house.vhost.bind("amq.topic", house.vhost.queue("a"), None, "k.#", {})
     shape = BINDING.row(binding, Reading(0.0))
     assert (shape["source"], shape["destination"], shape["destination_type"]) == ("amq.topic", "a", "queue")

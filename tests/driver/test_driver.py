@@ -17,8 +17,7 @@ from tests.support.restored_broker import journaled
 
 def test_driver_delivers_what_was_published_before_a_method_that_asks_for_the_queue() -> None:
     driver = make_driver()
-    client = Dialogue(driver)
-    client.declare("q")
+    client = Dialogue(driver).declare("q")
     client.say(method_frame(1, spec.BASIC_CONSUME, queue="q", no_ack=True, consumer_tag="t"))
     names = client.names(publish("q", b"x") + method_frame(1, spec.BASIC_GET, queue="q"))
     assert names == ["basic.deliver", "basic.get-empty"]
@@ -26,9 +25,7 @@ def test_driver_delivers_what_was_published_before_a_method_that_asks_for_the_qu
 
 def test_driver_has_a_deadline_for_a_publish_that_is_held() -> None:
     driver = make_driver()
-    client = Dialogue(driver)
-    client.declare("q", capacity_messages=1, hold_deadline=5)
-    client.confirm()
+    client = Dialogue(driver).declare("q", capacity_messages=1, hold_deadline=5).confirm()
     driver.begin(100.0)
     assert client.names(publish("q", b"x") + publish("q", b"x")) == ["connection.blocked"]
     deadline = driver.next_deadline()
@@ -63,8 +60,7 @@ class Receiver(Session):
 
 def test_session_is_told_of_a_drained_consumer_after_the_deliveries_of_the_turn() -> None:
     driver = make_driver()
-    peer = Dialogue(driver)
-    peer.declare("q")
+    peer = Dialogue(driver).declare("q")
     receiver = Receiver()
     consumer = Consumer("link", receiver, driver.broker.vhosts["/"].queues["q"], True, False, 0)
     consumer.credit = LinkCredit()

@@ -28,8 +28,7 @@ def test_channel_that_two_gates_block_is_told_of_once() -> None:
 
 def test_losses_are_told_once_a_second_and_every_one_is_counted() -> None:
     driver = make_driver()
-    peer = Dialogue(driver)
-    peer.declare("ring", capacity_messages=2, overflow="drop-head")
+    peer = Dialogue(driver).declare("ring", capacity_messages=2, overflow="drop-head")
     peer.declare("short", capacity_messages=1, overflow="reject")
     driver.log_queue.take()
     for count in (1000, 500):

@@ -76,9 +76,7 @@ def contents(house: House, queue: str) -> list[bytes]:
 
 
 def test_rows_are_taken_in_order_and_confirmed_once() -> None:
-    house = House()
-    house.queue("a")
-    house.queue("b")
+    house = House("a", "b")
     lane = Lane(house)
     block = lane.publish([("a", 10), ("b", 10), ("a", 10)])
     assert block.over
@@ -87,8 +85,7 @@ def test_rows_are_taken_in_order_and_confirmed_once() -> None:
 
 
 def test_rows_count_as_arrivals_of_the_producer_by_both_paths() -> None:
-    house = House()
-    house.queue("a", capacity_messages=3)
+    house = House("a", capacity_messages=3)
     lane = Lane(house)
     lane.publish([("a", 10), ("a", 20), ("a", 30), ("a", 40)])
     house.take("a")
@@ -97,8 +94,7 @@ def test_rows_count_as_arrivals_of_the_producer_by_both_paths() -> None:
 
 
 def test_octets_of_a_block_that_is_over_are_let_go_while_its_confirm_is_withheld() -> None:
-    house = House()
-    house.queue("a", capacity_messages=9, stop_messages=2, resume_messages=1)
+    house = House("a", capacity_messages=9, stop_messages=2, resume_messages=1)
     lane = Lane(house)
     block = lane.publish([("a", 10)] * 3)
     assert block.over
@@ -107,8 +103,7 @@ def test_octets_of_a_block_that_is_over_are_let_go_while_its_confirm_is_withheld
 
 
 def test_slice_ends_at_its_share_of_work() -> None:
-    house = House()
-    house.queue("a")
+    house = House("a")
     lane = Lane(house)
     block = HeldBlock(lane.line, Charges(house, [("a", 10)] * 1000))
     lane.line.blocks.append(block)
@@ -165,8 +160,7 @@ def test_work_of_waiting_publishes_is_messages_times_queues_in_each_turn() -> No
 
 
 def test_mark_hears_of_rows_in_the_turn_in_which_they_enter() -> None:
-    house = House()
-    house.queue("a", capacity_messages=3, stop_messages=3, resume_messages=2)
+    house = House("a", capacity_messages=3, stop_messages=3, resume_messages=2)
     lane = Lane(house)
     mark = Recorded()
     block = lane.publish([("a", 10)] * 5, mark)
@@ -178,8 +172,7 @@ def test_mark_hears_of_rows_in_the_turn_in_which_they_enter() -> None:
 
 
 def test_rows_that_a_mark_has_already_are_left_out() -> None:
-    house = House()
-    house.queue("a")
+    house = House("a")
     block = Lane(house).publish([("a", 10)] * 5, Recorded(3))
     assert block.over
     assert contents(house, "a") == [b"3", b"4"]
@@ -188,8 +181,7 @@ def test_rows_that_a_mark_has_already_are_left_out() -> None:
 
 
 def test_mark_that_fences_a_block_off_ends_it_also_while_it_waits() -> None:
-    house = House()
-    house.queue("a", capacity_messages=1)
+    house = House("a", capacity_messages=1)
     lane = Lane(house)
     mark = Recorded()
     block = lane.publish([("a", 10)] * 3, mark)
@@ -204,8 +196,7 @@ def test_mark_that_fences_a_block_off_ends_it_also_while_it_waits() -> None:
 
 
 def test_row_that_cannot_be_loaded_ends_the_block_also_behind_one_that_waits() -> None:
-    house = House()
-    house.queue("a", capacity_messages=1)
+    house = House("a", capacity_messages=1)
     lane = Lane(house)
     block = lane.publish([("a", 10), ("a", 10), ("a", 0), ("a", 10)])
     house.take("a")
@@ -215,8 +206,7 @@ def test_row_that_cannot_be_loaded_ends_the_block_also_behind_one_that_waits() -
 
 
 def test_queue_that_is_deleted_while_the_block_waits_ends_it() -> None:
-    house = House()
-    house.queue("a", capacity_messages=1)
+    house = House("a", capacity_messages=1)
     lane = Lane(house)
     block = lane.publish([("a", 10)] * 3)
     house.broker.delete_queue(house.vhost.queues["a"])
@@ -227,8 +217,7 @@ def test_queue_that_is_deleted_while_the_block_waits_ends_it() -> None:
 
 
 def test_held_block_is_charged_with_its_next_row_and_takes_hold_room_for_one() -> None:
-    house = House()
-    house.queue("a", capacity_bytes=100)
+    house = House("a", capacity_bytes=100)
     lane = Lane(house)
     lane.publish([("a", 60), ("a", 50), ("a", 70)])
     assert (int(lane.producer.hold_budget.bytes), int(lane.producer.hold_budget.messages)) == (50, 1)
@@ -239,13 +228,11 @@ def test_held_block_is_charged_with_its_next_row_and_takes_hold_room_for_one() -
 
 
 def test_turns_are_shared_with_a_producer_of_single_messages() -> None:
-    house = House()
-    house.queue("a", capacity_messages=1)
+    house = House("a", capacity_messages=1)
     lane = Lane(house)
     lane.publish([("a", 10)] * 100)
     single = house.producer("single")
-    for _ in range(100):
-        house.publish(single, "a", 10)
+    house.publish(single, "a", 10, count=100)
     found: list[bytes] = []
     for _ in range(100):
         found += contents(house, "a")

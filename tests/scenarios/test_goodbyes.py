@@ -8,34 +8,26 @@ from tests.support.driven_connection import Dialogue, make_driver, publish
 
 
 def test_publish_right_before_channel_close_is_confirmed_before_close_ok_and_nothing_comes_after() -> None:
-    client = Dialogue(make_driver())
-    client.declare("q")
-    client.confirm()
+    client = Dialogue(make_driver()).declare("q").confirm()
     goodbye = method_frame(1, spec.CHANNEL_CLOSE, reply_code=200)
     assert client.names(publish("q", b"x") + publish("q", b"y") + goodbye) == ["basic.ack", "channel.close-ok"]
 
 
 def test_publish_right_before_connection_close_is_confirmed_before_close_ok() -> None:
-    client = Dialogue(make_driver())
-    client.declare("q")
-    client.confirm()
+    client = Dialogue(make_driver()).declare("q").confirm()
     goodbye = method_frame(0, spec.CONNECTION_CLOSE, reply_code=200)
     assert client.names(publish("q", b"x") + goodbye) == ["basic.ack", "connection.close-ok"]
 
 
 def test_after_channel_close_by_the_broker_nothing_more_is_confirmed_on_that_channel() -> None:
-    client = Dialogue(make_driver())
-    client.declare("q")
-    client.confirm()
+    client = Dialogue(make_driver()).declare("q").confirm()
     wrong = method_frame(1, spec.BASIC_ACK, delivery_tag=99)
     told = client.names(publish("q", b"x") + wrong + publish("q", b"y"))
     assert told in (["basic.ack", "channel.close"], ["channel.close"])
 
 
 def test_new_channel_with_the_number_of_a_closed_one_is_told_nothing_of_the_old_ones_publishes() -> None:
-    client = Dialogue(make_driver())
-    client.declare("q", capacity_messages=2, stop_messages=0, resume_messages=0)
-    client.confirm()
+    client = Dialogue(make_driver()).declare("q", capacity_messages=2, stop_messages=0, resume_messages=0).confirm()
     assert client.names(publish("q", b"x")) == ["connection.blocked"]
     again = method_frame(1, spec.CHANNEL_CLOSE, reply_code=200) + method_frame(1, spec.CHANNEL_OPEN)
     assert "basic.ack" not in client.names(again)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
@@ -197,10 +197,11 @@ class Amqp10Dialogue:
         assert isinstance(link, IncomingLink)
         return int(link.credit.credit)
 
-    def declare(self, queue: str, **arguments: object) -> None:
+    def declare(self, queue: str, **arguments: object) -> Self:
         """Declare a queue; `capacity_messages=5` is the argument capacity-messages."""
         table = {name.replace("_", "-"): value for name, value in arguments.items()}
         self.vhost.declare_queue(queue, table, False, False, None, None)
+        return self
 
     @property
     def vhost(self) -> VirtualHost:

@@ -17,15 +17,17 @@ MIB = 1024 * 1024
 
 
 class House:
-    """A broker with one virtual host, and a producer for each name."""
+    """A broker with one virtual host, queues of these names with these arguments, and a producer for each name."""
 
-    def __init__(self) -> None:
+    def __init__(self, *queues: str, **arguments: object) -> None:
         self.broker = Broker(Defaults())
         self.broker.begin(100.0)
         self.vhost: VirtualHost = self.broker.add_vhost("/")
         self.session = Session()
         self.origin = ConnectionGates("alice", "1")
         self.broker.gates.add_connection(self.origin)
+        for name in queues:
+            self.queue(name, **arguments)
 
     def queue(self, name: str, **arguments: object) -> None:
         given = {key if "." in key else key.replace("_", "-"): value for key, value in arguments.items()}
@@ -37,10 +39,11 @@ class House:
         producer.confirming = confirming
         return producer
 
-    def publish(self, producer: Producer, key: str, charge: int, exchange: str = "") -> None:
-        route = self.vhost.route(exchange, key, False)
-        self.vhost.resolve(route, {})
-        producer.publish(route, b"x", charge)
+    def publish(self, producer: Producer, key: str, charge: int, exchange: str = "", count: int = 1) -> None:
+        for _ in range(count):
+            route = self.vhost.route(exchange, key, False)
+            self.vhost.resolve(route, {})
+            producer.publish(route, b"x", charge)
 
     def publish_now(self, queue: str, charge: int) -> None:
         """Put a message in as whoever has credit for it does."""
@@ -75,8 +78,7 @@ class House:
 
 def a_queue(**arguments: object) -> tuple[House, Queue]:
     """Return a house, and its queue a with these arguments."""
-    house = House()
-    house.queue("a", **arguments)
+    house = House("a", **arguments)
     return house, house.vhost.queue("a")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from penstock.core.broker import Broker
 from penstock.core.settings.limits import Defaults
 from penstock.core.vhost import VirtualHost
@@ -100,10 +102,11 @@ class Dialogue:
     def vhost(self) -> VirtualHost:
         return self.driver.broker.vhosts["/"]
 
-    def declare(self, queue: str, **arguments: object) -> None:
+    def declare(self, queue: str, **arguments: object) -> Self:
         """Declare a queue; `capacity_messages=5` is the argument capacity-messages."""
         table = {name.replace("_", "-"): value for name, value in arguments.items()}
         assert self.names(method_frame(1, spec.QUEUE_DECLARE, queue=queue, arguments=table)) == ["queue.declare-ok"]
+        return self
 
     def consume(self, queue: str, tag: str = "c1", prefetch: int = 0, **how: object) -> list[Frame]:
         """Consume on channel 1, with at most so many unacknowledged messages if a number is given."""
@@ -111,9 +114,10 @@ class Dialogue:
             self.say(method_frame(1, spec.BASIC_QOS, prefetch_count=prefetch))
         return self.say(method_frame(1, spec.BASIC_CONSUME, queue=queue, consumer_tag=tag, **how))
 
-    def confirm(self) -> None:
+    def confirm(self) -> Self:
         """Turn confirms on."""
         assert self.names(method_frame(1, spec.CONFIRM_SELECT)) == ["confirm.select-ok"]
+        return self
 
 
 def refused(client: Dialogue, data: bytes) -> tuple[str, object, object]:

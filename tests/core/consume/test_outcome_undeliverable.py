@@ -64,8 +64,7 @@ def test_message_that_another_link_releases_does_not_come_to_the_one_that_exclud
 
 
 def test_dead_letter_exchange_takes_it() -> None:
-    client = Amqp10Dialogue()
-    client.declare("dead")
+    client = Amqp10Dialogue().declare("dead")
     client.declare("q", x_dead_letter_exchange="", x_dead_letter_routing_key="dead")
     client.attach_sender("/queues/q")
     client.say(client.transfer(data_section(b"0")))
@@ -84,8 +83,7 @@ def test_default_outcome_of_a_link_destroys_nothing() -> None:
 
 
 def test_transaction_with_the_outcome_returns_the_message_to_other_links() -> None:
-    peer = TransactionalPeer()
-    peer.declare("q")
+    peer = TransactionalPeer().declare("q")
     peer.attach_sender("/queues/q")
     peer.say(peer.transfer(data_section(b"0"), settled=True))
     assert bodies(peer.attach_receiver("/queues/q", credit=5)) == [0]

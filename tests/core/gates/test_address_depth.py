@@ -28,8 +28,7 @@ def test_address_charges_each_message_once_until_the_last_queue_lets_it_go() -> 
     for name in "ab":
         house.vhost.bind("news", house.vhost.queues[name], None, "", {})
     producer = house.producer("p")
-    for _ in range(9):
-        house.publish(producer, "", 100, "news")
+    house.publish(producer, "", 100, "news", count=9)
     assert (int(depth.messages), int(depth.bytes)) == (9, 900)
     assert not depth.gate.open
     for _ in range(4):
@@ -46,8 +45,7 @@ def test_address_charges_each_message_once_until_the_last_queue_lets_it_go() -> 
 
 @pytest.mark.parametrize("way", ["ack", "multiple", "part", "nack", "requeue", "expire", "ring"])
 def test_address_is_empty_whichever_way_its_messages_left(way: str) -> None:
-    house = House()
-    house.queue("a", **({"x_message_ttl": 1000} if way == "expire" else {}))
+    house = House("a", **{"x_message_ttl": 1000} if way == "expire" else {})
     if way == "ring":
         house.broker.delete_queue(house.vhost.queues["a"])
         house.queue("a", capacity_messages=2, overflow="drop-head")
@@ -55,8 +53,7 @@ def test_address_is_empty_whichever_way_its_messages_left(way: str) -> None:
     queue = house.vhost.queues["a"]
     house.vhost.bind("news", queue, None, "", {})
     producer = house.producer("p")
-    for _ in range(5):
-        house.publish(producer, "", 100, "news")
+    house.publish(producer, "", 100, "news", count=5)
     now, session = house.broker.now, house.session
     if way == "expire":
         house.broker.begin(now + 2)
@@ -83,8 +80,7 @@ def test_address_is_empty_whichever_way_its_messages_left(way: str) -> None:
 
 
 def test_address_is_empty_when_a_delivery_of_a_deleted_queue_is_returned() -> None:
-    house = House()
-    house.queue("a")
+    house = House("a")
     depth = bounded_address(house, 1000, 800, 500)
     house.vhost.bind("news", house.vhost.queues["a"], None, "", {})
     house.publish(house.producer("p"), "", 100, "news")
@@ -96,14 +92,12 @@ def test_address_is_empty_when_a_delivery_of_a_deleted_queue_is_returned() -> No
 
 
 def test_address_has_a_rate_and_a_depth_by_pattern() -> None:
-    house = House()
-    house.queue("a")
+    house = House("a")
     house.vhost.declare_exchange("news.sport", "fanout", {}, False, False, False)
     house.vhost.bind("news.sport", house.vhost.queues["a"], None, "", {})
     producer = house.producer("p")
     house.set("address", "news.*", capacity_messages=4, stop_messages=3, rate_messages=1000, burst_messages=3)
-    for _ in range(6):
-        house.publish(producer, "", 100, "news.sport")
+    house.publish(producer, "", 100, "news.sport", count=6)
     assert house.depth("a") == 3
     house.later(1.0)
     assert house.depth("a") == 4

@@ -15,8 +15,7 @@ from tests.support.broker_fixture import House, told
     [(QUEUE, "/", "a"), (VHOST, "/", "/"), (USER, "", "alice"), (CONNECTION, "", "1"), (ADDRESS, "/", "amq.fanout")],
 )
 def test_what_the_operator_blocks_takes_nothing_until_it_is_unblocked(scope: str, vhost: str, name: str) -> None:
-    house = House()
-    house.queue("a")
+    house = House("a")
     house.vhost.bind("amq.fanout", house.vhost.queues["a"], None, "", {})
     producer = house.producer("p")
     exchange = "amq.fanout" if scope == ADDRESS else ""

@@ -21,12 +21,10 @@ def rated(house: House, producer: Producer, messages: float, burst: float = 1.0)
 
 
 def test_rate_lets_the_first_go_at_once_and_the_others_each_in_its_time() -> None:
-    house = House()
-    house.queue("a")
+    house = House("a")
     producer = house.producer("p")
     rated(house, producer, 10.0)
-    for _ in range(5):
-        house.publish(producer, "a", 100)
+    house.publish(producer, "a", 100, count=5)
     assert house.depth("a") == 1
     for step in range(1, 5):
         house.broker.begin(100.0 + step * 0.1 + 0.002)
@@ -41,15 +39,12 @@ def test_rate_lets_the_first_go_at_once_and_the_others_each_in_its_time() -> Non
 
 
 def test_two_producers_of_one_rate_share_it_in_turn() -> None:
-    house = House()
-    house.queue("a")
+    house = House("a")
     one, two = house.producer("one"), house.producer("two")
     rate = rated(house, one, 100.0)
     two.set_gates([rate.gate])
-    for _ in range(20):
-        house.publish(one, "a", 100)
-    for _ in range(20):
-        house.publish(two, "a", 100)
+    house.publish(one, "a", 100, count=20)
+    house.publish(two, "a", 100, count=20)
     now = 100.0
     while now < 100.15:
         now += 0.001
@@ -62,8 +57,7 @@ def test_two_producers_of_one_rate_share_it_in_turn() -> None:
 @pytest.mark.parametrize("scope", ["producer", "connection", "user", "address"])
 @pytest.mark.parametrize("rate", [3, 10, 1000])
 def test_rate_lets_one_more_than_itself_pass_in_any_second_also_after_idle_time(scope: str, rate: int) -> None:
-    house = House()
-    house.queue("a")
+    house = House("a")
     house.vhost.bind("amq.fanout", house.vhost.queues["a"], None, "", {})
     producer = house.producer("p")
     house.set(scope, "amq.fanout" if scope == "address" else "alice", rate_messages=rate)
@@ -72,8 +66,7 @@ def test_rate_lets_one_more_than_itself_pass_in_any_second_also_after_idle_time(
     begun = house.broker.now
     passed: list[float] = []
     while house.broker.now < begun + 2.5:
-        for _ in range(min(rate, 3 * rate - len(passed) - len(producer.outbox))):
-            house.publish(producer, "", 100, "amq.fanout")
+        house.publish(producer, "", 100, "amq.fanout", count=min(rate, 3 * rate - len(passed) - len(producer.outbox)))
         passed += [house.broker.now] * (house.depth("a") - len(passed))
         house.later(late.uniform(0.0002, 0.004))
     assert passed[0] == begun
@@ -82,19 +75,16 @@ def test_rate_lets_one_more_than_itself_pass_in_any_second_also_after_idle_time(
 
 
 def test_rates_burst_passes_at_once_if_it_is_given() -> None:
-    house = House()
-    house.queue("a")
+    house = House("a")
     producer = house.producer("p")
     house.set("producer", "alice", rate_messages=10, burst_messages=5)
-    for _ in range(20):
-        house.publish(producer, "a", 100)
+    house.publish(producer, "a", 100, count=20)
     assert house.depth("a") == 5
 
 
 @pytest.mark.parametrize("scope", ["producer", "connection", "user"])
 def test_rate_in_bytes_lets_a_large_message_pass_and_then_makes_it_pay(scope: str) -> None:
-    house = House()
-    house.queue("a")
+    house = House("a")
     producer = house.producer("p")
     house.set(scope, "alice", rate_bytes=1000, burst_bytes=100)
     house.publish(producer, "a", 1100)

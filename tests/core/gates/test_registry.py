@@ -19,8 +19,7 @@ def test_virtual_host_that_is_overfull_holds_back_publishes_to_any_of_its_queues
     house.queue("b")
     house.broker.gates.set_vhost_limit(house.vhost, in_bytes(1000, 800, 500))
     producer = house.producer("p")
-    for _ in range(8):
-        house.publish(producer, "a", 100)
+    house.publish(producer, "a", 100, count=8)
     assert told(producer) == [(1, 8, True)]
     house.publish(producer, "b", 100)  # 900 > 800: it is in, and its confirmation withheld.
     house.publish(producer, "b", 100)
@@ -41,11 +40,9 @@ def test_virtual_host_that_is_overfull_holds_back_publishes_to_any_of_its_queues
 
 
 def test_lifting_or_lowering_a_virtual_hosts_bound_is_judged_at_once() -> None:
-    house = House()
-    house.queue("a")
+    house = House("a")
     producer = house.producer("p")
-    for _ in range(9):
-        house.publish(producer, "a", 100)
+    house.publish(producer, "a", 100, count=9)
     house.broker.gates.set_vhost_limit(house.vhost, in_bytes(1000, 800, 500))
     pool = house.broker.gates.vhosts["/"]
     assert not pool.gate.open
@@ -78,8 +75,7 @@ def test_held_publish_that_loses_one_of_its_queues_goes_into_the_others_and_is_c
 
 
 def test_held_publish_whose_queue_is_deleted_is_answered_whichever_gate_it_waits_at() -> None:
-    house = House()
-    house.queue("a")
+    house = House("a")
     producer = house.producer("p")
     house.broker.gates.block(VHOST, "/", "/", "")
     house.publish(producer, "a", 100)
@@ -103,12 +99,10 @@ def test_delivery_that_returns_to_a_deleted_queue_leaves_the_sums() -> None:
 
 
 def test_virtual_hosts_capacity_can_be_set_lowered_and_taken_back() -> None:
-    house = House()
-    house.queue("a")
+    house = House("a")
     producer = house.producer("p")
     house.set("vhost", "#", capacity_bytes=1000)
-    for _ in range(12):
-        house.publish(producer, "a", 100)
+    house.publish(producer, "a", 100, count=12)
     assert (house.depth("a"), len(producer.outbox)) == (10, 2)
     house.set("vhost", "/", capacity_bytes=1100)
     at_once.remove(house.broker, "vhost", "#", [])

@@ -21,8 +21,7 @@ def test_each_topic_has_its_own_bound_for_all_its_subscriptions() -> None:
     house = listening("a", "b")
     house.set("address", "amq.topic/prices.#", capacity_messages=2, stop_messages=1)
     producer = house.producer("p")
-    for _ in range(4):
-        house.publish(producer, "prices.eur", 100, "amq.topic")
+    house.publish(producer, "prices.eur", 100, "amq.topic", count=4)
     assert house.depth("a") == 2
     other = house.producer("q")
     for key in ("prices.usd", "news", "news", "news"):
@@ -69,10 +68,8 @@ def test_bound_of_a_topic_takes_the_place_of_its_exchanges() -> None:
     house.set("address", "amq.topic", capacity_messages=3, stop_messages=2)
     house.set("address", "amq.topic/prices.*", capacity_messages=1, stop_messages=0)
     producer, other = house.producer("p"), house.producer("q")
-    for _ in range(3):
-        house.publish(producer, "prices.eur", 100, "amq.topic")
-    for _ in range(5):
-        house.publish(other, "news", 100, "amq.topic")
+    house.publish(producer, "prices.eur", 100, "amq.topic", count=3)
+    house.publish(other, "news", 100, "amq.topic", count=5)
     assert house.depth("a") == 1 + 3
 
 

@@ -38,8 +38,7 @@ def test_an_overflow_policy_is_the_reason(house: House) -> None:
 def test_a_deadline_is_a_reason_to_retry(house: House) -> None:
     house.queue("a", capacity_messages=1, hold_deadline=5)
     producer = house.producer("p")
-    for _ in range(2):
-        house.publish(producer, "a", 100)
+    house.publish(producer, "a", 100, count=2)
     house.broker.begin(105.0)
     house.broker.run(1000)
     refused = [outcome.refusal for outcome in producer.confirms.take() if outcome.refusal is not None]
@@ -51,8 +50,7 @@ def test_a_full_hold_budget_is_a_reason_to_retry(house: House) -> None:
     house.queue("a", capacity_messages=1)
     producer = Producer(house.broker, "p", HoldBudget(150), house.origin)
     producer.confirming = True
-    for _ in range(3):
-        house.publish(producer, "a", 100)
+    house.publish(producer, "a", 100, count=3)
     reason = refusal(producer)
     assert (reason.cause, reason.retriable) == (HOLD_BOUND, True)
     assert reason.describe().startswith("refused: 1 publishes (100 bytes) are held already; queue 'a' holds 1 message")
@@ -61,8 +59,7 @@ def test_a_full_hold_budget_is_a_reason_to_retry(house: House) -> None:
 def test_a_deleted_queue_is_the_reason_for_what_was_held_for_it(house: House) -> None:
     house.queue("a", capacity_messages=1)
     producer = house.producer("p")
-    for _ in range(2):
-        house.publish(producer, "a", 100)
+    house.publish(producer, "a", 100, count=2)
     producer.confirms.take()
     house.broker.delete_queue(house.vhost.queues["a"])
     house.broker.run(1000)
@@ -74,8 +71,7 @@ def test_a_lowered_capacity_is_the_reason_for_what_never_fits(house: House) -> N
     house.queue("a")
     house.set("queue", "a", capacity_bytes=1000)
     producer = house.producer("p")
-    for _ in range(2):
-        house.publish(producer, "a", 900)
+    house.publish(producer, "a", 900, count=2)
     producer.confirms.take()
     house.set("queue", "a", capacity_bytes=500)
     assert house.take("a")

@@ -19,8 +19,7 @@ def delete_queue(client: Amqp10Dialogue, name: str = "q") -> list[Heard]:
 
 @pytest.mark.parametrize("settled", [False, True])
 def test_sender_is_detached_when_its_queue_is_deleted(settled: bool) -> None:
-    client = Amqp10Dialogue()
-    client.declare("q", capacity_messages=100)
+    client = Amqp10Dialogue().declare("q", capacity_messages=100)
     client.declare("other")
     client.attach_sender("/queues/q")
     client.attach_sender("/queues/other", 1)
@@ -47,8 +46,7 @@ def test_sender_is_detached_when_its_exchange_is_deleted(address: str) -> None:
 
 
 def test_queue_behind_an_exchange_detaches_nobody() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     client.vhost.bind("amq.fanout", client.vhost.queues["q"], None, "", {})
     client.attach_sender("/exchanges/amq.fanout")
     client.attach_sender(None, 1)
@@ -84,8 +82,7 @@ def test_sender_that_has_ended_is_forgotten(ending: bytes) -> None:
 
 
 def test_senders_of_a_deleted_queue_are_closed_in_slices() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     for handle in range(5):
         client.attach_sender("/queues/q", handle)
     links = client.session().links.by_handle.values()

@@ -95,8 +95,7 @@ def test_after_the_last_of_a_connection_has_gone_no_gate_knows_it() -> None:
 
 def test_a_block_that_is_over_before_its_notice_went_out_is_not_told() -> None:
     driver = recording_driver()
-    client = Dialogue(driver)
-    client.declare("q", capacity_messages=1)
+    client = Dialogue(driver).declare("q", capacity_messages=1)
     assert notices(client, publish("q", b"1")) > 0
     queue_of(driver).purge(driver.broker.now)
     assert client.listen() == []

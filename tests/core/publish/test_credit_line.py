@@ -8,8 +8,7 @@ from tests.support.sender_links import Link, run_turn
 
 
 def test_link_is_listed_once_however_often_it_asks() -> None:
-    house = House()
-    house.queue("a")
+    house = House("a")
     link = Link(house, "a")
     link.credit.schedule_review()
     link.credit.on_flow(3)
@@ -20,8 +19,7 @@ def test_link_is_listed_once_however_often_it_asks() -> None:
 
 
 def test_very_many_links_are_reviewed_in_several_turns() -> None:
-    house = House()
-    house.queue("a")
+    house = House("a")
     links = [Link(house, "a") for _ in range(credit_line.REVIEWED_A_TURN + 1)]
     run_turn(house)
     assert [link.left > 0 for link in links].count(False) == 1

@@ -124,8 +124,7 @@ def test_drop_head_sends_the_oldest_on() -> None:
     house = Morgue(capacity_messages=2, overflow="drop-head")
     house.queue("dead")
     producer = house.producer("p")
-    for _ in range(4):
-        house.publish(producer, "work", 100)
+    house.publish(producer, "work", 100, count=4)
     house.run()
     assert told(producer) == [(1, 4, True)]
     assert house.ready("dead") == [b"x|work:maxlen"] * 2
@@ -136,8 +135,7 @@ def test_reject_dead_letter_refuses_and_sends_it_on() -> None:
     house = Morgue(capacity_messages=2, overflow="reject-publish-dlx")
     house.queue("dead")
     producer = house.producer("p")
-    for _ in range(3):
-        house.publish(producer, "work", 100)
+    house.publish(producer, "work", 100, count=3)
     house.run()
     assert told(producer) == [(3, 3, False), (1, 2, True)]
     assert house.ready("dead") == [b"x|work:maxlen"]
@@ -148,8 +146,7 @@ def test_reject_alone_does_not_send_it_on() -> None:
     house = Morgue(capacity_messages=1, overflow="reject")
     house.queue("dead")
     producer = house.producer("p")
-    for _ in range(2):
-        house.publish(producer, "work", 100)
+    house.publish(producer, "work", 100, count=2)
     house.run()
     assert house.ready("dead") == []
 

@@ -19,8 +19,7 @@ def exact(house: House, key: str = "a", window: int = 1000) -> Link:
 
 @pytest.mark.parametrize(("capacity", "stop"), [(1, 0), (2, 1), (3, 2), (10, 8), (100, 80)])
 def test_exact_credit_ends_at_stop_and_every_message_is_confirmed_at_once(capacity: int, stop: int) -> None:
-    house = House()
-    house.queue("a", capacity_messages=capacity, stop_messages=stop)
+    house = House("a", capacity_messages=capacity, stop_messages=stop)
     stop = max(stop, 1)
     link = exact(house)
     run_turn(house)
@@ -40,8 +39,7 @@ def test_exact_credit_ends_at_stop_and_every_message_is_confirmed_at_once(capaci
 
 
 def test_exact_credit_follows_a_stop_in_bytes_and_lets_a_larger_message_than_stop_in() -> None:
-    house = House()
-    house.queue("a", capacity_bytes=10 * CHARGE, stop_bytes=2 * CHARGE)
+    house = House("a", capacity_bytes=10 * CHARGE, stop_bytes=2 * CHARGE)
     link = exact(house)
     run_turn(house)
     sent = 0
@@ -63,8 +61,7 @@ def test_exact_credit_follows_a_stop_in_bytes_and_lets_a_larger_message_than_sto
 
 
 def test_ordinary_link_keeps_its_confirm_withheld_beside_an_exact_one() -> None:
-    house = House()
-    house.queue("a", capacity_messages=2)
+    house = House("a", capacity_messages=2)
     ordinary, other = Link(house, "a"), exact(house)
     run_until_quiet(house)
     assert ordinary.send(1) == 1
@@ -75,8 +72,7 @@ def test_ordinary_link_keeps_its_confirm_withheld_beside_an_exact_one() -> None:
 
 
 def test_exact_link_whose_idle_credit_was_drained_asks_by_available() -> None:
-    house = House()
-    house.queue("a", capacity_messages=2)
+    house = House("a", capacity_messages=2)
     idle, wanting = exact(house), exact(house)
     run_turn(house)
     assert (idle.left, wanting.left) == (1, 0)
@@ -104,8 +100,7 @@ def test_exact_link_whose_idle_credit_was_drained_asks_by_available() -> None:
 def test_depth_and_reservations_of_exact_links_never_pass_stop() -> None:
     rng = random.Random(29)
     for capacity in (2, 3, 7, 20, 100):
-        house = House()
-        house.queue("a", capacity_messages=capacity)
+        house = House("a", capacity_messages=capacity)
         queue = house.vhost.queues["a"]
         links = [exact(house, window=rng.choice((1, 5, 50))) for _ in range(4)]
         sent = 0

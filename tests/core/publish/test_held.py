@@ -35,11 +35,9 @@ def test_held_publish_without_a_confirm_closes_its_session_when_it_is_refused() 
 
 
 def test_held_publish_is_refused_at_its_deadline_with_the_gate_that_stopped_it() -> None:
-    house = House()
-    house.queue("a", capacity_messages=1, hold_deadline=5)
+    house = House("a", capacity_messages=1, hold_deadline=5)
     producer = house.producer("p")
-    for _ in range(2):
-        house.publish(producer, "a", 100)
+    house.publish(producer, "a", 100, count=2)
     (held,) = producer.outbox
     said = held.deadline_message([], 105.0)
     assert said.startswith(
@@ -58,8 +56,7 @@ def test_held_publish_goes_into_those_of_its_queues_that_still_exist() -> None:
         house.queue(name, capacity_messages=most)
         house.vhost.bind("amq.fanout", house.vhost.queue(name), None, "", {})
     producer = house.producer("p")
-    for _ in range(2):
-        house.publish(producer, "", 100, "amq.fanout")
+    house.publish(producer, "", 100, "amq.fanout", count=2)
     assert len(producer.outbox) == 1
     house.broker.delete_queue(house.vhost.queue("a"))
     house.broker.run(1000)
@@ -67,11 +64,9 @@ def test_held_publish_goes_into_those_of_its_queues_that_still_exist() -> None:
 
 
 def test_held_publishes_pass_up_to_the_stop_threshold_and_the_one_that_crosses_it_closes_the_gate() -> None:
-    house = House()
-    house.queue("a", capacity_messages=10, stop_messages=6, resume_messages=2)
+    house = House("a", capacity_messages=10, stop_messages=6, resume_messages=2)
     producer, queue = house.producer("p"), house.vhost.queue("a")
-    for _ in range(20):
-        house.publish(producer, "a", 100)
+    house.publish(producer, "a", 100, count=20)
     assert (house.depth("a"), len(producer.outbox), told(producer)) == (10, 10, [(1, 6, True)])
     for _ in range(8):
         assert house.take("a")
@@ -83,11 +78,9 @@ def test_held_publishes_pass_up_to_the_stop_threshold_and_the_one_that_crosses_i
 
 
 def test_held_publish_of_one_who_has_a_gate_of_its_own_passes_that_too() -> None:
-    house = House()
-    house.queue("a", capacity_messages=2, stop_messages=1, resume_messages=1)
+    house = House("a", capacity_messages=2, stop_messages=1, resume_messages=1)
     producer = house.producer("p")
-    for _ in range(4):
-        house.publish(producer, "a", 100)
+    house.publish(producer, "a", 100, count=4)
     gate = house.broker.gates.block("user", "", "alice", "maintenance")
     for _ in range(2):
         assert house.take("a")

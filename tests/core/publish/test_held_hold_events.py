@@ -15,18 +15,15 @@ def taken(house: House) -> list[HoldEvent]:
 
 
 def test_nothing_is_recorded_unless_holds_are_traced() -> None:
-    house = House()
-    house.queue("a", capacity_messages=1)
+    house = House("a", capacity_messages=1)
     producer = house.producer("p")
-    for _ in range(3):
-        house.publish(producer, "a", 100)
+    house.publish(producer, "a", 100, count=3)
     producer.abort()
     assert house.broker.hold_events is None
 
 
 def test_hold_ends_when_it_passes_and_tells_where_it_began() -> None:
-    house = House()
-    house.queue("a", capacity_messages=1)
+    house = House("a", capacity_messages=1)
     house.broker.hold_events = []
     producer = house.producer("p", confirming=False)
     house.publish(producer, "a", 100)
@@ -41,8 +38,7 @@ def test_hold_ends_when_it_passes_and_tells_where_it_began() -> None:
 
 
 def test_hold_that_is_refused_or_dropped_tells_the_cause() -> None:
-    house = House()
-    house.queue("a", capacity_messages=1, hold_deadline=5)
+    house = House("a", capacity_messages=1, hold_deadline=5)
     producer = house.producer("p")
     house.publish(producer, "a", 100)
     house.broker.hold_events = []
@@ -63,12 +59,10 @@ def test_hold_that_is_refused_or_dropped_tells_the_cause() -> None:
 
 
 def test_withheld_confirm_is_recorded_with_its_number() -> None:
-    house = House()
-    house.queue("a", capacity_messages=5, stop_messages=1, resume_messages=0)
+    house = House("a", capacity_messages=5, stop_messages=1, resume_messages=0)
     house.broker.hold_events = []
     producer = house.producer("p")
-    for _ in range(4):
-        house.publish(producer, "a", 100)
+    house.publish(producer, "a", 100, count=4)
     events = taken(house)
     assert [event.number for event in events if isinstance(event, Withheld)] == [2, 3, 4]
     gate = house.vhost.queues["a"].gate

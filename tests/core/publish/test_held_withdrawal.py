@@ -19,8 +19,7 @@ def prompt_producer(house: House) -> Producer:
 def test_prompt_producer_is_blocked_and_has_its_confirm() -> None:
     house = House()
     producer = prompt_producer(house)
-    for _ in range(2):
-        house.publish(producer, "a", CHARGE)
+    house.publish(producer, "a", CHARGE, count=2)
     gate = house.vhost.queues["a"].gate
     assert not gate.open
     assert id(producer) in gate.blocked
@@ -34,8 +33,7 @@ def test_prompt_producer_is_blocked_and_has_its_confirm() -> None:
 def test_withdrawn_publish_is_refused_and_the_next_one_takes_its_place() -> None:
     house = House()
     producer = prompt_producer(house)
-    for _ in range(5):
-        house.publish(producer, "a", CHARGE)
+    house.publish(producer, "a", CHARGE, count=5)
     assert told(producer) == [(1, 2, True)]
     assert withdraw(producer, 3)
     assert withdraw(producer, 5), "one in the middle of the line"
@@ -59,8 +57,7 @@ def test_withdrawn_publish_is_refused_and_the_next_one_takes_its_place() -> None
 def test_last_held_publish_that_is_withdrawn_leaves_no_line() -> None:
     house = House()
     producer = prompt_producer(house)
-    for _ in range(3):
-        house.publish(producer, "a", CHARGE)
+    house.publish(producer, "a", CHARGE, count=3)
     assert withdraw(producer, 3)
     assert producer.gate is None
     assert not house.vhost.queues["a"].gate.waiters

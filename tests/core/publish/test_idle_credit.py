@@ -81,8 +81,7 @@ def test_sender_that_does_not_answer_keeps_its_credit_which_is_set_aside(house: 
     assert house.reserved("a")[0] == 0
     assert [link.left for link in links] == before
     assert [int(link.credit.hold.aside) for link in links] == before
-    for _ in range(40):
-        house.publish(producer, "a", CHARGE)
+    house.publish(producer, "a", CHARGE, count=40)
     assert house.depth("a") == 20
     assert links[0].send(100) == before[0]
     assert len(links[0].producer.outbox) == before[0], "held, not refused"
@@ -116,8 +115,7 @@ def test_sender_that_sends_keeps_room_for_as_much_as_it_has_sent(house: House) -
     links, producer = make_full(house)
     house.session.get(house.vhost.queues["a"], True, house.broker.now)
     links[0].send(2)
-    for _ in range(2):
-        house.publish(producer, "a", CHARGE)
+    house.publish(producer, "a", CHARGE, count=2)
     pass_time(house, 0.12)
     assert not producer.outbox
     first = links[0].credit
@@ -144,8 +142,7 @@ def test_window_begins_with_one_message_after_its_room_was_taken_back(house: Hou
 def test_publish_of_another_connection_waits_for_no_link_beyond_its_share(house: House) -> None:
     links = fill(house)
     stranger = Producer(house.broker, "s", HoldBudget(MIB), ConnectionGates("ann", "10.0.0.1:7000"))
-    for _ in range(10):
-        house.publish(stranger, "a", CHARGE)
+    house.publish(stranger, "a", CHARGE, count=10)
     run_until_quiet(house)
     assert (house.depth("a"), len(stranger.outbox)) == (10, 0), "not one turn of waiting"
     assert house.reserved("a")[0] <= 10
@@ -163,8 +160,7 @@ def test_links_that_come_later_have_the_share_of_their_connection_at_most(house:
     assert house.reserved("a")[0] <= 10
     assert all(link.left >= 1 for link in more), "one message each, held if it does not fit"
     before = house.depth("a")
-    for _ in range(9):
-        house.publish(stranger, "a", CHARGE)
+    house.publish(stranger, "a", CHARGE, count=9)
     assert house.depth("a") == before + 9
     assert not stranger.outbox
 

@@ -13,8 +13,7 @@ from tests.support.broker_fixture import House, told
 
 @pytest.fixture
 def house() -> House:
-    house = House()
-    house.queue("full", capacity_messages=1, hold_deadline=5)
+    house = House("full", capacity_messages=1, hold_deadline=5)
     house.queue("long", capacity_messages=1, hold_deadline=50)
     for name in ("full", "long"):
         house.publish(house.producer("other", confirming=False), name, 100)

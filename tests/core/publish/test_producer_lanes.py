@@ -62,8 +62,7 @@ def test_next_session_continues_where_the_last_one_ended(house: House, lanes: La
     house.queue("a")
     session, begun = lanes.begin(1)
     assert (begun.known, begun.taken, begun.refused) == (False, 0, [])
-    for _ in range(3):
-        house.publish(session, "a", CHARGE)
+    house.publish(session, "a", CHARGE, count=3)
     session.abort()
     session, begun = lanes.begin(2)
     assert (begun.known, begun.taken) == (True, 3)
@@ -75,8 +74,7 @@ def test_next_session_continues_where_the_last_one_ended(house: House, lanes: La
 def test_held_publishes_are_not_covered_and_those_refused_among_the_taken_are_named(house: House, lanes: Lanes) -> None:
     house.queue("a", capacity_messages=2, stop_messages=1)
     session, _ = lanes.begin(1)
-    for _ in range(5):
-        house.publish(session, "a", CHARGE)
+    house.publish(session, "a", CHARGE, count=5)
     assert withdraw(session, 3)
     assert withdraw(session, 5)
     house.take("a")
@@ -94,8 +92,7 @@ def test_held_publishes_are_not_covered_and_those_refused_among_the_taken_are_na
 def test_refused_publish_behind_a_held_one_is_named_once_and_its_number_given_anew(house: House, lanes: Lanes) -> None:
     house.queue("a", capacity_messages=2, stop_messages=1)
     session, _ = lanes.begin(1)
-    for _ in range(4):
-        house.publish(session, "a", CHARGE)
+    house.publish(session, "a", CHARGE, count=4)
     assert withdraw(session, 4)
     session.abort()
     assert lanes.answer(2) == (True, 2, [4])
@@ -105,8 +102,7 @@ def test_refused_publish_behind_a_held_one_is_named_once_and_its_number_given_an
 def test_higher_epoch_drops_what_the_session_before_holds_and_ends_it(house: House, lanes: Lanes) -> None:
     house.queue("a", capacity_messages=2, stop_messages=1)
     session, _ = lanes.begin(1)
-    for _ in range(4):
-        house.publish(session, "a", CHARGE)
+    house.publish(session, "a", CHARGE, count=4)
     _, begun = lanes.begin(2)
     assert begun.taken == 2
     assert not session.outbox

@@ -15,8 +15,7 @@ def counts(producer: Producer) -> tuple[int, int, int, int]:
 
 
 def test_publisher_counts_accepted_unroutable_and_refused_publishes_and_their_confirms() -> None:
-    house = House()
-    house.queue("q", x_max_length=2, x_overflow="reject-publish")
+    house = House("q", x_max_length=2, x_overflow="reject-publish")
     producer = house.producer("p")
     for key in ("q", "q", "q", "nowhere"):
         house.publish(producer, key, 100)
@@ -26,8 +25,7 @@ def test_publisher_counts_accepted_unroutable_and_refused_publishes_and_their_co
 
 
 def test_held_publish_is_counted_when_it_passes() -> None:
-    house = House()
-    house.queue("q", capacity_messages=1)
+    house = House("q", capacity_messages=1)
     producer = house.producer("p")
     house.publish(producer, "q", 100)
     house.publish(producer, "q", 100)
@@ -37,8 +35,7 @@ def test_held_publish_is_counted_when_it_passes() -> None:
 
 
 def test_taken_counts_are_moved_and_counting_goes_on() -> None:
-    house = House()
-    house.queue("q")
+    house = House("q")
     producer = house.producer("p")
     house.publish(producer, "q", 100)
     house.publish(producer, "nowhere", 100)
@@ -53,8 +50,7 @@ def test_taken_counts_are_moved_and_counting_goes_on() -> None:
 
 
 def test_connection_has_the_counts_of_its_ended_publishers() -> None:
-    house = House()
-    house.queue("q")
+    house = House("q")
     producer = house.producer("p")
     house.publish(producer, "q", 100)
     producer.confirms.take()

@@ -62,8 +62,7 @@ def test_link_and_channel_of_one_user_share_its_rate(house: House) -> None:
     house.queue("a")
     house.queue("b")
     link, channel = Link(house, "a"), house.producer("channel")
-    for _ in range(200):
-        house.publish(channel, "b", CHARGE)
+    house.publish(channel, "b", CHARGE, count=200)
     passed: list[float] = []
     while house.broker.now < 105.0:
         link.send(1000)

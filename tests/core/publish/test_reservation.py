@@ -82,8 +82,7 @@ def test_grant_comes_from_no_closed_gate_and_passes_waiters_only_in_its_turn(hou
     house.broker.run(1000)
     assert not producer.outbox
     assert int(queue.reserved.messages) == int(queue.reserved.bytes) == 0
-    for _ in range(9):
-        house.publish(producer, "a", 100)
+    house.publish(producer, "a", 100, count=9)
     assert not queue.gate.open
     assert int(reservation.grant(1, NOW, in_turn=True)) == 0
 
@@ -153,8 +152,7 @@ def test_reservation_counts_in_its_queue_only_and_what_the_sums_have_left_limits
     reservation = reserve(house, "a", 100)
     assert int(reservation.grant(100, NOW)) == 5, "half of the 1,000 bytes in the virtual host"
     producer = house.producer("p")
-    for _ in range(10):
-        house.publish(producer, "b", 100)
+    house.publish(producer, "b", 100, count=10)
     assert (house.depth("b"), len(producer.outbox)) == (10, 0), "no room is kept there for the credit"
     assert host.gate.open
     assert int(reservation.grant(100, NOW)) == 0
@@ -173,8 +171,7 @@ def test_credit_beyond_what_an_address_has_left_waits_like_any_publish(house: Ho
     reservation = Reservation(route.queues, 10, route.gates)
     assert int(reservation.grant(3, NOW)) == 3
     producer = house.producer("p")
-    for _ in range(8):
-        house.publish(producer, "", 10, "amq.fanout")
+    house.publish(producer, "", 10, "amq.fanout", count=8)
     assert (int(depth.messages), len(producer.outbox)) == (8, 0)
     assert not reservation.use(10, NOW)
     assert int(reservation.messages) == 2

@@ -200,8 +200,7 @@ def test_link_that_waits_at_a_closed_gate_holds_nobody_between_stop_and_capacity
     gate = house.vhost.queues["a"].gate
     assert (link.left, gate.in_line(), gate.has_line()) == (0, 1, False)
     producer = house.producer("p")
-    for _ in range(7):
-        house.publish(producer, "a", CHARGE)
+    house.publish(producer, "a", CHARGE, count=7)
     assert (house.depth("a"), len(producer.outbox)) == (10, 1)
     assert link.credit.blocked_by() is gate
 
@@ -229,8 +228,7 @@ def test_turns_of_links_and_publishes_alternate_by_bytes(house: House) -> None:
     run_until_quiet(house)
     producers = [house.producer(f"p{n}") for n in range(2)]
     for producer in producers:
-        for _ in range(20):
-            house.publish(producer, "a", CHARGE)
+        house.publish(producer, "a", CHARGE, count=20)
     sent = [0, 0]
     for _ in range(40):
         house.take("a")
@@ -421,8 +419,7 @@ def test_message_on_credit_takes_its_own_room_while_others_have_taken_all_the_re
     run_turn(house)
     assert link.left == 3
     producer = house.producer("p")
-    for _ in range(8):
-        house.publish(producer, "a", CHARGE)
+    house.publish(producer, "a", CHARGE, count=8)
     assert (house.depth("a"), len(producer.outbox)) == (7, 1)
     assert link.send(10) == 3
     assert (house.depth("a"), house.reserved("a")) == (10, (0, 0))

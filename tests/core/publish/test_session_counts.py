@@ -17,8 +17,7 @@ def counts(tally: Tally) -> dict[str, int]:
 
 def delivered(messages: int, no_ack: bool = False) -> tuple[House, Session]:
     """A session that has so many messages of queue q."""
-    house = House()
-    house.queue("q")
+    house = House("q")
     for _ in range(messages):
         house.publish_now("q", 100)
     session = Session()
@@ -76,8 +75,7 @@ def test_deliveries_without_acknowledgement_are_counted_apart() -> None:
 
 
 def test_gets_are_counted_by_kind() -> None:
-    house = House()
-    house.queue("q")
+    house = House("q")
     session, queue = Session(), house.vhost.queue("q")
     for _ in range(2):
         house.publish_now("q", 100)
@@ -91,10 +89,8 @@ def test_gets_are_counted_by_kind() -> None:
 
 
 def test_purged_expired_and_dropped_messages_are_no_acknowledgements() -> None:
-    house = House()
-    house.queue("q", x_message_ttl=1000)
-    for _ in range(3):
-        house.publish(house.producer("p"), "q", 100)
+    house = House("q", x_message_ttl=1000)
+    house.publish(house.producer("p"), "q", 100, count=3)
     house.later(2.0)
     house.publish_now("q", 100)
     house.vhost.queues["q"].purge(house.broker.now)

@@ -14,8 +14,7 @@ from tests.support.transaction_client import Client, traces
 
 @pytest.fixture
 def house() -> House:
-    house = House()
-    house.queue("a", capacity_messages=10, stop_messages=3, resume_messages=1, hold_deadline=5)
+    house = House("a", capacity_messages=10, stop_messages=3, resume_messages=1, hold_deadline=5)
     return house
 
 
@@ -152,8 +151,7 @@ def test_a_message_for_two_queues_waits_for_the_gate_that_has_stopped_its_produc
 
 
 def test_the_gate_of_a_virtual_host_stops_as_a_queues_does() -> None:
-    house = House()
-    house.queue("a", hold_deadline=5)
+    house = House("a", hold_deadline=5)
     house.queue("b", hold_deadline=5)
     bound = in_bytes(1000, 500, 400)
     house.broker.gates.set_vhost_limit(house.vhost, bound)
@@ -165,8 +163,7 @@ def test_the_gate_of_a_virtual_host_stops_as_a_queues_does() -> None:
 
 
 def test_a_queue_below_its_guaranteed_share_of_the_memory_is_not_stopped_by_the_memorys_gate() -> None:
-    house = House()
-    house.queue("hog", hold_deadline=5)
+    house = House("hog", hold_deadline=5)
     house.queue("small", hold_deadline=5)
     bound = in_bytes(9000, 5000, 4000)
     house.broker.gates.set_memory_capacity(bound, 1000)
@@ -183,8 +180,7 @@ def test_a_queue_below_its_guaranteed_share_of_the_memory_is_not_stopped_by_the_
 
 
 def test_where_a_publish_may_wait_for_ever_nobody_is_ever_stopped() -> None:
-    house = House()
-    house.queue("a", capacity_messages=10, stop_messages=3, resume_messages=1, hold_deadline=0)
+    house = House("a", capacity_messages=10, stop_messages=3, resume_messages=1, hold_deadline=0)
     producer = house.producer("p")
     publish(house, producer, 4)
     house.at(1e6)
@@ -197,8 +193,7 @@ def test_where_a_publish_may_wait_for_ever_nobody_is_ever_stopped() -> None:
 def test_a_hold_deadline_that_changes_counts_from_then_on_for_who_is_stopped(
     deadline: int, held_at: float | None
 ) -> None:
-    house = House()
-    house.queue("a", capacity_messages=10, stop_messages=3, resume_messages=1)
+    house = House("a", capacity_messages=10, stop_messages=3, resume_messages=1)
     house.set("queue", "a", hold_deadline=5)
     producer = closed(house)
     house.at(108.0)
@@ -235,8 +230,7 @@ def test_a_queue_that_is_deleted_stops_nobody(house: House) -> None:
 
 
 def test_a_policy_that_refuses_does_so_at_once_also_for_who_is_stopped() -> None:
-    house = House()
-    house.queue("a", capacity_messages=4, stop_messages=3, resume_messages=1, hold_deadline=5, overflow="reject")
+    house = House("a", capacity_messages=4, stop_messages=3, resume_messages=1, hold_deadline=5, overflow="reject")
     producer = closed(house)
     publish(house, producer)
     assert told(producer) == [(5, 5, False)]
@@ -244,8 +238,7 @@ def test_a_policy_that_refuses_does_so_at_once_also_for_who_is_stopped() -> None
 
 @pytest.mark.parametrize("capacity", [1, 2, 3, 10])
 def test_with_any_capacity_the_second_publish_that_meets_the_closed_gate_is_refused(capacity: int) -> None:
-    house = House()
-    house.queue("a", capacity_messages=capacity, hold_deadline=5)
+    house = House("a", capacity_messages=capacity, hold_deadline=5)
     producer = house.producer("p")
     number, now, outcomes = 0, 100.0, []
     while len(outcomes) < 2:

@@ -11,8 +11,7 @@ from tests.support.broker_fixture import House
 
 @pytest.fixture
 def house() -> House:
-    house = House()
-    house.queue("a", capacity_messages=1, hold_deadline=5)
+    house = House("a", capacity_messages=1, hold_deadline=5)
     return house
 
 
@@ -25,8 +24,7 @@ def test_a_closed_producer_stays_closed() -> None:
 def test_a_refused_publish_without_a_confirm_closes_its_producer(house: House) -> None:
     producer = house.producer("p", confirming=False)
     assert producer.state is ProducerState.OPEN
-    for _ in range(2):
-        house.publish(producer, "a", 100)
+    house.publish(producer, "a", 100, count=2)
     house.broker.begin(105.0)
     house.broker.run(1000)
     assert producer.state is ProducerState.CLOSING
@@ -36,8 +34,7 @@ def test_a_refused_publish_without_a_confirm_closes_its_producer(house: House) -
 
 def test_a_producer_lingers_until_its_last_held_publish_has_passed(house: House) -> None:
     producer = house.producer("p", confirming=False)
-    for _ in range(2):
-        house.publish(producer, "a", 100)
+    house.publish(producer, "a", 100, count=2)
     producer.close_gracefully()
     assert producer.state is ProducerState.LINGERING
     assert house.take("a")
@@ -54,8 +51,7 @@ def test_a_producer_that_closes_with_an_error_drops_its_held_publishes_although_
     house: House,
 ) -> None:
     producer = house.producer("p", confirming=False)
-    for _ in range(3):
-        house.publish(producer, "a", 100)
+    house.publish(producer, "a", 100, count=3)
     producer.close(ResourceError("refused"))
     house.publish(producer, "a", 100)
     assert len(producer.outbox) == 2, "it takes no publishes"

@@ -9,8 +9,7 @@ from tests.support.broker_fixture import House
 
 
 def new_counters() -> tuple[Queue, QueueCounters]:
-    house = House()
-    house.queue("q")
+    house = House("q")
     return house.vhost.queues["q"], QueueCounters(UnreportedLosses())
 
 
@@ -51,8 +50,7 @@ def test_counters_of_expired_and_dead_lettered_messages_are_no_losses() -> None:
 
 
 def test_queue_with_ordinary_traffic_shares_its_rare_counters() -> None:
-    house = House()
-    house.queue("q")
+    house = House("q")
     house.publish_now("q", 100)
     queue = house.vhost.queues["q"]
     house.session.take_batch(Consumer("c", house.session, queue, False, False, 0), 1, 100.0)
@@ -63,8 +61,7 @@ def test_queue_with_ordinary_traffic_shares_its_rare_counters() -> None:
 
 
 def test_messages_of_before_a_restart_do_not_count_as_published() -> None:
-    house = House()
-    house.queue("q")
+    house = House("q")
     queue = house.vhost.queues["q"]
     queue.raise_tail(100)
     assert (int(queue.counters.published(queue)), queue.counters.has_counted(queue)) == (0, False)

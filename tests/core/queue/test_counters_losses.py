@@ -6,8 +6,7 @@ from tests.support.broker_fixture import House
 
 
 def test_queue_with_losses_is_listed_once_until_its_report() -> None:
-    house = House()
-    house.queue("q")
+    house = House("q")
     queue = house.vhost.queues["q"]
     for _ in range(3):
         queue.count_refusal()

@@ -19,8 +19,7 @@ SHAPES = ({}, {"overflow": "drop-head"}, {"x_message_ttl": 5000}, LETTERS)
 @settings(max_examples=examples(200))
 @given(shape=st.sampled_from(SHAPES), operations=st.lists(st.sampled_from(OPERATIONS), max_size=40))
 def test_what_came_in_is_what_is_there_and_what_has_left(shape: dict, operations: list[str]) -> None:
-    house = House()
-    house.queue("a", capacity_messages=6, hold_deadline=5, **shape)
+    house = House("a", capacity_messages=6, hold_deadline=5, **shape)
     house.queue("b")
     producer, queue = house.producer("p"), house.vhost.queues["a"]
     delivered = 0

@@ -84,8 +84,7 @@ def test_queue_takes_messages_by_the_same_route_while_what_was_purged_is_freed()
 
 
 def test_mortal_messages_that_were_purged_expire_no_more() -> None:
-    house = House()
-    house.queue("q")
+    house = House("q")
     queue = house.vhost.queues["q"]
     for _ in range(2 * AT_ONCE):
         queue.enqueue(Envelope("", "q", 0, 1.0), b"x", CHARGE, house.broker.now)

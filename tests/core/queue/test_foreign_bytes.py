@@ -19,8 +19,7 @@ def publish(house: House, producer: str, sizes: list[int]) -> None:
 
 
 def test_thousand_messages_of_100_octets_fit_into_204800_bytes_of_qpid_cpp() -> None:
-    house = House()
-    house.queue("a", **{"qpid.max_size": 204_800})
+    house = House("a", **{"qpid.max_size": 204_800})
     publish(house, "p", [102] * 1_604)
     queue = house.vhost.queues["a"]
     assert (house.depth("a"), queue.gate.open, int(queue.measure().bytes)) == (1_604, True, 163_608)
@@ -30,8 +29,7 @@ def test_thousand_messages_of_100_octets_fit_into_204800_bytes_of_qpid_cpp() -> 
 
 
 def test_message_larger_than_the_capacity_of_the_java_broker_goes_into_the_empty_queue() -> None:
-    house = House()
-    house.queue("a", capacity=1000)
+    house = House("a", capacity=1000)
     publish(house, "p", [1_202])
     queue = house.vhost.queues["a"]
     assert (house.depth("a"), queue.gate.open) == (1, False)
@@ -40,11 +38,9 @@ def test_message_larger_than_the_capacity_of_the_java_broker_goes_into_the_empty
 
 
 def test_queue_that_becomes_a_ring_opens_its_gate_and_confirms_what_it_withheld() -> None:
-    house = House()
-    house.queue("a", capacity_messages=10, stop_messages=1)
+    house = House("a", capacity_messages=10, stop_messages=1)
     producer = house.producer("p")
-    for _ in range(4):
-        house.publish(producer, "a", OVERHEAD + 1)
+    house.publish(producer, "a", OVERHEAD + 1, count=4)
     queue = house.vhost.queues["a"]
     assert not queue.gate.open
     assert [int(outcome.last) for outcome in producer.confirms.take()] == [1]
@@ -67,8 +63,7 @@ def test_queue_that_becomes_a_ring_opens_its_gate_and_confirms_what_it_withheld(
     )
 )
 def test_depth_is_never_above_the_capacity_and_the_gate_is_exact(steps: list[list[int] | int | str]) -> None:
-    house = House()
-    house.queue("a", **{"qpid.max_size": CAPACITY}, stop_bytes=STOP, resume_bytes=RESUME, hold_deadline=0)
+    house = House("a", **{"qpid.max_size": CAPACITY}, stop_bytes=STOP, resume_bytes=RESUME, hold_deadline=0)
     queue = house.vhost.queues["a"]
     for number, step in enumerate(steps):
         if isinstance(step, list):

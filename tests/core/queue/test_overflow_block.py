@@ -7,11 +7,9 @@ from tests.support.broker_fixture import House, told
 
 
 def test_block_holds_what_passes_the_capacity_until_a_consumer_makes_room() -> None:
-    house = House()
-    house.queue("a", capacity_messages=2)
+    house = House("a", capacity_messages=2)
     producer = house.producer("p")
-    for _ in range(3):
-        house.publish(producer, "a", 100)
+    house.publish(producer, "a", 100, count=3)
     assert (house.depth("a"), len(producer.outbox)) == (2, 1)
     assert POLICIES["block"].verdict(house.vhost.queues["a"], 100) == HOLD
     for _ in range(2):
@@ -21,7 +19,6 @@ def test_block_holds_what_passes_the_capacity_until_a_consumer_makes_room() -> N
 
 
 def test_block_has_thresholds_below_the_capacity_by_default() -> None:
-    house = House()
-    house.queue("a", capacity_messages=100)
+    house = House("a", capacity_messages=100)
     thresholds = house.vhost.queues["a"].thresholds
     assert (thresholds.stop.messages, thresholds.resume.messages) == (80, 70)

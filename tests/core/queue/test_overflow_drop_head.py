@@ -7,8 +7,7 @@ from tests.support.broker_fixture import House, told
 
 
 def test_drop_head_drops_as_many_of_the_oldest_as_the_newest_needs() -> None:
-    house = House()
-    house.queue("a", capacity_bytes=1000, overflow="drop-head")
+    house = House("a", capacity_bytes=1000, overflow="drop-head")
     producer = house.producer("p")
     for charge in (300, 300, 300, 500):
         house.publish(producer, "a", charge)
@@ -19,8 +18,7 @@ def test_drop_head_drops_as_many_of_the_oldest_as_the_newest_needs() -> None:
 
 
 def test_drop_head_drops_nothing_that_a_consumer_has() -> None:
-    house = House()
-    house.queue("a", capacity_messages=2, overflow="drop-head")
+    house = House("a", capacity_messages=2, overflow="drop-head")
     queue = house.vhost.queues["a"]
     for _ in range(2):
         house.publish_now("a", 100)

@@ -6,10 +6,8 @@ from tests.support.broker_fixture import House, told
 
 
 def test_drop_new_refuses_the_newest_and_never_confirms_it() -> None:
-    house = House()
-    house.queue("a", capacity_messages=2, overflow="drop-new")
+    house = House("a", capacity_messages=2, overflow="drop-new")
     producer = house.producer("p")
-    for _ in range(3):
-        house.publish(producer, "a", 100)
+    house.publish(producer, "a", 100, count=3)
     assert told(producer) == [(3, 3, False), (1, 2, True)]
     assert int(house.vhost.queues["a"].counters.refused) == 1

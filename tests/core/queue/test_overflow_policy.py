@@ -14,8 +14,7 @@ from tests.support.broker_fixture import House
 def test_commit_is_judged_with_its_settlements_done_and_the_question_changes_nothing(
     overflow: str, settled: int, refused: bool
 ) -> None:
-    house = House()
-    house.queue("a", capacity_messages=2, overflow=overflow)
+    house = House("a", capacity_messages=2, overflow=overflow)
     queue = house.vhost.queues["a"]
     for _ in range(2):
         house.publish_now("a", 100)

@@ -6,10 +6,8 @@ from tests.support.broker_fixture import House, told
 
 
 def test_self_destruct_deletes_the_queue_that_would_be_overrun() -> None:
-    house = House()
-    house.queue("a", capacity_messages=2, overflow="self-destruct")
+    house = House("a", capacity_messages=2, overflow="self-destruct")
     producer = house.producer("p")
-    for _ in range(3):
-        house.publish(producer, "a", 100)
+    house.publish(producer, "a", 100, count=3)
     assert told(producer) == [(3, 3, False), (1, 2, True)]
     assert "a" not in house.vhost.queues

@@ -12,14 +12,12 @@ from tests.support.broker_fixture import House
     ("policy", "reserves"), [("block", True), ("reject", False), ("drop-head", False), ("drop-new", False)]
 )
 def test_queue_reserves_room_only_if_its_policy_holds_publishes(policy: str, reserves: bool) -> None:
-    house = House()
-    house.queue("a", capacity_messages=3, overflow=policy)
+    house = House("a", capacity_messages=3, overflow=policy)
     assert house.vhost.queues["a"].reserved.reserves() == reserves
 
 
 def test_free_room_is_neither_filled_nor_reserved() -> None:
-    house = House()
-    house.queue("a", capacity_messages=10, capacity_bytes=1_000)
+    house = House("a", capacity_messages=10, capacity_bytes=1_000)
     room = house.vhost.queues["a"].reserved
     house.publish_now("a", 100)
     reservation = Reservation([house.vhost.queues["a"]], 50, [])

@@ -17,8 +17,7 @@ def test_who_displaces_messages_waits_while_too_many_of_them_are_not_seen_to() -
     )
     house.queue("d")
     writer = house.producer("p")
-    for _ in range(LOOSE_MAX + 50):
-        house.publish(writer, "q", CHARGE)
+    house.publish(writer, "q", CHARGE, count=LOOSE_MAX + 50)
     letters = house.q.dead_letters
     assert letters is not None
     assert (letters.loose, len(writer.outbox)) == (LOOSE_MAX, 50)
@@ -34,8 +33,7 @@ def test_who_is_refused_into_the_dead_letters_waits_likewise() -> None:
     )
     house.queue("d")
     writer = house.producer("p")
-    for _ in range(LOOSE_MAX + 50):
-        house.publish(writer, "q", CHARGE)
+    house.publish(writer, "q", CHARGE, count=LOOSE_MAX + 50)
     assert len(writer.outbox) == 50
     house.turns()
     assert (house.depth("d"), len(writer.outbox)) == (LOOSE_MAX + 50, 0)
@@ -48,8 +46,7 @@ def test_nobody_waits_for_dead_letters_of_a_queue_that_has_none_any_more() -> No
     )
     house.queue("d")
     writer = house.producer("p")
-    for _ in range(LOOSE_MAX + 5):
-        house.publish(writer, "q", CHARGE)
+    house.publish(writer, "q", CHARGE, count=LOOSE_MAX + 5)
     house.broker.delete_queue(house.q)
     house.turns()
     assert writer.outbox == type(writer.outbox)()

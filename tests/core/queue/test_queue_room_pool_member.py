@@ -11,14 +11,12 @@ from tests.support.setting_values import in_bytes
 
 
 def test_memory_alarm_stops_the_hog_and_shelters_the_others() -> None:
-    house = House()
-    house.queue("hog", capacity_bytes=100 * MIB)
+    house = House("hog", capacity_bytes=100 * MIB)
     for number in range(9):
         house.queue(f"small{number}")
     house.broker.gates.set_memory_capacity(in_bytes(9 * MIB, 8 * MIB, 7 * MIB), MIB)
     hog, light = house.producer("hog"), house.producer("light")
-    for _ in range(100):
-        house.publish(hog, "hog", 256 * 1024)
+    house.publish(hog, "hog", 256 * 1024, count=100)
     memory = house.broker.gates.memory
     assert memory is not None
     assert not memory.gate.open
@@ -54,8 +52,7 @@ def test_sum_is_never_overrun_and_always_found_again(steps: list[tuple[str, int]
     producers = [house.producer(f"p{number}") for number in range(4)]
     for what, number in steps:
         if what == "publish":
-            for _ in range(3):
-                house.publish(producers[number], f"q{number}", charge)
+            house.publish(producers[number], f"q{number}", charge, count=3)
         elif what == "take":
             house.take(f"q{number}")
         elif what == "drain":
@@ -90,8 +87,7 @@ def test_large_publish_that_waits_at_a_sum_learns_of_every_decrease_far_from_the
     for name in "ab":
         house.queue(name, capacity_bytes=5_000 * MIB)
     producer, large = house.producer("p"), house.producer("large")
-    for _ in range(100):
-        house.publish(producer, "a", 5 * MIB)
+    house.publish(producer, "a", 5 * MIB, count=100)
     assert not house.broker.gates.vhosts["/"].exact, "members have slack"
     house.publish(large, "b", 600 * MIB)
     assert large.gate is house.broker.gates.vhosts["/"].gate

@@ -9,8 +9,7 @@ from tests.support.paging_broker import PagedHouse, house_with, publish
 
 
 def test_overflow_is_described_with_depth_capacity_and_policy() -> None:
-    house = House()
-    house.queue("a", capacity_messages=2, overflow="reject")
+    house = House("a", capacity_messages=2, overflow="reject")
     house.publish_now("a", 300)
     assert describe_overflow(house.vhost.queues["a"]) == (
         "queue 'a' holds 1 message, 300 bytes; its capacity is 2 messages and its overflow policy reject"

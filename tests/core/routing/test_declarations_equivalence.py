@@ -32,16 +32,14 @@ from tests.support.broker_fixture import House
 def test_equivalence_of_queues_names_the_first_difference(
     arguments: dict[str, object], durable: bool, auto_delete: bool, said: str
 ) -> None:
-    house = House()
-    house.queue("a", x_max_length=5)
+    house = House("a", x_max_length=5)
     with pytest.raises(PreconditionFailed) as refused:
         check_queue(house.vhost.queue("a"), arguments, durable, auto_delete)
     assert said in str(refused.value)
 
 
 def test_equivalence_ignores_arguments_that_nobody_knows_and_a_type_that_is_the_default() -> None:
-    house = House()
-    house.queue("a", x_max_length=5, x_colour="red")
+    house = House("a", x_max_length=5, x_colour="red")
     check_queue(house.vhost.queue("a"), {"x-max-length": 5, "x-queue-type": "classic"}, False, False)
 
 

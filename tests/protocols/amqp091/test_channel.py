@@ -19,8 +19,7 @@ from tests.support.driven_connection import Dialogue, Frame, blocked_publisher, 
 
 
 def test_channel_delivers_a_message_with_tag_address_and_content() -> None:
-    client = Dialogue(make_driver())
-    client.declare("q")
+    client = Dialogue(make_driver()).declare("q")
     client.say(publish("q", b"hello"))
     _, delivered, header, body = client.say(method_frame(1, spec.BASIC_CONSUME, queue="q", consumer_tag="t"))
     args = decode_method(delivered[2]).args
@@ -40,8 +39,7 @@ def test_channel_tells_its_client_when_a_queue_is_deleted_under_a_consumer() -> 
 
 
 def test_channel_that_ends_gives_back_what_it_had() -> None:
-    client = Dialogue(make_driver())
-    client.declare("q")
+    client = Dialogue(make_driver()).declare("q")
     client.say(publish("q", b"hello") + method_frame(1, spec.BASIC_CONSUME, queue="q"))
     queue = client.driver.broker.vhost("/").queue("q")
     assert int(queue.unacked_messages) == 1
@@ -52,8 +50,7 @@ def test_channel_that_ends_gives_back_what_it_had() -> None:
 
 def test_channel_routes_by_the_selector_of_a_binding() -> None:
     driver = make_driver()
-    client = Dialogue(driver)
-    client.declare("q")
+    client = Dialogue(driver).declare("q")
     selector = {"x-jms-selector": "amqp.message_id LIKE 'order-%' AND JMSPriority > 4"}
     bound = client.names(
         method_frame(1, spec.QUEUE_BIND, queue="q", exchange="amq.topic", routing_key="#", arguments=selector)

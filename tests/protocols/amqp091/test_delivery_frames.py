@@ -161,8 +161,7 @@ def words(frames: list[Frame], channel: int = 1) -> list[str]:
 
 def consuming(driver: BrokerDriver, prefetch: int = 0) -> Dialogue:
     """Return a client that consumes from the queue q."""
-    client = Dialogue(driver)
-    client.declare("q")
+    client = Dialogue(driver).declare("q")
     client.consume("q", "t", prefetch)
     return client
 
@@ -248,8 +247,7 @@ def test_deliveries_wait_for_the_end_of_a_large_message(driver: BrokerDriver) ->
 
 def test_a_batch_of_several_large_messages_comes_in_order(driver: BrokerDriver) -> None:
     driver.connection_limits.min_large_message = 1000
-    client = Dialogue(driver, frame_max=4096)
-    client.declare("q")
+    client = Dialogue(driver, frame_max=4096).declare("q")
     publisher = Dialogue(driver, frame_max=4096)
     for size in (5000, 3, 6000, 7000, 4):
         publisher.say(publish("q", bytes(size), frame_max=4096))
@@ -260,8 +258,7 @@ def test_a_batch_of_several_large_messages_comes_in_order(driver: BrokerDriver) 
 
 
 def test_basic_get_of_a_large_message(driver: BrokerDriver) -> None:
-    client = Dialogue(driver)
-    client.declare("q")
+    client = Dialogue(driver).declare("q")
     send(driver)
     frames = client.say(
         method_frame(1, spec.BASIC_GET, queue="q", no_ack=True) + method_frame(1, spec.BASIC_GET, queue="q")

@@ -16,17 +16,14 @@ GATED = {"capacity_messages": 10, "stop_messages": 0, "resume_messages": 0, "hol
 def test_connection_blocked_says_until_when_a_publish_is_held() -> None:
     driver = make_driver()
     driver.begin(100.0)
-    peer = Dialogue(driver)
-    peer.declare("q", **GATED)
-    peer.confirm()
+    peer = Dialogue(driver).declare("q", **GATED).confirm()
     (blocked,) = methods(peer.say(publish("q", b"x")))
     assert blocked.args["reason"] == ("queue q: 1 messages > stop 0 (opens at 0); what is held for 5 s is refused")
 
 
 def test_notice_to_a_publisher_without_confirms_waits_for_half_of_a_tenth_of_a_second_whatever_comes() -> None:
     driver = recording_driver()
-    client = Dialogue(driver)
-    client.declare("q", capacity_messages=1)
+    client = Dialogue(driver).declare("q", capacity_messages=1)
     assert notices(client, publish("q", b"1")) == pytest.approx(0.05)
     driver.begin(100.03)
     assert notices(client, publish("q", b"2")) == pytest.approx(0.02)
@@ -50,8 +47,7 @@ def test_notice_that_waits_is_not_put_off_by_another_reason() -> None:
 
 def test_notice_is_written_before_reading_is_paused_and_before_it_what_was_sent_is_read() -> None:
     driver = recording_driver()
-    client = Dialogue(driver)
-    client.declare("q", capacity_messages=1)
+    client = Dialogue(driver).declare("q", capacity_messages=1)
     sent = b"".join(publish("q", bytes(100_000)) for _ in range(30))
     assert notices(client, publish("q", b"1") + sent) > 0
     assert client.connection.pausing.budget.bytes > 2 * driver.connection_limits.hold_bytes
@@ -66,8 +62,7 @@ def test_notice_is_written_before_reading_is_paused_and_before_it_what_was_sent_
 
 def test_hold_budget_is_the_ordinary_one_when_a_client_has_been_told_that_it_is_blocked_no_more() -> None:
     driver = recording_driver()
-    client = Dialogue(driver)
-    client.declare("q", capacity_messages=1)
+    client = Dialogue(driver).declare("q", capacity_messages=1)
     notices(client, publish("q", b"1") + b"".join(publish("q", bytes(100_000)) for _ in range(30)))
     assert reasons(client, 100.1) == ["queue q"]
     told = []
@@ -86,8 +81,7 @@ def test_hold_budget_is_the_ordinary_one_when_a_client_has_been_told_that_it_is_
 
 def test_notice_bounds_what_is_read_before_it() -> None:
     driver = recording_driver()
-    client = Dialogue(driver)
-    client.declare("q", capacity_messages=1)
+    client = Dialogue(driver).declare("q", capacity_messages=1)
     assert notices(client, publish("q", b"1") + publish("q", bytes(5_000_000))) > 0
     assert client.connection.may_pause()
 
@@ -106,8 +100,7 @@ def test_notice_may_be_unread_only_where_no_confirms_are_awaited() -> None:
 
 def test_a_notice_that_waits_goes_with_any_answer_and_never_waits_where_confirms_or_consumers_are() -> None:
     driver = recording_driver()
-    client = Dialogue(driver)
-    client.declare("q", capacity_messages=1)
+    client = Dialogue(driver).declare("q", capacity_messages=1)
     assert notices(client, publish("q", b"1")) > 0
     assert notices(client, method_frame(1, spec.BASIC_QOS)) == 0
     assert client.names(b"") == ["connection.blocked", "basic.qos-ok"]

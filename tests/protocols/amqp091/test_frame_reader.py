@@ -23,14 +23,12 @@ def test_positions_in_frames_are_literals_that_agree() -> None:
 
 @pytest.mark.parametrize("size", [1, 7, 8, 9, 100])
 def test_a_publish_that_comes_in_any_pieces_is_the_same(size: int) -> None:
-    client = Dialogue(make_driver())
-    client.declare("q")
+    client = Dialogue(make_driver()).declare("q")
     data = publish("q", b"x" * 50) * 3
     for start in range(0, len(data), size):
         client.say(data[start : start + size])
     queue = client.vhost.queues["q"]
-    whole = Dialogue(make_driver())
-    whole.declare("q")
+    whole = Dialogue(make_driver()).declare("q")
     whole.say(data)
     expected = whole.driver.broker.vhosts["/"].queues["q"]
     assert [(m.content, m.charge) for m in queue.ready_queue.ready] == [

@@ -14,8 +14,7 @@ from tests.support.driven_connection import Dialogue, make_driver
 
 
 def talk() -> Dialogue:
-    dialogue = Dialogue(make_driver())
-    dialogue.declare("q")
+    dialogue = Dialogue(make_driver()).declare("q")
     return dialogue
 
 

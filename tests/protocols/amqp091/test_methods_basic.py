@@ -19,8 +19,7 @@ from tests.support.driven_connection import Dialogue, Frame, cut, drain, make_dr
 
 
 def test_methods_of_basic_deliver_up_to_the_prefetch_and_then_what_is_acknowledged() -> None:
-    client = Dialogue(make_driver())
-    client.declare("q")
+    client = Dialogue(make_driver()).declare("q")
     client.say(b"".join(publish("q", b"x") for _ in range(3)))
     names = client.names(
         method_frame(1, spec.BASIC_QOS, prefetch_count=2) + method_frame(1, spec.BASIC_CONSUME, queue="q")
@@ -30,8 +29,7 @@ def test_methods_of_basic_deliver_up_to_the_prefetch_and_then_what_is_acknowledg
 
 
 def test_methods_of_basic_return_a_rejected_message_to_its_queue() -> None:
-    client = Dialogue(make_driver())
-    client.declare("q")
+    client = Dialogue(make_driver()).declare("q")
     client.say(publish("q", b"x"))
     assert client.names(method_frame(1, spec.BASIC_GET, queue="q")) == ["basic.get-ok"]
     client.say(method_frame(1, spec.BASIC_REJECT, delivery_tag=1, requeue=True))
@@ -46,8 +44,7 @@ def test_methods_of_basic_refuse_an_unknown_delivery_tag() -> None:
 
 
 def test_methods_of_basic_cancel_a_consumer_and_leave_what_it_has() -> None:
-    client = Dialogue(make_driver())
-    client.declare("q")
+    client = Dialogue(make_driver()).declare("q")
     client.say(publish("q", b"x") + method_frame(1, spec.BASIC_CONSUME, queue="q", consumer_tag="t"))
     assert client.names(method_frame(1, spec.BASIC_CANCEL, consumer_tag="t")) == ["basic.cancel-ok"]
     queue = client.driver.broker.vhost("/").queue("q")
@@ -150,8 +147,7 @@ def test_methods_of_tx_exclude_confirms() -> None:
 
 
 def test_methods_of_tx_hold_publishes_until_the_commit() -> None:
-    client = Dialogue(make_driver())
-    client.declare("q")
+    client = Dialogue(make_driver()).declare("q")
     queue = client.driver.broker.vhost("/").queue("q")
     client.say(method_frame(1, spec.TX_SELECT) + publish("q", b"one"))
     assert queue.messages == 0
@@ -222,8 +218,7 @@ def test_methods_of_tx_answer_in_order_although_a_refusal_is_known_before_a_with
 def test_methods_of_tx_close_the_channel_of_a_client_without_the_capability() -> None:
     driver = make_driver()
     driver.begin(100.0)
-    client = Dialogue(driver)
-    client.declare("q", capacity_messages=2, hold_deadline=5)
+    client = Dialogue(driver).declare("q", capacity_messages=2, hold_deadline=5)
     client.say(publish("q", b"before"))
     client.say(method_frame(1, spec.TX_SELECT) + publish("q", b"one") + publish("q", b"two"))
     client.say(method_frame(1, spec.TX_COMMIT))

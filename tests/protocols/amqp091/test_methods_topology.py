@@ -35,8 +35,7 @@ def test_methods_of_the_topology_are_not_answered_with_no_wait() -> None:
 
 
 def test_methods_of_the_topology_only_look_where_they_are_passive() -> None:
-    client = Dialogue(make_driver())
-    client.declare("q")
+    client = Dialogue(make_driver()).declare("q")
     assert client.names(method_frame(1, spec.QUEUE_DECLARE, queue="q", passive=True)) == ["queue.declare-ok"]
     name, code, text = refused(client, method_frame(1, spec.QUEUE_DECLARE, queue="none", passive=True))
     assert (name, code) == ("channel.close", 404)

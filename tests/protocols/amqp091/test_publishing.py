@@ -245,8 +245,7 @@ def full_queue() -> tuple[BrokerDriver, Dialogue]:
     """A queue of one message, which is full, and a client that has published into it."""
     driver = make_driver()
     driver.begin(100.0)
-    peer = Dialogue(driver)
-    peer.declare("q", capacity_messages=1, hold_deadline=5)
+    peer = Dialogue(driver).declare("q", capacity_messages=1, hold_deadline=5)
     peer.say(publish("q", b"1"))
     return driver, peer
 
@@ -289,24 +288,19 @@ def test_a_channel_is_blocked_and_unblocked_once_for_its_connection() -> None:
 
 
 def test_channel_publisher_confirms_a_run_of_publishes_with_one_frame() -> None:
-    client = Dialogue(make_driver())
-    client.declare("q")
-    client.confirm()
+    client = Dialogue(make_driver()).declare("q").confirm()
     (frame,) = client.say(b"".join(publish("q", b"x") for _ in range(3)))
     method = decode_method(frame[2])
     assert (method.name, method.args["delivery_tag"], method.args["multiple"]) == ("basic.ack", 3, True)
 
 
 def test_channel_publisher_refuses_what_a_full_queue_does_not_take() -> None:
-    client = Dialogue(make_driver())
-    client.declare("q", capacity_messages=1, overflow="reject")
-    client.confirm()
+    client = Dialogue(make_driver()).declare("q", capacity_messages=1, overflow="reject").confirm()
     assert sorted(client.names(publish("q", b"x") + publish("q", b"x"))) == ["basic.ack", "basic.nack"]
 
 
 def test_channel_publisher_without_confirms_hears_nothing() -> None:
-    client = Dialogue(make_driver())
-    client.declare("q")
+    client = Dialogue(make_driver()).declare("q")
     assert client.say(publish("q", b"x")) == []
 
 

@@ -60,8 +60,7 @@ def test_a_channel_that_the_broker_closes_hears_of_it_at_once_and_gets_nothing_m
 
 
 def test_a_commit_and_a_get_in_one_read_leave_the_message_to_the_consumer() -> None:
-    client = Dialogue(make_driver())
-    client.declare("q")
+    client = Dialogue(make_driver()).declare("q")
     client.say(method_frame(2, spec.CHANNEL_OPEN) + consume("q", 2, no_ack=True) + method_frame(1, spec.TX_SELECT))
     told = client.names(publish("q", b"x") + method_frame(1, spec.TX_COMMIT) + get("q"))
     assert [name for name in told if name] == ["basic.deliver", "basic.get-empty", "tx.commit-ok"]
@@ -107,8 +106,7 @@ def test_queues_of_different_channels_have_equal_shares_of_one_connection_that_r
 
 @pytest.mark.once
 def test_one_consumer_too_many_closes_its_channel_and_says_why() -> None:
-    client = Dialogue(make_driver())
-    client.declare("q")
+    client = Dialogue(make_driver()).declare("q")
     client.say(method_frame(2, spec.CHANNEL_OPEN))
     for start in range(0, CONSUMERS_OF_A_CHANNEL, 100):
         client.say(b"".join(consume("q", 1, f"c{number}", no_wait=True) for number in range(start, start + 100)))

@@ -59,8 +59,7 @@ OPEN = ("open",)
 
 def restricted(needs: list[str], new: str = "") -> Amqp10Dialogue:
     """Return a client of guest with these permissions and nothing more, and the objects of the table."""
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     vhost = client.vhost
     for name, kind in (("x", "topic"), ("dead", "fanout"), ("alt", "fanout")):
         vhost.declare_exchange(name, kind, {}, False, False, False)

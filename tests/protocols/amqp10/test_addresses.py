@@ -331,8 +331,7 @@ ADDRESS = {"x-exchange": "amq.direct", "x-routing-key": "k"}
 
 def sent(*messages: bytes) -> list[bytes]:
     """Return what a receiver gets of messages that were sent to amq.direct with the key k."""
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     vhost = client.vhost
     vhost.bind("amq.direct", vhost.queues["q"], None, "k", {})
     client.attach_sender("/exchanges/amq.direct/k")
@@ -363,8 +362,7 @@ def test_annotations_of_a_message_are_merged(before: bytes) -> None:
 
 def test_message_of_amqp_0_9_1_has_them_too() -> None:
     client = Amqp10Dialogue()
-    other = Dialogue(client.driver)
-    other.declare("q")
+    other = Dialogue(client.driver).declare("q")
     other.say(publish("q", b"hello"))
     (message,) = delivered(client.attach_receiver("/queues/q", credit=1))
     assert decode_message(message).annotations == {"x-exchange": "", "x-routing-key": "q"}
@@ -372,8 +370,7 @@ def test_message_of_amqp_0_9_1_has_them_too() -> None:
 
 def test_envelope_that_both_protocols_deliver_has_octets_of_each() -> None:
     client = Amqp10Dialogue()
-    other = Dialogue(client.driver)
-    other.declare("a")
+    other = Dialogue(client.driver).declare("a")
     vhost = client.vhost
     vhost.declare_queue("b", {}, False, False, None, None)
     for queue in ("a", "b"):

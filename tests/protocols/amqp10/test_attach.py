@@ -25,8 +25,7 @@ from tests.support.amqp10_dialogue import (
 
 
 def test_sender_learns_the_largest_message_and_gets_credit() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q", capacity_bytes=10_000)
+    client = Amqp10Dialogue().declare("q", capacity_bytes=10_000)
     attached, flow = client.attach_sender("/queues/q")
     assert (attached.name, attached.field("role"), attached.field("max_message_size")) == (
         "attach",
@@ -49,8 +48,7 @@ def test_unknown_queue_is_answered_with_a_null_terminus_and_detached() -> None:
 
 
 def test_receiver_is_a_consumer_of_its_queue() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     (attached,) = client.attach_receiver("/queues/q")
     assert (attached.field("role"), attached.field("initial_delivery_count")) == (False, 0)
     assert len(client.vhost.queues["q"].consumers) == 1
@@ -58,23 +56,20 @@ def test_receiver_is_a_consumer_of_its_queue() -> None:
 
 @pytest.mark.parametrize("asked", [0, 1, 2])
 def test_sender_settle_mode_of_a_sender_is_granted(asked: int) -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     attached = client.attach_sender("/queues/q", snd_settle_mode=asked, rcv_settle_mode=1)[0]
     assert (attached.field("snd_settle_mode"), attached.field("rcv_settle_mode")) == (asked, 1)
 
 
 @pytest.mark.parametrize(("asked", "granted"), [(0, 0), (1, 1), (2, 0)])
 def test_receiver_is_told_how_its_messages_are_settled(asked: int, granted: int) -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     attached = client.attach_receiver("/queues/q", snd_settle_mode=asked, rcv_settle_mode=1)[0]
     assert (attached.field("snd_settle_mode"), attached.field("rcv_settle_mode")) == (granted, 1)
 
 
 def test_sender_must_give_its_delivery_count() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     attached, detached = client.attach_sender("/queues/q", initial_delivery_count=None)
     assert (attached.field("target"), condition(detached)) == (None, "amqp:invalid-field")
 
@@ -173,8 +168,7 @@ def test_no_local_leaves_out_what_its_own_connection_has_published() -> None:
 
 
 def test_attach_tells_the_settings_of_the_consumer_that_are_in_force() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q", consumer_max_rate=50, consumer_window_adaptive=True, consumer_window_max=20)
+    client = Amqp10Dialogue().declare("q", consumer_max_rate=50, consumer_window_adaptive=True, consumer_window_max=20)
     asked = {"consumer-window-bytes": Typed("uint", 5000), "slow-consumer-rate": 0.5, "slow-consumer-policy": "cancel"}
     properties = {Symbol(name): value for name, value in asked.items()}
     (attached,) = client.attach_receiver("/queues/q", 1, properties=properties)

@@ -30,8 +30,7 @@ def ask(client: Amqp10Dialogue, body: bytes, operation: str = "why", **propertie
 
 @pytest.fixture
 def client() -> Amqp10Dialogue:
-    found = Amqp10Dialogue()
-    found.declare("q")
+    found = Amqp10Dialogue().declare("q")
     found.declare("answers to me")
     found.attach_sender(None, 9)
     found.attach_receiver("/queues/answers%20to%20me", 2, credit=100)

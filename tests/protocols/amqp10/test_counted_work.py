@@ -70,8 +70,7 @@ def attach(selector: str = "") -> bytes:
 
 
 def test_links_and_their_selectors_count() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     plain = cost(client, attach())
     assert plain >= 100
     selector = " OR ".join(f"k{n} LIKE '%x_{n}%'" for n in range(20))
@@ -86,8 +85,7 @@ def test_sessions_count() -> None:
 
 @pytest.mark.parametrize("fields", [{}, {"handle": 1, "delivery_count": 0, "link_credit": 1}], ids=["session", "link"])
 def test_flows_that_ask_for_an_echo_count(fields: dict[str, object]) -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     client.attach_receiver("/queues/q", credit=1)
     assert cost(client, performative(spec.FLOW, echo=True, **WINDOWS, **fields) * 1000) >= 1000
 
@@ -99,8 +97,7 @@ def test_transactions_count() -> None:
 
 
 def test_requests_to_the_management_node_count() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     pair: dict[str, object] = {"name": "pair", "properties": {Symbol("paired"): True}, "snd_settle_mode": 1}
     client.attach_sender(MANAGEMENT, 20, source=composite(spec.SOURCE, address=MANAGEMENT), **pair)
     client.attach_receiver(MANAGEMENT, 21, credit=1000, **pair)

@@ -391,8 +391,7 @@ def test_a_connection_that_is_lost_in_the_middle_leaves_nothing(driver: BrokerDr
 
 
 def test_a_large_message_of_amqp_0_9_1_is_one_data_section(driver: BrokerDriver) -> None:
-    other = Dialogue(driver)
-    other.declare("q")
+    other = Dialogue(driver).declare("q")
     other.say(publish("q", BODY, properties=Properties(message_id="7", headers={"color": "red"})))
     client = Amqp10Dialogue(driver)
     heard = client.attach_receiver("/queues/q", credit=1) + received(client)

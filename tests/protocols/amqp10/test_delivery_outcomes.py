@@ -107,8 +107,7 @@ def test_annotations_that_are_too_large_or_have_no_room_are_left_out(octets: int
 
 
 def test_many_messages_with_annotations_are_changed_in_slices() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     client.attach_sender("q")
     client.put(*[b"x"] * 500, settled=True)
     client.attach_receiver("q", 1, credit=500)

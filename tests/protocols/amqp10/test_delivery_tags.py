@@ -114,8 +114,7 @@ def test_tag_of_a_refused_delivery_can_be_used_again_and_so_can_that_of_another_
 
 
 def test_tag_that_its_sender_is_to_settle_is_used_until_then() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     client.attach_sender("q", rcv_settle_mode=1)
     again = {"delivery_tag": b"again"}
     assert client.say(client.transfer(BODY, **again))[0].field("settled") is not True
@@ -125,8 +124,7 @@ def test_tag_that_its_sender_is_to_settle_is_used_until_then() -> None:
 
 
 def test_tag_of_a_delivery_that_is_refused_before_an_earlier_outcome_can_be_used_again() -> None:
-    client = Amqp10Dialogue()
-    client.declare("held", capacity_messages=10, stop_messages=0, resume_messages=0)
+    client = Amqp10Dialogue().declare("held", capacity_messages=10, stop_messages=0, resume_messages=0)
     client.declare("full", capacity_messages=1, x_overflow="reject-publish")
     client.attach_sender(None)
     held, full = (encode(spec.PROPERTIES, to=f"/queues/{queue}") + BODY for queue in ("held", "full"))
@@ -254,8 +252,7 @@ def test_held_message_is_as_if_it_had_never_come() -> None:
 
 
 def test_outcome_that_the_sender_has_not_settled_is_remembered() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     client.attach_sender(None, target=LASTING, rcv_settle_mode=1)
     client.say(client.transfer(BODY), client.transfer(BODY))
     client.say(performative(spec.DISPOSITION, role=False, first=0, settled=True, state=accepted()))
@@ -357,8 +354,7 @@ def test_awaited_outcomes_take_at_most_what_is_counted_for_them() -> None:
 
 
 def test_lost_connection_takes_its_awaited_outcomes_out_of_the_nodes_memory() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     gates = client.driver.broker.gates
     before = int(gates.other_memory.bytes)
     client.attach_sender("q", rcv_settle_mode=1)
@@ -372,8 +368,7 @@ def test_lost_connection_takes_its_awaited_outcomes_out_of_the_nodes_memory() ->
 
 
 def test_awaited_outcomes_of_a_link_leave_the_count_of_its_connection_with_it() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     client.attach_sender(None, target=LASTING, rcv_settle_mode=1)
     engine = client.session().engine
     for _ in range(3):
@@ -415,8 +410,7 @@ def test_range_that_its_sender_settles_is_looked_up_by_its_shorter_side(
 
 
 def test_settlement_by_the_sender_counts_the_deliveries_looked_up() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     client.attach_sender(None, target=LASTING, rcv_settle_mode=1)
     for _ in range(10):
         client.say(*[client.transfer(BODY) for _ in range(32)])
@@ -433,8 +427,7 @@ def test_settlement_by_the_sender_counts_the_deliveries_looked_up() -> None:
 
 
 def test_settlement_by_the_sender_counts_the_links_that_are_asked() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     client.attach_sender(None, target=LASTING, rcv_settle_mode=1)
     work = client.driver.broker.work
     settled = performative(spec.DISPOSITION, role=False, first=0, last=1 << 30, settled=True)
@@ -464,8 +457,7 @@ def test_map_of_unsettled_deliveries_counts_its_entries() -> None:
 @pytest.mark.parametrize("target", [{}, {"expiry_policy": "session-end"}])
 def test_sender_that_detaches_in_its_session_is_told_the_outcomes_that_it_missed(target: dict[str, object]) -> None:
     """Its terminus lasts until the session ends (section 3.5.6), and so do the outcomes (section 2.6.13)."""
-    client = Amqp10Dialogue()
-    client.declare("q", capacity_messages=10, stop_messages=1, resume_messages=0)
+    client = Amqp10Dialogue().declare("q", capacity_messages=10, stop_messages=1, resume_messages=0)
     place = composite(spec.TARGET, address="/queues/q", **target)
     client.attach_sender(None, target=place)
     client.say(*(client.transfer(BODY) for _ in range(3)))

@@ -16,8 +16,7 @@ from tests.support.large_messages import payload
 
 
 def test_large_message_is_cut_to_the_peers_frames() -> None:
-    client = Amqp10Dialogue(max_frame_size=512)
-    client.declare("q")
+    client = Amqp10Dialogue(max_frame_size=512).declare("q")
     client.attach_sender("/queues/q")
     body = data_section(bytes(range(256)) * 16)
     client.say(client.transfer(body))
@@ -47,8 +46,7 @@ def test_frames_beyond_the_window_wait_and_block_no_other_session() -> None:
 
 @pytest.mark.parametrize("said", [None, False, True])
 def test_stored_message_is_as_durable_as_its_sender_has_said(said: bool | None) -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     queue = client.vhost.queues["q"]
     for fields in ({}, {"priority": 7}, {"ttl": 5000}):
         header = encode(spec.HEADER, durable=said, **fields) if said is not None or fields else b""
@@ -90,8 +88,7 @@ def test_annotations_of_qpid_jms_stay_as_they_were_sent() -> None:
 
 def test_message_of_amqp_0_9_1_is_converted() -> None:
     client = Amqp10Dialogue()
-    other = Dialogue(client.driver)
-    other.declare("q")
+    other = Dialogue(client.driver).declare("q")
     other.say(publish("q", b"hello"))
     (sent,) = [each for each in client.attach_receiver("/queues/q", credit=1) if each.name == "transfer"]
     assert sent.payload.endswith(data_section(b"hello"))

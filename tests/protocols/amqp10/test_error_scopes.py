@@ -148,7 +148,6 @@ def test_rejection_reaches_a_peer_with_the_smallest_frames() -> None:
 
 
 def test_attach_that_cannot_be_answered_closes_the_connection() -> None:
-    client = Amqp10Dialogue(max_frame_size=512)
-    client.declare("q")
+    client = Amqp10Dialogue(max_frame_size=512).declare("q")
     (closed,) = client.attach_receiver("/queues/q", name="n" * 600)
     assert (closed.name, condition(closed)) == ("close", "amqp:frame-size-too-small")

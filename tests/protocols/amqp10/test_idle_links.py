@@ -11,8 +11,7 @@ PLACES = 20
 
 @pytest.mark.parametrize("answers", [True, False], ids=["drain is answered", "drain is not answered"])
 def test_room_of_idle_links_is_with_another_connection_at_once(answers: bool) -> None:
-    idle = Amqp10Dialogue()
-    idle.declare("q", capacity_messages=PLACES, stop_messages=PLACES, resume_messages=PLACES)
+    idle = Amqp10Dialogue().declare("q", capacity_messages=PLACES, stop_messages=PLACES, resume_messages=PLACES)
     room = idle.driver.broker.vhosts["/"].queues["q"].reserved
     handles = 0
     while room.messages < PLACES:
@@ -36,8 +35,7 @@ def test_room_of_idle_links_is_with_another_connection_at_once(answers: bool) ->
 
 
 def test_anonymous_links_that_send_nothing_leave_credit_to_the_one_that_sends() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     for handle in range(1000):
         client.attach_sender(None, handle)
     assert {client.credit_of(handle) for handle in range(1000)} == {1}

@@ -158,9 +158,7 @@ ACCEPTS = composite(spec.SOURCE, outcomes=["amqp:accepted:list"])
 
 
 def test_sender_that_does_not_list_rejected_is_detached_instead() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
-    client.attach_sender("/queues/q", source=ACCEPTS)
+    client = sender(attach={"source": ACCEPTS})
     (detached,) = client.say(client.transfer(b"\x00\x53\x75\xa0\x05abc"))
     assert (detached.name, condition(detached)) == ("detach", "amqp:decode-error")
 
@@ -191,9 +189,7 @@ def test_unroutable_message_is_not_released_where_the_source_does_not_list_that(
 
 
 def test_message_held_past_its_deadline_detaches_a_sender_that_does_not_list_rejected() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q", capacity_messages=1, hold_deadline=1.0)
-    client.attach_sender("/queues/q", source=ACCEPTS)
+    client = sender(attach={"source": ACCEPTS}, capacity_messages=1, hold_deadline=1.0)
     client.driver.begin(100.0)
     client.say(client.transfer(data_section(b"x")))
     client.say(client.transfer(data_section(b"y")))
@@ -282,9 +278,7 @@ def test_messages_that_come_with_the_detach_are_accepted_before_it() -> None:
 
 @pytest.mark.parametrize(("mode", "settled"), [(0, True), (1, False)])
 def test_delivery_that_breaks_the_settle_mode_detaches_the_link(mode: int, settled: bool) -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
-    client.attach_sender("/queues/q", snd_settle_mode=mode)
+    client = sender(attach={"snd_settle_mode": mode})
     (detached,) = client.say(client.transfer(data_section(b"x"), settled=settled))
     assert condition(detached) == "amqp:invalid-field"
 
@@ -300,9 +294,7 @@ def test_mixed_sender_settles_some_and_any_frame_may_say_so() -> None:
 
 
 def test_receiver_settles_second_where_the_link_or_the_transfer_says_so() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
-    client.attach_sender("/queues/q", rcv_settle_mode=1)
+    client = sender(attach={"rcv_settle_mode": 1})
     body = data_section(b"x")
     heard = client.say(client.transfer(body), client.transfer(body, rcv_settle_mode=0), client.transfer(body))
     assert {each.field("first"): each.field("settled") for each in heard} == {0: False, 1: True, 2: False}
@@ -314,8 +306,7 @@ def test_receiver_settles_second_where_the_link_or_the_transfer_says_so() -> Non
 
 
 def test_what_is_sent_on_credit_is_at_most_the_places_and_nothing_is_refused() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q", capacity_messages=100)
+    client = Amqp10Dialogue().declare("q", capacity_messages=100)
     heard: list[Heard] = []
     for handle in range(8):
         heard += client.attach_sender("/queues/q", handle)

@@ -13,8 +13,7 @@ from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, data_sectio
 
 
 def test_detach_is_answered_and_the_handle_is_free_again() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     for _ in range(2):
         client.attach_receiver("/queues/q", 5)
         (detached,) = client.detach(5)
@@ -22,16 +21,14 @@ def test_detach_is_answered_and_the_handle_is_free_again() -> None:
 
 
 def test_handle_of_a_link_is_refused_to_another() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     client.attach_receiver("/queues/q", 5)
     (ended,) = client.attach_receiver("/queues/q", 5, name="another")
     assert (ended.name, condition(ended)) == ("end", "amqp:session:handle-in-use")
 
 
 def test_deletion_of_the_queue_detaches_its_receivers() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     client.attach_receiver("/queues/q", 5)
     client.driver.broker.delete_queue(client.vhost.queues["q"])
     (detached,) = client.listen()
@@ -40,8 +37,7 @@ def test_deletion_of_the_queue_detaches_its_receivers() -> None:
 
 
 def test_detaches_that_cross_free_the_handle() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     client.attach_receiver("/queues/q", 5)
     client.driver.broker.delete_queue(client.vhost.queues["q"])
     (detached,) = client.detach(5)
@@ -51,8 +47,7 @@ def test_detaches_that_cross_free_the_handle() -> None:
 
 
 def test_frames_of_a_detached_link_are_ignored_until_the_peers_detach() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     client.attach_sender("/queues/q", 5)
     link = client.session().links.by_handle[5]
     link.detach(NotFound("gone"))
@@ -72,8 +67,7 @@ def test_handle_above_ours_closes_the_connection() -> None:
 
 
 def test_echo_of_a_link_is_answered_once_and_asks_for_none() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     client.attach_receiver("/queues/q", 5)
     client.attach_sender("/queues/q", 6)
     for handle in (5, 6):

@@ -15,8 +15,7 @@ from tests.support.driven_connection import drain, make_driver
 
 
 def test_link_may_set_its_own_window_and_is_told_what_is_in_force() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     attached, flow = client.attach_sender("/queues/q", properties={Symbol("credit-window-messages"): 10})
     assert attached.performative.mapping("properties")[Symbol("credit-window-messages")] == Typed("uint", 10)
     assert flow.field("link_credit") == 10
@@ -25,8 +24,7 @@ def test_link_may_set_its_own_window_and_is_told_what_is_in_force() -> None:
 
 
 def test_link_may_lower_its_rates_and_is_told_what_is_in_force() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     attached, _ = client.attach_sender("/queues/q", properties={Symbol("producerMaxRate"): 10})
     assert attached.performative.mapping("properties")[Symbol("rate-messages")] == 10.0
     credit = client.credit_of()
@@ -46,16 +44,14 @@ WRONG = ({"producerMaxRate": 1.5}, {"rate-mesages": 5}, {"producerMaxRate": 5, "
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_link_with_wrong_rates_is_refused(wrong: dict[str, object]) -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     given = {Symbol(name): value for name, value in wrong.items()}
     _, detached = client.attach_sender("/queues/q", properties=given)
     assert condition(detached) == "amqp:precondition-failed"
 
 
 def test_link_whose_properties_are_refused_leaves_nothing_with_its_connection() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     origin = client.connection.origin
     assert origin is not None
     for _ in range(3):
@@ -67,8 +63,7 @@ def test_link_whose_properties_are_refused_leaves_nothing_with_its_connection() 
 
 @pytest.mark.parametrize("octets", [2**64 - 1, 2**63, 1, 0, -1, "many"])
 def test_sender_may_say_any_size_of_its_messages(octets: object) -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     value = Typed("ulong", octets) if isinstance(octets, int) and octets >= 0 else octets
     attached, flow = client.attach_sender("/queues/q", properties={Symbol("penstock:message-bytes"): value})
     assert attached.name == "attach"
@@ -78,8 +73,7 @@ def test_sender_may_say_any_size_of_its_messages(octets: object) -> None:
 @pytest.mark.parametrize("at_once", [True, False])
 def test_sender_learns_which_gate_blocks_it(at_once: bool) -> None:
     """If messages come one by one, the gate withholds outcomes before the credit ends."""
-    client = Amqp10Dialogue()
-    client.declare("q", capacity_messages=100)
+    client = Amqp10Dialogue().declare("q", capacity_messages=100)
     heard = client.attach_sender("/queues/q")
     while credit := client.credit_of():
         heard += client.put(*(b"x" for _ in range(credit if at_once else 1)))
@@ -120,8 +114,7 @@ EXACT = {"desired_capabilities": ["penstock:exact-credit"]}
 
 
 def test_exact_credit_is_offered_to_a_sender_with_one_target_only() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     attached, _ = client.attach_sender("/queues/q", **EXACT)
     assert attached.performative.texts("offered_capabilities") == ["penstock:exact-credit"]
     plain, _ = client.attach_sender("/queues/q", 1)
@@ -131,8 +124,7 @@ def test_exact_credit_is_offered_to_a_sender_with_one_target_only() -> None:
 
 
 def test_exact_credit_ends_at_stop_with_outcomes_and_the_depth_in_the_flow() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q", capacity_messages=2, stop_messages=1, resume_messages=0)
+    client = Amqp10Dialogue().declare("q", capacity_messages=2, stop_messages=1, resume_messages=0)
     client.attach_sender("/queues/q", **EXACT)
     assert client.credit_of() == 1
     heard = client.say(client.transfer(data_section(b"1")))
@@ -163,8 +155,7 @@ def answered(attached: Heard) -> tuple[object, object, object]:
 
 def test_attach_is_answered_with_what_is_decided_of_the_lane() -> None:
     driver = make_driver()
-    client = Amqp10Dialogue(driver)
-    client.declare("q")
+    client = Amqp10Dialogue(driver).declare("q")
     assert answered(client.attach_sender("/queues/q", properties=asked(1))[0]) == (False, 0, [])
     for body in (b"1", b"2"):
         client.say(client.transfer(data_section(body)))
@@ -188,8 +179,7 @@ def test_unroutable_deliveries_have_their_numbers() -> None:
 
 
 def test_link_that_asks_for_no_lane_is_told_of_none() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     assert answered(client.attach_sender("/queues/q")[0]) == (None, None, None)
 
 
@@ -203,16 +193,14 @@ def test_link_that_asks_for_no_lane_is_told_of_none() -> None:
     ],
 )
 def test_invalid_request_for_a_lane_is_refused(more: dict[str, object], code: str) -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     _, detached = client.attach_sender("/queues/q", properties=asked(1, **more))
     assert condition(detached) == code
     assert client.driver.broker.producer_lanes.count() == 0
 
 
 def test_window_whose_answer_fits_no_frame_of_the_peer_is_refused() -> None:
-    client = Amqp10Dialogue(max_frame_size=4096)
-    client.declare("q")
+    client = Amqp10Dialogue(max_frame_size=4096).declare("q")
     _, detached = client.attach_sender("/queues/q", properties=asked(1, window=Typed("ulong", 4000)))
     assert condition(detached) == "amqp:precondition-failed"
     assert answered(client.attach_sender("/queues/q", 1, properties=asked(1))[0]) == (False, 0, [])

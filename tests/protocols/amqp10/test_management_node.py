@@ -210,8 +210,7 @@ def test_request_that_is_refused(client: ManagementClient, method: str, path: st
 
 
 def test_declarations_of_both_protocols_are_the_same(client: ManagementClient) -> None:
-    other = Dialogue(client.dialogue.driver)
-    other.declare("q", capacity_messages=5)
+    Dialogue(client.dialogue.driver).declare("q", capacity_messages=5)
     assert client.ask("PUT", "/queues/q", {"durable": False, "arguments": {"capacity-messages": 5}}).status == 200
 
 

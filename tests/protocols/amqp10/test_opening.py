@@ -67,8 +67,7 @@ def test_capabilities_are_offered() -> None:
 
 
 def test_rates_among_the_properties_hold_for_each_link_or_are_refused() -> None:
-    client = Amqp10Dialogue(properties={Symbol("producerMaxRate"): 10})
-    client.declare("q")
+    client = Amqp10Dialogue(properties={Symbol("producerMaxRate"): 10}).declare("q")
     for handle, own in enumerate(({}, {Symbol("rate-messages"): 4}, {Symbol("rate-messages"): 40})):
         attached, _ = client.attach_sender("/queues/q", handle, properties=own)
         rate = attached.performative.mapping("properties")[Symbol("rate-messages")]

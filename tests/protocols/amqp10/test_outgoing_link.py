@@ -126,8 +126,7 @@ def test_limit_is_of_what_is_sent_to_the_octet() -> None:
 
 def test_message_of_amqp_0_9_1_is_measured_as_it_is_sent() -> None:
     client = Amqp10Dialogue()
-    other = Dialogue(client.driver)
-    other.declare("q")
+    other = Dialogue(client.driver).declare("q")
     other.say(publish("q", bytes(900)))
     other.say(publish("q", bytes(1_100)))
     heard = attach(client)

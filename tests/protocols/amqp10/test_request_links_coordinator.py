@@ -142,8 +142,7 @@ def test_discharge_on_another_coordinator_link_is_of_an_unknown_one() -> None:
 
 
 def test_held_commit_is_rejected_with_gate_and_time_at_its_deadline() -> None:
-    client = TransactionalPeer()
-    client.declare("q", capacity_messages=1, hold_deadline=1.0)
+    client = TransactionalPeer().declare("q", capacity_messages=1, hold_deadline=1.0)
     client.attach_sender("/queues/q")
     client.driver.begin(100.0)
     client.say(client.transfer(data_section(b"x")))

@@ -118,8 +118,7 @@ def test_detach_with_very_many_unsettled_deliveries_is_done_in_slices() -> None:
 
 
 def test_links_of_a_connection_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     engine = client.session().engine
     engine.link_count += LINKS_MAX - 2
     assert names(client.attach_receiver("q", 1)) == ["attach"]
@@ -133,8 +132,7 @@ def test_links_of_a_connection_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_messages_of_all_links_are_accepted_as_one_range() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     for handle in range(4):
         client.attach_sender("/queues/q", handle)
     heard = client.say(*(client.transfer(data_section(b"x"), handle=n % 4) for n in range(40)))
@@ -142,8 +140,7 @@ def test_messages_of_all_links_are_accepted_as_one_range() -> None:
 
 
 def test_range_of_accepted_messages_may_begin_again_at_zero() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     client._next_id = 0xFFFFFFFE
     for handle in range(2):
         client.attach_sender("/queues/q", handle, initial_delivery_count=0xFFFFFFFF)
@@ -154,8 +151,7 @@ def test_range_of_accepted_messages_may_begin_again_at_zero() -> None:
 
 
 def test_messages_of_a_refused_link_are_ignored_and_their_ids_count() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     client.attach_sender("/queues/none", 0)
     client.attach_sender("/queues/q", 1)
     lost = (client.transfer(data_section(b"x")), client.transfer(data_section(b"x"), more=True))

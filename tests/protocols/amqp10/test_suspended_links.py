@@ -347,8 +347,7 @@ STEPS = st.one_of(
 @settings(max_examples=examples(120), deadline=None)
 @given(st.lists(STEPS, max_size=30))
 def test_no_message_is_lost_or_doubled_however_a_link_is_suspended(steps: list[tuple[Any, ...]]) -> None:
-    publisher = Amqp10Dialogue(container_id="publisher")
-    publisher.declare("q")
+    publisher = Amqp10Dialogue(container_id="publisher").declare("q")
     publisher.attach_sender("q")
     receiver = Receiver(publisher.driver)
     queue = publisher.vhost.queues["q"]
@@ -450,8 +449,7 @@ def test_session_that_ends_gives_resumed_deliveries_back(graceful: bool) -> None
 
 
 def test_large_resumed_message_comes_in_frames_and_a_long_map_is_incomplete() -> None:
-    client = Amqp10Dialogue(max_frame_size=512)
-    client.declare("q")
+    client = Amqp10Dialogue(max_frame_size=512).declare("q")
     client.attach_sender("q")
     body = b"\x00\x53\x75\xb0" + (2000).to_bytes(4, "big") + bytes(2000)
     client.say(client.transfer(body, settled=True))

@@ -35,8 +35,7 @@ def target(vhost: VirtualHost, address: str, *capabilities: str) -> Target:
 
 
 def test_links_to_the_same_node_share_a_target_and_others_do_not() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     client.declare("other")
     addresses = ["/queues/q", "q", "/queues/q", "/exchanges/amq.direct/q", "/queues/other", "/exchanges/amq.direct"]
     for handle, address in enumerate(addresses):
@@ -50,8 +49,7 @@ def test_links_to_the_same_node_share_a_target_and_others_do_not() -> None:
 
 
 def test_shared_target_follows_the_topology_for_all_its_links() -> None:
-    client = Amqp10Dialogue()
-    client.declare("q")
+    client = Amqp10Dialogue().declare("q")
     for handle in (0, 1):
         client.attach_sender("/exchanges/amq.direct/k", handle)
     other = Dialogue(client.driver)

@@ -227,8 +227,7 @@ def test_transaction_larger_than_the_hold_room_gets_credit_until_it_is_complete(
 
 @pytest.mark.parametrize(("mode", "closed"), [(0, False), (1, True)])
 def test_detached_link_leaves_its_messages_in_the_transaction(mode: int, closed: bool) -> None:
-    client = TransactionalPeer()
-    client.declare("q")
+    client = TransactionalPeer().declare("q")
     client.attach_sender("/queues/q", rcv_settle_mode=mode)
     txn_id = client.begin_transaction()
     (posted,) = client.say(client.post(txn_id))

@@ -29,8 +29,7 @@ NONE = Permission("", "", "")
 def driver() -> BrokerDriver:
     """A driver with the objects of the table."""
     driver = make_driver()
-    owner = Dialogue(driver)
-    owner.declare("q")
+    owner = Dialogue(driver).declare("q")
     for name, kind in (("x", "topic"), ("to", "fanout"), ("dead", "fanout"), ("alt", "fanout")):
         declared = owner.names(method_frame(1, spec.EXCHANGE_DECLARE, exchange=name, type=kind))
         assert declared == ["exchange.declare-ok"]
@@ -168,8 +167,7 @@ CHANGES = st.lists(
 def test_cached_decision_never_outlives_a_change_of_permission(changes: list[str]) -> None:
     """Any mix of publishes, which are cached, with changes of permissions and of the topology, which refresh routes."""
     driver = make_driver()
-    owner = Dialogue(driver)
-    owner.declare("q")
+    owner = Dialogue(driver).declare("q")
     owner.names(method_frame(1, spec.EXCHANGE_DECLARE, exchange="x", type="topic"))
     owner.names(method_frame(1, spec.QUEUE_BIND, queue="q", exchange="x", routing_key="#"))
     table = driver.broker.access

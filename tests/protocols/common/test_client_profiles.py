@@ -55,8 +55,7 @@ def test_sender_with_other_names_is_not_in_the_table() -> None:
 
 def azure(target: str = "/queues/q", **arguments: object) -> tuple[Amqp10Dialogue, int]:
     """Return a client as azure-servicebus, which asks for rcv-settle-mode second, and the mode of our attach."""
-    client = Amqp10Dialogue()
-    client.declare("q", **arguments)
+    client = Amqp10Dialogue().declare("q", **arguments)
     name, source = NAMES[PYAMQP]
     heard = client.attach_sender(target, name=name, source=composite(spec.SOURCE, address=source), rcv_settle_mode=1)
     return client, heard[0].performative.number("rcv_settle_mode", 0)

@@ -21,8 +21,7 @@ TOLD = (
 def consumer(driver: BrokerDriver, no_ack: bool = False, prefetch: int = 0, **arguments: object) -> Dialogue:
     """A client that consumes from queue q, at 100 seconds."""
     driver.begin(100.0)
-    peer = Dialogue(driver)
-    peer.declare("q", **arguments)
+    peer = Dialogue(driver).declare("q", **arguments)
     peer.names(method_frame(1, spec.BASIC_QOS, prefetch_count=prefetch))
     assert "basic.consume-ok" in peer.names(
         method_frame(1, spec.BASIC_CONSUME, queue="q", consumer_tag="c", no_ack=no_ack)
@@ -61,8 +60,7 @@ def test_each_delivery_has_its_own_time() -> None:
 def test_what_is_got_without_a_subscription_has_the_same_time() -> None:
     driver = make_driver()
     driver.begin(100.0)
-    peer = Dialogue(driver)
-    peer.declare("q", consumer_timeout=10_000)
+    peer = Dialogue(driver).declare("q", consumer_timeout=10_000)
     peer.say(publish("q", b"x"))
     assert names(peer.say(method_frame(1, spec.BASIC_GET, queue="q"))) == ["basic.get-ok"]
     assert names(peer.listen(110.0)) == ["channel.close"]

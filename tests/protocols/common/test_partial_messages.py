@@ -219,8 +219,7 @@ def send(client: Dialogue, data: bytes) -> None:
 
 
 def test_without_a_store_all_that_came_counts_as_memory(driver: BrokerDriver) -> None:
-    client = Dialogue(driver)
-    client.declare("q")
+    client = Dialogue(driver).declare("q")
     send(client, persistent("q", bytes(2 * LARGE_ARRIVALS_MIB))[: LARGE_ARRIVALS_MIB + 500_000])
     partial = client.connection.services.partial_messages
     assert LARGE_ARRIVALS_MIB < partial.bytes < 2 * LARGE_ARRIVALS_MIB
@@ -232,8 +231,7 @@ def test_without_a_store_all_that_came_counts_as_memory(driver: BrokerDriver) ->
 
 def test_with_a_store_only_the_incomplete_piece_counts_as_partial(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
-    client = Dialogue(driver)
-    client.declare("q")
+    client = Dialogue(driver).declare("q")
     send(client, persistent("q", bytes(2 * LARGE_ARRIVALS_MIB))[:500_000])
     assert 0 < client.connection.arriving < PIECE_OCTETS
     assert client.connection.pausing.pieces.unwritten == PIECE_OCTETS
@@ -243,9 +241,7 @@ def test_with_a_store_only_the_incomplete_piece_counts_as_partial(driver: Broker
 
 def test_the_input_waits_for_the_store_and_goes_on(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
-    client = Dialogue(driver)
-    client.declare("q")
-    client.confirm()
+    client = Dialogue(driver).declare("q").confirm()
     send(client, persistent("q", bytes(8 * LARGE_ARRIVALS_MIB)))
     queue = driver.broker.vhosts["/"].queues["q"]
     for filled in range(8):
@@ -261,8 +257,7 @@ def test_the_input_waits_for_the_store_and_goes_on(driver: BrokerDriver) -> None
 
 def test_a_connection_whose_input_waits_is_not_silent(driver: BrokerDriver) -> None:
     PieceStore(driver.broker.large)
-    client = Dialogue(driver, heartbeat=1)
-    client.declare("q")
+    client = Dialogue(driver, heartbeat=1).declare("q")
     send(client, persistent("q", bytes(3 * LARGE_ARRIVALS_MIB)))
     for seconds in range(1, 10):
         client.listen(driver.broker.now + seconds)
@@ -283,8 +278,7 @@ def test_another_connection_is_read_meanwhile(driver: BrokerDriver) -> None:
 
 def test_a_connection_that_ends_leaves_nothing(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
-    client = Dialogue(driver)
-    client.declare("q")
+    client = Dialogue(driver).declare("q")
     send(client, persistent("q", bytes(3 * LARGE_ARRIVALS_MIB)))
     driver.disconnect(client.connection)
     driver.run_turn()
@@ -297,8 +291,7 @@ def test_a_connection_that_ends_leaves_nothing(driver: BrokerDriver) -> None:
 
 def test_large_message_that_waits_past_the_hold_deadline_ends_its_connection(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
-    client = Dialogue(driver)
-    client.declare("q")
+    client = Dialogue(driver).declare("q")
     send(client, persistent("q", bytes(3 * LARGE_ARRIVALS_MIB)))
     driver.broker.large.disk_short = True
     store.write()
@@ -316,9 +309,7 @@ def test_large_message_that_waits_past_the_hold_deadline_ends_its_connection(dri
 
 def test_client_is_told_when_the_disk_blocks_its_large_message_and_when_it_does_no_more(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
-    client = Dialogue(driver)
-    client.declare("q")
-    client.confirm()
+    client = Dialogue(driver).declare("q").confirm()
     send(client, persistent("q", bytes(3 * LARGE_ARRIVALS_MIB)))
     assert client.connection.busy
     assert client.listen() == [], "that it waits for a transaction of the store is nothing to tell"
@@ -342,9 +333,7 @@ def test_client_is_told_when_the_disk_blocks_its_large_message_and_when_it_does_
 def test_large_message_that_comes_while_the_disk_is_short_is_told_at_once(driver: BrokerDriver) -> None:
     PieceStore(driver.broker.large)
     driver.broker.gates.disk.fails("the disk is broken", driver.broker.now)
-    client = Dialogue(driver)
-    client.declare("q")
-    client.confirm()
+    client = Dialogue(driver).declare("q").confirm()
     send(client, persistent("q", bytes(3 * LARGE_ARRIVALS_MIB)))
     assert [method.name for method in methods(client.listen())] == ["connection.blocked"]
     driver.disconnect(client.connection)
@@ -355,8 +344,7 @@ def test_large_message_that_comes_while_the_disk_is_short_is_told_at_once(driver
 
 def test_deadline_begins_anew_when_the_store_writes(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
-    client = Dialogue(driver)
-    client.declare("q")
+    client = Dialogue(driver).declare("q")
     send(client, persistent("q", bytes(8 * LARGE_ARRIVALS_MIB)))
     for _ in range(4):
         client.listen(driver.broker.now + driver.broker.defaults.hold_deadline_s - 1)
@@ -369,8 +357,7 @@ def test_deadline_begins_anew_when_the_store_writes(driver: BrokerDriver) -> Non
 def test_a_body_in_one_frame_is_not_large(driver: BrokerDriver) -> None:
     driver.connection_limits.min_large_message = 1000
     PieceStore(driver.broker.large)
-    client = Dialogue(driver)
-    client.declare("q")
+    client = Dialogue(driver).declare("q")
     client.say(publish("q", bytes(100_000)))
     assert driver.broker.large.is_idle()
 
@@ -379,8 +366,7 @@ def test_a_body_in_one_frame_is_not_large(driver: BrokerDriver) -> None:
 def test_bodies_are_large_from_the_setting_on(driver: BrokerDriver, least: int, large: bool) -> None:
     driver.connection_limits.min_large_message = least
     PieceStore(driver.broker.large)
-    client = Dialogue(driver)
-    client.declare("q")
+    client = Dialogue(driver).declare("q")
     send(client, persistent("q", bytes(LARGE_ARRIVALS_MIB)))
     assert driver.broker.large.is_idle() is not large
 
@@ -395,7 +381,6 @@ def test_control_requests_are_put_together(driver: BrokerDriver) -> None:
 
 def test_a_body_that_is_too_long_is_refused_as_ever(driver: BrokerDriver) -> None:
     driver.connection_limits.message_bytes_max = LARGE_ARRIVALS_MIB
-    client = Dialogue(driver)
-    client.declare("q")
+    client = Dialogue(driver).declare("q")
     name, code, _ = refused(client, publish("q", bytes(LARGE_ARRIVALS_MIB + 1))[:1000])
     assert (name, code) == ("channel.close", 406)

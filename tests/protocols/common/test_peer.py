@@ -43,8 +43,7 @@ def counts(traffic: Traffic) -> tuple[int, int, int, int]:
 
 def test_traffic_counts_what_a_connection_reads_and_writes() -> None:
     driver = make_driver()
-    client = Dialogue(driver)
-    client.declare("q")
+    client = Dialogue(driver).declare("q")
     before = counts(client.connection.peer.traffic)
     assert min(before) > 0
     frames = publish("q", b"x" * 100)
