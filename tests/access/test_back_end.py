@@ -58,7 +58,6 @@ def test_right_password_gives_the_tags_and_the_virtual_hosts_that_the_back_end_p
     check = checked(served, "anna", "secret")
     rules = check.rules()
     assert check.refusal() == ""
-    assert rules is not None
     assert (rules.tags(), rules.enters("/"), rules.enters("mars")) == (["management"], True, False)
 
 

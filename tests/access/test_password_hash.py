@@ -25,7 +25,6 @@ SALT = b"sixteen octets.."
 def test_hash_of_rabbitmq_is_verified() -> None:
     # The example of RabbitMQ's guide "Credentials and passwords": password test12, salt 908DC60A.
     given = read_hash("kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR")
-    assert given is not None
     assert (given.algorithm, given.salt.hex()) == (SHA256, "908dc60a")
     assert given.verify("test12")
     assert not given.verify("test13")
@@ -48,7 +47,6 @@ def test_new_hash_is_scrypt_with_its_parameters() -> None:
     assert made.text().startswith("$scrypt$ln=14,r=8,p=1$")
     again = read_hash(made.text(), SCRYPT)
     assert again == made
-    assert again is not None
     assert again.verify("secret")
     assert not again.verify("Secret")
     assert not again.needs_rehash()
@@ -56,7 +54,6 @@ def test_new_hash_is_scrypt_with_its_parameters() -> None:
 
 def test_cheaper_scrypt_is_verified_and_replaced() -> None:
     cheap = read_hash("$scrypt$ln=4,r=8,p=1$c2l4dGVlbiBvY3RldHMuLg$" + "A" * 43, SCRYPT)
-    assert cheap is not None
     assert not cheap.verify("secret")
     assert cheap.needs_rehash()
 

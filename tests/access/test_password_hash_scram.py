@@ -13,7 +13,6 @@ from penstock.errors import PreconditionFailed
 def test_keys_are_those_of_the_example_in_rfc_7677() -> None:
     salt = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
     keys = derive_scram_keys("pencil", salt)
-    assert keys is not None
     assert keys[0] == salt
     assert keys[3] == 4096
     assert base64.b64encode(keys[1]) == b"WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY="

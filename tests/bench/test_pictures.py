@@ -16,7 +16,6 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "pictures.
 def test_short_run_is_drawn_and_never_passes_its_capacity(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert pictures.main(["gate", "--folder", str(tmp_path), "--scale", "0.3"]) == 0
     found = re.search(r"^gate: at the end depth \d+; highest (\d+); ", capsys.readouterr().out)
-    assert found is not None
     assert 0 < int(found[1]) <= 500
     ElementTree.fromstring((tmp_path / "gate.svg").read_text())
 

@@ -12,7 +12,6 @@ VALID = f"00-{TRACE}-{PARENT}-01"
 
 def test_trace_context_has_the_ids_the_flags_and_the_state() -> None:
     found = read_context(VALID, "congo=t61rcWkgMzE")
-    assert found is not None
     assert (found.trace_id, found.parent_id, found.flags, found.state) == (TRACE, PARENT, 1, "congo=t61rcWkgMzE")
     assert found.is_sampled()
 
@@ -20,14 +19,12 @@ def test_trace_context_has_the_ids_the_flags_and_the_state() -> None:
 @pytest.mark.parametrize(("flags", "sampled"), [("00", False), ("01", True), ("02", False), ("03", True)])
 def test_trace_context_is_sampled_by_its_flag(flags: str, sampled: bool) -> None:
     found = read_context(f"00-{TRACE}-{PARENT}-{flags}", None)
-    assert found is not None
     assert found.is_sampled() is sampled
 
 
 @pytest.mark.parametrize("value", [VALID.encode(), f"cc-{TRACE}-{PARENT}-01-what-the-future-brings"])
 def test_trace_context_is_read_from_octets_and_of_later_versions(value: object) -> None:
     found = read_context(value, None)
-    assert found is not None
     assert (found.trace_id, found.state) == (TRACE, "")
 
 
@@ -45,5 +42,4 @@ def test_trace_context_that_is_not_valid_is_none(value: object) -> None:
 
 def test_trace_state_that_is_too_long_is_left_out() -> None:
     found = read_context(VALID, "a=" + "b" * STATE_MOST)
-    assert found is not None
     assert found.state == ""

@@ -45,8 +45,7 @@ def test_broker_has_refusals_of_one_producer_in_a_row_in_one_effect() -> None:
     house = House("a", capacity_messages=1, hold_deadline=5)
     producer = house.producer("p")
     house.publish(producer, "a", 100, count=4)
-    house.broker.begin(106.0)
-    house.broker.run(1000)
+    house.at(106.0)
     refused = [effect for effect in house.broker.effects() if isinstance(effect, PublishRefused)]
     assert [(int(effect.messages), int(effect.bytes)) for effect in refused] == [(3, 300)]
 

@@ -38,7 +38,6 @@ def driver() -> BrokerDriver:
 
 def number_of(queue: Queue, column: str) -> float:
     number = QUEUE.number(column)
-    assert number is not None
     found = number.value(queue, Reading(0.0))
     assert isinstance(found, int | float)
     return found

@@ -64,6 +64,5 @@ def test_row_has_neither_metrics_nor_what_leads_into_a_column() -> None:
     assert whole == {"name": "name", "a": "a", "b": 1, "penstock": {"depth": {"messages": "depth"}, "tail": "tail"}}
     assert COUNTED.own(thing, Reading(0.0)) == whole["penstock"]
     number = COUNTED.number("penstock.depth.messages")
-    assert number is not None
     assert number.value(thing, Reading(0.0)) == 7
     assert [(family.name, family.kind) for family in COUNTED.families] == [("things_total", "counter")]

@@ -32,8 +32,7 @@ def test_row_sums_ready_and_unacknowledged_messages() -> None:
     house = House()
     for name in "ab":
         house.queue(name)
-        for _ in range(2):
-            house.publish_now(name, 100)
+        house.publish_now(name, 100, count=2)
     house.session.get(house.vhost.queue("a"), False, 100.0)
     sums = Depths()
     for queue in house.vhost.queues.values():

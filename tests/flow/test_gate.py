@@ -82,11 +82,9 @@ def test_line_for_credit_is_beside_that_of_publishes_and_counts_only_at_an_open_
     assert (gate.in_line(), gate.has_line(), gate.next_entry()) == (1, False, None)
     walker.stand()
     first = gate.next_entry()
-    assert first is not None
     assert (first[2], gate.has_line()) == (walker, True)
     gate.reopen(0, 0, 0.0)
     first = gate.next_entry()
-    assert first is not None
     assert first[2] is link, "it was the first to come"
     gate.leave(link)
     gate.leave(walker)

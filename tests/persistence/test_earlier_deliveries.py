@@ -59,7 +59,6 @@ def test_stored_message_that_grew_in_memory_leaves_with_its_new_charge() -> None
     before = int(queue.bytes)
     add_headers(queue, message, Grown(), house.now)
     assert (message.content, int(queue.bytes)) == (b"messagemore", before + 4)
-    assert queue.storage is not None
     stored = int(queue.storage.vhost_usage.bytes())
     queue.release([message], house.now)
     queue.settle(1, message.charge, house.now)
@@ -111,7 +110,6 @@ def house_with_a_lookahead() -> tuple[PagedHouse, QueueStorage]:
     assert house.get("q") is not None
     house.write()
     storage = house.queues["q"].storage
-    assert storage is not None
     assert storage.announcing == storage.redelivery_mark == storage.delivered == 1
     storage.lookahead = 16
     house.journal.mark_progress(storage)

@@ -49,7 +49,6 @@ class LaneStore:
 
     def take(self) -> list[JournalGroup]:
         journal = self.driver.broker.journal
-        assert journal is not None
         return list(journal.take())
 
     def write(self, groups: list[JournalGroup]) -> None:
@@ -66,7 +65,6 @@ class LaneStore:
         restored, told = self.store.restored()
         assert told == []
         lane = restored.broker.producer_lanes.of("/", "producer", "lane")
-        assert lane is not None
         return lane.record()
 
 

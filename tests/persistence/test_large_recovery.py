@@ -66,7 +66,6 @@ def test_recovered_large_message_has_its_head_and_a_body_that_is_in_the_store() 
     first, small, last = life.contents()
     assert (head_of(first), small, head_of(last)) == (b"a", b"small", b"b")
     body = body_of(first)
-    assert body is not None
     assert (body.number, body.octets, body.pieces) == (1, 2 * PIECE_OCTETS + 3, {})
     assert life.recovery.bodies_gone == 0
 

@@ -247,7 +247,6 @@ def test_policies_parameters_and_attributes_of_a_vhost_come_back(driver: BrokerD
     assert (int(queue.settings.length.messages), vhost.exchanges["q.x"].alternate) == (3, "lost")
     assert vhost.metadata == {"metadata": {"description": "d", "tags": ["t"]}}
     parameter = again.broker.table.parameters.get("shovel", "new", "s")
-    assert parameter is not None
     assert parameter.value == {"uri": ["a", None, 1.5]}
     assert [each.value for each in again.broker.table.parameters.global_ones()] == ["c"]
     vhosts.delete_vhost(driver, "new")

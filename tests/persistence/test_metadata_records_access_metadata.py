@@ -65,7 +65,6 @@ def view(table: AccessTable) -> object:
 def make_driver() -> BrokerDriver:
     driver = journaled()
     driver.broker.add_vhost("/shop")
-    assert driver.broker.journal is not None
     driver.broker.journal.change(driver.broker.vhosts["/shop"])
     return driver
 
@@ -121,7 +120,6 @@ def test_record_that_cannot_be_read_is_told_and_leaves_the_others() -> None:
         driver.broker.access.set_permission(name, "/", Permission("", "", ""))
     store.write()
     data = store.shelf.things[USER, "anna"]
-    assert data is not None
     store.shelf.things[USER, "anna"] = data.replace(b"sha256", b"sha257")
     again, remarks = store.restored()
     assert again.broker.access.names() == ["guest", "otto"]

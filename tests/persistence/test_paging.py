@@ -13,7 +13,7 @@ from penstock.core.consume.outcome import Outcome
 from penstock.flow.level import Level
 from tests.profiles import examples
 from tests.support.memory_store import Shelf, some_large
-from tests.support.paging_broker import PagedHouse, house_with, numbered, publish
+from tests.support.paging_broker import PagedHouse, house_with, numbered, publish, settled
 
 QUEUES: dict[str, tuple[dict[str, object], bool]] = {
     "few": ({"x-overflow": "page", "capacity-messages": 4}, True),
@@ -308,9 +308,7 @@ TestPagingLives = pytest.mark.slow(TestPagingLives)
 
 
 def test_pages_come_back_by_their_numbers_and_are_not_read_before_they_are_wanted() -> None:
-    house = house_with()
-    publish(house, 1, 30)
-    house.settle()
+    house = settled(30)
     house = house_with(house.shelf)
     assert house.memory("q") == numbered(1, 4)
     assert house.queues["q"].depth_messages() == 30
@@ -320,9 +318,7 @@ def test_pages_come_back_by_their_numbers_and_are_not_read_before_they_are_wante
 
 
 def test_page_of_which_some_was_consumed_comes_back_with_the_rest_before_those_behind_it() -> None:
-    house = house_with()
-    publish(house, 1, 12)
-    house.settle()
+    house = settled(12)
     assert [house.get("q") is not None for _ in range(4)] == [True] * 4
     house.settle()
     assert house.get("q") is not None
@@ -334,9 +330,7 @@ def test_page_of_which_some_was_consumed_comes_back_with_the_rest_before_those_b
 
 
 def test_page_that_was_with_a_consumer_comes_back_before_what_came_after_all_pages() -> None:
-    house = house_with()
-    publish(house, 1, 6)
-    house.settle()
+    house = settled(6)
     for _ in range(4):
         house.get("q")
     house.settle()
@@ -349,14 +343,11 @@ def test_page_that_was_with_a_consumer_comes_back_before_what_came_after_all_pag
     house = house_with(house.shelf)
     assert house.memory("q") == numbered(5, 8)
     message = house.get("q")
-    assert message is not None
     assert message.redelivered
 
 
 def test_page_that_a_consumer_had_is_redelivered_when_it_is_read_after_a_restart() -> None:
-    house = house_with()
-    publish(house, 1, 12)
-    house.settle()
+    house = settled(12)
     for _ in range(6):
         assert house.get("q", no_ack=False) is not None
         house.settle()
@@ -365,7 +356,6 @@ def test_page_that_a_consumer_had_is_redelivered_when_it_is_read_after_a_restart
     for _ in range(12):
         house.settle()
         message = house.get("q")
-        assert message is not None
         redelivered.append(message.redelivered)
     assert redelivered == [True] * 6 + [False] * 6
 
@@ -385,8 +375,7 @@ def test_transient_messages_do_not_come_back_and_their_sequences_are_not_used_ag
 
 
 def test_last_sequence_of_a_page_is_known_though_most_of_the_page_is_gone() -> None:
-    house = house_with()
-    publish(house, 1, 4)
+    house = house_with(messages=4)
     house.write()
     publish(house, 5, 11, persistent=False)
     publish(house, 12, 12)
@@ -398,21 +387,16 @@ def test_last_sequence_of_a_page_is_known_though_most_of_the_page_is_gone() -> N
 
 
 def test_pages_of_a_queue_that_does_not_outlive_the_broker_go_at_its_next_start() -> None:
-    house = house_with(durable=False)
-    publish(house, 1, 12)
-    house.settle()
+    house = settled(12, durable=False)
     assert house.shelf.rows
     assert not house.shelf.positions
-    house = house_with(house.shelf, durable=False)
-    publish(house, 1, 6)
-    house.settle()
+    house = settled(6, house.shelf, durable=False)
     assert house.drain("q") == numbered(1, 6)
     assert not house.shelf.rows
 
 
 def test_page_of_which_nothing_comes_back_is_read_before_it_is_gone_and_nothing_comes_of_it() -> None:
-    house = house_with()
-    publish(house, 1, 6)
+    house = house_with(messages=6)
     publish(house, 7, 8, persistent=False)
     publish(house, 9, 12)
     house.settle()
@@ -440,9 +424,7 @@ def test_queue_that_was_to_page_before_and_is_not_any_more_reads_its_pages_back(
 
 
 def test_pages_that_are_gone_from_the_disk_are_told_of_and_block_nothing() -> None:
-    house = house_with()
-    publish(house, 1, 12)
-    house.settle()
+    house = settled(12)
     for number in [row.number for row in house.shelf.rows.values() if row.queue]:
         del house.shelf.rows[number]
     for _ in range(4):
@@ -456,9 +438,7 @@ def test_pages_that_are_gone_from_the_disk_are_told_of_and_block_nothing() -> No
 
 
 def test_page_that_cannot_be_read_is_told_of_and_those_behind_it_come() -> None:
-    house = house_with()
-    publish(house, 1, 12)
-    house.settle()
+    house = settled(12)
     damaged = min((row for row in house.shelf.rows.values() if row.queue), key=lambda row: row.first)
     house.shelf.rows[damaged.number] = damaged._replace(data=damaged.data[:-5])
     found = house.drain("q")

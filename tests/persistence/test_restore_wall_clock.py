@@ -33,8 +33,7 @@ def test_no_more_clocks_are_remembered_than_so_many() -> None:
 
 @pytest.mark.parametrize("jump", [HOURS_S, -HOURS_S])
 def test_what_is_paged_is_as_old_as_it_is_though_the_clock_was_set(jump: float) -> None:
-    house = house_with(message_ttl=600_000)
-    publish(house, 1, 20)
+    house = house_with(message_ttl=600_000, messages=20)
     house.write()
     house.times.write(house.journal.open.number, WALL + jump)
     publish(house, 21, 30)

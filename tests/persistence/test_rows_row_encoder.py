@@ -26,7 +26,6 @@ def test_row_has_the_longest_names_whole() -> None:
     publish(house, [LONGEST, "", "b"])
     shelf.write(house.journal)
     message = House(shelf).queues["plain"].ready_queue.next()
-    assert message is not None
     assert isinstance(message.envelope, BccEnvelope)
     assert message.envelope.bcc == [LONGEST, "", "b"]
 

@@ -75,7 +75,6 @@ class Sink:
 
     def seal(self) -> None:
         """Have the journal give its groups away; they are encoded later, and perhaps never."""
-        assert self.driver.broker.journal is not None
         self.sealed = list(self.driver.broker.journal.take())
 
     def write(self) -> None:
@@ -109,7 +108,6 @@ class Sink:
         """Restart the broker; return the user of the query."""
         self.die()
         found = self.marks().of("/", "q", TARGET)
-        assert found is not None
         return found.user
 
 
@@ -180,7 +178,6 @@ def test_mark_and_digest_and_promotion_come_back_and_count_once() -> None:
     marks = sink.marks()
     assert marks.count == count
     found = marks.of("/", "q", TARGET)
-    assert found is not None
     assert (int(found.batch), found.run, found.write, int(found.partitions), found.promoted) == (0, "w1", "w1", 7, True)
     mark = found.marks[1]
     assert (int(mark.rows), int(mark.checked), mark.digest) == (5, 5, "digest of 5")
@@ -196,7 +193,6 @@ def test_records_of_an_older_batch_lose_in_any_order() -> None:
     for order in (sink.store.things(), list(reversed(sink.store.things()))):
         driver, _ = sink.store.restored(order)
         found = driver.control.ranges.batches.marks.of("/", "q", TARGET)
-        assert found is not None
         assert int(found.batch) == 1
         assert {partition: int(mark.rows) for partition, mark in found.marks.items()} == {0: 2}
         assert sorted(found.stale) == [1, 2]
@@ -252,7 +248,6 @@ def test_user_of_a_query_is_in_the_store_and_so_is_that_to_whom_it_was_handed_ov
     for order in (sink.store.things(), list(reversed(sink.store.things()))):
         driver, _ = sink.store.restored(order)
         found = driver.control.ranges.batches.marks.of("/", "q", TARGET)
-        assert found is not None
         assert (int(found.batch), found.user, found.marks) == (1, "v", {})
 
 
@@ -262,7 +257,6 @@ def test_records_of_a_version_without_users_belong_to_nobody_yet() -> None:
     sink.progress().user = ""
     sink.send(1, 5, 5)
     for mark in sink.progress().marks.values():
-        assert mark.record is not None
         mark.record.user = ""
     sink.store.write()
     assert b"user" not in b"".join(data for (kind, _), data in sink.store.shelf.things.items() if kind == MARK)

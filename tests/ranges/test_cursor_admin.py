@@ -101,7 +101,6 @@ def test_refused_move_changes_nothing(desk: Desk, fields: Fields, code: int, tex
 
 def test_move_is_written_to_the_store(desk: Desk) -> None:
     journal = desk.driver.broker.journal
-    assert journal is not None
     journal.open.changes.clear()  # type: ignore[attr-defined]
     desk.ask("cursor.move", {"cursor": "c", "to": "latest", "force": True})
     assert len(journal.open.changes) == 1  # type: ignore[attr-defined]

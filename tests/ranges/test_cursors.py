@@ -30,8 +30,7 @@ FOR_EVER = 1 << 62
 
 
 def test_plan_takes_what_rows_bytes_and_end_allow_but_at_least_one() -> None:
-    desk = Desk()
-    desk.put(10)
+    desk = Desk(10)
     cursor = desk.attach()
     assert cursor.plan("q", 0, FOR_EVER, FOR_EVER, FOR_EVER) == (10, 10, 100)
     assert cursor.plan("q", 0, 4, FOR_EVER, FOR_EVER) == (4, 4, 40)
@@ -42,8 +41,7 @@ def test_plan_takes_what_rows_bytes_and_end_allow_but_at_least_one() -> None:
 
 
 def test_range_can_be_read_again_and_leaves_out_its_lower_end() -> None:
-    desk = Desk()
-    desk.put(10)
+    desk = Desk(10)
     cursor = desk.attach()
     assert sequences(cursor, 3, 6) == [4, 5, 6]
     assert sequences(cursor, 3, 6) == [4, 5, 6]
@@ -67,8 +65,7 @@ def test_what_is_not_settled_counts_in_the_depth_and_settling_opens_the_gate() -
 
 
 def test_what_is_settled_cannot_be_planned_or_read_again() -> None:
-    desk = Desk()
-    desk.put(5)
+    desk = Desk(5)
     cursor = desk.attach()
     cursor.settle("q", 3, 0.0)
     with pytest.raises(PreconditionFailed, match="up to 3; the messages 2 to 3 are gone"):
@@ -80,8 +77,7 @@ def test_what_is_settled_cannot_be_planned_or_read_again() -> None:
 
 
 def test_message_leaves_when_the_slowest_cursor_has_settled_it() -> None:
-    desk = Desk()
-    desk.put(10)
+    desk = Desk(10)
     fast, slow = desk.attach("fast"), desk.attach("slow")
     fast.settle("q", 10, 0.0)
     assert desk.queue.messages == 10
@@ -92,8 +88,7 @@ def test_message_leaves_when_the_slowest_cursor_has_settled_it() -> None:
 
 
 def test_each_attach_fences_the_one_before_and_keeps_the_initial_offset() -> None:
-    desk = Desk()
-    desk.put(5)
+    desk = Desk(5)
     cursor = desk.attach(starting=2)
     token = cursor.token
     cursor.check(token, 0.0)
@@ -106,8 +101,7 @@ def test_each_attach_fences_the_one_before_and_keeps_the_initial_offset() -> Non
 
 
 def test_earliest_latest_and_a_sequence_are_where_they_say() -> None:
-    desk = Desk()
-    desk.put(5)
+    desk = Desk(5)
     keeper = desk.attach("keeper")
     keeper.settle("q", 2, 0.0)
     assert desk.attach("a").positions["q"].initial == 2
@@ -217,8 +211,7 @@ def test_cursor_has_a_limit_of_queues() -> None:
 
 
 def test_what_consumers_gave_back_is_read_in_its_old_place() -> None:
-    desk = Desk()
-    desk.put(6)
+    desk = Desk(6)
     session = Session()
     for _ in range(4):
         session.get(desk.queue, False, 0.0)
@@ -252,8 +245,7 @@ def test_queue_that_was_deleted_or_is_not_read_is_not_found() -> None:
 def test_any_plans_and_settles_of_two_cursors_over_any_gaps_agree_with_a_list(
     gaps: set[int], steps: list[tuple[int, int, int, int]]
 ) -> None:
-    desk = Desk()
-    desk.put(30)
+    desk = Desk(30)
     session = Session()
     for _ in range(30):
         session.get(desk.queue, False, 0.0)
@@ -368,8 +360,7 @@ def test_work_of_a_plan_and_a_range_does_not_grow_with_the_lag(gaps: bool) -> No
 
 
 def test_plan_of_very_many_messages_looks_at_chunks() -> None:
-    desk = Desk()
-    desk.put(100 * CHUNK)
+    desk = Desk(100 * CHUNK)
     cursor = desk.attach()
     whole = (100 * CHUNK, 100 * CHUNK, 1000 * CHUNK)
     assert cursor.plan("q", 0, FOR_EVER, FOR_EVER, FOR_EVER) == whole
@@ -396,8 +387,7 @@ def test_each_message_comes_into_the_index_once_and_as_far_as_somebody_reads() -
 
 
 def test_reach_stops_at_the_share_of_work_and_goes_on_there() -> None:
-    desk = Desk()
-    desk.put(10 * CHUNK)
+    desk = Desk(10 * CHUNK)
     cursor = desk.attach()
     work = WorkMeter()
     work.limit = 4 * REACH_WORK

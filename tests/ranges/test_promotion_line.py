@@ -88,7 +88,6 @@ class Promoting(Bench):
     def write_all(self) -> None:
         """Write everything, which may take several transactions."""
         journal = self.broker.journal
-        assert journal is not None
         while not journal.is_idle():
             self.store.write()
 
@@ -110,7 +109,6 @@ class Promoting(Bench):
         if batch is None:
             return None
         message = batch.messages[0]
-        assert message is not None
         return self.body(message.content)
 
     def body(self, content: bytes) -> str:

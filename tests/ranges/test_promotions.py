@@ -172,7 +172,6 @@ def test_rows_and_the_record_of_the_promotion_are_in_one_journal_group() -> None
     progress = committing.begin(0)
     committing.commit(progress, committing.stage(progress, 0, "a", 3))
     journal = driver.broker.journal
-    assert journal is not None
     groups = journal.take()
     assert [type(change.subject).__name__ for group in groups for change in group.changes] == ["MarkRecord"]
     assert len(groups) == 1

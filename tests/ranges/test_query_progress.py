@@ -27,7 +27,6 @@ def desk() -> Desk:
 
 
 def recorded(desk: Desk) -> list[dict[str, object]]:
-    assert desk.driver.recorder is not None
     desk.driver.recorder.tick()
     return [record for record in desk.driver.recorder.take() if record["event"] == "query"]
 

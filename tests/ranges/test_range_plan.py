@@ -11,7 +11,7 @@ from penstock.ranges.plans import RangePlan
 from tests.profiles import examples
 from tests.support.attached_cursors import attached
 from tests.support.memory_store import Shelf
-from tests.support.paging_broker import PagedHouse, house_with, publish
+from tests.support.paging_broker import PagedHouse, house_with, publish, settled
 
 FOR_EVER = 1 << 62
 REST_OF_A_PAGE = [(12, 300, True), (11, 300, False), (3, 700, False), (8, 100, False), (8, 300, True)]
@@ -40,14 +40,11 @@ class DrivenPlan:
 
     def on_read(self) -> None:
         self.reads += 1
-        assert self.plan is not None
         self.done = self.plan.go_on()
 
 
 def test_plan_goes_beyond_the_memory_and_leaves_it_as_it_is() -> None:
-    house = house_with(capacity_messages=20)
-    publish(house, 1, 2_000)
-    house.settle()
+    house = settled(2_000, capacity_messages=20)
     plan = DrivenPlan(house, attached(house.queues["q"]))
     assert plan.run(0) == (2_000, 2_000, 600_000)
     assert plan.reads <= 2, "heads of pages are enough"
@@ -60,13 +57,10 @@ def test_plan_goes_beyond_the_memory_and_leaves_it_as_it_is() -> None:
 
 
 def test_plan_ends_before_a_page_that_is_being_written() -> None:
-    house = house_with()
-    publish(house, 1, 10)
-    house.settle()
+    house = settled(10)
     publish(house, 11, 14)
     plan = DrivenPlan(house, attached(house.queues["q"]))
     assert plan.run(0) == (10, 10, 3_000)
-    assert plan.plan is not None
     assert plan.plan.waits
     house.write()
     assert plan.run(10) == (14, 4, 1_200)
@@ -74,8 +68,7 @@ def test_plan_ends_before_a_page_that_is_being_written() -> None:
 
 
 def test_page_of_transient_messages_is_read_for_its_number_and_gone_after_a_restart() -> None:
-    house = house_with()
-    publish(house, 1, 4)
+    house = house_with(messages=4)
     publish(house, 5, 7, persistent=False)
     publish(house, 8, 12)
     house.settle()
@@ -151,9 +144,7 @@ def test_any_plan_over_any_pages_agrees_with_a_list(
 
 
 def test_pages_that_are_settled_as_a_whole_leave_unread() -> None:
-    house = house_with(Shelf(), capacity_messages=6)
-    publish(house, 1, 3_000)
-    house.settle()
+    house = settled(3_000, Shelf(), capacity_messages=6)
     cursor = attached(house.queues["q"])
     assert DrivenPlan(house, cursor).run(0, rows=2_000)[0] == 2_000
     cursor.settle("q", 2_000, house.now)
@@ -216,5 +207,4 @@ def test_depth_is_what_is_left_whatever_is_settled_when(steps: list[tuple[str, i
     assert (queue.depth_messages(), queue.depth_bytes()) == (len(there), 300 * len(there))
     start = int(cursor.positions["q"].settled)
     assert DrivenPlan(house, cursor).run(start)[1:] == (len(there), 300 * len(there))
-    assert queue.storage is not None
     assert queue.storage.has_stored() == len([lasts for lasts in there.values() if lasts])

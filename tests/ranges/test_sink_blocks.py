@@ -66,7 +66,6 @@ class Sink:
         found = []
         for _ in range(count):
             got = session.get(self.vhost.queues[queue], True, self.driver.broker.now)
-            assert got is not None
             found += [body_of(message.content) for message in got.messages if message is not None]
         self.client.listen()
         return found
@@ -135,7 +134,6 @@ def test_blocks_that_wait_for_the_memory_limit_do_not_fill_it() -> None:
     rows: list[dict[str, object]] = [{"value": bytes(1_000)}] * 40
     assert sink.send(rows) == []
     memory = sink.driver.broker.gates.memory
-    assert memory is not None
     assert not memory.gate.open
     taken = 0
     while not (answer := sink.heard()):

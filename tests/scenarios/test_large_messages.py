@@ -136,7 +136,6 @@ def test_message_that_expires_is_dead_lettered_with_its_body() -> None:
     dead = desk.driver.broker.vhosts["/"].queues["dead"]
     assert (desk.queue.messages, dead.messages, len(desk.bodies())) == (0, 1, 1)
     message = dead.ready_queue.next()
-    assert message is not None
     body = body_of(message.content)
     assert body is not None
     assert desk.driver.broker.formats.find(message.content).deaths(message.content) == [("q", "expired")]
@@ -270,7 +269,6 @@ def test_copies_of_a_large_message_share_its_body_and_blind_ones_stay_hidden() -
     formats = desk.driver.broker.formats
     for name in ("q", "r", "s"):
         message = desk.driver.broker.vhosts["/"].queues[name].ready_queue.next()
-        assert message is not None
         assert formats.find(message.content).headers(message.content) == {"CC": ["r"], "color": "red"}
 
 

@@ -16,7 +16,6 @@ def test_ctrl_c_ends_a_plan_and_its_processes_with_one_sentence() -> None:
     with subprocess.Popen(
         command, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=hear_interrupts
     ) as job:
-        assert job.stderr is not None
         assert job.stderr.readline() == "36 simulations\n"
         os.killpg(job.pid, signal.SIGINT)
         said = job.stderr.read()  # Its end is that of all processes.

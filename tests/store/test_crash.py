@@ -23,7 +23,6 @@ def committed_until_killed(directory: Path, first: int, after: int) -> int:
     command = [sys.executable, "-m", "tests.support.store_process", str(directory)]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
-        assert process.stdout is not None
         assert process.stdout.readline() == "open\n"
         process.stdin.write(f"loop {first}\n")
         process.stdin.flush()

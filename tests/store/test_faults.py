@@ -32,7 +32,6 @@ def child(directory: Path, *before: str, **environment: str) -> Iterator[Ask]:
     ) as process:
         said, told = process.stdin, process.stdout
         assert said is not None
-        assert told is not None
         assert told.readline() == "open\n"
 
         def ask(word: str, number: int) -> str:

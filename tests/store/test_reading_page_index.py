@@ -13,7 +13,6 @@ def test_index_of_pages_that_forgets_some_is_made_anew(tmp_path: Path) -> None:
     pages = [some_page(number, 7, number) for number in range(1, 500)]
     with opened(tmp_path) as store:
         store.commit(committing(rows=pages))
-        assert store._connection is not None
         (root,) = store._connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'pages'").fetchone()
     octets = bytearray((tmp_path / FILE).read_bytes())
     count = (root - 1) * PAGE_SIZE + 3

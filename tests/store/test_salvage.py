@@ -206,7 +206,6 @@ def test_what_nothing_leads_to_any_more_is_saved(tmp_path: Path) -> None:
     rows = [some_row(number, 1500) for number in range(1, 400)]
     with opened(tmp_path / "damaged") as store:
         store.commit(committing(rows=rows))
-        assert store._connection is not None
         (root,) = store._connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'rows'").fetchone()
     octets = bytearray((tmp_path / "damaged" / FILE).read_bytes())
     octets[(root - 1) * PAGE_SIZE : root * PAGE_SIZE] = bytes(PAGE_SIZE)

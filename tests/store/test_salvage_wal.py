@@ -98,7 +98,6 @@ def test_log_of_a_crash_in_the_middle_of_a_later_round_is_read(crashed: Crashed)
     """The log begins again at its front; what follows are frames of the round before, and no damage."""
     place = crashed.left(crashed.log)
     with opened(place) as store:
-        assert store._connection is not None
         store._connection.execute("PRAGMA wal_checkpoint(RESTART)")
         store.commit(numbered(COMMITS + 1))
         after = contents(store)

@@ -76,7 +76,6 @@ def test_step_is_bounded(tmp_path: Path) -> None:
 
 
 def free_pages(store: SqliteStore) -> int:
-    assert store._connection is not None
     return int(store._connection.execute("PRAGMA freelist_count").fetchone()[0])
 
 

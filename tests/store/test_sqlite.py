@@ -95,7 +95,6 @@ def test_full_store_writes_nothing_of_a_commit_and_takes_the_same_one_when_there
 
 def bound(store: SqliteStore, pages: int) -> None:
     """Let SQLite itself say that the disk is full, beyond so many pages."""
-    assert store._connection is not None
     store._connection.execute(f"PRAGMA max_page_count = {pages}")
 
 
@@ -150,7 +149,6 @@ def test_open_store_can_be_read_by_others_meanwhile(tmp_path: Path) -> None:
 def test_connection_that_did_not_survive_is_made_anew(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit(everything())
-        assert store._connection is not None
         store._connection.close()
         with pytest.raises(StoreError, match=r"^cannot write the store '.*': Cannot operate on a closed database\.$"):
             store.commit(committing(rows=[some_row(10)]))

@@ -45,13 +45,16 @@ class House:
             self.vhost.resolve(route, {})
             producer.publish(route, b"x", charge)
 
-    def publish_now(self, queue: str, charge: int) -> None:
-        """Put a message in as whoever has credit for it does."""
-        self.vhost.queues[queue].enqueue(Envelope("", queue), b"x", charge, self.broker.now)
+    def publish_now(self, queue: str, charge: int, count: int = 1) -> None:
+        """Put messages in as whoever has credit for them does."""
+        for _ in range(count):
+            self.vhost.queues[queue].enqueue(Envelope("", queue), b"x", charge, self.broker.now)
 
-    def take(self, name: str) -> bool:
-        got = self.session.get(self.vhost.queues[name], True, self.broker.now)
-        self.broker.run(1000)
+    def take(self, name: str, count: int = 1) -> bool:
+        """Take messages, with a turn after each; return whether the last one was there."""
+        for _ in range(count):
+            got = self.session.get(self.vhost.queues[name], True, self.broker.now)
+            self.broker.run(1000)
         return got is not None
 
     def set(self, scope: str, pattern: str, **settings: object) -> None:

@@ -19,10 +19,14 @@ Frame = tuple[int, int, bytes]
 """Kind, channel and payload."""
 
 
-def make_driver(policy: ConnectionLimits | None = None) -> BrokerDriver:
+def make_driver(policy: ConnectionLimits | None = None, now: float = 0.0) -> BrokerDriver:
+    """Return a driver without connections, at a time in seconds."""
     core = Broker(Defaults())
     core.add_vhost("/")
-    return BrokerDriver(core, policy or ConnectionLimits(), "seed", "0")
+    driver = BrokerDriver(core, policy or ConnectionLimits(), "seed", "0")
+    if now:
+        driver.begin(now)
+    return driver
 
 
 def cut(data: bytes) -> list[Frame]:

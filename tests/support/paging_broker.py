@@ -73,10 +73,7 @@ class PagedHouse:
         publisher = producer or self.producers[name]
         if persistent:
             route = route.persistent()
-        if route.stored_queue is not None:
-            publisher.publish(route, content, charge)
-        else:
-            publisher.publish(route, content, charge)
+        publisher.publish(route, content, charge)
 
     def get(self, name: str, no_ack: bool = True) -> Message | None:
         batch = self.session.get(self.queues[name], no_ack, self.now)
@@ -166,10 +163,19 @@ class PagedHouse:
                 assert self.at_start[name].covers(pages.messages, pages.bytes)
 
 
-def house_with(shelf: Shelf | None = None, durable: bool = True, **arguments: object) -> PagedHouse:
-    """A broker with one queue `q` that pages; `shelf` is what a former one has left."""
+def house_with(shelf: Shelf | None = None, durable: bool = True, messages: int = 0, **arguments: object) -> PagedHouse:
+    """A broker with one queue `q` that pages and has so many messages; `shelf` is what a former one has left."""
     said = {key.replace("_", "-"): value for key, value in arguments.items()}
-    return PagedHouse(shelf or Shelf(), {"q": ({**FEW, **said}, durable)})
+    house = PagedHouse(shelf or Shelf(), {"q": ({**FEW, **said}, durable)})
+    publish(house, 1, messages)
+    return house
+
+
+def settled(messages: int, shelf: Shelf | None = None, durable: bool = True, **arguments: object) -> PagedHouse:
+    """The same, when the disk has come to rest."""
+    house = house_with(shelf, durable, messages, **arguments)
+    house.settle()
+    return house
 
 
 def numbered(first: int, last: int) -> list[bytes]:

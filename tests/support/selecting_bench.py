@@ -44,9 +44,9 @@ class CountedFilter(MessageFilter):
 
 
 class SelectingBench:
-    """A broker, one queue, and what was delivered to each consumer."""
+    """A broker, one queue with messages of these colors, and what was delivered to each consumer."""
 
-    def __init__(self, **arguments: object) -> None:
+    def __init__(self, *colors: str, **arguments: object) -> None:
         self.broker = Broker(Defaults())
         self.broker.formats.add(TOY)
         self.vhost = self.broker.add_vhost("/")
@@ -57,6 +57,7 @@ class SelectingBench:
         self.sessions: dict[str, Session] = {}
         self.filters: dict[str, CountedFilter] = {}
         self.published = 0
+        self.put(*colors)
 
     def put(self, *colors: str, priority: int = 0, charge: int = 10) -> None:
         """Publish messages, numbered from 1 on."""

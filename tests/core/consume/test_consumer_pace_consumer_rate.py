@@ -41,8 +41,7 @@ def test_consumer_gets_at_most_one_message_more_than_its_rate_in_any_second(rate
 
 
 def slowness(house: House, seconds: float) -> list[SlowConsumer | Cancelled]:
-    house.broker.begin(house.broker.now + seconds)
-    house.broker.run(1000)
+    house.later(seconds)
     return [effect for effect in house.broker.effects() if isinstance(effect, SlowConsumer | Cancelled)]
 
 

@@ -7,7 +7,6 @@ import pytest
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.session import Session, cancel_drain, request_drain
 from penstock.errors import PreconditionFailed
-from penstock.flow.credit import LinkCredit
 from tests.support.broker_fixture import House
 from tests.support.limited_consumers import deliver, filled, subscribe
 from tests.support.selecting_bench import SelectingBench
@@ -81,21 +80,18 @@ def test_window_applies_within_the_prefetch() -> None:
 
 
 def test_full_window_is_not_doubled_while_the_receiver_grants_no_credit() -> None:
-    bench = SelectingBench(**{"consumer-window-adaptive": True})
-    bench.put(*["red"] * 10)
+    bench = SelectingBench(*["red"] * 10, **{"consumer-window-adaptive": True})
     consumer = bench.attach("a", credit=2)
     bench.deliver()
     bench.grant(consumer, 0)
     bench.deliver()
     bench.broker.begin(100.0)
-    bench.broker.run(1000)
-    bench.deliver()
+    bench.turn()
     bench.grant(consumer, 5)
     bench.deliver()
     assert bench.got["a"] == [1], "the window is as narrow as before"
     bench.broker.begin(200.0)
-    bench.broker.run(1000)
-    bench.deliver()
+    bench.turn()
     assert bench.got["a"] == [1, 2]
 
 
@@ -109,8 +105,7 @@ def test_timer_of_a_cancelled_consumer_is_dropped() -> None:
 
 
 def test_draining_receiver_gets_what_its_credit_allows() -> None:
-    bench = SelectingBench(**{"consumer-window-adaptive": True})
-    bench.put(*["red"] * 10)
+    bench = SelectingBench(*["red"] * 10, **{"consumer-window-adaptive": True})
     consumer = bench.attach("a", credit=5)
     bench.deliver()
     assert bench.got["a"] == [1]
@@ -119,7 +114,6 @@ def test_draining_receiver_gets_what_its_credit_allows() -> None:
     bench.broker.review_drains()
     assert bench.got["a"] == [1, 2, 3, 4, 5]
     credit = consumer.credit
-    assert isinstance(credit, LinkCredit)
     credit.grant(5, 5)
     bench.broker.schedule_delivery(bench.queue)
     bench.deliver()
@@ -131,8 +125,7 @@ def test_draining_receiver_gets_what_its_credit_allows() -> None:
 
 
 def test_consumers_without_settlements_have_no_window() -> None:
-    bench = SelectingBench(**{"consumer-window-adaptive": True})
-    bench.put(*["red"] * 10)
+    bench = SelectingBench(*["red"] * 10, **{"consumer-window-adaptive": True})
     browser = bench.attach("b", browses=True)
     bench.deliver()
     settled = bench.attach("s", settled=True)
@@ -143,8 +136,7 @@ def test_consumers_without_settlements_have_no_window() -> None:
 
 
 def test_consumer_with_a_selector_has_a_window() -> None:
-    bench = SelectingBench(**{"consumer-window-adaptive": True, "consumer-window-min": 2})
-    bench.put("red", "blue", "red", "red")
+    bench = SelectingBench("red", "blue", "red", "red", **{"consumer-window-adaptive": True, "consumer-window-min": 2})
     bench.attach("a", "color = 'red'")
     bench.deliver()
     assert bench.got["a"] == [1, 3]

@@ -20,8 +20,7 @@ from tests.support.selecting_bench import SelectingBench, content
 
 
 def test_browser_gets_copies_and_the_queue_does_not_change() -> None:
-    bench = SelectingBench()
-    bench.put("red", "blue", "red")
+    bench = SelectingBench("red", "blue", "red")
     browser = bench.attach("b", browses=True)
     bench.deliver()
     assert bench.got["b"] == [1, 2, 3]
@@ -39,8 +38,7 @@ def test_browser_gets_copies_and_the_queue_does_not_change() -> None:
 
 
 def test_browser_with_a_selector_gets_what_matches() -> None:
-    bench = SelectingBench()
-    bench.put(*["green", "red"] * 500)
+    bench = SelectingBench(*["green", "red"] * 500)
     bench.attach("b", "color = 'red'", browses=True)
     bench.deliver()
     assert bench.got["b"] == list(range(2, 1001, 2))
@@ -48,8 +46,7 @@ def test_browser_with_a_selector_gets_what_matches() -> None:
 
 
 def test_browser_gets_no_more_than_its_credit() -> None:
-    bench = SelectingBench()
-    bench.put(*["red"] * 10)
+    bench = SelectingBench(*["red"] * 10)
     browser = bench.attach("b", browses=True, credit=4)
     bench.deliver()
     assert bench.got["b"] == [1, 2, 3, 4]
@@ -60,8 +57,7 @@ def test_browser_gets_no_more_than_its_credit() -> None:
 
 
 def test_browser_sees_ready_messages_only_and_never_goes_back() -> None:
-    bench = SelectingBench()
-    bench.put(*["red"] * 4)
+    bench = SelectingBench(*["red"] * 4)
     consumer = bench.attach("a", credit=2)
     bench.deliver()
     browser = bench.attach("b", browses=True, credit=1)
@@ -77,8 +73,7 @@ def test_browser_sees_ready_messages_only_and_never_goes_back() -> None:
 
 
 def test_browser_skips_what_is_settled_meanwhile() -> None:
-    bench = SelectingBench()
-    bench.put(*["red"] * 6)
+    bench = SelectingBench(*["red"] * 6)
     browser = bench.attach("b", browses=True, credit=1)
     bench.deliver()
     bench.attach("a", credit=4)
@@ -90,8 +85,7 @@ def test_browser_skips_what_is_settled_meanwhile() -> None:
 
 
 def test_browser_sees_priorities_in_the_order_of_delivery() -> None:
-    bench = SelectingBench(**{"x-max-priority": 9})
-    bench.put("red", "red")
+    bench = SelectingBench("red", "red", **{"x-max-priority": 9})
     bench.put("red", priority=5)
     bench.attach("b", browses=True)
     bench.deliver()
@@ -109,8 +103,7 @@ def test_expired_messages_are_left_out() -> None:
 
 
 def test_browsers_and_consumers_take_turns() -> None:
-    bench = SelectingBench()
-    bench.put(*["red"] * 2000)
+    bench = SelectingBench(*["red"] * 2000)
     bench.attach("b", browses=True)
     bench.attach("c", browses=True)
     bench.attach("a")
@@ -123,8 +116,7 @@ def test_browsers_and_consumers_take_turns() -> None:
 
 
 def test_exclusive_use_and_single_active_consumers_do_not_concern_a_browser() -> None:
-    bench = SelectingBench(**{"x-single-active-consumer": True})
-    bench.put("red")
+    bench = SelectingBench("red", **{"x-single-active-consumer": True})
     bench.attach("b", browses=True)
     bench.attach("a", exclusive=1, credit=0)
     bench.attach("c", browses=True)
@@ -166,9 +158,9 @@ def test_cursor_and_browser_exclude_each_other() -> None:
 
 
 class BrowsedHouse(PagedHouse):
-    """A broker that pages, with a browser."""
+    """A broker that pages so many messages, with a browser."""
 
-    def __init__(self) -> None:
+    def __init__(self, messages: int = 0) -> None:
         super().__init__(Shelf(), {"q": (FEW, True)})
         self.got: list[bytes] = []
         self.peer = Session()
@@ -177,10 +169,16 @@ class BrowsedHouse(PagedHouse):
         self.scan = BrowserScan(self.browser, MessageFilter(self.broker.formats), self.broker)
         self.browser.scan = self.scan
         self.broker.consume(self.peer, self.browser)
+        if messages:
+            self.fill(1, messages)
+            self.settle()
+
+    def fill(self, first: int, last: int) -> None:
+        for number in range(first, last + 1):
+            self.publish("q", b"%03d" % number)
 
     def grant(self, credit: int) -> None:
         link_credit = self.browser.credit
-        assert isinstance(link_credit, LinkCredit)
         self.peer.grant_credit(self.browser, link_credit.delivery_count, credit)
 
     def browse(self) -> list[bytes]:
@@ -200,10 +198,7 @@ def names(*numbers: int) -> list[bytes]:
 
 
 def test_browser_reads_what_is_on_the_disk_and_leaves_it_there() -> None:
-    house = BrowsedHouse()
-    for number in range(1, 31):
-        house.publish("q", b"%03d" % number)
-    house.settle()
+    house = BrowsedHouse(30)
     assert house.pages("q").messages == 26
     house.grant(1000)
     assert house.browse() == names(*range(1, 31))
@@ -218,8 +213,7 @@ def test_browser_reads_what_is_on_the_disk_and_leaves_it_there() -> None:
 def test_browser_sees_arrivals_behind_what_is_on_the_disk_once_they_are_written() -> None:
     house = BrowsedHouse()
     house.grant(1000)
-    for number in range(1, 11):
-        house.publish("q", b"%03d" % number)
+    house.fill(1, 10)
     assert house.browse() == names(1, 2, 3, 4)
     assert house.scan.is_reading()
     house.write()
@@ -230,15 +224,11 @@ def test_browser_sees_arrivals_behind_what_is_on_the_disk_once_they_are_written(
 
 
 def test_browser_follows_messages_that_come_into_memory() -> None:
-    house = BrowsedHouse()
-    for number in range(1, 31):
-        house.publish("q", b"%03d" % number)
-    house.settle()
+    house = BrowsedHouse(30)
     house.grant(6)
     assert house.browse() == names(*range(1, 7))
     for number in range(1, 13):
         taken = house.get("q")
-        assert taken is not None
         assert taken.content == b"%03d" % number
         house.settle()
     assert house.pages("q").next > 13
@@ -247,25 +237,18 @@ def test_browser_follows_messages_that_come_into_memory() -> None:
 
 
 def test_browser_skips_pages_that_are_purged() -> None:
-    house = BrowsedHouse()
-    for number in range(1, 31):
-        house.publish("q", b"%03d" % number)
-    house.settle()
+    house = BrowsedHouse(30)
     house.grant(6)
     house.browse()
     house.queues["q"].purge(house.now)
     house.grant(1000)
-    for number in range(31, 41):
-        house.publish("q", b"%03d" % number)
+    house.fill(31, 40)
     house.settle()
     assert house.browse() == names(*range(1, 7), *range(31, 41))
 
 
 def test_read_for_a_browser_that_is_gone_changes_nothing() -> None:
-    house = BrowsedHouse()
-    for number in range(1, 31):
-        house.publish("q", b"%03d" % number)
-    house.settle()
+    house = BrowsedHouse(30)
     house.grant(1000)
     while (batch := house.broker.next_batch()) is not None:
         house.got.extend(each.content for each in batch.messages if each is not None)
@@ -277,10 +260,7 @@ def test_read_for_a_browser_that_is_gone_changes_nothing() -> None:
 
 
 def test_missing_pages_end_the_way_of_a_browser() -> None:
-    house = BrowsedHouse()
-    for number in range(1, 31):
-        house.publish("q", b"%03d" % number)
-    house.settle()
+    house = BrowsedHouse(30)
     house.shelf.rows.clear()
     house.grant(1000)
     assert house.browse() == names(1, 2, 3, 4)
@@ -288,8 +268,7 @@ def test_missing_pages_end_the_way_of_a_browser() -> None:
 
 
 def test_end_of_its_session_ends_a_browser() -> None:
-    bench = SelectingBench()
-    bench.put("red")
+    bench = SelectingBench("red")
     bench.attach("b", browses=True)
     bench.deliver()
     bench.broker.end_session(bench.sessions["b"])
@@ -362,10 +341,7 @@ def test_browser_sees_each_message_once_in_order_and_all_that_stay(steps: list[t
 
 
 def test_browser_does_not_see_again_what_comes_into_memory_behind_it() -> None:
-    house = BrowsedHouse()
-    for number in range(1, 31):
-        house.publish("q", b"%03d" % number)
-    house.settle()
+    house = BrowsedHouse(30)
     house.grant(1000)
     assert house.browse() == names(*range(1, 31))
     for _ in range(12):

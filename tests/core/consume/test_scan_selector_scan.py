@@ -22,7 +22,7 @@ from penstock.core.queue.indexed_ready_queue import MISSED_MAX, IndexedReadyQueu
 from penstock.core.routing.binding import SELECTOR
 from penstock.errors import ResourceError
 from tests.profiles import examples
-from tests.support.paging_broker import house_with, numbered, publish
+from tests.support.paging_broker import numbered, settled
 from tests.support.selecting_bench import SelectingBench, content, number_of
 
 RED = "color = 'red'"
@@ -31,8 +31,7 @@ WAITS = "waits for a message that its selector matches"
 
 
 def test_a_consumer_gets_what_matches_and_the_rest_stays_in_order() -> None:
-    bench = SelectingBench()
-    bench.put("red", "blue", "red", "green", "blue")
+    bench = SelectingBench("red", "blue", "red", "green", "blue")
     bench.attach("a", RED)
     bench.deliver()
     assert bench.got == {"a": [1, 3]}
@@ -47,8 +46,7 @@ def test_a_consumer_gets_what_matches_and_the_rest_stays_in_order() -> None:
 
 
 def test_a_message_that_matches_nobody_stays_and_costs_nothing() -> None:
-    bench = SelectingBench()
-    bench.put("green")
+    bench = SelectingBench("green")
     consumers = [bench.attach(tag, RED) for tag in ("a", "b")]
     bench.deliver()
     assert [int(each.state) for each in consumers] == [UNMATCHED, UNMATCHED]
@@ -63,8 +61,7 @@ def test_a_message_that_matches_nobody_stays_and_costs_nothing() -> None:
 
 
 def test_a_message_is_looked_at_once_for_each_consumer() -> None:
-    bench = SelectingBench()
-    bench.put(*["green"] * 50)
+    bench = SelectingBench(*["green"] * 50)
     bench.attach("a", RED)
     bench.deliver()
     for _ in range(50):
@@ -74,8 +71,7 @@ def test_a_message_is_looked_at_once_for_each_consumer() -> None:
 
 
 def test_a_consumer_without_credit_does_not_look() -> None:
-    bench = SelectingBench()
-    bench.put("green", "red", "red", "red")
+    bench = SelectingBench("green", "red", "red", "red")
     consumer = bench.attach("a", RED, credit=0)
     bench.deliver()
     assert bench.filters["a"].asked == []
@@ -107,8 +103,7 @@ def test_a_scan_is_done_in_slices_and_other_queues_have_their_turns() -> None:
 
 
 def test_ready_consumer_is_parked_in_the_list_for_what_it_lacks() -> None:
-    bench = SelectingBench()
-    bench.put("red")
+    bench = SelectingBench("red")
     consumer = bench.attach("a", RED, credit=1)
     bench.deliver()
     assert consumer.state == READY
@@ -119,8 +114,7 @@ def test_ready_consumer_is_parked_in_the_list_for_what_it_lacks() -> None:
 
 
 def test_released_message_is_seen_by_those_who_have_not_seen_it_and_by_no_other() -> None:
-    bench = SelectingBench()
-    bench.put("red", "red", "green")
+    bench = SelectingBench("red", "red", "green")
     bench.attach("a", RED)
     bench.deliver()
     bench.attach("b", "n > 0 AND color = 'blue'")
@@ -145,8 +139,7 @@ def test_released_message_is_seen_by_those_who_have_not_seen_it_and_by_no_other(
 
 
 def test_its_own_released_message_comes_again_in_order() -> None:
-    bench = SelectingBench()
-    bench.put("red", "green", "red", "red")
+    bench = SelectingBench("red", "green", "red", "red")
     consumer = bench.attach("a", RED, credit=2)
     bench.deliver()
     bench.release("a")
@@ -157,8 +150,7 @@ def test_its_own_released_message_comes_again_in_order() -> None:
 
 def test_very_many_missed_messages_are_looked_for_from_the_oldest_on() -> None:
     count = MISSED_MAX + 50
-    bench = SelectingBench()
-    bench.put(*["red"] * count)
+    bench = SelectingBench(*["red"] * count)
     bench.attach("a")
     bench.deliver()
     bench.put("green")
@@ -171,8 +163,7 @@ def test_very_many_missed_messages_are_looked_for_from_the_oldest_on() -> None:
 
 
 def test_two_selectors_share_the_messages_that_both_want() -> None:
-    bench = SelectingBench()
-    bench.put(*["red"] * 100)
+    bench = SelectingBench(*["red"] * 100)
     bench.attach("a", RED)
     bench.attach("b", RED)
     bench.deliver()
@@ -181,8 +172,7 @@ def test_two_selectors_share_the_messages_that_both_want() -> None:
 
 
 def test_ordinary_consumers_and_selectors_take_turns() -> None:
-    bench = SelectingBench()
-    bench.put(*["red"] * 100)
+    bench = SelectingBench(*["red"] * 100)
     bench.attach("a", RED)
     bench.attach("b")
     bench.deliver()
@@ -200,8 +190,7 @@ def test_consumers_with_a_higher_priority_come_first() -> None:
 
 
 def test_messages_with_a_higher_priority_come_first() -> None:
-    bench = SelectingBench(**{"x-max-priority": 9})
-    bench.put("red", "green")
+    bench = SelectingBench("red", "green", **{"x-max-priority": 9})
     bench.put("red", "green", priority=5)
     consumer = bench.attach("a", RED, credit=1)
     bench.deliver()
@@ -217,8 +206,7 @@ def test_messages_with_a_higher_priority_come_first() -> None:
 
 
 def test_byte_window_holds_a_message_back_without_looking_twice() -> None:
-    bench = SelectingBench()
-    bench.put("green")
+    bench = SelectingBench("green")
     bench.put("red", "red", "red", charge=60)
     consumer = bench.attach("a", RED, window_bytes=100)
     bench.deliver()
@@ -230,16 +218,14 @@ def test_byte_window_holds_a_message_back_without_looking_twice() -> None:
 
 
 def test_settled_messages_leave_the_depth_at_once_without_acknowledgements() -> None:
-    bench = SelectingBench()
-    bench.put("red", "green")
+    bench = SelectingBench("red", "green")
     bench.attach("a", RED, settled=True)
     bench.deliver()
     assert (bench.got["a"], bench.queue.messages, bench.queue.unacked_messages) == ([1], 1, 0)
 
 
 def test_purge_leaves_the_consumer_waiting() -> None:
-    bench = SelectingBench()
-    bench.put(*["green"] * 3000)
+    bench = SelectingBench(*["green"] * 3000)
     bench.attach("a", RED)
     bench.deliver()
     assert bench.queue.purge(1.0) == 3000
@@ -281,8 +267,7 @@ def test_drop_head_drops_what_nobody_takes() -> None:
 
 
 def test_deletion_of_the_queue_ends_its_consumers() -> None:
-    bench = SelectingBench()
-    bench.put("red", "green")
+    bench = SelectingBench("red", "green")
     consumer = bench.attach("a", RED)
     bench.attach("b", browses=True)
     bench.deliver()
@@ -297,8 +282,7 @@ def test_deletion_of_the_queue_ends_its_consumers() -> None:
 
 
 def test_end_of_the_session_returns_its_messages() -> None:
-    bench = SelectingBench()
-    bench.put("red", "green", "red")
+    bench = SelectingBench("red", "green", "red")
     bench.attach("a", RED)
     bench.deliver()
     bench.broker.end_session(bench.sessions["a"])
@@ -327,8 +311,7 @@ def test_number_of_scans_of_a_queue_is_bounded() -> None:
 
 
 def test_available_counts_what_it_has_not_looked_at() -> None:
-    bench = SelectingBench()
-    bench.put(*["green"] * 10, "red")
+    bench = SelectingBench(*["green"] * 10, "red")
     ordinary = bench.attach("b", credit=0)
     consumer = bench.attach("a", RED, credit=0)
     assert (ordinary.available(), consumer.available()) == (11, 11)
@@ -340,8 +323,7 @@ def test_available_counts_what_it_has_not_looked_at() -> None:
 
 
 def test_filter_skips_a_message_that_it_cannot_read() -> None:
-    bench = SelectingBench()
-    bench.put("red")
+    bench = SelectingBench("red")
     consumer = Consumer("a", Session(), bench.queue, False, False, 0)
     selector = parse_selector("color IS NULL OR color = 'red'")
     scan = SelectorScan(consumer, MessageFilter(bench.broker.formats, selector), bench.broker.work)
@@ -460,8 +442,7 @@ def test_no_message_is_lost_doubled_or_given_to_a_consumer_that_does_not_want_it
 def test_random_order_of_releases_ends_in_order() -> None:
     """Whatever returns in whatever order, an ordinary consumer then gets all in the order of their sequence."""
     chance = random.Random(5)
-    bench = SelectingBench()
-    bench.put(*["red", "blue"] * 600)
+    bench = SelectingBench(*["red", "blue"] * 600)
     bench.attach("a", RED)
     bench.deliver()
     numbers = list(range(1, 601))
@@ -475,9 +456,7 @@ def test_random_order_of_releases_ends_in_order() -> None:
 
 
 def test_scan_gets_what_was_paged_as_it_comes_into_memory() -> None:
-    house = house_with()
-    publish(house, 1, 40)
-    house.settle()
+    house = settled(40)
     assert house.pages("q").messages > 0
     consumer = Consumer("a", house.session, house.queues["q"], True, False, 0)
     consumer.scan = SelectorScan(consumer, MessageFilter(house.broker.formats), house.broker.work)

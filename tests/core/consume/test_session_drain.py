@@ -19,7 +19,12 @@ RED = "color = 'red'"
 
 
 def drained(bench: SelectingBench) -> list[tuple[str, int]]:
-    """Return the consumers that are told at the end of a turn, with the credit that they gave up."""
+    """Deliver; return the consumers that are told at the end of the turn, with the credit that they gave up."""
+    bench.deliver()
+    return told(bench)
+
+
+def told(bench: SelectingBench) -> list[tuple[str, int]]:
     bench.broker.review_drains()
     return [
         (effect.consumer.tag, int(effect.credit)) for effect in bench.broker.effects() if isinstance(effect, Drained)
@@ -31,13 +36,10 @@ def test_empty_queue_is_drained_at_the_end_of_the_turn() -> None:
     consumer = bench.attach("a", credit=50)
     bench.deliver()
     request_drain(consumer)
-    assert drained(bench) == [], "not before the queue had its turn"
-    bench.deliver()
+    assert told(bench) == [], "not before the queue had its turn"
     assert drained(bench) == [("a", 50)]
     credit = consumer.credit
-    assert isinstance(credit, LinkCredit)
     assert (credit.left(), credit.delivery_count) == (0, 50)
-    bench.deliver()
     assert drained(bench) == [], "once"
     bench.put("red")
     bench.deliver()
@@ -45,21 +47,17 @@ def test_empty_queue_is_drained_at_the_end_of_the_turn() -> None:
 
 
 def test_what_is_there_is_delivered_first() -> None:
-    bench = SelectingBench()
-    bench.put(*["red"] * 3)
+    bench = SelectingBench(*["red"] * 3)
     consumer = bench.attach("a", credit=5)
     request_drain(consumer)
-    bench.deliver()
     assert drained(bench) == [("a", 2)]
     assert bench.got["a"] == [1, 2, 3]
 
 
 def test_credit_that_deliveries_use_up_is_drained_too() -> None:
-    bench = SelectingBench()
-    bench.put(*["red"] * 3)
+    bench = SelectingBench(*["red"] * 3)
     consumer = bench.attach("a", credit=3)
     request_drain(consumer)
-    bench.deliver()
     assert drained(bench) == [("a", 0)]
     assert bench.got["a"] == [1, 2, 3]
 
@@ -69,36 +67,30 @@ def test_withdrawn_request_keeps_the_credit() -> None:
     consumer = bench.attach("a", credit=3)
     request_drain(consumer)
     cancel_drain(consumer)
-    bench.deliver()
     assert drained(bench) == []
     assert consumer.credit.left() == 3
 
 
 def test_unfinished_scan_is_waited_for() -> None:
-    bench = SelectingBench()
-    bench.put(*["green"] * (3 * SLICE), "red")
+    bench = SelectingBench(*["green"] * (3 * SLICE), "red")
     consumer = bench.attach("a", RED, credit=5)
     request_drain(consumer)
     bench.deliver(SLICE)
-    assert drained(bench) == []
+    assert told(bench) == []
     assert not is_drained(consumer)
-    bench.deliver()
     assert drained(bench) == [("a", 4)]
     assert bench.got["a"] == [3 * SLICE + 1]
 
 
 def test_messages_that_no_selector_matches_are_not_waited_for() -> None:
-    bench = SelectingBench()
-    bench.put("green")
+    bench = SelectingBench("green")
     consumer = bench.attach("a", RED, credit=5)
     request_drain(consumer)
-    bench.deliver()
     assert drained(bench) == [("a", 5)]
 
 
 def test_messages_on_their_way_back_are_waited_for() -> None:
-    bench = SelectingBench()
-    bench.put(*["red"] * 3000)
+    bench = SelectingBench(*["red"] * 3000)
     bench.attach("a")
     bench.deliver()
     consumer = bench.attach("b", credit=5000)
@@ -106,11 +98,9 @@ def test_messages_on_their_way_back_are_waited_for() -> None:
     settle_in_slices(bench.broker, bench.sessions["a"], 1, 3000, Outcome.RELEASED)
     assert bench.queue.returning
     request_drain(consumer)
-    bench.deliver()
     assert drained(bench) == []
     while bench.queue.returning:
         bench.turn()
-    bench.deliver()
     assert drained(bench) == [("b", 2000)]
     assert len(bench.got["b"]) == 3000
 
@@ -130,16 +120,13 @@ def test_output_that_is_full_is_waited_for_if_there_is_something_to_send() -> No
     bench.sessions["a"] = session
     consumer = bench.attach("a", credit=5)
     request_drain(consumer)
-    bench.deliver()
     assert drained(bench) == [("a", 5)], "nothing is there"
     bench.put("red")
     bench.grant(consumer, 5)
     request_drain(consumer)
-    bench.deliver()
     assert drained(bench) == []
     session.full = False
     session.outlet.schedule_wake()
-    bench.deliver()
     assert drained(bench) == [("a", 4)]
     assert bench.got["a"] == [1]
 
@@ -151,18 +138,15 @@ def test_a_byte_window_is_not_waited_for(selector: str | None) -> None:
     bench.put("red", "red", charge=60)
     consumer = bench.attach("a", selector, credit=5, window_bytes=100)
     request_drain(consumer)
-    bench.deliver()
     assert drained(bench) == [("a", 4)]
     assert bench.got["a"] == [1]
 
 
 def test_another_single_active_consumer_is_not_waited_for() -> None:
-    bench = SelectingBench(**{"x-single-active-consumer": True})
-    bench.put("red")
+    bench = SelectingBench("red", **{"x-single-active-consumer": True})
     bench.attach("a", credit=0)
     consumer = bench.attach("b", credit=5)
     request_drain(consumer)
-    bench.deliver()
     assert drained(bench) == [("b", 5)]
 
 
@@ -179,7 +163,6 @@ def test_missed_message_that_another_consumer_has_meanwhile_is_not_waited_for() 
     bench.deliver()
     assert (bench.got["c"], bench.got["a"]) == ([1, 2], [])
     request_drain(consumer)
-    bench.deliver()
     assert drained(bench) == [("a", 3)]
 
 
@@ -189,18 +172,15 @@ def test_cancelled_consumer_is_not_told() -> None:
     bench.attach("b")
     request_drain(consumer)
     bench.broker.cancel(bench.sessions["a"], "a")
-    bench.deliver()
     assert drained(bench) == []
     request_drain(consumer)
     cancel_drain(consumer)
 
 
 def test_browser_is_drained_at_the_end_of_the_queue() -> None:
-    bench = SelectingBench()
-    bench.put(*["red"] * 700)
+    bench = SelectingBench(*["red"] * 700)
     consumer = bench.attach("a", browses=True, credit=1000)
     request_drain(consumer)
-    bench.deliver()
     assert drained(bench) == [("a", 300)]
     assert bench.got["a"] == list(range(1, 701))
 
@@ -226,8 +206,7 @@ class DrainedHouse(BrowsedHouse):
 
 def test_pages_that_are_being_written_or_read_are_waited_for() -> None:
     house = DrainedHouse()
-    for number in range(1, 31):
-        house.publish("q", b"%03d" % number)
+    house.fill(1, 30)
     consumer, found = house.consumer(100)
     request_drain(consumer)
     house.deliver(found)
@@ -249,10 +228,7 @@ def test_pages_that_are_being_written_or_read_are_waited_for() -> None:
 
 
 def test_pages_are_waited_for_until_a_browser_has_read_them() -> None:
-    house = DrainedHouse()
-    for number in range(1, 31):
-        house.publish("q", b"%03d" % number)
-    house.settle()
+    house = DrainedHouse(30)
     house.grant(100)
     request_drain(house.browser)
     house.deliver(house.got)
@@ -266,10 +242,7 @@ def test_pages_are_waited_for_until_a_browser_has_read_them() -> None:
 
 
 def test_selector_does_not_wait_for_pages_without_room_in_memory() -> None:
-    bench_house = DrainedHouse()
-    for number in range(1, 31):
-        bench_house.publish("q", b"%03d" % number)
-    bench_house.settle()
+    bench_house = DrainedHouse(30)
 
     consumer = Consumer("a", bench_house.session, bench_house.queues["q"], True, False, 0)
     consumer.credit = LinkCredit()

@@ -32,8 +32,7 @@ def test_held_publish_is_refused_at_its_deadline_with_the_reason() -> None:
     house.store(plain, "a", 200)
     house.store(confirming, "a")
     house.store(plain, "a")
-    house.broker.begin(106.0)
-    house.broker.run(1000)
+    house.at(106.0)
     assert told(confirming) == [(1, 1, False)]
     assert str(plain.closing) == (
         "publish to exchange '' with routing key 'a' refused after its hold deadline of 5 s; "
@@ -88,7 +87,6 @@ def test_dead_letter_stops_at_no_gate_before_the_disk_for_it_leaves_one_place_fo
     assert house.closed() == ["quota of vhost /"]
     session = Session()
     batch = session.get(house.vhost.queues["work"], False, house.broker.now)
-    assert batch is not None
     session.unsettled.settle_tag(batch.first, False, Outcome.REJECTED, house.broker.now)
     house.broker.run(1000)
     assert (house.depth("work"), house.depth("b")) == (0, 1)
@@ -106,7 +104,6 @@ def test_what_is_stored_is_counted_to_the_byte_whatever_becomes_of_it() -> None:
     house.write()
     session = Session()
     batch = session.get(queue, False, house.broker.now)
-    assert batch is not None
     session.unsettled.settle_tag(batch.first, False, Outcome.FAILED, house.broker.now)
     assert house.stored() == sum(range(101, 110))
     batch = session.get(queue, False, house.broker.now)

@@ -151,7 +151,6 @@ def fill(vhost: VirtualHost, arguments: Table) -> None:
 
 def exact(memory: SharedLimit | None, broker: Broker) -> int:
     """Return what is counted in the node's memory, without slack."""
-    assert memory is not None
     memory.update_gate(broker.now)
     return int(memory.bytes)
 

@@ -31,8 +31,7 @@ def test_what_is_stored_of_a_virtual_host_closes_its_gate_at_once_and_stops_only
     house.write()
     assert told(producer) == [(1, 6, True)], "nobody's confirmation is withheld by it"
     assert house.crossings() == [("quota of vhost /", True)]
-    for _ in range(2):
-        house.take("a")
+    house.take("a", count=2)
     assert house.closed() == ["quota of vhost /"]  # 400 are left.
     house.take("a")  # 300, and it opens; what was held goes in.
     house.broker.run(1000)
@@ -68,8 +67,7 @@ def test_brokers_quota_is_judged_by_what_is_measured_and_what_has_come_since() -
     assert house.depth("a") + house.depth("b") == 11, "the one that passed the mark was taken, none after it"
     house.write()
     house.disk.measured(1_010_000, UNLIMITED, 0, house.broker.now)
-    for _ in range(9):
-        house.take("a")
+    house.take("a", count=9)
     house.disk.measured(600_000, UNLIMITED, 0, house.broker.now)
     house.broker.run(1000)
     assert (house.closed(), len(producer.outbox)) == (["quota"], 1)

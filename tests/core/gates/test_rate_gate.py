@@ -27,12 +27,10 @@ def test_rate_lets_the_first_go_at_once_and_the_others_each_in_its_time() -> Non
     house.publish(producer, "a", 100, count=5)
     assert house.depth("a") == 1
     for step in range(1, 5):
-        house.broker.begin(100.0 + step * 0.1 + 0.002)
-        house.broker.run(1000)
+        house.at(100.0 + step * 0.1 + 0.002)
         assert house.depth("a") == 1 + step
     assert told(producer) == [(1, 5, True)]
-    house.broker.begin(200.0)
-    house.broker.run(1000)
+    house.at(200.0)
     house.publish(producer, "a", 100)
     assert house.depth("a") == 6
     assert not [effect for effect in house.broker.effects() if isinstance(effect, GateChanged)], "a rate is not told"
@@ -48,8 +46,7 @@ def test_two_producers_of_one_rate_share_it_in_turn() -> None:
     now = 100.0
     while now < 100.15:
         now += 0.001
-        house.broker.begin(now)
-        house.broker.run(1000)
+        house.at(now)
     assert abs(len(one.outbox) - len(two.outbox)) <= 2  # One of them was there first.
     assert 13 <= house.depth("a") <= 17
 

@@ -30,8 +30,7 @@ def test_virtual_host_that_is_overfull_holds_back_publishes_to_any_of_its_queues
     route = resolve(other, "", "free")
     free.publish(route, b"x", 100_000)
     assert other.queues["free"].messages == 1
-    for _ in range(4):
-        house.take("a")
+    house.take("a", count=4)
     assert told(producer) == []  # 600 > 500.
     house.take("a")
     house.broker.run(1000)
@@ -120,7 +119,6 @@ def test_memory_is_a_share_of_the_machine_unless_it_is_said() -> None:
     assert gates.memory is None, "this machine has not said how much it has"
     house.broker.table.machine_bytes = 1_000_000
     gates.set_memory_limit(house.broker.table.limits("broker", ""))
-    assert gates.memory is not None
     assert (int(gates.memory.thresholds.capacity.bytes), int(gates.memory.reserve)) == (360_000, 40_000)
     house.set("broker", "", memory_capacity=100_000)
     assert (int(gates.memory.thresholds.capacity.bytes), int(gates.memory.reserve)) == (90_000, 10_000)

@@ -48,7 +48,6 @@ def test_consuming_acknowledging_and_purging_go_on_while_the_store_cannot_be_wri
     session = Session()
     queue = house.vhost.queues["a"]
     first = session.get(queue, False, house.broker.now)
-    assert first is not None
     assert not first.waits_for_disk, "nobody waits for a disk that does not work"
     session.unsettled.acknowledge(first.first, False, house.broker.now)
     assert queue.purge(house.broker.now) == 9
@@ -66,6 +65,5 @@ def test_what_comes_back_again_and_again_while_nothing_can_be_written_is_noted_o
     session, queue = Session(), house.vhost.queues["a"]
     for _ in range(70_000):
         batch = session.get(queue, False, house.broker.now)
-        assert batch is not None
         session.unsettled.settle_tag(batch.first, False, Outcome.FAILED, house.broker.now)
     assert len(house.journal.open.returned) < 66_000

@@ -30,7 +30,6 @@ def test_each_topic_has_its_own_bound_for_all_its_subscriptions() -> None:
     assert told(other) == [(1, 4, True)]
     assert len(house.broker.gates.topics) == 2
     depth = house.broker.gates.topics.depth(house.vhost, house.vhost.exchanges["amq.topic"], "prices.eur", 0.0)
-    assert depth is not None
     assert depth.gate.name == "amq.topic/prices.eur"
     assert (int(depth.messages), int(depth.bytes)) == (2, 200)
     for _ in range(2):
@@ -48,7 +47,6 @@ def test_topic_bound_is_set_late_changed_and_removed() -> None:
         producer.publish(route, b"price %d" % number, 100)
     house.set("address", "amq.topic/#", capacity_messages=2)
     depth = house.broker.gates.topics.depth(house.vhost, house.vhost.exchanges["amq.topic"], "prices.eur", 0.0)
-    assert depth is not None
     assert not depth.gate.open
     house.publish(producer, "prices.eur", 100, "amq.topic")
     assert house.depth("a") == 3
@@ -80,7 +78,6 @@ def test_invented_keys_share_a_depth_beyond_the_limit_and_empty_ones_are_dropped
     topics = TopicDepths(house.broker.table, house.broker.turns, 2)
     one = topics.depth(house.vhost, exchange, "one", 0.0)
     two = topics.depth(house.vhost, exchange, "two", 0.0)
-    assert one is not None
     assert two is not None
     one.add(1, 100, 0.0)
     version = exchange.version
@@ -89,7 +86,6 @@ def test_invented_keys_share_a_depth_beyond_the_limit_and_empty_ones_are_dropped
     assert len(topics) == 2
     others = topics.depth(house.vhost, exchange, "four", 0.0)
     assert others is topics.depth(house.vhost, exchange, "five", 0.0)
-    assert others is not None
     assert others.gate.name == "amq.topic/#"
     assert topics.depth(house.vhost, exchange, "one", 0.0) is one
     topics.forget(house.vhost, "amq.topic", 0.0)
@@ -114,6 +110,5 @@ def test_topic_has_the_settings_of_the_most_specific_pattern_and_of_its_exchange
     table = house.broker.table
     for key, most in (("news", 8), ("prices.usd", 7), ("prices.eur", 7), ("", 8)):
         thresholds = table.topic_limits("amq.topic", key).thresholds
-        assert thresholds is not None
         assert (int(thresholds.capacity.messages), int(thresholds.capacity.bytes)) == (most, 9000)
     assert table.topic_limits("amq.direct", "news").thresholds is None

@@ -188,8 +188,7 @@ def test_message_that_waits_for_its_queue_counts_with_a_bound_set_meanwhile() ->
         house.send()
     assert house.depth("a") == 2
     house.bound()
-    house.take("a")
-    house.take("a")
+    house.take("a", count=2)
     assert house.depth("a") == 2
     assert house.amounts() == (2, 2 * CHARGE)
 

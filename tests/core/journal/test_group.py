@@ -87,7 +87,6 @@ def test_a_message_that_comes_back_again_and_again_does_not_pile_up_notes() -> N
     broker.publish(b"poison", b"other")
     for _ in range(4 * (SETTLEMENT_RECORDS_MAX + PATIENCE)):
         batch = broker.house.session.get(broker.plain, False, 100.0)
-        assert batch is not None
         broker.house.session.unsettled.settle_tag(batch.first, False, Outcome.FAILED, 100.0)
         broker.write()
         assert len(broker.shelf.notes) <= SETTLEMENT_RECORDS_MAX + PATIENCE + 2

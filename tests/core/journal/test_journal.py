@@ -40,7 +40,6 @@ def settle_two(house: PagedHouse) -> None:
     """Consume two messages, the second one first: those that are settled in their order are remembered as one."""
     batches = [house.session.get(house.queues["q"], False, house.now) for _ in range(2)]
     for batch in reversed(batches):
-        assert batch is not None
         house.session.unsettled.acknowledge(batch.first, False, house.now)
 
 
@@ -86,7 +85,6 @@ def test_a_message_that_came_back_and_left_is_not_held() -> None:
     house = house_with(200, 100)
     for _ in range(100):
         batch = house.session.get(house.queues["q"], False, house.now)
-        assert batch is not None
         house.session.unsettled.settle_tag(batch.first, False, Outcome.FAILED, house.now)
         assert house.get("q") is not None
     house.step()
@@ -113,7 +111,6 @@ def test_letters_that_go_round_and_round_leave_no_places_behind() -> None:
     for at in range(rounds):
         for name in ("one", "other"):
             batch = house.session.get(house.queues[name], False, house.now)
-            assert batch is not None
             house.session.unsettled.settle_tag(batch.first, False, Outcome.REJECTED, house.now)
             house.step()
         if at % 1000 == 0:

@@ -39,8 +39,7 @@ def test_a_deadline_is_a_reason_to_retry(house: House) -> None:
     house.queue("a", capacity_messages=1, hold_deadline=5)
     producer = house.producer("p")
     house.publish(producer, "a", 100, count=2)
-    house.broker.begin(105.0)
-    house.broker.run(1000)
+    house.at(105.0)
     refused = [outcome.refusal for outcome in producer.confirms.take() if outcome.refusal is not None]
     assert [(each.cause, each.retriable) for each in refused] == [(DEADLINE, True)]
     assert refused[0].describe().startswith("refused after its hold deadline of 5 s; queue 'a' holds 1 message")

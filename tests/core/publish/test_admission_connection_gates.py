@@ -42,8 +42,7 @@ def test_users_weight_is_its_producers_share_of_the_turns() -> None:
         house.publish(light, "a", 100)
         house.publish(heavy, "a", 100)
     before = len(light.outbox), len(heavy.outbox)
-    for _ in range(20):
-        house.take("a")
+    house.take("a", count=20)
     passed = before[0] - len(light.outbox), before[1] - len(heavy.outbox)
     assert sum(passed) >= 8
     assert abs(passed[1] - 3 * passed[0]) <= 3

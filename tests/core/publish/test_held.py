@@ -44,8 +44,7 @@ def test_held_publish_is_refused_at_its_deadline_with_the_gate_that_stopped_it()
         "publish to exchange '' with routing key 'a' refused after its hold deadline of 5 s; queue 'a' "
     )
     assert not held.closes_session()
-    house.broker.begin(105.1)
-    house.broker.run(1000)
+    house.at(105.1)
     assert not producer.outbox
     assert (2, 2, False) in told(producer)
 

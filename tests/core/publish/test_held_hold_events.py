@@ -43,8 +43,7 @@ def test_hold_that_is_refused_or_dropped_tells_the_cause() -> None:
     house.publish(producer, "a", 100)
     house.broker.hold_events = []
     house.publish(producer, "a", 100)
-    house.broker.begin(106.0)
-    house.broker.run(1000)
+    house.at(106.0)
     [late] = taken(house)
     assert isinstance(late, HoldEnd)
     assert (late.cause, late.now) == ("deadline", 106.0)

@@ -24,8 +24,7 @@ def test_prompt_producer_is_blocked_and_has_its_confirm() -> None:
     assert not gate.open
     assert id(producer) in gate.blocked
     assert told(producer) == [(1, 2, True)]
-    house.take("a")
-    house.take("a")
+    house.take("a", count=2)
     run_turn(house)
     assert id(producer) not in gate.blocked
 
@@ -46,8 +45,7 @@ def test_withdrawn_publish_is_refused_and_the_next_one_takes_its_place() -> None
     ]
     assert (producer.hold_budget.messages, producer.hold_budget.bytes) == (1, CHARGE)
     assert producer.entry(house.vhost.queues["a"].gate).refused == 2
-    house.take("a")
-    house.take("a")
+    house.take("a", count=2)
     run_turn(house)
     assert told(producer) == [(4, 4, True)]
     assert house.vhost.queues["a"].messages == 1

@@ -77,8 +77,7 @@ def test_held_publishes_are_not_covered_and_those_refused_among_the_taken_are_na
     house.publish(session, "a", CHARGE, count=5)
     assert withdraw(session, 3)
     assert withdraw(session, 5)
-    house.take("a")
-    house.take("a")
+    house.take("a", count=2)
     house.later(0)
     assert not session.outbox
     house.publish(session, "a", CHARGE)
@@ -108,8 +107,7 @@ def test_higher_epoch_drops_what_the_session_before_holds_and_ends_it(house: Hou
     assert not session.outbox
     assert session.state is ProducerState.CLOSING
     assert isinstance(session.closing, ResourceLocked)
-    house.take("a")
-    house.take("a")
+    house.take("a", count=2)
     house.publish(session, "a", CHARGE)
     assert house.depth("a") == 0, "a half-open connection can bring no more"
     session.abort()

@@ -23,7 +23,6 @@ class RecordingListener(ProducerListener):
         self.forbidden: BrokerError | None = None
 
     def on_confirms(self) -> None:
-        assert self.producer is not None
         for outcome in self.producer.confirms.take():
             reason = "" if outcome.refusal is None else f" {outcome.refusal.cause}"
             self.calls.append(f"{int(outcome.first)}-{int(outcome.last)}{reason}")
@@ -43,8 +42,6 @@ class RecordingListener(ProducerListener):
         return self.logs
 
     def on_departed(self) -> None:
-        assert self.producer is not None
-        assert self.producer.loss is not None
         self.calls.append(f"departed {int(self.producer.loss.messages)}")
 
     def publish_error(self) -> BrokerError | None:

@@ -27,8 +27,7 @@ def test_publisher_counts_accepted_unroutable_and_refused_publishes_and_their_co
 def test_held_publish_is_counted_when_it_passes() -> None:
     house = House("q", capacity_messages=1)
     producer = house.producer("p")
-    house.publish(producer, "q", 100)
-    house.publish(producer, "q", 100)
+    house.publish(producer, "q", 100, count=2)
     assert counts(producer)[0] == 1
     house.take("q")
     assert counts(producer)[0] == 2

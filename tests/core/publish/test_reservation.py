@@ -188,8 +188,7 @@ def test_reservation_closes_no_gate_and_keeps_none_closed(house: House) -> None:
     for _ in range(6):
         assert use(house, reservation, "a", 1)
     assert not queue.gate.open
-    for _ in range(4):
-        house.take("a")
+    house.take("a", count=4)
     assert queue.gate.open
     assert int(queue.reserved.messages) == 4
 
@@ -247,8 +246,7 @@ def test_lowered_capacity_takes_the_same_part_from_every_sender(house: House) ->
     senders = [reserve(house, "a", 1) for _ in range(2)]
     senders[0].grant(10, NOW)
     senders[1].grant(20, NOW)
-    for _ in range(5):
-        house.publish_now("a", 1)
+    house.publish_now("a", 1, count=5)
     house.set("queue", "a", capacity_messages=20)
     assert [(int(each.messages), int(each.revoked)) for each in senders] == [(5, 5), (10, 10)]
     house.set("queue", "a", capacity_messages=3)

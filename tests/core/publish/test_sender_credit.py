@@ -147,8 +147,7 @@ def test_small_room_gives_small_grants_and_sent_is_never_more_than_the_places(ho
 
 def test_closed_gate_gives_no_credit_and_its_opening_gives_some_within_one_turn(house: House) -> None:
     house.queue("a", capacity_messages=10, stop_messages=5, resume_messages=2)
-    for _ in range(6):
-        house.publish_now("a", CHARGE)
+    house.publish_now("a", CHARGE, count=6)
     link = Link(house, "a")
     run_until_quiet(house)
     assert link.left == 0
@@ -193,8 +192,7 @@ def test_sender_that_has_more_waits_in_line_for_it_although_it_has_credit(house:
 
 def test_link_that_waits_at_a_closed_gate_holds_nobody_between_stop_and_capacity(house: House) -> None:
     house.queue("a", capacity_messages=10, stop_messages=3, resume_messages=1)
-    for _ in range(4):
-        house.publish_now("a", CHARGE)
+    house.publish_now("a", CHARGE, count=4)
     link = Link(house, "a")
     run_until_quiet(house)
     gate = house.vhost.queues["a"].gate
@@ -243,8 +241,7 @@ def test_turns_of_links_and_publishes_alternate_by_bytes(house: House) -> None:
 
 def test_round_of_a_gate_that_closes_passes_over_those_that_wait_for_credit(house: House) -> None:
     house.queue("a", capacity_messages=10, stop_messages=4, resume_messages=4)
-    for _ in range(10):
-        house.publish_now("a", CHARGE)
+    house.publish_now("a", CHARGE, count=10)
     first, last = house.producer("first"), house.producer("last")
     house.publish(first, "a", CHARGE)
     link = Link(house, "a")
@@ -255,8 +252,7 @@ def test_round_of_a_gate_that_closes_passes_over_those_that_wait_for_credit(hous
         house.take("a")
     run_until_quiet(house)
     assert (len(first.outbox), len(last.outbox), house.depth("a"), link.left) == (0, 0, 6, 0)
-    house.take("a")
-    house.take("a")
+    house.take("a", count=2)
     run_until_quiet(house)
     assert link.left > 0
 
@@ -264,8 +260,7 @@ def test_round_of_a_gate_that_closes_passes_over_those_that_wait_for_credit(hous
 def test_link_follows_its_road_while_it_waits(house: House) -> None:
     for name in "ab":
         house.queue(name, capacity_messages=4, stop_messages=1, resume_messages=0)
-    for _ in range(2):
-        house.publish_now("a", CHARGE)
+    house.publish_now("a", CHARGE, count=2)
     house.vhost.declare_exchange("x", "direct", {}, False, False, False)
     house.vhost.bind("x", house.vhost.queues["a"], None, "k", {})
     link = Link(house, "k", "x")
@@ -304,16 +299,14 @@ def test_credit_of_a_road_that_grows_too_wide_moves_to_the_hold_room_and_overrun
         house.queue(f"q{number}", capacity_messages=1000)
         house.vhost.bind("x", house.vhost.queues[f"q{number}"], None, "", {})
     run_until_quiet(house)
-    for _ in range(10):
-        house.publish_now("a", CHARGE)
+    house.publish_now("a", CHARGE, count=10)
     link.credit.schedule_review()
     run_until_quiet(house)
     assert (house.reserved("a")[0], int(link.credit.hold.messages)) == (0, 5)
     assert link.send(5) == 5
     run_until_quiet(house)
     assert (house.depth("a"), len(link.producer.outbox)) == (10, 5)
-    for _ in range(5):
-        house.take("a")
+    house.take("a", count=5)
     run_until_quiet(house)
     link.take_outcomes()
     assert (link.confirmed, link.refused, len(link.producer.outbox)) == (5, 0, 0)
@@ -331,7 +324,6 @@ def test_rate_takes_its_tokens_with_the_grant_and_not_again_with_the_message(hou
     run_until_quiet(house)
     assert (house.depth("a"), link.left) == (10, 0)
     gate = link.credit.blocked_by()
-    assert gate is not None
     assert gate.kind == "rate"
     assert 0.0 < link.credit.retry_after_s() <= 0.1
     house.broker.begin(house.broker.now + 0.35)
@@ -370,7 +362,6 @@ def test_full_memory_leaves_credit_to_the_senders_of_an_empty_queue_within_its_s
     full = in_bytes(total, total * 8 // 10, total * 7 // 10)
     house.broker.gates.set_memory_capacity(full, 40 * 1024)
     memory = house.broker.gates.memory
-    assert memory is not None
     while memory.gate.open:
         house.publish_now("hog", 10_000)
     link, other = Link(house, "empty"), Link(house, "hog")
@@ -392,8 +383,7 @@ def test_full_memory_leaves_credit_to_the_senders_of_an_empty_queue_within_its_s
 
 def test_blocked_link_is_reported_once_with_its_gate_and_since_when(house: House) -> None:
     house.queue("a", capacity_messages=4, stop_messages=1, resume_messages=0)
-    for _ in range(2):
-        house.publish_now("a", CHARGE)
+    house.publish_now("a", CHARGE, count=2)
     link = Link(house, "a")
     house.broker.run(100)
     link.credit.on_flow(7)
@@ -451,15 +441,13 @@ def test_message_on_credit_goes_in_behind_a_closed_gate_and_its_confirm_is_withh
     link = Link(house, "a")
     run_turn(house)
     assert link.left == 10
-    for _ in range(6):
-        house.publish_now("a", CHARGE)
+    house.publish_now("a", CHARGE, count=6)
     assert not house.vhost.queues["a"].gate.open
     assert link.send(10) == 10
     run_until_quiet(house)
     link.take_outcomes()
     assert (house.depth("a"), link.confirmed, link.left) == (16, 0, 0)
-    for _ in range(14):
-        house.take("a")
+    house.take("a", count=14)
     run_until_quiet(house)
     link.take_outcomes()
     assert (link.confirmed, link.left) == (10, 9)
@@ -469,16 +457,14 @@ def test_larger_message_without_room_is_held_and_its_link_gets_no_more_until_it_
     house.queue("a", capacity_bytes=10 * CHARGE, stop_bytes=10 * CHARGE, resume_bytes=10 * CHARGE)
     link = Link(house, "a", window=CreditWindow(3, 1 << 20, OCTETS))
     run_turn(house)
-    for _ in range(7):
-        house.publish_now("a", CHARGE)
+    house.publish_now("a", CHARGE, count=7)
     assert link.send(1, 5 * CHARGE) == 1
     assert len(link.producer.outbox) == 1
     run_until_quiet(house)
     link.send(2)
     run_until_quiet(house)
     assert (link.left, len(link.producer.outbox)) == (0, 3)
-    for _ in range(9):
-        house.take("a")
+    house.take("a", count=9)
     run_until_quiet(house)
     assert not link.producer.outbox
     link.take_outcomes()

@@ -18,8 +18,7 @@ def counts(tally: Tally) -> dict[str, int]:
 def delivered(messages: int, no_ack: bool = False) -> tuple[House, Session]:
     """A session that has so many messages of queue q."""
     house = House("q")
-    for _ in range(messages):
-        house.publish_now("q", 100)
+    house.publish_now("q", 100, count=messages)
     session = Session()
     house.broker.consume(session, Consumer("c", session, house.vhost.queue("q"), no_ack, False, 0))
     while house.broker.next_batch() is not None:
@@ -77,8 +76,7 @@ def test_deliveries_without_acknowledgement_are_counted_apart() -> None:
 def test_gets_are_counted_by_kind() -> None:
     house = House("q")
     session, queue = Session(), house.vhost.queue("q")
-    for _ in range(2):
-        house.publish_now("q", 100)
+    house.publish_now("q", 100, count=2)
     session.get(queue, False, 100.0)
     session.get(queue, True, 100.0)
     session.count_get_empty(queue)

@@ -32,15 +32,13 @@ def client(house: House) -> Client:
 
 def test_a_commit_stands_in_line_and_nobody_passes_whom_it_waits_behind(house: House, client: Client) -> None:
     house.queue("a", capacity_messages=4, resume_messages=3)
-    for _ in range(4):
-        house.publish_now("a", 1)
+    house.publish_now("a", 1, count=4)
     before, after = house.producer("before"), house.producer("after")
     house.publish(before, "a", 10)
     client.publish("a", 20, 20)
     assert not client.commit()
     house.publish(after, "a", 30)
-    for _ in range(6):
-        house.take("a")
+    house.take("a", count=6)
     house.take("a")
     assert [int(m.charge) for m in house.vhost.queues["a"].ready_queue.ready] == [30]
     assert client.told() == 1
@@ -65,8 +63,7 @@ def test_between_stop_and_capacity_it_goes_in_and_its_answer_is_withheld(house: 
 
 def test_a_commit_that_finds_no_room_until_its_deadline_is_rolled_back(house: House, client: Client) -> None:
     house.queue("a", capacity_messages=3, hold_deadline=5)
-    for _ in range(3):
-        house.publish_now("a", 10)
+    house.publish_now("a", 10, count=3)
     tag = client.get("a")
     client.ack(tag)
     client.publish("a", 10, 10)
@@ -149,8 +146,7 @@ def test_saying_goodbye_rolls_back_commits_and_keeps_what_was_published_before(h
 @pytest.mark.parametrize("graceful", [True, False])
 def test_a_session_that_goes_with_a_held_commit_leaves_no_trace(house: House, client: Client, graceful: bool) -> None:
     house.queue("a", capacity_messages=2)
-    for _ in range(2):
-        house.publish_now("a", 1)
+    house.publish_now("a", 1, count=2)
     waiting = house.producer("waiting")
     client.ack(client.get("a"))
     client.publish("a", 1, 1)
@@ -163,8 +159,7 @@ def test_a_session_that_goes_with_a_held_commit_leaves_no_trace(house: House, cl
         client.transaction.end()
         house.broker.end_session(client.session)
         client.producer.abort()
-    house.take("a")
-    house.take("a")
+    house.take("a", count=2)
     assert house.depth("a") == 1
     assert told(waiting) == [(1, 1, True)]
     assert traces(house, client) == []
@@ -205,8 +200,7 @@ def test_the_sum_of_a_virtual_host_is_for_the_whole_commit(house: House, client:
     house.queue("a")
     house.queue("b")
     house.set("vhost", "#", capacity_bytes=1000)
-    for _ in range(9):
-        house.publish_now("a", 100)
+    house.publish_now("a", 100, count=9)
     client.publish("a", 100)
     client.publish("b", 100)
     assert not client.commit()
@@ -411,8 +405,7 @@ def test_commit_that_was_refused_counts_in_the_bound_of_its_connection(house: Ho
 
 
 def test_session_that_ends_with_a_refused_commit_rolls_it_back(house: House, retrying: Client) -> None:
-    house.publish_now("a", 1)
-    house.publish_now("a", 1)
+    house.publish_now("a", 1, count=2)
     retrying.ack(retrying.get("a"))
     retrying.publish("a", 10, 10)
     retrying.commit()

@@ -61,8 +61,7 @@ def test_a_rollback_drops_the_publishes_and_leaves_the_deliveries_unacknowledged
 def test_acknowledgements_count_in_the_depth_and_the_prefetch_until_the_commit(house: House, client: Client) -> None:
     house.queue("a")
     client.session.credit.window = 2
-    for _ in range(3):
-        house.publish_now("a", 5)
+    house.publish_now("a", 5, count=3)
     consumer = Consumer("c", client.session, house.vhost.queues["a"], False, False, 0)
     batch = client.session.take_batch(consumer, 2, house.broker.now)
     client.ack(int(batch.last()), multiple=True)
@@ -93,8 +92,7 @@ def test_a_delivery_is_settled_once_and_an_unknown_one_is_refused_at_once(house:
 
 def test_what_is_refused_leaves_and_what_is_put_back_comes_again(house: House, client: Client) -> None:
     house.queue("a")
-    for _ in range(3):
-        house.publish_now("a", 5)
+    house.publish_now("a", 5, count=3)
     client.discard(client.get("a"))
     client.requeue(client.get("a"))
     assert house.vhost.queues["a"].available() == 1
@@ -145,8 +143,7 @@ def test_a_message_that_can_never_fit_is_told_as_it_is_published(house: House, c
 def test_a_commit_waits_until_there_is_room_for_all_of_it(house: House, client: Client) -> None:
     house.queue("a", capacity_messages=5, resume_messages=4)
     house.queue("b", capacity_messages=5)
-    for _ in range(3):
-        house.publish_now("a", 10)
+    house.publish_now("a", 10, count=3)
     client.publish("b", 10, 10)
     client.publish("a", 10, 10, 10)
     assert not client.commit()
@@ -162,8 +159,7 @@ def test_a_commit_waits_until_there_is_room_for_all_of_it(house: House, client: 
 
 def test_a_session_that_fills_what_it_empties_is_stopped_by_no_depth(house: House, client: Client) -> None:
     house.queue("a", capacity_messages=3, hold_deadline=0)
-    for _ in range(3):
-        house.publish_now("a", 10)
+    house.publish_now("a", 10, count=3)
     other = house.producer("other")
     house.publish(other, "a", 10)
     assert len(other.outbox) == 1
@@ -240,8 +236,7 @@ def test_a_held_commit_that_can_never_fit_any_more_is_refused(house: House, clie
 def test_a_policy_that_refuses_a_part_refuses_the_whole(house: House, client: Client, policy: str) -> None:
     house.queue("a", capacity_messages=2, overflow=policy)
     house.queue("b")
-    house.publish_now("a", 1)
-    house.publish_now("a", 1)
+    house.publish_now("a", 1, count=2)
     reader = Client(house, "reader")
     reader.get("a")
     client.publish("b", 1)
@@ -256,8 +251,7 @@ def test_a_policy_that_refuses_a_part_refuses_the_whole(house: House, client: Cl
 @pytest.mark.parametrize("policy", ["reject", "drop-new", "ring-strict", "drop-head"])
 def test_a_policy_is_asked_as_if_the_settlements_were_done(house: House, client: Client, policy: str) -> None:
     house.queue("a", capacity_messages=2, overflow=policy)
-    house.publish_now("a", 1)
-    house.publish_now("a", 1)
+    house.publish_now("a", 1, count=2)
     client.get("a")
     client.ack(client.get("a"), multiple=True)
     client.publish("a", 1, 1)

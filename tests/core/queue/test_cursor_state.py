@@ -21,7 +21,6 @@ class Desk(attached_cursors.Desk):
 
 
 def seen(lag: Lag | None, now: float) -> tuple[int, int, float | None]:
-    assert lag is not None
     return int(lag.messages), int(lag.bytes), lag.oldest_s(now)
 
 

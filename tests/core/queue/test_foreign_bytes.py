@@ -69,8 +69,7 @@ def test_depth_is_never_above_the_capacity_and_the_gate_is_exact(steps: list[lis
         if isinstance(step, list):
             publish(house, f"p{number}", step)
         elif isinstance(step, int):
-            for _ in range(step):
-                house.take("a")
+            house.take("a", count=step)
         else:
             house.vhost.purge_queue(queue, house.broker.now)
             house.broker.run(1000)

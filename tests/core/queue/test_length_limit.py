@@ -56,7 +56,6 @@ class Line(House):
 
     def get(self) -> bytes:
         batch = self.session.get(self.q, False, self.broker.now)
-        assert batch is not None
         assert batch.messages[0] is not None
         return batch.messages[0].content
 
@@ -250,7 +249,6 @@ def test_messages_of_an_expired_length_leave_the_count() -> None:
     line.turn()
     line.broker.begin(line.broker.now + 2)
     line.turn()
-    assert line.q.length is not None
     assert (line.depth("q"), line.q.length.bodies) == (0, 0)
 
 
@@ -356,7 +354,6 @@ class Lengths(RuleBasedStateMachine):
         self.house.broker.begin(self.house.broker.now + seconds)
         self.house.turn()
         length = self.house.q.length
-        assert length is not None
         if length.drops:
             assert not length.over()
 
@@ -367,7 +364,6 @@ class Lengths(RuleBasedStateMachine):
     @invariant()
     def bodies_are_counted(self) -> None:
         for line in (self.line, self.other):
-            assert line.q.length is not None
             assert line.q.length.bodies == sum(len(content) for content in line.ready())
             assert line.q.length.ready() == len(line.ready())
 

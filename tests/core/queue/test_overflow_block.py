@@ -12,8 +12,7 @@ def test_block_holds_what_passes_the_capacity_until_a_consumer_makes_room() -> N
     house.publish(producer, "a", 100, count=3)
     assert (house.depth("a"), len(producer.outbox)) == (2, 1)
     assert POLICIES["block"].verdict(house.vhost.queues["a"], 100) == HOLD
-    for _ in range(2):
-        house.take("a")
+    house.take("a", count=2)
     assert (house.depth("a"), len(producer.outbox)) == (1, 0)
     assert told(producer)[-1] == (1, 3, True)
 

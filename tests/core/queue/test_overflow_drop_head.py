@@ -20,8 +20,7 @@ def test_drop_head_drops_as_many_of_the_oldest_as_the_newest_needs() -> None:
 def test_drop_head_drops_nothing_that_a_consumer_has() -> None:
     house = House("a", capacity_messages=2, overflow="drop-head")
     queue = house.vhost.queues["a"]
-    for _ in range(2):
-        house.publish_now("a", 100)
+    house.publish_now("a", 100, count=2)
     assert POLICIES["drop-head"].verdict(queue, 100) == ACCEPT
     for _ in range(2):
         house.session.get(queue, False, 100.0)

@@ -16,8 +16,7 @@ def test_commit_is_judged_with_its_settlements_done_and_the_question_changes_not
 ) -> None:
     house = House("a", capacity_messages=2, overflow=overflow)
     queue = house.vhost.queues["a"]
-    for _ in range(2):
-        house.publish_now("a", 100)
+    house.publish_now("a", 100, count=2)
     for _ in range(2):
         assert house.session.get(queue, False, 100.0) is not None
     delta = QueueDelta(queue)

@@ -10,15 +10,14 @@ from penstock.core.queue.pager import UNWRITTEN_BYTES
 from penstock.errors import ContentTooLarge
 from penstock.ranges.cursors import Cursor
 from tests.support.memory_store import Shelf
-from tests.support.paging_broker import FEW, PagedHouse, house_with, numbered, publish, told
+from tests.support.paging_broker import FEW, PagedHouse, house_with, numbered, publish, settled, told
 from tests.support.setting_values import in_bytes
 
 # To the disk and back
 
 
 def test_what_is_beyond_the_capacity_goes_to_the_disk_and_comes_back_in_order() -> None:
-    house = house_with()
-    publish(house, 1, 50)
+    house = house_with(messages=50)
     queue = house.queues["q"]
     assert (queue.messages, house.pages("q").messages, queue.depth_messages()) == (4, 46, 50)
     assert queue.depth_bytes() == 50 * 300
@@ -29,8 +28,7 @@ def test_what_is_beyond_the_capacity_goes_to_the_disk_and_comes_back_in_order() 
 
 
 def test_nothing_overtakes_what_is_on_the_disk_though_there_is_room_in_memory() -> None:
-    house = house_with()
-    publish(house, 1, 6)
+    house = house_with(messages=6)
     house.write()
     for _ in range(4):
         assert house.get("q") is not None
@@ -61,9 +59,7 @@ def test_transient_message_that_is_paged_is_confirmed_at_once() -> None:
 
 
 def test_no_more_is_asked_for_than_there_is_room_for_in_messages() -> None:
-    house = house_with(capacity_messages=20)
-    publish(house, 1, 2000)
-    house.settle()
+    house = settled(2000, capacity_messages=20)
     for _ in range(15):
         house.get("q")
         house.settle()
@@ -76,8 +72,7 @@ def test_no_more_is_asked_for_than_there_is_room_for_in_messages() -> None:
 
 
 def test_page_that_is_wanted_at_once_is_not_read_again() -> None:
-    house = house_with()
-    publish(house, 1, 6)
+    house = house_with(messages=6)
     for _ in range(4):
         house.get("q")
     house.write()
@@ -87,8 +82,7 @@ def test_page_that_is_wanted_at_once_is_not_read_again() -> None:
 
 def test_settled_message_of_a_page_that_was_not_read_again_is_the_one_that_does_not_come_back() -> None:
     shelf = Shelf()
-    house = house_with(shelf)
-    publish(house, 1, 7)
+    house = house_with(shelf, messages=7)
     for _ in range(4):
         house.get("q")
     house.write()
@@ -99,9 +93,7 @@ def test_settled_message_of_a_page_that_was_not_read_again_is_the_one_that_does_
 
 
 def test_message_that_comes_back_has_its_place_before_what_was_read_meanwhile() -> None:
-    house = house_with()
-    publish(house, 1, 12)
-    house.settle()
+    house = settled(12)
     for _ in range(4):
         assert house.get("q", no_ack=False) is not None
     house.settle()
@@ -113,13 +105,11 @@ def test_message_that_comes_back_has_its_place_before_what_was_read_meanwhile() 
 
 
 def test_consumers_that_settle_nothing_do_not_starve_themselves() -> None:
-    house = house_with()
-    publish(house, 1, 40)
+    house = house_with(messages=40)
     queue = house.queues["q"]
     for number in range(1, 41):
         house.settle()
         message = house.get("q", no_ack=False)
-        assert message is not None
         assert message.content == b"%d" % number
         assert queue.messages - queue.unacked_messages <= 4
     house.session.unsettled.acknowledge(0, True, house.now)
@@ -151,9 +141,7 @@ def test_slow_disk_holds_the_producers_until_what_waits_is_written() -> None:
 
 
 def test_time_to_live_ends_on_the_disk_and_is_seen_at_the_head() -> None:
-    house = house_with(message_ttl=60_000)
-    publish(house, 1, 12)
-    house.settle()
+    house = settled(12, message_ttl=60_000)
     house.step(61.0)
     house.settle()
     for _ in range(20):
@@ -183,8 +171,7 @@ def test_what_died_and_waits_for_room_elsewhere_is_not_joined_by_ever_more() -> 
 
 
 def test_what_is_paged_does_not_pass_its_limit_and_goes_on_when_there_is_room() -> None:
-    house = house_with(page_limit_messages=6)
-    publish(house, 1, 12)
+    house = house_with(page_limit_messages=6, messages=12)
     assert len(house.producers["q"].outbox) == 2
     house.settle()
     assert house.pages("q").messages == 6
@@ -196,8 +183,7 @@ def test_what_is_paged_does_not_pass_its_limit_and_goes_on_when_there_is_room() 
 
 @pytest.mark.parametrize("policy", ["reject", "drop-new"])
 def test_beyond_the_limit_a_message_is_refused_if_the_policy_says_so(policy: str) -> None:
-    house = house_with(page_limit_bytes=600, page_full_policy=policy)
-    publish(house, 1, 8)
+    house = house_with(page_limit_bytes=600, page_full_policy=policy, messages=8)
     house.write()
     assert sorted(told(house)) == [(1, 6, True), (7, 7, False), (8, 8, False)]
     assert house.queues["q"].counters.refused == 2
@@ -252,7 +238,6 @@ def test_sum_that_is_full_does_not_stop_a_queue_that_pages() -> None:
     for number in range(10):
         house.publish("other", b"%d" % number, 300)
     memory = house.broker.gates.memory
-    assert memory is not None
     assert not memory.gate.open
     publish(house, 1, 3)
     assert len(house.producers["q"].outbox) == 3
@@ -270,9 +255,7 @@ def test_sum_that_is_full_does_not_stop_a_queue_that_pages() -> None:
 
 
 def test_purge_drops_what_is_on_the_disk_and_not_what_is_with_a_consumer() -> None:
-    house = house_with()
-    publish(house, 1, 12)
-    house.settle()
+    house = settled(12)
     for _ in range(5):
         assert house.get("q", no_ack=False) is not None
         house.settle()
@@ -287,9 +270,7 @@ def test_purge_drops_what_is_on_the_disk_and_not_what_is_with_a_consumer() -> No
 
 @pytest.mark.parametrize("messages", [0, 3, 8])
 def test_purge_is_answered_when_it_is_on_the_disk_whether_anything_was_paged_or_not(messages: int) -> None:
-    house = house_with()
-    publish(house, 1, messages)
-    house.settle()
+    house = settled(messages)
     before = house.broker.durable_changes.durable_declarations
     assert house.queues["q"].purge(house.now) == messages
     assert house.broker.durable_changes.durable_declarations > before
@@ -297,8 +278,7 @@ def test_purge_is_answered_when_it_is_on_the_disk_whether_anything_was_paged_or_
 
 
 def test_read_that_a_purge_has_overtaken_puts_nothing_in() -> None:
-    house = house_with()
-    publish(house, 1, 12)
+    house = house_with(messages=12)
     house.write()
     for _ in range(4):
         house.get("q")
@@ -312,8 +292,7 @@ def test_read_that_a_purge_has_overtaken_puts_nothing_in() -> None:
 
 
 def test_page_that_is_on_the_disk_before_anybody_has_heard_of_it_is_not_read_by_chance() -> None:
-    house = house_with()
-    publish(house, 1, 6)
+    house = house_with(messages=6)
     house.write()
     for _ in range(4):
         assert house.get("q") is not None
@@ -328,9 +307,7 @@ def test_page_that_is_on_the_disk_before_anybody_has_heard_of_it_is_not_read_by_
 
 
 def test_queue_that_is_deleted_leaves_nothing_on_the_disk() -> None:
-    house = house_with(durable=False)
-    publish(house, 1, 12)
-    house.settle()
+    house = settled(12, durable=False)
     queue = house.queues["q"]
     assert house.get("q", no_ack=False) is not None
     assert house.broker.delete_queue(queue) == 11
@@ -341,9 +318,7 @@ def test_queue_that_is_deleted_leaves_nothing_on_the_disk() -> None:
 
 
 def test_cursor_reads_what_is_loaded_and_settling_brings_more() -> None:
-    house = house_with()
-    publish(house, 1, 11)
-    house.settle()
+    house = settled(11)
     cursor = Cursor("/", "c")
     cursor.attach([house.queues["q"]], {"q": "earliest"}, house.now)
     found: list[bytes] = []
@@ -359,9 +334,7 @@ def test_cursor_reads_what_is_loaded_and_settling_brings_more() -> None:
 
 
 def test_cursor_that_begins_at_the_end_lets_go_what_is_on_the_disk() -> None:
-    house = house_with()
-    publish(house, 1, 11)
-    house.settle()
+    house = settled(11)
     cursor = Cursor("/", "c")
     cursor.attach([house.queues["q"]], {"q": "latest"}, house.now)
     house.settle()

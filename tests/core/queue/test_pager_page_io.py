@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from penstock.core.queue.pager import PageRead
-from tests.support.paging_broker import house_with, publish
+from tests.support.paging_broker import house_with
 
 
 def test_page_read_asks_for_the_first_sequence_that_is_not_in_memory() -> None:
-    house = house_with()
-    publish(house, 1, 10)
+    house = house_with(messages=10)
     house.write()
     for _ in range(4):
         house.get("q")

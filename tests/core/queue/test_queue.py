@@ -32,16 +32,14 @@ def test_queue_closes_its_gate_above_stop_and_opens_it_at_resume() -> None:
 def test_queue_has_a_fast_path_up_to_its_stop_threshold_while_its_gate_is_open() -> None:
     house, found = a_queue(capacity_messages=10, stop_messages=3, resume_messages=1)
     assert found.fast_path_max_messages == 3
-    for _ in range(4):
-        house.publish_now("a", 100)
+    house.publish_now("a", 100, count=4)
     assert found.fast_path_max_messages < 0
     assert found.withheld_max_messages == 10
 
 
 def test_queue_that_is_purged_keeps_what_consumers_have() -> None:
     house, found = a_queue()
-    for _ in range(3):
-        house.publish_now("a", 100)
+    house.publish_now("a", 100, count=3)
     house.session.get(found, False, 100.0)
     assert found.purge(100.0) == 2
     assert (int(found.messages), int(found.available())) == (1, 0)
@@ -51,8 +49,7 @@ def test_queue_remembers_the_highest_depth() -> None:
     house, found = a_queue()
     for charge in (500, 100):
         house.publish_now("a", charge)
-    for _ in range(2):
-        house.take("a")
+    house.take("a", count=2)
     house.publish_now("a", 50)
     assert found.highest() == (2, 600)
 

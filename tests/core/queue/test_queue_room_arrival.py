@@ -26,7 +26,6 @@ def test_promised_room_of_a_paging_queue_is_within_its_page_limit() -> None:
     queue = queue_of(vhost, "a", overflow="page", capacity_messages=10, page_limit_messages=20)
     arrival = Arrival(queue, 15, 1500)
     arrival.promise(0.0)
-    assert queue.pager is not None
     assert queue.pager.within_limit(5, 500)
     assert not queue.pager.within_limit(6, 600)
     assert queue.reserved.messages == 0

@@ -19,7 +19,6 @@ def test_who_displaces_messages_waits_while_too_many_of_them_are_not_seen_to() -
     writer = house.producer("p")
     house.publish(writer, "q", CHARGE, count=LOOSE_MAX + 50)
     letters = house.q.dead_letters
-    assert letters is not None
     assert (letters.loose, len(writer.outbox)) == (LOOSE_MAX, 50)
     house.turns()
     assert (letters.loose, len(writer.outbox), house.q.counters.rare.dead_letters_lost) == (0, 0, 0)

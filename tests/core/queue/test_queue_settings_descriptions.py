@@ -17,16 +17,14 @@ def test_overflow_is_described_with_depth_capacity_and_policy() -> None:
 
 
 def test_overflow_of_a_queue_that_pages_names_what_is_on_the_disk_and_its_limit() -> None:
-    house = house_with(page_limit_messages=20)
-    publish(house, 1, 6)
+    house = house_with(page_limit_messages=20, messages=6)
     said = describe_overflow(house.queues["q"])
     assert "holds 6 messages, 1,800 bytes" in said
     assert said.endswith("; of these 2, 600 bytes, are on the disk, where 20 messages is the most")
 
 
 def test_paging_is_described_by_what_waits_to_be_written_and_then_by_the_limit() -> None:
-    house = house_with(page_limit_messages=2)
-    publish(house, 1, 5)
+    house = house_with(page_limit_messages=2, messages=5)
     queue = house.queues["q"]
     pages = house.pages("q")
     assert describe_paging(queue, pages) == "300 bytes wait to be written to the disk"

@@ -15,7 +15,6 @@ def test_priorities_give_the_highest_first_and_each_in_its_order() -> None:
         queue.append(message(sequence, priority))
     assert int(queue.available()) == 6
     following = queue.next()
-    assert following is not None
     assert following.sequence == 2
     assert pulled(queue) == [2, 4, 3, 6, 1, 5]
 
@@ -45,7 +44,6 @@ def test_priorities_expire_in_every_line() -> None:
     assert queue.has_expiring()
     assert queue.due(NEVER) == 1.0
     expired = queue.take_due(1.0, NEVER, 100.0)
-    assert expired is not None
     assert expired.sequence == 1
     assert pulled(queue) == [2]
 

@@ -18,7 +18,7 @@ from penstock.ranges.cursors import Cursor
 from tests.profiles import examples
 from tests.support import attached_cursors
 from tests.support.attached_cursors import sequences
-from tests.support.paging_broker import house_with, publish
+from tests.support.paging_broker import house_with
 
 ALL = 1 << 62
 
@@ -26,8 +26,8 @@ ALL = 1 << 62
 class Desk(attached_cursors.Desk):
     """The same with a session that gets and consumes."""
 
-    def __init__(self, **arguments: object) -> None:
-        super().__init__(**arguments)
+    def __init__(self, messages: int = 0, **arguments: object) -> None:
+        super().__init__(messages, **arguments)
         self.session = Session()
 
     def get(self) -> int | None:
@@ -36,7 +36,6 @@ class Desk(attached_cursors.Desk):
         if batch is None:
             return None
         (message,) = batch.messages
-        assert message is not None
         return int(message.sequence)
 
     def give_back(self, tag: int) -> None:
@@ -65,8 +64,7 @@ def plan(cursor: Cursor, rows: int = ALL) -> list[int]:
 
 
 def test_planning_acquires_and_consumers_get_the_others() -> None:
-    desk = Desk()
-    desk.put(10)
+    desk = Desk(10)
     assert [desk.get(), desk.get()] == [1, 2]
     cursor = desk.attach()
     assert plan(cursor, 3) == [3, 4, 5]
@@ -82,8 +80,7 @@ def test_planning_acquires_and_consumers_get_the_others() -> None:
 
 
 def test_message_that_comes_back_below_the_plan_is_for_consumers_alone() -> None:
-    desk = Desk()
-    desk.put(6)
+    desk = Desk(6)
     for _ in range(3):
         desk.get()
     cursor = desk.attach()
@@ -101,8 +98,7 @@ def test_message_that_comes_back_below_the_plan_is_for_consumers_alone() -> None
 
 
 def test_message_that_comes_back_beyond_the_plan_goes_to_whoever_is_first() -> None:
-    desk = Desk()
-    desk.put(6)
+    desk = Desk(6)
     cursor = desk.attach()
     assert plan(cursor, 2) == [1, 2]
     assert [desk.get(), desk.get()] == [3, 4]
@@ -111,8 +107,7 @@ def test_message_that_comes_back_beyond_the_plan_goes_to_whoever_is_first() -> N
 
 
 def test_all_cursors_get_what_one_has_acquired() -> None:
-    desk = Desk()
-    desk.put(6)
+    desk = Desk(6)
     one, other = desk.attach("one"), desk.attach("other")
     assert plan(one, 4) == [1, 2, 3, 4]
     assert desk.get() == 5
@@ -122,8 +117,7 @@ def test_all_cursors_get_what_one_has_acquired() -> None:
 
 
 def test_new_cursor_at_the_end_leaves_the_backlog_to_consumers() -> None:
-    desk = Desk()
-    desk.put(2 * CHUNK)
+    desk = Desk(2 * CHUNK)
     desk.consume(prefetch=5)
     assert desk.delivered() == [1, 2, 3, 4, 5]
     cursor = desk.attach(starting="latest")
@@ -134,8 +128,7 @@ def test_new_cursor_at_the_end_leaves_the_backlog_to_consumers() -> None:
 
 
 def test_end_of_the_slower_cursor_leaves_what_the_other_never_reads_to_consumers() -> None:
-    desk = Desk()
-    desk.put(4)
+    desk = Desk(4)
     desk.consume(prefetch=1)
     slow = desk.attach("slow")
     assert plan(slow, 1) == [1]
@@ -147,8 +140,7 @@ def test_end_of_the_slower_cursor_leaves_what_the_other_never_reads_to_consumers
 
 
 def test_queue_is_an_ordinary_one_once_its_last_cursor_is_deleted() -> None:
-    desk = Desk()
-    desk.put(8)
+    desk = Desk(8)
     for _ in range(4):
         desk.get()
     cursor = desk.attach()
@@ -174,8 +166,7 @@ def test_exclusive_consumer_and_cursor_exclude_each_other() -> None:
 
 
 def test_queue_that_pages_has_consumers_or_cursors() -> None:
-    house = house_with()
-    publish(house, 1, 50)
+    house = house_with(messages=50)
     house.get("q", no_ack=False)
     cursor = Cursor("/", "c")
     with pytest.raises(ResourceLocked, match="pages, and has 0 consumers and 1 unacknowledged messages"):

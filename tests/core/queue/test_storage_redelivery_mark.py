@@ -20,7 +20,6 @@ def test_a_delivery_is_announced_only_where_its_message_can_come_back_after_a_ki
         assert house.get("q") is not None
     house.settle()
     batch = house.session.get(house.queues["q"], True, house.now)
-    assert batch is not None
     assert batch.messages[0] is not None
     assert batch.messages[0].content == b"17"
     assert batch.waits_for_disk is persistent
@@ -28,13 +27,11 @@ def test_a_delivery_is_announced_only_where_its_message_can_come_back_after_a_ki
 
 def test_a_second_delivery_waits_as_the_first_one_does_until_the_store_knows_of_that() -> None:
     """The first may never go out, for its client is gone; of the second an acknowledgement may be lost in a kill."""
-    house = house_with()
-    publish(house, 1, 1)
+    house = house_with(messages=1)
     house.write()
 
     def is_early() -> bool:
         batch = house.session.get(house.queues["q"], False, house.now)
-        assert batch is not None
         house.session.unsettled.settle_tag(batch.first, False, Outcome.FAILED, house.now)
         return batch.waits_for_disk
 

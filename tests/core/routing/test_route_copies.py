@@ -21,7 +21,6 @@ def test_a_message_without_them_keeps_its_route() -> None:
 
 def test_both_headers_add_keys_and_blind_ones_stay_with_the_envelope() -> None:
     found = route_with_copies(route(), {"CC": ["a", 5], "BCC": ["b"]})
-    assert found is not None
     assert (found.copies, found.mandatory) == (["a", "b"], True)
     envelope = found.envelope
     assert isinstance(envelope, BccEnvelope)

@@ -218,13 +218,11 @@ def test_limits_of_a_user_and_of_what_is_matched_by_its_name(bench: Bench) -> No
 def test_limits_of_an_address_and_of_a_virtual_host_are_resolved_as_a_queues(bench: Bench) -> None:
     bench.set("address", "logs.#", capacity_messages=1000, rate_messages=5)
     found = bench.broker.table.limits("address", "logs.eu")
-    assert found.thresholds is not None
     assert found.thresholds.stop.as_dict() == {"messages": 800, "bytes": None}
     assert bench.broker.table.limits("address", "other").unlimited()
     bench.set("broker", "", stop_percent=50, resume_percent=40)
     bench.set("vhost", "/", capacity_bytes="1KiB")
     limits = bench.broker.table.limits("vhost", "/").thresholds
-    assert limits is not None
     assert (limits.stop.as_dict()["bytes"], limits.resume.as_dict()["bytes"]) == (512, 409)
 
 
@@ -232,7 +230,6 @@ def test_memory_is_bytes_or_a_share_of_the_machine(bench: Bench) -> None:
     assert "the memory of this machine is unknown" in refused(lambda: bench.set("broker", "", memory_capacity="40%"))
     bench.broker.table.machine_bytes = 10_000
     plan = bench.set("broker", "", memory_capacity="40%", memory_resume=1000)
-    assert plan.broker is not None
     assert plan.broker.thresholds is not None
     marks = plan.broker.thresholds
     assert [level.as_dict()["bytes"] for level in (marks.capacity, marks.stop, marks.resume)] == [4000, 2000, 1000]

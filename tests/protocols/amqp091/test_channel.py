@@ -11,11 +11,11 @@ import pytest
 
 from penstock.driver.driver import BrokerDriver
 from penstock.protocols.common.client_profiles import AMQP_0_9_1, PROFILES
-from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.engine import SessionState
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, decode_method, method_frame
 from tests.support.driven_connection import Dialogue, Frame, blocked_publisher, drain, make_driver, methods, publish
+from tests.support.limited_connections import limits
 
 
 def test_channel_delivers_a_message_with_tag_address_and_content() -> None:
@@ -171,8 +171,7 @@ def test_client_that_obeys_is_asked_to_go_on_at_the_hold_deadline_and_is_held_an
 
 
 def test_client_that_obeys_and_has_a_queue_that_holds_for_ever_is_never_asked_to_go_on_before_there_is_room() -> None:
-    driver = make_driver()
-    driver.begin(100.0)
+    driver = make_driver(now=100.0)
     peer = Dialogue(driver, obeys=True)
     peer.declare("q", capacity_messages=10, stop_messages=0, resume_messages=0, hold_deadline=0)
     assert flows(peer.say(publish("q", b"1"))) == [False]
@@ -244,9 +243,7 @@ def test_channel_with_confirms_stays_asked_to_stop_while_one_of_two_gates_is_clo
 
 
 def test_channel_with_confirms_is_closed_if_its_client_goes_on_after_the_enforcement_time() -> None:
-    limits = ConnectionLimits()
-    limits.flow_enforcement_s = 2.0
-    driver = make_driver(limits)
+    driver = make_driver(limits(flow_enforcement_s=2.0))
     peer = confirming(driver, obeys=True)
     peer.say(publish("q", b"1"))
     driver.begin(101.9)

@@ -14,8 +14,7 @@ GATED = {"capacity_messages": 10, "stop_messages": 0, "resume_messages": 0, "hol
 
 
 def test_connection_blocked_says_until_when_a_publish_is_held() -> None:
-    driver = make_driver()
-    driver.begin(100.0)
+    driver = make_driver(now=100.0)
     peer = Dialogue(driver).declare("q", **GATED).confirm()
     (blocked,) = methods(peer.say(publish("q", b"x")))
     assert blocked.args["reason"] == ("queue q: 1 messages > stop 0 (opens at 0); what is held for 5 s is refused")
@@ -111,8 +110,7 @@ def test_a_notice_that_waits_goes_with_any_answer_and_never_waits_where_confirms
 
 def gated(*queues: str, obeys: bool = False) -> tuple[BrokerDriver, Dialogue]:
     """A client with confirms, and queues that close with their first message and hold for ever."""
-    driver = make_driver()
-    driver.begin(100.0)
+    driver = make_driver(now=100.0)
     peer = Dialogue(driver, obeys=obeys)
     for queue in queues:
         peer.declare(queue, **GATED | {"hold_deadline": 0})

@@ -83,7 +83,6 @@ def test_one_entry_for_each_queue_and_reason_the_last_one_first(writer: Amqp091F
         content = written(writer, content, died(queue, reason))
     assert writer.deaths(content) == [("a", "maxlen"), ("a", "rejected"), ("b", "expired")]
     headers = properties_of(content).headers
-    assert headers is not None
     deaths = headers["x-death"]
     assert isinstance(deaths, list)
     assert [entry["count"] for entry in deaths] == [1, 2, 1]
@@ -94,7 +93,6 @@ def test_one_entry_for_each_queue_and_reason_the_last_one_first(writer: Amqp091F
 
 def test_the_time_is_the_wall_clocks(writer: Amqp091Format) -> None:
     headers = properties_of(written(writer, make_content(Properties(), b""), died("q"))).headers
-    assert headers is not None
     (entry,) = headers["x-death"]  # type: ignore[misc]
     expected = datetime.fromtimestamp(5, UTC)
     assert entry["time"].replace(tzinfo=UTC) == expected  # type: ignore[attr-defined]
@@ -122,7 +120,6 @@ def test_entries_without_a_count_are_made_one_that_says_how_many_they_were(write
     counted = {"queue": "c", "reason": "expired", "count": 7}
     content = make_content(Properties(headers={"x-death": [*old, counted]}), b"")
     headers = properties_of(written(writer, content, died("q", "expired"))).headers
-    assert headers is not None
     found = [(entry["queue"], entry["count"]) for entry in headers["x-death"]]  # type: ignore[attr-defined]
     assert found == [("q", 3), ("a", 3), ("b", 1), ("c", 7)]
 

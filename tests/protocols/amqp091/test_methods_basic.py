@@ -162,8 +162,7 @@ def answers(frames: list[Frame]) -> list[str]:
 
 def retrying() -> Dialogue:
     """A client that may commit again, on a transactional channel; queue q has room for one of its two messages."""
-    driver = make_driver()
-    driver.begin(100.0)
+    driver = make_driver(now=100.0)
     client = Dialogue(driver, announces=("penstock.tx_commit_retry",))
     client.declare("q", capacity_messages=2, stop_messages=2, resume_messages=2, hold_deadline=5)
     client.say(publish("q", b"before"))
@@ -216,8 +215,7 @@ def test_methods_of_tx_answer_in_order_although_a_refusal_is_known_before_a_with
 
 
 def test_methods_of_tx_close_the_channel_of_a_client_without_the_capability() -> None:
-    driver = make_driver()
-    driver.begin(100.0)
+    driver = make_driver(now=100.0)
     client = Dialogue(driver).declare("q", capacity_messages=2, hold_deadline=5)
     client.say(publish("q", b"before"))
     client.say(method_frame(1, spec.TX_SELECT) + publish("q", b"one") + publish("q", b"two"))

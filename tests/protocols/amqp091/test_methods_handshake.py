@@ -32,7 +32,6 @@ def test_rates_among_the_properties_of_a_client_are_those_of_its_channels_or_ref
     connection = stranger(make_driver(), "127.0.0.1")
     connection.receive(GREETING + start_ok("guest", **{"producerMaxRate": 10, "rate-bytes": 1000}))
     rates = connection.peer.rates
-    assert rates is not None
     assert (rates.rate_messages, rates.rate_bytes) == (10.0, 1000.0)
     connection = stranger(make_driver(), "127.0.0.1")
     connection.receive(GREETING + start_ok("guest", producerMaxRate=0))

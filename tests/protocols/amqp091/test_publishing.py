@@ -243,8 +243,7 @@ def test_direct_reply_to_addresses_end_with_their_channel() -> None:
 
 def full_queue() -> tuple[BrokerDriver, Dialogue]:
     """A queue of one message, which is full, and a client that has published into it."""
-    driver = make_driver()
-    driver.begin(100.0)
+    driver = make_driver(now=100.0)
     peer = Dialogue(driver).declare("q", capacity_messages=1, hold_deadline=5)
     peer.say(publish("q", b"1"))
     return driver, peer

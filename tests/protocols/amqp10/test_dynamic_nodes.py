@@ -27,7 +27,6 @@ def dynamic(code: int, policy: int | None = None, *capabilities: str, **properti
 
 def address_of(attached: Heard, terminus: str) -> str:
     found = attached.performative.inner(terminus)
-    assert found is not None
     assert found.flag("dynamic")
     return found.text("address")
 

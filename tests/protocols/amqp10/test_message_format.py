@@ -23,10 +23,10 @@ from penstock.protocols.amqp10.message_format import FIRST_OCTET, Amqp10Format
 from penstock.wire.amqp10 import spec, values
 from penstock.wire.amqp10.composite import encode
 from penstock.wire.amqp10.field_cursor import ABSENT
-from penstock.wire.amqp10.sections import Sections
 from penstock.wire.amqp10.value_reader import decode_value
 from penstock.wire.amqp10.values import Symbol, Typed, timestamp, ulong
 from tests.profiles import examples
+from tests.support.amqp10_sections import walked
 from tests.support.amqp10_strategies import arguments, messages, names, octets_of, section, texts, uints
 
 DATA = section(spec.DATA, b"body")
@@ -112,7 +112,6 @@ def test_value_crosses_in_amqp_encoding_and_back(formats: MessageFormats) -> Non
 
 def test_annotations_are_added_and_the_bare_message_stays() -> None:
     changed = FORMAT.with_headers(BARE, {"x-delivery-count": 2})
-    assert changed is not None
     assert changed.endswith(BARE)
     assert FORMAT.headers(changed) == {"x-delivery-count": 2}
     assert FORMAT.with_headers(BARE, {"a": 1}) is None
@@ -159,16 +158,14 @@ def test_death_removes_the_ttl_and_no_other_field_of_the_header() -> None:
     content = encode(spec.HEADER, durable=True, priority=7, ttl=50, delivery_count=2) + DATA
     died = FORMAT.with_death(content, DeathRecord("q", "expired", "", "q", 5.0))
     assert died is not None
-    sections = Sections()
-    sections.walk(died, 0, len(died))
+    sections = walked(died)
     assert (sections.durable, sections.priority, sections.ttl, sections.delivery_count) == (1, 7, -1, 2)
 
 
 def test_death_does_not_say_whether_a_message_is_durable_that_did_not() -> None:
     died = FORMAT.with_death(encode(spec.HEADER, ttl=50) + DATA, DeathRecord("q", "expired", "", "q", 5.0))
     assert died is not None
-    sections = Sections()
-    sections.walk(died, 0, len(died))
+    sections = walked(died)
     assert (sections.durable, sections.ttl) == (ABSENT, ABSENT)
     assert FORMAT.properties(died).delivery_mode == 2
 
@@ -362,11 +359,9 @@ def test_every_field_of_any_message_can_be_looked_up(parts: dict[int, list[bytes
     found = SELECTABLE_MESSAGE_FORMAT.selectable(content)
     for name in (*FIELDS, "a"):
         found.lookup(Field(name))
-    sections = Sections()
-    sections.walk(content, 0, len(content))
+    sections = walked(content)
     if sections.application_properties >= 0:
         entries = decode_value(content, int(sections.application_properties))[0]
-        assert isinstance(entries, dict)
         for key, value in entries.items():
             if isinstance(key, str) and len(key.encode()) < 256 and isinstance(value, str | bool | float):
                 seen = lookup(content, key)
@@ -384,6 +379,5 @@ def test_selector_finds_the_same_in_a_message_that_crosses_from_amqp_0_9_1() -> 
     here = frames.encode(SELECTABLE_MESSAGE_FORMAT.properties(there), b"body")
     for text in ("region = 'EU' AND price > 4", "JMSMessageID = 'ID:1'", "JMSPriority = 4 AND JMSXGroupID LIKE '_'"):
         selector = parse_selector(text)
-        assert selector is not None
         assert selector.matches(SELECTABLE_MESSAGE_FORMAT.selectable(there))
         assert selector.matches(frames.selectable(here))

@@ -18,6 +18,7 @@ from tests.support.amqp10_dialogue import login
 from tests.support.driven_connection import make_driver
 from tests.support.frame_splitter import FrameSplitter
 from tests.support.held_logins import HeldAuthenticator
+from tests.support.limited_connections import limits
 
 
 class Login:
@@ -146,9 +147,7 @@ def test_frame_that_is_not_expected_closes_the_connection(said: Composite | None
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "ANONYMOUS"])
 def test_login_beyond_the_limit_of_a_second_is_a_temporary_failure(mechanism: str) -> None:
-    limits = ConnectionLimits()
-    limits.login_rate_max = 1
-    client = Login(limits=limits)
+    client = Login(limits=limits(login_rate_max=1))
     client.driver.services.login_rate.refusal(client.connection.peer.network, client.driver.broker.now)
     outcome = client.init(mechanism, plain_response("guest", "guest"))
     assert (outcome.code, outcome.number("code")) == (spec.SASL_OUTCOME, 4)
@@ -215,9 +214,7 @@ def test_client_is_refused_when_too_many_wait_for_the_library() -> None:
 
 @pytest.mark.usefixtures("unloaded")
 def test_scram_that_is_not_offered_loads_nothing() -> None:
-    limits = ConnectionLimits()
-    limits.sasl_mechanisms = ["PLAIN"]
-    client = Login(limits=limits)
+    client = Login(limits=limits(sasl_mechanisms=["PLAIN"]))
     client.init("SCRAM-SHA-256", FIRST)
     assert client.connection.is_closed()
     assert not password_hash.scram_is_loaded()

@@ -154,7 +154,6 @@ def test_nothing_is_left_behind() -> None:
         client.retire(txn_id, number, number + 1)
         client.discharge(txn_id, fail=number % 4 == 0)
     session = client.connection.engine.session(0)
-    assert session is not None
     assert (session.settler.retired, session.transactions) == ({}, 0)  # type: ignore[attr-defined]
     assert len(session.producers()) == 2, "one lane is enough for one transaction at a time"
     assert reserved(client) == 0

@@ -134,7 +134,6 @@ def test_refused_message_rolls_its_transaction_back() -> None:
     client.say(client.post(txn_id))
     (heard,) = client.say(client.transfer(b"\x00\x53\x75\xa0\x05abc", state=in_transaction(txn_id)))
     error = provisional(heard).inner("error")
-    assert isinstance(error, Composite)
     assert error.fields["condition"] == "amqp:decode-error"
     (heard,) = client.say(client.post(txn_id))
     assert provisional(heard).code == spec.REJECTED, "nothing more is taken"

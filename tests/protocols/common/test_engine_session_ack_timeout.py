@@ -58,8 +58,7 @@ def test_each_delivery_has_its_own_time() -> None:
 
 
 def test_what_is_got_without_a_subscription_has_the_same_time() -> None:
-    driver = make_driver()
-    driver.begin(100.0)
+    driver = make_driver(now=100.0)
     peer = Dialogue(driver).declare("q", consumer_timeout=10_000)
     peer.say(publish("q", b"x"))
     assert names(peer.say(method_frame(1, spec.BASIC_GET, queue="q"))) == ["basic.get-ok"]

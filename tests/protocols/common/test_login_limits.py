@@ -12,7 +12,6 @@ from __future__ import annotations
 import pytest
 
 from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.login import Verification
 from penstock.protocols.common.login_limits import (
@@ -271,9 +270,7 @@ def test_a_network_and_the_whole_line_are_bounded() -> None:
 
 
 def test_sockets_of_an_address_that_do_not_log_in_are_bounded_and_the_newest_is_turned_away() -> None:
-    policy = ConnectionLimits()
-    policy.handshakes_address_max = 3
-    driver = make_driver(policy)
+    driver = make_driver(limits(handshakes_address_max=3))
     first = [stranger(driver) for _ in range(3)]
     late = stranger(driver)
     assert driver.services.logins.take_turned_away() == [late]
@@ -285,9 +282,7 @@ def test_sockets_of_an_address_that_do_not_log_in_are_bounded_and_the_newest_is_
 
 
 def test_who_has_been_there_longer_than_a_login_takes_gives_way_to_a_newcomer() -> None:
-    policy = ConnectionLimits()
-    policy.handshakes_address_max = 3
-    driver = make_driver(policy)
+    driver = make_driver(limits(handshakes_address_max=3))
     first = [stranger(driver) for _ in range(3)]
     driver.begin(2.0)
     stranger(driver)
@@ -296,9 +291,7 @@ def test_who_has_been_there_longer_than_a_login_takes_gives_way_to_a_newcomer() 
 
 
 def test_handshakes_of_an_address_have_half_of_its_places_and_the_oldest_gives_way_to_a_new_one() -> None:
-    policy = ConnectionLimits()
-    policy.handshakes_address_max = 4
-    driver = make_driver(policy)
+    driver = make_driver(limits(handshakes_address_max=4))
     logins = driver.services.logins
     flood = [driver.connect(peer_at(securing=True)) for _ in range(5)]
     assert logins.take_turned_away() == flood[:3]
@@ -312,9 +305,7 @@ def test_handshakes_of_an_address_have_half_of_its_places_and_the_oldest_gives_w
 
 
 def test_a_handshake_that_is_over_counts_as_any_other_connection() -> None:
-    policy = ConnectionLimits()
-    policy.handshakes_address_max = 4
-    driver = make_driver(policy)
+    driver = make_driver(limits(handshakes_address_max=4))
     logins = driver.services.logins
     for _ in range(4):
         logins.end_handshake(driver.connect(peer_at(securing=True)))
@@ -325,9 +316,7 @@ def test_a_handshake_that_is_over_counts_as_any_other_connection() -> None:
 
 
 def test_hellos_do_not_take_the_places_of_other_addresses() -> None:
-    policy = ConnectionLimits()
-    policy.handshakes_max = 4
-    driver = make_driver(policy)
+    driver = make_driver(limits(handshakes_max=4))
     logins = driver.services.logins
     flood = [driver.connect(peer_at("10.0.0.9", securing=True)) for _ in range(4)]
     stranger(driver, "10.0.0.2")
@@ -336,9 +325,7 @@ def test_hellos_do_not_take_the_places_of_other_addresses() -> None:
 
 
 def test_where_all_places_are_taken_the_address_with_the_most_gives_one_up() -> None:
-    policy = ConnectionLimits()
-    policy.handshakes_max = 5
-    driver = make_driver(policy)
+    driver = make_driver(limits(handshakes_max=5))
     crowd = [stranger(driver, "10.0.0.9") for _ in range(5)]
     stranger(driver, "10.0.0.2")
     stranger(driver, "10.0.0.2")
@@ -347,9 +334,7 @@ def test_where_all_places_are_taken_the_address_with_the_most_gives_one_up() -> 
 
 
 def test_strangers_elsewhere_leave_the_places_of_this_machine_alone() -> None:
-    policy = ConnectionLimits()
-    policy.handshakes_max = 2
-    driver = make_driver(policy)
+    driver = make_driver(limits(handshakes_max=2))
     for index in range(20):
         stranger(driver, f"10.0.1.{index}")
     driver.services.logins.take_turned_away()
@@ -360,9 +345,7 @@ def test_strangers_elsewhere_leave_the_places_of_this_machine_alone() -> None:
 
 
 def test_who_has_logged_in_or_is_lost_takes_no_place_any_more() -> None:
-    policy = ConnectionLimits()
-    policy.handshakes_address_max = 2
-    driver = make_driver(policy)
+    driver = make_driver(limits(handshakes_address_max=2))
     for _ in range(10):
         connection = stranger(driver, "127.0.0.1")
         connection.receive(GREETING + start_ok("guest"))
@@ -380,9 +363,7 @@ def test_addresses_of_one_ipv6_network_count_as_one() -> None:
 
 
 def test_the_line_about_too_many_sockets_names_the_address_and_the_setting() -> None:
-    policy = ConnectionLimits()
-    policy.handshakes_address_max = 1
-    driver = make_driver(policy)
+    driver = make_driver(limits(handshakes_address_max=1))
     for _ in range(100):
         stranger(driver)
     assert texts(driver.log_queue) == [

@@ -25,6 +25,7 @@ from tests.profiles import examples
 from tests.support.amqp091_frames import header
 from tests.support.driven_connection import Dialogue, make_driver, methods, publish, refused
 from tests.support.large_messages import persistent, serve
+from tests.support.limited_connections import limits
 from tests.support.piece_store import PieceStore
 
 KIB = 1024
@@ -33,11 +34,7 @@ MIB = 1024 * KIB
 
 def small_hub(connection: int = 300 * KIB, memory: int = 0) -> BrokerDriver:
     """Return a driver whose messages have 128 KiB at most; of a connection so many bytes may arrive in pieces."""
-    policy = ConnectionLimits()
-    policy.frame_max = 8 * KIB
-    policy.message_bytes_max = 128 * KIB
-    policy.arriving_bytes_max = connection
-    driver = make_driver(policy)
+    driver = make_driver(limits(frame_max=8 * KIB, message_bytes_max=128 * KIB, arriving_bytes_max=connection))
     if memory:
         level = Level(UNLIMITED, memory)
         driver.broker.gates.set_memory_capacity(Thresholds(level, Level(UNLIMITED, memory * 8 // 10), level), 0)

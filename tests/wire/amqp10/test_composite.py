@@ -99,7 +99,6 @@ def test_fields_are_read_by_their_type() -> None:
     assert found.mapping("properties") == {Symbol("a"): 1}
     assert found.mapping("unsettled") == {}
     source = found.inner("source")
-    assert source is not None
     assert source.texts("outcomes") == ["amqp:accepted:list"]
     assert source.mapping("filter") == {Symbol("f"): "x"}
     assert found.inner("target") is None

@@ -16,7 +16,6 @@ from penstock.wire.amqp10.frames import (
     frame_channel,
     frame_end,
 )
-from penstock.wire.amqp10.sections import Sections
 from penstock.wire.amqp10.transfer import (
     ACCEPTED_STATE,
     Disposition,
@@ -29,6 +28,7 @@ from penstock.wire.amqp10.transfer import (
 )
 from penstock.wire.amqp10.value_writer import encode_value
 from penstock.wire.amqp10.values import Described, ulong
+from tests.support.amqp10_sections import walked
 from tests.support.amqp10_strategies import section
 from tests.support.frame_splitter import FrameSplitter
 
@@ -77,7 +77,6 @@ def test_sender_opens_begins_and_attaches_in_one_write() -> None:
     assert (opened.text("container_id"), opened.number("max_frame_size")) == ("sender", 512)
     assert begun.number("remote_channel") == -1
     target = attached.inner("target")
-    assert target is not None
     assert target.text("address") == "/queues/q"
 
 
@@ -109,8 +108,7 @@ def test_broker_grants_credit_and_settles_a_delivery_of_two_frames() -> None:
         pos = end
     assert not transfer.more
     assert received == MESSAGE
-    sections = Sections()
-    sections.walk(received, 0, len(received))
+    sections = walked(received)
     assert sections.body_code == spec.DATA
 
     settled = BytesWriter()
@@ -126,15 +124,13 @@ def test_error_of_a_close_is_told_with_its_reasons() -> None:
     error = composite(spec.ERROR, condition="amqp:resource-limit-exceeded", description="queue 'q' is full")
     (closed,) = performatives(FrameSplitter(512), frame(0, encode(spec.CLOSE, error=error)))
     found = closed.inner("error")
-    assert found is not None
     assert (found.text("condition"), found.text("description")) == ("amqp:resource-limit-exceeded", "queue 'q' is full")
 
 
 def test_transaction_is_declared_by_a_message() -> None:
     """Section 4.2: declare and discharge are the values of messages to the coordinator."""
     message = encode_value(Described(ulong(spec.AMQP_VALUE), None))[:-1] + encode(spec.DECLARE)
-    sections = Sections()
-    sections.walk(message, 0, len(message))
+    sections = walked(message)
     assert sections.body_code == spec.AMQP_VALUE
     found, _ = decode_performative(message, int(sections.body_at) + 3)
     assert found.code == spec.DECLARE

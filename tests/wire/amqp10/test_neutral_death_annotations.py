@@ -23,7 +23,6 @@ ENTRY: Entry = {
 
 def test_deaths_are_an_array_of_maps_in_rabbitmqs_order() -> None:
     (item,) = annotation_of([ENTRY], {}, 9.5).values
-    assert isinstance(item, dict)
     assert list(item.items()) == [
         (Symbol("ttl"), uint(50)),
         (Symbol("queue"), "q"),
@@ -47,7 +46,6 @@ def test_deaths_are_read_as_they_were_written() -> None:
 
 def test_death_of_an_unknown_last_time_has_that_of_the_first() -> None:
     (item,) = annotation_of([ENTRY], {}).values
-    assert isinstance(item, dict)
     assert item[Symbol("last-time")] == timestamp(5000)
 
 

@@ -108,7 +108,6 @@ def sections(octets: bytes) -> dict[int, list[object]]:
     pos = 0
     while pos < len(octets):
         section, end = decode_value(octets, pos)
-        assert isinstance(section, Described)
         assert isinstance(section.descriptor, Typed)
         code = section.descriptor.value
         assert isinstance(code, int)

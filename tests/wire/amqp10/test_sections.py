@@ -75,8 +75,7 @@ def test_sections_are_found_where_they_were_written(message: dict[int, list[byte
 @given(amqp10_strategies.arguments(spec.COMPOSITES[spec.HEADER]))
 def test_header_is_read(fields: dict[str, Any]) -> None:
     data = encode(spec.HEADER, **fields)
-    found = Sections()
-    found.walk(data, 0, len(data))
+    found = walked(data)
     table = composite(spec.HEADER, **fields).fields
     got = {
         "durable": found.durable == 1,
@@ -222,8 +221,7 @@ def test_positions_of_the_message_before_are_forgotten() -> None:
 @given(amqp10_strategies.arguments(PROPERTIES))
 def test_each_property_is_found_where_it_lies(fields: dict[str, Any]) -> None:
     data = encode(spec.PROPERTIES, **fields)
-    found = Sections()
-    found.walk(data, 0, len(data))
+    found = walked(data)
     for index, field in enumerate(PROPERTIES.fields):
         at = property_at(data, found.properties, found.end, index)
         if field.name in fields:
@@ -250,8 +248,7 @@ def test_message_of_one_data_section_leaves_nothing_of_the_message_before() -> N
     used = Sections()
     header = bytes.fromhex("005370 c00201 41") + bytes.fromhex(DATA)
     for data in (header, bytes.fromhex(DATA), bytes.fromhex("005375 a0054142434445"), header):
-        fresh = Sections()
-        fresh.walk(data, 0, len(data))
+        fresh = walked(data)
         used.walk(data, 0, len(data))
         assert fields_of(used) == fields_of(fresh)
 
