@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.errors import ContentTooLarge
 from penstock.flow.gate import DEADLINE, DELETED, HOLD_BOUND, NEVER_FITS, Refusal
 from tests.support.broker_fixture import House
-
-
-@pytest.fixture
-def house() -> House:
-    return House()
 
 
 def refusal(producer: Producer) -> Refusal:

@@ -14,11 +14,6 @@ from tests.support.broker_fixture import House
 NEVER = float("inf")
 
 
-@pytest.fixture
-def house() -> House:
-    return House()
-
-
 def found(house: House, *names: str, **properties: object) -> tuple[int, int, float]:
     """The settings of a link to these queues with these properties."""
     queues: list[Queue] = [house.vhost.queues[name] for name in names]

@@ -15,11 +15,6 @@ from tests.support.broker_fixture import MIB, House
 from tests.support.sender_links import CHARGE, OCTETS, Link, run_until_quiet
 
 
-@pytest.fixture
-def house() -> House:
-    return House()
-
-
 def pass_time(house: House, seconds: float) -> None:
     """Let time pass in steps that no timer is missed in."""
     until = house.broker.now + seconds

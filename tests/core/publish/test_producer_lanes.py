@@ -49,11 +49,6 @@ class Lanes:
 
 
 @pytest.fixture
-def house() -> House:
-    return House()
-
-
-@pytest.fixture
 def lanes(house: House) -> Lanes:
     return Lanes(house)
 

@@ -12,11 +12,6 @@ from tests.support.broker_fixture import House, most_in_a_second
 from tests.support.sender_links import CHARGE, Link, run_until_quiet
 
 
-@pytest.fixture
-def house() -> House:
-    return House()
-
-
 @pytest.mark.once
 @pytest.mark.parametrize("scope", ["producer", "user", "address"])
 @pytest.mark.parametrize("rate", [3, 10, 200])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from penstock.core.gates.address_depth import AddressDepth, depth_of
 from penstock.core.publish.reservation import GRANT_MAX, Reservation
 from penstock.describe.gate import gate_row
@@ -14,11 +12,6 @@ from tests.support.setting_values import in_bytes
 from tests.support.topology import resolve
 
 NOW = 100.0
-
-
-@pytest.fixture
-def house() -> House:
-    return House()
 
 
 def reserve(house: House, name: str, charge: int) -> Reservation:

@@ -18,12 +18,6 @@ from tests.support.broker_fixture import MIB, House
 from tests.support.sender_links import CHARGE, OCTETS, Link, run_turn, run_until_quiet
 from tests.support.setting_values import in_bytes
 
-
-@pytest.fixture
-def house() -> House:
-    return House()
-
-
 # Grants
 
 

@@ -16,17 +16,6 @@ from tests.support import at_once
 from tests.support.broker_fixture import House, told
 from tests.support.transaction_client import Client, traces
 
-
-@pytest.fixture
-def house() -> House:
-    return House()
-
-
-@pytest.fixture
-def client(house: House) -> Client:
-    return Client(house, "tx")
-
-
 # How it waits and how it ends
 
 

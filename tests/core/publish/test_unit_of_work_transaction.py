@@ -11,16 +11,6 @@ from tests.support.broker_fixture import House
 from tests.support.transaction_client import Client, traces
 
 
-@pytest.fixture
-def house() -> House:
-    return House()
-
-
-@pytest.fixture
-def client(house: House) -> Client:
-    return Client(house, "tx")
-
-
 def returned(house: House) -> list[str]:
     return [e.route.envelope.routing_key for e in house.broker.effects() if isinstance(e, Returned)]
 

@@ -14,8 +14,7 @@ from tests.support.transaction_client import Client, traces
 
 @pytest.fixture
 def house() -> House:
-    house = House("a", capacity_messages=10, stop_messages=3, resume_messages=1, hold_deadline=5)
-    return house
+    return House("a", capacity_messages=10, stop_messages=3, resume_messages=1, hold_deadline=5)
 
 
 def closed(house: House, count: int = 4) -> Producer:

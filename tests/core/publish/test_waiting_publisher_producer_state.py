@@ -10,9 +10,8 @@ from tests.support.broker_fixture import House
 
 
 @pytest.fixture
-def house() -> House:
-    house = House("a", capacity_messages=1, hold_deadline=5)
-    return house
+def narrow() -> House:
+    return House("a", capacity_messages=1, hold_deadline=5)
 
 
 def test_a_closed_producer_stays_closed() -> None:
@@ -21,38 +20,38 @@ def test_a_closed_producer_stays_closed() -> None:
             PRODUCER_STATES.move(ProducerState.CLOSED, state)
 
 
-def test_a_refused_publish_without_a_confirm_closes_its_producer(house: House) -> None:
-    producer = house.producer("p", confirming=False)
+def test_a_refused_publish_without_a_confirm_closes_its_producer(narrow: House) -> None:
+    producer = narrow.producer("p", confirming=False)
     assert producer.state is ProducerState.OPEN
-    house.publish(producer, "a", 100, count=2)
-    house.at(105.0)
+    narrow.publish(producer, "a", 100, count=2)
+    narrow.at(105.0)
     assert producer.state is ProducerState.CLOSING
     producer.abort()
     assert producer.state is ProducerState.CLOSED
 
 
-def test_a_producer_lingers_until_its_last_held_publish_has_passed(house: House) -> None:
-    producer = house.producer("p", confirming=False)
-    house.publish(producer, "a", 100, count=2)
+def test_a_producer_lingers_until_its_last_held_publish_has_passed(narrow: House) -> None:
+    producer = narrow.producer("p", confirming=False)
+    narrow.publish(producer, "a", 100, count=2)
     producer.close_gracefully()
     assert producer.state is ProducerState.LINGERING
-    assert house.take("a")
-    assert (producer.state, house.depth("a")) == (ProducerState.CLOSED, 1)
+    assert narrow.take("a")
+    assert (producer.state, narrow.depth("a")) == (ProducerState.CLOSED, 1)
 
 
-def test_a_producer_without_held_publishes_is_closed_at_once(house: House) -> None:
-    producer = house.producer("p", confirming=False)
+def test_a_producer_without_held_publishes_is_closed_at_once(narrow: House) -> None:
+    producer = narrow.producer("p", confirming=False)
     producer.close_gracefully()
     assert producer.state is ProducerState.CLOSED
 
 
 def test_a_producer_that_closes_with_an_error_drops_its_held_publishes_although_the_session_closes_normally(
-    house: House,
+    narrow: House,
 ) -> None:
-    producer = house.producer("p", confirming=False)
-    house.publish(producer, "a", 100, count=3)
+    producer = narrow.producer("p", confirming=False)
+    narrow.publish(producer, "a", 100, count=3)
     producer.close(ResourceError("refused"))
-    house.publish(producer, "a", 100)
+    narrow.publish(producer, "a", 100)
     assert len(producer.outbox) == 2, "it takes no publishes"
     producer.close_gracefully()
     assert (producer.state, len(producer.outbox)) == (ProducerState.CLOSED, 0)

@@ -12,8 +12,7 @@ from tests.support.repeated_publishes import publish
 
 @pytest.fixture
 def house() -> House:
-    house = House("a", capacity_messages=10, stop_messages=3, resume_messages=1, hold_deadline=5)
-    return house
+    return House("a", capacity_messages=10, stop_messages=3, resume_messages=1, hold_deadline=5)
 
 
 def withheld(producer: Producer) -> list[tuple[int, int, float]]:

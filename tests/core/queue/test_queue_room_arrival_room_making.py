@@ -11,11 +11,14 @@ from tests.support.broker_fixture import told
 from tests.support.full_queue import CHARGE, MANY, FullQueue
 
 
-def test_who_displaces_messages_waits_while_too_many_of_them_are_not_seen_to() -> None:
-    house = FullQueue(
-        10, capacity_messages=10, overflow="drop-head", dead_letter_exchange="", dead_letter_routing_key="d"
-    )
+def with_dead_letters(count: int, **arguments: object) -> FullQueue:
+    house = FullQueue(count, dead_letter_exchange="", dead_letter_routing_key="d", **arguments)
     house.queue("d")
+    return house
+
+
+def test_who_displaces_messages_waits_while_too_many_of_them_are_not_seen_to() -> None:
+    house = with_dead_letters(10, capacity_messages=10, overflow="drop-head")
     writer = house.producer("p")
     house.publish(writer, "q", CHARGE, count=LOOSE_MAX + 50)
     letters = house.q.dead_letters
@@ -27,10 +30,7 @@ def test_who_displaces_messages_waits_while_too_many_of_them_are_not_seen_to() -
 
 
 def test_who_is_refused_into_the_dead_letters_waits_likewise() -> None:
-    house = FullQueue(
-        1, x_max_length=1, overflow="reject-publish-dlx", dead_letter_exchange="", dead_letter_routing_key="d"
-    )
-    house.queue("d")
+    house = with_dead_letters(1, x_max_length=1, overflow="reject-publish-dlx")
     writer = house.producer("p")
     house.publish(writer, "q", CHARGE, count=LOOSE_MAX + 50)
     assert len(writer.outbox) == 50
@@ -40,10 +40,7 @@ def test_who_is_refused_into_the_dead_letters_waits_likewise() -> None:
 
 
 def test_nobody_waits_for_dead_letters_of_a_queue_that_has_none_any_more() -> None:
-    house = FullQueue(
-        10, capacity_messages=10, overflow="drop-head", dead_letter_exchange="", dead_letter_routing_key="d"
-    )
-    house.queue("d")
+    house = with_dead_letters(10, capacity_messages=10, overflow="drop-head")
     writer = house.producer("p")
     house.publish(writer, "q", CHARGE, count=LOOSE_MAX + 5)
     house.broker.delete_queue(house.q)

@@ -174,6 +174,13 @@ def send(driver: BrokerDriver, body: bytes = BODY, properties: Properties | None
         publisher.say(bytes([kind]) + channel.to_bytes(2, "big") + len(payload).to_bytes(4, "big") + payload + b"\xce")
 
 
+def begun(driver: BrokerDriver) -> tuple[Dialogue, list[Frame]]:
+    """Return a client that has a share of a large message, and what it has."""
+    client = consuming(driver)
+    send(driver)
+    return client, client.listen()
+
+
 def test_a_large_message_arrives_and_leaves_as_it_was(driver: BrokerDriver) -> None:
     client = consuming(driver)
     send(driver, properties=Properties(message_id="7", headers={"color": "red"}))
@@ -186,17 +193,13 @@ def test_a_large_message_arrives_and_leaves_as_it_was(driver: BrokerDriver) -> N
 
 
 def test_a_share_of_it_is_written_at_once(driver: BrokerDriver) -> None:
-    client = consuming(driver)
-    send(driver)
-    frames = client.listen()
+    client, frames = begun(driver)
     assert CHUNK <= len(body_of(frames)) <= CHUNK + 65536
     assert body_of(frames + frames_received(client)) == BODY
 
 
 def test_replies_of_the_channel_follow_it_in_order(driver: BrokerDriver) -> None:
-    client = consuming(driver)
-    send(driver)
-    frames = client.listen()
+    client, frames = begun(driver)
     frames += client.say(method_frame(1, spec.QUEUE_DECLARE, queue="another"))
     frames += client.say(method_frame(1, spec.BASIC_QOS, prefetch_count=5))
     frames += frames_received(client)
@@ -204,9 +207,7 @@ def test_replies_of_the_channel_follow_it_in_order(driver: BrokerDriver) -> None
 
 
 def test_other_channels_go_between(driver: BrokerDriver) -> None:
-    client = consuming(driver)
-    send(driver)
-    frames = client.listen()
+    client, frames = begun(driver)
     opened = client.say(method_frame(2, spec.CHANNEL_OPEN))
     assert words(opened, 2) == ["channel.open-ok"]
     assert body_of(frames + opened + frames_received(client)) == BODY
@@ -225,9 +226,7 @@ def test_two_large_messages_of_two_channels_take_turns(driver: BrokerDriver) -> 
 
 
 def test_deliveries_wait_for_the_end_of_a_large_message(driver: BrokerDriver) -> None:
-    client = consuming(driver)
-    send(driver)
-    frames = client.listen()
+    client, frames = begun(driver)
     send(driver, b"small")
     send(driver)
     queue = driver.broker.vhosts["/"].queues["q"]
@@ -278,29 +277,22 @@ def test_an_unroutable_large_message_is_returned(driver: BrokerDriver) -> None:
     assert body_of(frames) == BODY
 
 
-def test_a_channel_that_closes_completes_what_was_begun(driver: BrokerDriver) -> None:
-    client = consuming(driver)
-    send(driver)
-    frames = client.listen()
-    frames += client.say(method_frame(1, spec.CHANNEL_CLOSE, reply_code=200))
-    frames += frames_received(client)
-    assert words(frames) == ["basic.deliver", f"[{len(BODY)}]", "channel.close-ok"]
+@pytest.mark.parametrize(
+    ("request_", "answer"),
+    [
+        (method_frame(1, spec.CHANNEL_CLOSE, reply_code=200), "channel.close-ok"),
+        (method_frame(1, spec.QUEUE_DECLARE, queue="missing", passive=True), "channel.close"),
+    ],
+)
+def test_a_channel_that_closes_completes_what_was_begun(driver: BrokerDriver, request_: bytes, answer: str) -> None:
+    client, frames = begun(driver)
+    frames += client.say(request_) + frames_received(client)
+    assert words(frames) == ["basic.deliver", f"[{len(BODY)}]", answer]
     assert driver.broker.vhosts["/"].queues["q"].available() == 1
 
 
-def test_an_error_of_the_channel_is_told_behind_it(driver: BrokerDriver) -> None:
-    client = consuming(driver)
-    send(driver)
-    frames = client.listen()
-    frames += client.say(method_frame(1, spec.QUEUE_DECLARE, queue="missing", passive=True))
-    frames += frames_received(client)
-    assert words(frames) == ["basic.deliver", f"[{len(BODY)}]", "channel.close"]
-
-
 def test_a_connection_that_closes_breaks_it_off(driver: BrokerDriver) -> None:
-    client = consuming(driver)
-    send(driver)
-    frames = client.listen()
+    client, frames = begun(driver)
     frames += client.say(method_frame(0, spec.CONNECTION_CLOSE, reply_code=200))
     assert words(frames, 0) == ["connection.close-ok"]
     assert len(body_of(frames)) < len(BODY)
@@ -311,9 +303,7 @@ def test_a_connection_that_closes_breaks_it_off(driver: BrokerDriver) -> None:
 
 
 def test_a_connection_that_the_broker_closes_writes_no_more_of_it(driver: BrokerDriver) -> None:
-    client = consuming(driver)
-    send(driver)
-    client.listen()
+    client, _ = begun(driver)
     client.connection.shut_down()
     assert words(client.listen(), 0) == ["connection.close"]
     assert not client.connection.output.touched
@@ -321,9 +311,7 @@ def test_a_connection_that_the_broker_closes_writes_no_more_of_it(driver: Broker
 
 
 def test_too_many_replies_behind_it_pause_the_input(driver: BrokerDriver) -> None:
-    client = consuming(driver)
-    send(driver)
-    frames = client.listen()
+    client, frames = begun(driver)
     request = method_frame(1, spec.QUEUE_DECLARE, queue="q" * 200, passive=False)
     count = 2 * OUTPUT_LEFT_UNREAD // 200
     driver.scheduler.receive(client.connection, request * count)

@@ -24,12 +24,16 @@ RELEASED = composite(spec.RELEASED)
 FAILED = composite(spec.MODIFIED, delivery_failed=True)
 
 
+def begun(client: TransactionalPeer) -> tuple[TransactionalPeer, bytes]:
+    """Return a peer, and the transaction that it has begun."""
+    return client, client.begin_transaction()
+
+
 # Messages
 
 
 def test_messages_of_a_transaction_get_a_provisional_outcome_and_come_with_the_commit() -> None:
-    client = peer()
-    txn_id = client.begin_transaction()
+    client, txn_id = begun(peer())
     (heard,) = client.say(*(client.post(txn_id) for _ in range(50)))
     assert (heard.field("last"), heard.field("settled")) == (int(str(heard.field("first"))) + 49, True)
     assert state_of(heard) == in_transaction(txn_id, accepted())
@@ -41,8 +45,7 @@ def test_messages_of_a_transaction_get_a_provisional_outcome_and_come_with_the_c
 
 
 def test_provisional_outcomes_ask_for_a_flush_of_their_own() -> None:
-    client = peer()
-    txn_id = client.begin_transaction()
+    client, txn_id = begun(peer())
     client.driver.take_pending_output()
     client.connection.receive(client.post(txn_id))
     while client.driver.run_turn():
@@ -51,8 +54,7 @@ def test_provisional_outcomes_ask_for_a_flush_of_their_own() -> None:
 
 
 def test_rolled_back_messages_never_come() -> None:
-    client = peer()
-    txn_id = client.begin_transaction()
+    client, txn_id = begun(peer())
     client.say(*(client.post(txn_id) for _ in range(5)))
     assert reserved(client) > 0
     (answer,) = client.discharge(txn_id, fail=True)
@@ -62,8 +64,7 @@ def test_rolled_back_messages_never_come() -> None:
 
 
 def test_provisional_outcomes_precede_the_answer_to_the_discharge() -> None:
-    client = peer()
-    txn_id = client.begin_transaction()
+    client, txn_id = begun(peer())
     discharge = composite(spec.DISCHARGE, txn_id=txn_id)
     heard = client.say(client.post(txn_id), client.transfer(value_section(discharge), COORDINATOR))
     assert [state_of(each).code for each in heard if each.name == "disposition"] == [
@@ -73,8 +74,7 @@ def test_provisional_outcomes_precede_the_answer_to_the_discharge() -> None:
 
 
 def test_message_in_several_frames_may_name_its_transaction_in_each() -> None:
-    client = peer()
-    txn_id = client.begin_transaction()
+    client, txn_id = begun(peer())
     body = data_section(bytes(1000))
     state = in_transaction(txn_id)
     first = client.transfer(body[:300], more=True, state=state)
@@ -89,8 +89,7 @@ def test_message_in_several_frames_may_name_its_transaction_in_each() -> None:
 
 
 def test_aborted_message_is_in_no_transaction() -> None:
-    client = peer()
-    txn_id = client.begin_transaction()
+    client, txn_id = begun(peer())
     first = client.transfer(data_section(bytes(100))[:30], more=True, state=in_transaction(txn_id))
     assert client.say(first, performative(spec.TRANSFER, handle=0, aborted=True)) == []
     (heard,) = client.say(client.transfer(data_section(b"x")))
@@ -110,8 +109,7 @@ def test_frames_of_a_message_with_different_transactions_end_the_session(state: 
 
 
 def test_settled_message_is_in_its_transaction_too() -> None:
-    client = peer()
-    txn_id = client.begin_transaction()
+    client, txn_id = begun(peer())
     assert client.say(client.post(txn_id, settled=True)) == []
     assert client.depth("q") == 0
     client.discharge(txn_id)
@@ -129,8 +127,7 @@ def test_message_of_an_unknown_transaction_is_rejected() -> None:
 
 
 def test_refused_message_rolls_its_transaction_back() -> None:
-    client = peer()
-    txn_id = client.begin_transaction()
+    client, txn_id = begun(peer())
     client.say(client.post(txn_id))
     (heard,) = client.say(client.transfer(b"\x00\x53\x75\xa0\x05abc", state=in_transaction(txn_id)))
     error = provisional(heard).inner("error")
@@ -144,8 +141,7 @@ def test_refused_message_rolls_its_transaction_back() -> None:
 
 
 def test_refused_message_that_was_sent_settled_is_told_by_the_discharge() -> None:
-    client = peer()
-    txn_id = client.begin_transaction()
+    client, txn_id = begun(peer())
     malformed = client.transfer(b"\x00\x53\x75\xa0\x05abc", settled=True, state=in_transaction(txn_id))
     assert client.say(malformed) == []
     (answer,) = client.discharge(txn_id)
@@ -155,8 +151,7 @@ def test_refused_message_that_was_sent_settled_is_told_by_the_discharge() -> Non
 
 
 def test_message_that_detaches_its_link_rolls_its_transaction_back() -> None:
-    client = peer(capacity_bytes=1000)
-    txn_id = client.begin_transaction()
+    client, txn_id = begun(peer(capacity_bytes=1000))
     (heard,) = client.say(client.post(txn_id, bytes(2000)))
     assert (heard.name, condition(heard)) == ("detach", "amqp:link:message-size-exceeded")
     assert condition(client.discharge(txn_id)[0]) == "amqp:transaction:rollback"
@@ -204,8 +199,7 @@ def test_link_with_messages_of_transactions_reserves_no_room() -> None:
 
 @pytest.mark.parametrize("octets", [1024, 10_000, 1_500_000])
 def test_transaction_larger_than_the_hold_room_gets_credit_until_it_is_complete(octets: int) -> None:
-    client = peer()
-    txn_id = client.begin_transaction()
+    client, txn_id = begun(peer())
     messages = 6_000_000 // octets
     for sent in range(messages):
         grant = client.grants.get((0, 0))
@@ -286,8 +280,7 @@ def test_held_commit_makes_room_only_for_itself() -> None:
 
 
 def test_settlement_takes_effect_with_the_commit_and_the_receiver_is_told() -> None:
-    client = consuming(4)
-    txn_id = client.begin_transaction()
+    client, txn_id = begun(consuming(4))
     assert client.retire(txn_id, 0, 2) == []
     assert client.depth("q") == 4
     answer, settled = client.discharge(txn_id)
@@ -298,8 +291,7 @@ def test_settlement_takes_effect_with_the_commit_and_the_receiver_is_told() -> N
 
 
 def test_receiver_that_has_settled_is_not_told_again() -> None:
-    client = consuming(2)
-    txn_id = client.begin_transaction()
+    client, txn_id = begun(consuming(2))
     client.retire(txn_id, 0, 1, settled=True)
     assert len(client.discharge(txn_id)) == 1
     assert client.depth("q") == 0
@@ -310,8 +302,7 @@ def test_receiver_that_has_settled_is_not_told_again() -> None:
     [(RELEASED, 2), (composite(spec.REJECTED), 0), (FAILED, 2), (accepted(), 0)],
 )
 def test_outcome_is_applied_by_the_commit(outcome: Composite, left: int) -> None:
-    client = consuming(2)
-    txn_id = client.begin_transaction()
+    client, txn_id = begun(consuming(2))
     client.retire(txn_id, 0, 1, outcome)
     assert client.available() == 0
     client.discharge(txn_id)
@@ -319,8 +310,7 @@ def test_outcome_is_applied_by_the_commit(outcome: Composite, left: int) -> None
 
 
 def test_commit_adds_the_annotations_of_modified() -> None:
-    client = consuming(1)
-    txn_id = client.begin_transaction()
+    client, txn_id = begun(consuming(1))
     client.retire(txn_id, 0, 0, composite(spec.MODIFIED, message_annotations={Symbol("x-opt-why"): "later"}))
     client.discharge(txn_id)
     (heard,) = [each for each in client.flow(1, 1, delivery_count=1) if each.name == "transfer"]
@@ -328,8 +318,7 @@ def test_commit_adds_the_annotations_of_modified() -> None:
 
 
 def test_rolled_back_delivery_stays_with_its_receiver() -> None:
-    client = consuming(2)
-    txn_id = client.begin_transaction()
+    client, txn_id = begun(consuming(2))
     client.retire(txn_id, 0, 1)
     assert len(client.discharge(txn_id, fail=True)) == 1
     assert (client.depth("q"), client.available()) == (2, 0)
@@ -340,8 +329,7 @@ def test_rolled_back_delivery_stays_with_its_receiver() -> None:
 
 def test_rolled_back_delivery_that_its_receiver_has_settled_gets_the_default_outcome() -> None:
     source = composite(spec.SOURCE, address="/queues/q", default_outcome=FAILED)
-    client = consuming(2, source=source)
-    txn_id = client.begin_transaction()
+    client, txn_id = begun(consuming(2, source=source))
     client.retire(txn_id, 0, 0, settled=True)
     client.retire(txn_id, 1, 1)
     client.settle(1, 1, None)
@@ -352,8 +340,7 @@ def test_rolled_back_delivery_that_its_receiver_has_settled_gets_the_default_out
 
 
 def test_settlement_outside_of_its_transaction_changes_nothing() -> None:
-    client = consuming(4)
-    txn_id = client.begin_transaction()
+    client, txn_id = begun(consuming(4))
     client.retire(txn_id, 1, 2)
     client.settle(0, 3, RELEASED)
     assert client.available() == 2, "the first and the last"
@@ -362,8 +349,7 @@ def test_settlement_outside_of_its_transaction_changes_nothing() -> None:
 
 
 def test_receiver_that_settles_second_is_told_of_what_is_in_no_transaction() -> None:
-    client = consuming(3)
-    txn_id = client.begin_transaction()
+    client, txn_id = begun(consuming(3))
     client.retire(txn_id, 1, 1)
     heard = client.settle(0, 2, accepted(), settled=False)
     assert [(each.field("first"), each.field("settled")) for each in heard] == [(0, True), (2, True)]
@@ -383,8 +369,7 @@ def test_delivery_is_settled_in_one_transaction_only() -> None:
 
 
 def test_transactional_state_without_an_outcome_waits_for_one() -> None:
-    client = consuming(1)
-    txn_id = client.begin_transaction()
+    client, txn_id = begun(consuming(1))
     assert client.settle(0, 0, in_transaction(txn_id), settled=False) == []
     client.retire(txn_id, 0, 0)
     client.discharge(txn_id)
@@ -392,8 +377,7 @@ def test_transactional_state_without_an_outcome_waits_for_one() -> None:
 
 
 def test_closed_link_leaves_its_settlements_in_the_transaction() -> None:
-    client = consuming(3)
-    txn_id = client.begin_transaction()
+    client, txn_id = begun(consuming(3))
     client.retire(txn_id, 0, 1)
     client.detach(1)
     assert (client.depth("q"), client.available()) == (3, 1)
@@ -402,8 +386,7 @@ def test_closed_link_leaves_its_settlements_in_the_transaction() -> None:
 
 
 def test_delivery_of_a_closed_link_is_back_after_a_rollback() -> None:
-    client = consuming(3)
-    txn_id = client.begin_transaction()
+    client, txn_id = begun(consuming(3))
     client.retire(txn_id, 0, 1)
     client.detach(1)
     client.discharge(txn_id, fail=True)

@@ -214,12 +214,9 @@ def test_a_connection_that_is_gone_expires_no_more(client: Dialogue) -> None:
     assert client.driver.next_deadline() is None
 
 
-SECRET_UPDATE_WALL = 1_800_000_000.0
-
-
 def make() -> BrokerDriver:
     driver = make_driver()
-    driver.broker.wall_offset = SECRET_UPDATE_WALL
+    driver.broker.wall_offset = WALL
     driver.services.tokens = policy()
     return driver
 
@@ -240,10 +237,10 @@ def test_a_token_is_a_password_and_names_the_user() -> None:
 
 
 def test_a_newer_token_has_other_scopes_and_another_end() -> None:
-    dialogue = client_of_secret_update(make(), "penstock.read:*/*", exp=SECRET_UPDATE_WALL + 60)
+    dialogue = client_of_secret_update(make(), "penstock.read:*/*", exp=WALL + 60)
     rules = dialogue.connection.access.rules
     epoch = rules.epoch.count
-    assert [method.name for method in update(dialogue, token("penstock.write:*/*", exp=SECRET_UPDATE_WALL + 600))] == [
+    assert [method.name for method in update(dialogue, token("penstock.write:*/*", exp=WALL + 600))] == [
         "connection.update-secret-ok"
     ]
     assert (rules.permits(READ, "/", "q"), rules.permits(WRITE, "/", "q")) == (False, True)
@@ -258,7 +255,7 @@ def test_a_newer_token_has_other_scopes_and_another_end() -> None:
         "guest",
         token("penstock.read:*/*", sub="eve"),
         token("penstock.read:*/*", key=rsa_key("another")),
-        token("penstock.read:*/*", exp=SECRET_UPDATE_WALL - 60),
+        token("penstock.read:*/*", exp=WALL - 60),
         "",
     ],
 )
@@ -299,9 +296,9 @@ def amqp10_client(exp: float) -> ManagementClient:
 
 
 def test_a_newer_token_over_the_management_node_of_amqp_1_0() -> None:
-    client_of_secret_update = amqp10_client(SECRET_UPDATE_WALL - 20)
+    client_of_secret_update = amqp10_client(WALL - 20)
     rules = client_of_secret_update.dialogue.connection.access.rules
-    newer = token("penstock.write:*/*", exp=SECRET_UPDATE_WALL)
+    newer = token("penstock.write:*/*", exp=WALL)
     assert client_of_secret_update.ask("PUT", "/auth/tokens", newer.encode()).status == 204
     assert (rules.permits(READ, "/", "q"), rules.permits(WRITE, "/", "q")) == (False, True)
     heard = client_of_secret_update.dialogue.listen(29.0)
@@ -311,9 +308,9 @@ def test_a_newer_token_over_the_management_node_of_amqp_1_0() -> None:
 
 
 def test_a_token_over_amqp_1_0_that_is_refused_ends_the_connection() -> None:
-    client_of_secret_update = amqp10_client(SECRET_UPDATE_WALL + 60)
+    client_of_secret_update = amqp10_client(WALL + 60)
     message = request_message("PUT", "/auth/tokens", token("penstock.read:*/*", sub="eve").encode())
     heard = client_of_secret_update.dialogue.say(client_of_secret_update.dialogue.transfer(message, 20, settled=True))
     (closed,) = [each for each in heard if each.name == "close"]
     assert condition(closed) == "amqp:unauthorized-access"
-    assert amqp10_client(SECRET_UPDATE_WALL + 60).ask("PUT", "/auth/tokens", "text").status == 400
+    assert amqp10_client(WALL + 60).ask("PUT", "/auth/tokens", "text").status == 400

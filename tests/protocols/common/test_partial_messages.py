@@ -199,9 +199,6 @@ def test_what_pieces_count_with_is_given_back_exactly(steps: list[tuple[str, int
     assert driver.services.partial_messages._arriving == {}
 
 
-LARGE_ARRIVALS_MIB = 1024 * 1024
-
-
 @pytest.fixture
 def driver() -> BrokerDriver:
     return make_driver(ConnectionLimits())
@@ -215,11 +212,21 @@ def send(client: Dialogue, data: bytes) -> None:
         serve(driver)
 
 
+def leaves_nothing(client: Dialogue, store: PieceStore) -> None:
+    """Let a client go, and the store delete what had come of its messages."""
+    client.driver.disconnect(client.connection)
+    client.driver.run_turn()
+    store.write()
+    store.write()
+    assert store.pieces == {}
+    assert client.driver.broker.large.unwritten == 0
+
+
 def test_without_a_store_all_that_came_counts_as_memory(driver: BrokerDriver) -> None:
     client = Dialogue(driver).declare("q")
-    send(client, persistent("q", bytes(2 * LARGE_ARRIVALS_MIB))[: LARGE_ARRIVALS_MIB + 500_000])
+    send(client, persistent("q", bytes(2 * MIB))[: MIB + 500_000])
     partial = client.connection.services.partial_messages
-    assert LARGE_ARRIVALS_MIB < partial.bytes < 2 * LARGE_ARRIVALS_MIB
+    assert MIB < partial.bytes < 2 * MIB
     assert client.connection.arriving == partial.bytes
     driver.disconnect(client.connection)
     driver.run_turn()
@@ -229,7 +236,7 @@ def test_without_a_store_all_that_came_counts_as_memory(driver: BrokerDriver) ->
 def test_with_a_store_only_the_incomplete_piece_counts_as_partial(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
     client = Dialogue(driver).declare("q")
-    send(client, persistent("q", bytes(2 * LARGE_ARRIVALS_MIB))[:500_000])
+    send(client, persistent("q", bytes(2 * MIB))[:500_000])
     assert 0 < client.connection.arriving < PIECE_OCTETS
     assert client.connection.pausing.pieces.unwritten == PIECE_OCTETS
     assert store.write() == PIECE_OCTETS
@@ -239,7 +246,7 @@ def test_with_a_store_only_the_incomplete_piece_counts_as_partial(driver: Broker
 def test_the_input_waits_for_the_store_and_goes_on(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
     client = Dialogue(driver).declare("q").confirm()
-    send(client, persistent("q", bytes(8 * LARGE_ARRIVALS_MIB)))
+    send(client, persistent("q", bytes(8 * MIB)))
     queue = driver.broker.vhosts["/"].queues["q"]
     for filled in range(8):
         assert queue.available() == (1 if filled == 7 else 0)
@@ -255,7 +262,7 @@ def test_the_input_waits_for_the_store_and_goes_on(driver: BrokerDriver) -> None
 def test_a_connection_whose_input_waits_is_not_silent(driver: BrokerDriver) -> None:
     PieceStore(driver.broker.large)
     client = Dialogue(driver, heartbeat=1).declare("q")
-    send(client, persistent("q", bytes(3 * LARGE_ARRIVALS_MIB)))
+    send(client, persistent("q", bytes(3 * MIB)))
     for seconds in range(1, 10):
         client.listen(driver.broker.now + seconds)
     assert driver.take_silent() == []
@@ -267,7 +274,7 @@ def test_another_connection_is_read_meanwhile(driver: BrokerDriver) -> None:
     PieceStore(driver.broker.large)
     client, other = Dialogue(driver), Dialogue(driver)
     client.declare("q")
-    send(client, persistent("q", bytes(3 * LARGE_ARRIVALS_MIB)))
+    send(client, persistent("q", bytes(3 * MIB)))
     assert client.connection.busy
     send(other, publish("q", b"small"))
     assert driver.broker.vhosts["/"].queues["q"].available() == 1
@@ -276,12 +283,8 @@ def test_another_connection_is_read_meanwhile(driver: BrokerDriver) -> None:
 def test_a_connection_that_ends_leaves_nothing(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
     client = Dialogue(driver).declare("q")
-    send(client, persistent("q", bytes(3 * LARGE_ARRIVALS_MIB)))
-    driver.disconnect(client.connection)
-    driver.run_turn()
-    store.write()
-    store.write()
-    assert store.pieces == {}
+    send(client, persistent("q", bytes(3 * MIB)))
+    leaves_nothing(client, store)
     assert driver.broker.large.unwritten == 0
     assert client.connection.services.partial_messages.bytes == 0
 
@@ -289,7 +292,7 @@ def test_a_connection_that_ends_leaves_nothing(driver: BrokerDriver) -> None:
 def test_large_message_that_waits_past_the_hold_deadline_ends_its_connection(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
     client = Dialogue(driver).declare("q")
-    send(client, persistent("q", bytes(3 * LARGE_ARRIVALS_MIB)))
+    send(client, persistent("q", bytes(3 * MIB)))
     driver.broker.large.disk_short = True
     store.write()
     assert client.connection.busy
@@ -297,17 +300,13 @@ def test_large_message_that_waits_past_the_hold_deadline_ends_its_connection(dri
     assert [method.name for method in found] == ["connection.close"]
     assert found[0].args["reply_code"] == 506
     assert "the free space of the disk, is used up" in str(found[0].args["reply_text"])
-    driver.disconnect(client.connection)
-    driver.run_turn()
-    store.write()
-    store.write()
-    assert store.pieces == {}
+    leaves_nothing(client, store)
 
 
 def test_client_is_told_when_the_disk_blocks_its_large_message_and_when_it_does_no_more(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
     client = Dialogue(driver).declare("q").confirm()
-    send(client, persistent("q", bytes(3 * LARGE_ARRIVALS_MIB)))
+    send(client, persistent("q", bytes(3 * MIB)))
     assert client.connection.busy
     assert client.listen() == [], "that it waits for a transaction of the store is nothing to tell"
     disk = driver.broker.gates.disk
@@ -331,7 +330,7 @@ def test_large_message_that_comes_while_the_disk_is_short_is_told_at_once(driver
     PieceStore(driver.broker.large)
     driver.broker.gates.disk.fails("the disk is broken", driver.broker.now)
     client = Dialogue(driver).declare("q").confirm()
-    send(client, persistent("q", bytes(3 * LARGE_ARRIVALS_MIB)))
+    send(client, persistent("q", bytes(3 * MIB)))
     assert [method.name for method in methods(client.listen())] == ["connection.blocked"]
     driver.disconnect(client.connection)
     driver.run_turn()
@@ -342,7 +341,7 @@ def test_large_message_that_comes_while_the_disk_is_short_is_told_at_once(driver
 def test_deadline_begins_anew_when_the_store_writes(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
     client = Dialogue(driver).declare("q")
-    send(client, persistent("q", bytes(8 * LARGE_ARRIVALS_MIB)))
+    send(client, persistent("q", bytes(8 * MIB)))
     for _ in range(4):
         client.listen(driver.broker.now + driver.broker.defaults.hold_deadline_s - 1)
         assert client.connection.busy
@@ -359,12 +358,12 @@ def test_a_body_in_one_frame_is_not_large(driver: BrokerDriver) -> None:
     assert driver.broker.large.is_idle()
 
 
-@pytest.mark.parametrize(("least", "large"), [(0, False), (LARGE_ARRIVALS_MIB, True), (LARGE_ARRIVALS_MIB + 1, False)])
+@pytest.mark.parametrize(("least", "large"), [(0, False), (MIB, True), (MIB + 1, False)])
 def test_bodies_are_large_from_the_setting_on(driver: BrokerDriver, least: int, large: bool) -> None:
     driver.connection_limits.min_large_message = least
     PieceStore(driver.broker.large)
     client = Dialogue(driver).declare("q")
-    send(client, persistent("q", bytes(LARGE_ARRIVALS_MIB)))
+    send(client, persistent("q", bytes(MIB)))
     assert driver.broker.large.is_idle() is not large
 
 
@@ -377,7 +376,7 @@ def test_control_requests_are_put_together(driver: BrokerDriver) -> None:
 
 
 def test_a_body_that_is_too_long_is_refused_as_ever(driver: BrokerDriver) -> None:
-    driver.connection_limits.message_bytes_max = LARGE_ARRIVALS_MIB
+    driver.connection_limits.message_bytes_max = MIB
     client = Dialogue(driver).declare("q")
-    name, code, _ = refused(client, publish("q", bytes(LARGE_ARRIVALS_MIB + 1))[:1000])
+    name, code, _ = refused(client, publish("q", bytes(MIB + 1))[:1000])
     assert (name, code) == ("channel.close", 406)
