@@ -1,10 +1,25 @@
-"""Permissions and topic permissions."""
+"""Permissions and topic permissions.
+
+Tags include each other as in RabbitMQ.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from penstock.access.permission import CONFIGURE, READ, WRITE, Permission, TopicPermission
+from penstock.access.permission import (
+    ADMINISTRATOR,
+    CONFIGURE,
+    MANAGEMENT,
+    MONITORING,
+    POLICYMAKER,
+    READ,
+    TAGS,
+    WRITE,
+    Permission,
+    TopicPermission,
+    grants,
+)
 from penstock.errors import PreconditionFailed
 
 
@@ -33,3 +48,29 @@ def test_bad_expression_is_named_with_its_user_vhost_and_kind() -> None:
 
 def test_variables_of_topic_permissions_are_no_repetitions() -> None:
     TopicPermission("^a{username}", "{vhost}.{client_id}").check("anna", "/", "amq.topic")
+
+
+GRANTED = {
+    ADMINISTRATOR: set(TAGS),
+    MONITORING: {MONITORING, MANAGEMENT},
+    POLICYMAKER: {POLICYMAKER, MANAGEMENT},
+    MANAGEMENT: {MANAGEMENT},
+    "impersonator": {"impersonator"},
+}
+
+
+@pytest.mark.parametrize("tag", GRANTED)
+def test_tag_grants_what_it_includes(tag: str) -> None:
+    assert {needed for needed in (*TAGS, "impersonator") if grants([tag], needed)} == GRANTED[tag] | (
+        {"impersonator"} if tag == ADMINISTRATOR else set()
+    )
+
+
+def test_one_of_several_tags_is_enough() -> None:
+    assert grants(["other", MONITORING], MANAGEMENT)
+    assert not grants(["other", MONITORING], POLICYMAKER)
+
+
+def test_nothing_needs_no_tag() -> None:
+    assert grants([], "")
+    assert not grants([], MANAGEMENT)

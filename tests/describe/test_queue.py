@@ -1,21 +1,40 @@
-"""Metrics of queues: their values are those of the deciding code."""
+"""Metrics of queues: their values are those of the deciding code.
+
+Cursors as plain data: lag, reader, and the producers that wait.
+
+The first queues of a list in an order: those of the whole list, and a share of work a slice.
+"""
 
 from __future__ import annotations
 
+import json
+from random import Random
+
 import pytest
 
+from penstock.access.rules import UserRules
+from penstock.content.properties import Properties
+from penstock.core.message import Envelope
 from penstock.core.publish.credit_window import CreditWindow
+from penstock.core.queue.queue import Queue
 from penstock.describe.gate import because, gate_row
+from penstock.describe.lists import EXAMINED_AT_ONCE, First, QueueOrder, first_steps
 from penstock.describe.metrics import Selection
-from penstock.describe.queue import QUEUE, fill_percent, queue_row
+from penstock.describe.queue import CURSORS, QUEUE, QUEUES_SHOWN, blocked_rows, cursor_row, fill_percent, queue_row
 from penstock.describe.session import consumer_row, producer_row
-from penstock.describe.table import field_at, key_of, reading
+from penstock.describe.table import Reading, field_at, key_of, reading
+from penstock.driver.driver import BrokerDriver
+from penstock.flow.work import LOOKING_SHARE, finish
+from penstock.operations.vhosts import declare_vhost
+from penstock.protocols.amqp091.content_frames import make_content
+from tests.ranges.test_refused_attach import Desk
 from tests.support.blocked_producers import BlockedProducers
 from tests.support.blocked_scene import GATED
 from tests.support.broker_fixture import MIB, House
 from tests.support.driven_connection import Dialogue, make_driver, publish, sampled
 from tests.support.metrics import Samples, samples_of, scraped
 from tests.support.sender_links import CHARGE, OCTETS, Link, run_until_quiet
+from tests.support.turn_costs import turn_costs
 
 
 def of_queue(samples: Samples, name: str, queue: str = "orders") -> float | None:
@@ -155,3 +174,153 @@ def test_reason_of_a_link_without_credit_is_the_missing_room_or_its_turn() -> No
     gate = house.vhost.queues["a"].gate
     assert "no room for the next message; it waits for credit" in because(links[0].producer, gate, 101.0)
     assert "it waits for credit, 2 before it" in because(links[2].producer, gate, 101.0)
+
+
+def test_view_has_lag_reader_and_counters() -> None:
+    desk = Desk()
+    token = desk.ask("cursor.attach", {"cursor": "c", "queues": ["a", "b"]})["token"]
+    desk.ask("cursor.plan", {"cursor": "c", "token": token, "start": {}, "rows": 6})
+    block = {"cursor": "c", "token": token, "queue": "a", "lo": 0, "hi": 3, "query": "q-1"}
+    content = make_content(Properties(reply_to="answers"), json.dumps(block).encode())
+    desk.driver.control.request(desk.vhost, desk.connection, "cursor.range", content)
+    desk.ask("cursor.settle", {"cursor": "c", "token": token, "end": {"a": 3}})
+    view = cursor_row(desk.vhost.cursors["c"], desk.driver)
+    assert view["lag"] == {"messages": 17, "bytes": 170, "oldest_s": 0.0}
+    assert view["reader"] == {"connection": desk.connection.name(), "open": True, "query": "q-1"}
+    assert view["read"] == {"plans": 1, "blocks": 1, "messages": 3}
+    first = view["queues"][0]
+    assert (first["queue"], first["settled"], first["planned"], first["tail"]) == ("a", 3, 3, 10)
+    assert first["lag"] == {"messages": 7, "bytes": 70, "oldest_s": 0.0}
+    assert (first["holds_back"], first["gate_open"], first["blocked"]) == (True, True, 0)
+    desk.driver.connections.clear()
+    reader = cursor_row(desk.vhost.cursors["c"], desk.driver)["reader"]
+    assert reader == {"connection": desk.connection.name(), "open": False, "query": "q-1"}
+
+
+def test_cursor_of_very_many_queues_shows_the_first_and_counts_all() -> None:
+    desk = Desk()
+    names = [f"many-{number}" for number in range(QUEUES_SHOWN + 5)]
+    for name in names:
+        desk.vhost.declare_queue(name, {}, False, False, None, None).enqueue(Envelope("", name), b"", 10, 0.0)
+    desk.ask("cursor.attach", {"cursor": "c", "queues": names})
+    view = cursor_row(desk.vhost.cursors["c"], desk.driver)
+    assert len(view["queues"]) == QUEUES_SHOWN
+    assert (view["more_queues"], view["lag"]["messages"]) == (5, QUEUES_SHOWN + 5)
+
+
+def test_nobody_waits_where_nobody_is_blocked() -> None:
+    desk = Desk()
+    desk.ask("cursor.attach", {"cursor": "c", "queues": ["a"]})
+    assert blocked_rows(desk.vhost.cursors["c"], desk.driver.broker.now) == []
+
+
+@pytest.mark.parametrize(
+    ("messages", "beyond"),
+    [(9, True), (10, False)],
+)
+def test_limit_of_lag_is_shown_with_its_state(messages: int, beyond: bool) -> None:
+    desk = Desk()
+    settings = {"cursor-max-lag-messages": messages, "cursor-max-lag-policy": "tell"}
+    queue = desk.vhost.declare_queue("limited", settings, False, False, None, None)
+    for _ in range(10):
+        queue.enqueue(Envelope("", "limited"), b"", 10, 0.0)
+    desk.ask("cursor.attach", {"cursor": "c", "queues": ["a", "limited"]})
+    first, second = cursor_row(desk.vhost.cursors["c"], desk.driver)["queues"]
+    assert first["max_lag"] is None
+    assert second["max_lag"] == {
+        "messages": messages, "bytes": None, "age_s": None, "policy": "tell", "beyond": beyond,
+    }  # fmt: skip
+
+
+def test_lag_of_a_cursor_is_told_by_queue() -> None:
+    desk = Desk()
+    token = desk.ask("cursor.attach", {"cursor": "c", "queues": ["a", "b"]})["token"]
+    desk.ask("cursor.plan", {"cursor": "c", "token": token, "start": {}, "rows": 6})
+    desk.ask("cursor.settle", {"cursor": "c", "token": token, "end": {"a": 3}})
+    found = samples_of(scraped(desk.driver, Selection(100, frozenset([CURSORS]))))
+    of_a = ("cursor=c", "queue=a", "vhost=/")
+    assert found[("penstock_cursor_lag_messages", *of_a)] == 7
+    assert found[("penstock_cursor_lag_bytes", *of_a)] == 70
+    assert found[("penstock_cursor_lag_seconds", *of_a)] == 0
+    assert found[("penstock_cursor_unsettled_messages", *of_a)] == 7
+    assert found[("penstock_cursor_holds_back", *of_a)] == 1
+    assert found[("penstock_cursor_lag_messages", "cursor=c", "queue=b", "vhost=/")] == 10
+
+
+def test_cursors_beyond_the_limit_are_counted() -> None:
+    desk = Desk()
+    desk.ask("cursor.attach", {"cursor": "c", "queues": ["a", "b"]})
+    found = samples_of(scraped(desk.driver, Selection(1, frozenset([CURSORS]))))
+    assert found[("penstock_metrics_objects_omitted", "kind=cursor")] == 1
+
+
+MANY = 1_200
+
+
+@pytest.fixture
+def driver() -> BrokerDriver:
+    """Queues of two virtual hosts with names in no order, and some with messages."""
+    driver = make_driver()
+    declare_vhost(driver, "other")
+    client = Dialogue(driver)
+    random = Random(7)
+    for number in range(MANY):
+        vhost = driver.broker.vhosts["/" if number % 3 else "other"]
+        vhost.declare_queue(f"Q{random.randrange(10**6)}", {}, False, False, None, None)
+    for name in random.sample(list(driver.broker.vhosts["/"].queues), 60):
+        for _ in range(random.randrange(1, 4)):
+            client.say(publish(name, b"x"))
+    return driver
+
+
+def number_of(queue: Queue, column: str) -> float:
+    number = QUEUE.number(column)
+    found = number.value(queue, Reading(0.0))
+    assert isinstance(found, int | float)
+    return found
+
+
+def first(driver: BrokerDriver, order: QueueOrder, count: int, wanted: str = "") -> First:
+    return finish(first_steps(driver, None, UserRules(driver.broker.access, "guest"), wanted, order, count))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("count", [1, 40, 500, 2_000])
+@pytest.mark.parametrize("column", ["name", "messages", "penstock.fill_percent"])
+def test_first_queues_are_those_of_the_list_in_order(
+    driver: BrokerDriver, column: str, count: int, reverse: bool
+) -> None:
+    whole = [queue for vhost in driver.broker.vhosts.values() for queue in vhost.queues.values()]
+    whole.sort(key=lambda queue: queue.name, reverse=reverse and column == "name")
+    if column != "name":
+        whole.sort(key=lambda queue: number_of(queue, column), reverse=reverse)
+    found = first(driver, QueueOrder(QUEUE.number(column), reverse), count)
+    assert [item.subject for item in found.items] == whole[:count]
+    assert all(item.vhost is driver.broker.vhosts[item.vhost.name] for item in found.items if item.vhost is not None)
+    assert (found.total, found.filtered) == (MANY, MANY)
+
+
+def test_queues_of_the_same_name_are_in_the_order_of_creation_in_either_direction() -> None:
+    driver = make_driver()
+    declare_vhost(driver, "other")
+    for vhost in driver.broker.vhosts.values():
+        vhost.declare_queue("same", {}, False, False, None, None)
+    for reverse in (False, True):
+        items = first(driver, QueueOrder(None, reverse), 10).items
+        assert [item.vhost.name for item in items if item.vhost is not None] == ["/", "other"]
+
+
+def test_only_queues_with_the_wanted_text_are_taken_and_counted(driver: BrokerDriver) -> None:
+    names = [name for vhost in driver.broker.vhosts.values() for name in vhost.queues if "q12" in name.lower()]
+    found = first(driver, QueueOrder(None, False), 5, "q12")
+    assert [item.name for item in found.items] == sorted(names)[:5]
+    assert (found.total, found.filtered) == (MANY, len(names))
+
+
+def test_page_of_thousands_of_queues_is_found_in_small_slices(driver: BrokerDriver) -> None:
+    rules = UserRules(driver.broker.access, "guest")
+    order = QueueOrder(QUEUE.number("messages"), True)
+    slices, found = turn_costs(driver.broker.work, first_steps(driver, None, rules, "", order, 50), LOOKING_SHARE)
+    assert max(slices) <= LOOKING_SHARE + EXAMINED_AT_ONCE
+    assert len(slices) >= MANY // (LOOKING_SHARE + EXAMINED_AT_ONCE)
+    assert len(found.items) == 50

@@ -1,11 +1,29 @@
-"""The totals of the overview, counted a share of work a turn."""
+"""The totals of the overview, counted a share of work a turn.
+
+Exchanges and bindings in the form of RabbitMQ's management API.
+
+Users, their permissions, policies and parameters as rows.
+"""
 
 from __future__ import annotations
 
 import pytest
 
+from penstock.access.permission import Permission, TopicPermission
+from penstock.core.settings.policies import read_policy
+from penstock.core.settings.table import Parameter
 from penstock.describe.message_stats import Depths
-from penstock.describe.vhost import totals_steps
+from penstock.describe.table import Reading
+from penstock.describe.vhost import (
+    BINDING,
+    USER,
+    parameter_row,
+    policy_row,
+    properties_key,
+    topics_of,
+    totals_steps,
+    user_row,
+)
 from penstock.flow.work import SHARE
 from tests.support.broker_fixture import House
 from tests.support.driven_connection import make_driver
@@ -38,3 +56,55 @@ def test_row_sums_ready_and_unacknowledged_messages() -> None:
     for queue in house.vhost.queues.values():
         sums.add(queue)
     assert sums.row() == {"messages": 4, "messages_ready": 3, "messages_unacknowledged": 1}
+
+
+@pytest.mark.parametrize(("key", "name"), [("", "~"), ("a.b", "a.b"), ("a/b c", "a%2Fb+c")])
+def test_row_names_a_binding_without_arguments_by_its_key(key: str, name: str) -> None:
+    assert properties_key(key, "") == name
+
+
+def test_row_names_bindings_apart_by_their_arguments_whatever_the_order() -> None:
+    house = House("q")
+    names = []
+    for arguments in ({"a": 1, "b": 2}, {"b": 2, "a": 1}, {"a": 1, "b": 3}):
+        made = house.vhost.bind("amq.topic", house.vhost.queue("q"), None, "k", arguments)
+        names.append(BINDING.row(made, Reading(0.0))["properties_key"])
+    assert names[0] == names[1] != names[2]
+    assert str(names[0]).startswith("k~")
+
+
+def test_row_of_a_binding_has_source_destination_and_key() -> None:
+    house = House("a")
+    binding = house.vhost.bind("amq.topic", house.vhost.queue("a"), None, "k.#", {})
+    shape = BINDING.row(binding, Reading(0.0))
+    assert (shape["source"], shape["destination"], shape["destination_type"]) == ("amq.topic", "a", "queue")
+    assert (shape["routing_key"], shape["properties_key"]) == ("k.#", "k.%23")
+
+
+def test_user_row_has_permissions_and_tells_that_there_is_a_password_without_it() -> None:
+    table = make_driver().broker.access
+    table.put_user("anna", None, ["monitoring"])
+    table.set_permission("anna", "/", Permission("", "^a", ".*"))
+    table.set_topic_permission("anna", "/", "amq.topic", TopicPermission("^eu", ""))
+    row = user_row(table.user("anna"))
+    assert (row["name"], row["tags"], row["password"], row["everywhere"]) == ("anna", ["monitoring"], False, False)
+    assert row["permissions"] == [{"vhost": "/", "configure": "", "write": "^a", "read": ".*"}]
+    topic = {"vhost": "/", "exchange": "amq.topic", "write": "^eu", "read": ""}
+    assert row["topic_permissions"] == topics_of(table.user("anna"), "/") == [topic]
+    assert topics_of(table.user("anna"), "other") == []
+    assert user_row(table.user("guest"))["password"] is True
+
+
+def test_user_without_a_password_that_is_shown_has_an_empty_hash_as_in_rabbitmq() -> None:
+    table = make_driver().broker.access
+    row = USER.row(table.user("guest"), Reading(0.0))
+    assert (row["password_hash"], row["hashing_algorithm"]) == ("", "rabbit_password_hashing_sha256")
+    assert row["penstock"] == {"password": True, "source": table.user("guest").source}
+
+
+def test_policy_and_parameter_rows_have_their_virtual_host_but_for_a_global_parameter() -> None:
+    policy = policy_row(read_policy("/", "p", {"pattern": "^a", "definition": {"max-length": 5}}, False))
+    assert (policy["vhost"], policy["name"], policy["pattern"]) == ("/", "p", "^a")
+    of_vhost = {"component": "shovel", "vhost": "/", "name": "s", "value": 1}
+    assert parameter_row(Parameter("shovel", "/", "s", 1)) == of_vhost
+    assert parameter_row(Parameter("", "", "s", 1)) == {"name": "s", "value": 1}

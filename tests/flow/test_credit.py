@@ -1,9 +1,15 @@
-"""A window and what is out of it."""
+"""A window and what is out of it.
+
+An adaptive window is what a consumer needs by Little's law, in simulated time.
+"""
 
 from __future__ import annotations
 
-from penstock.flow.credit import SERIAL, Credit, LinkCredit
+import pytest
+
+from penstock.flow.credit import CYCLE, GAIN, ROUND, SERIAL, AdaptiveWindow, Credit, LinkCredit
 from penstock.flow.level import UNLIMITED
+from tests.support.simulated_consumer import SimulatedConsumer, uneven
 
 
 def test_window_of_zero_is_no_bound() -> None:
@@ -108,3 +114,118 @@ def test_link_may_have_a_window_in_bytes_too_which_settlement_restores() -> None
     assert not credit.admits(0, 0, 30)
     credit.restore(1, 80)
     assert credit.admits(0, 0, 30)
+
+
+MS = 0.001
+
+
+@pytest.mark.parametrize(
+    ("trip_s", "service_s", "workers"),
+    [
+        (1 * MS, 50 * MS, 1),
+        (1 * MS, 1 * MS, 1),
+        (50 * MS, 1 * MS, 1),
+        (100 * MS, 0.1 * MS, 1),
+        (10 * MS, 10 * MS, 8),
+        (10 * MS, 100 * MS, 50),
+        (0.1 * MS, 5.0, 1),
+    ],
+)
+def test_window_is_a_quarter_more_than_rate_times_time(trip_s: float, service_s: float, workers: int) -> None:
+    window = AdaptiveWindow(1, UNLIMITED)
+    consumer = SimulatedConsumer(window, trip_s, service_s, workers)
+    consumer.run(10_000)
+    del consumer.windows[:]
+    rate = consumer.run(20_000)
+    needed = workers * (trip_s + service_s) / service_s
+    assert needed <= sorted(consumer.windows)[len(consumer.windows) // 2] <= 1.3 * GAIN * needed + 1
+    assert rate >= 0.93 * workers / service_s, "it is as busy as with an unbounded window"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_uneven_service_times_keep_it_busy(seed: int) -> None:
+    window = AdaptiveWindow(1, UNLIMITED)
+    consumer = SimulatedConsumer(window, 20 * MS, 5 * MS)
+    consumer.service_s = uneven(5 * MS, seed)
+    consumer.run(5_000)
+    del consumer.windows[:]
+    rate = consumer.run(20_000)
+    assert rate >= 0.9 / (5 * MS)
+    assert max(consumer.windows) <= 10 * 5
+
+
+def test_window_follows_a_service_time_that_changes() -> None:
+    window = AdaptiveWindow(1, UNLIMITED)
+    consumer = SimulatedConsumer(window, 10 * MS, 1 * MS)
+    consumer.run(5_000)
+    assert window.window >= 11
+    consumer.service_s = lambda: 1.0
+    consumer.run(200)
+    assert window.window <= 3
+    consumer.service_s = lambda: 1 * MS
+    consumer.run(2_000)
+    assert window.window >= 11
+
+
+def test_bounds_hold_whatever_is_measured() -> None:
+    fast = SimulatedConsumer(AdaptiveWindow(5, 20), 100 * MS, 0.1 * MS)
+    fast.run(5_000)
+    slow = SimulatedConsumer(AdaptiveWindow(5, 20), 0.1 * MS, 1.0)
+    slow.run(500)
+    assert (max(fast.windows), min(fast.windows + slow.windows), slow.windows[-1]) == (20, 5, 5)
+
+
+@pytest.mark.parametrize("batch", [2, 10, 100])
+def test_client_that_settles_many_at_once_is_met(batch: int) -> None:
+    window = AdaptiveWindow(1, UNLIMITED)
+    consumer = SimulatedConsumer(window, 1 * MS, 1 * MS, 1, batch)
+    consumer.run(batch)
+    assert window.batch == batch, "it was doubled until the client had so many"
+    consumer.run(20_000)
+    del consumer.windows[:]
+    assert consumer.run(10_000) >= 0.9 * 1000
+    assert batch <= min(consumer.windows) <= max(consumer.windows) <= 2.5 * batch + 2
+
+
+def test_silent_client_gets_about_one_message_a_second() -> None:
+    window = AdaptiveWindow(1, UNLIMITED)
+    window.on_delivered(0, 0.0)
+    now, found = 0.0, []
+    while window.window < 64:
+        now += window.stall_s()
+        window.on_stalled()
+        found.append((now, int(window.window)))
+    assert found == [(1.0, 2), (3.0, 4), (7.0, 8), (15.0, 16), (31.0, 32), (63.0, 64)]
+    window.on_settled(1, 64, 64.0)
+    assert window.window == 1, "one settlement: it was not waiting for more"
+    assert window.stall_s() == 2 * 64.0
+
+
+def test_rounds_without_enough_messages_change_nothing() -> None:
+    window = AdaptiveWindow(1, UNLIMITED)
+    SimulatedConsumer(window, 50 * MS, 1 * MS).run(3_000)
+    before = (window.window, window.rate)
+    now = 1000.0
+    for _ in range(10 * ROUND):
+        window.on_delivered(0, now)
+        window.on_settled(1, 1, now + 51 * MS)
+        now += 1.0
+    assert (window.window, window.rate) == before
+
+
+def test_time_that_deliveries_waited_is_not_taken_for_what_they_need() -> None:
+    window = AdaptiveWindow(100, UNLIMITED)
+    consumer = SimulatedConsumer(window, 1 * MS, 1 * MS)
+    consumer.run(10_000)
+    assert window.window <= 125, "a time below the lower bound cannot be measured"
+    window.least = 1
+    consumer.run(100 * CYCLE * 10)
+    assert window.window <= 4
+
+
+def test_settlements_at_one_time_do_not_divide_by_nothing() -> None:
+    window = AdaptiveWindow(1, UNLIMITED)
+    for _ in range(1000):
+        window.on_delivered(0, 5.0)
+        window.on_settled(1, 1, 5.0)
+    assert window.window >= 1

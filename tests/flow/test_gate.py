@@ -1,8 +1,12 @@
-"""One condition: it closes and opens, and knows who cares."""
+"""One condition: it closes and opens, and knows who cares.
+
+The reason of a refused publish.
+"""
 
 from __future__ import annotations
 
-from penstock.flow.gate import Gate, GateTransition
+from penstock.errors import ContentTooLarge
+from penstock.flow.gate import DEADLINE, DELETED, NEVER_FITS, Gate, GateTransition, Refusal
 from penstock.flow.turns import Turns
 from tests.support.flow_waiters import Walker
 
@@ -89,3 +93,16 @@ def test_line_for_credit_is_beside_that_of_publishes_and_counts_only_at_an_open_
     gate.leave(link)
     gate.leave(walker)
     assert (gate.in_line(), gate.has_line(), gate.next_entry()) == (0, False, None)
+
+
+def test_reason_made_on_request_names_the_gate() -> None:
+    gate = Gate("queue", "q", [])
+    assert Refusal("reject", gate).describe() == "queue 'q' lets nothing pass"
+    assert Refusal(DELETED, gate).describe() == "queue 'q' was deleted"
+    assert Refusal("reject", None).describe() == "the message was refused"
+
+
+def test_text_that_was_given_comes_before_the_error_and_the_gate() -> None:
+    error = ContentTooLarge("too large")
+    assert Refusal(NEVER_FITS, Gate("queue", "q", []), error=error).describe() == "too large"
+    assert Refusal(DEADLINE, None, "refused after 5 s", True, error).describe() == "refused after 5 s"

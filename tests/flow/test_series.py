@@ -1,4 +1,7 @@
-"""Series of counters and levels in slots of five seconds, of minutes and of five minutes."""
+"""Series of counters and levels in slots of five seconds, of minutes and of five minutes.
+
+Tallies of counts by RabbitMQ's keys.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,10 @@ from penstock.flow.series import (
     PERIODS_OF_5,
     SLOT_S,
     SLOTS,
+    TALLY_KEYS,
     SampleTimes,
     Series,
+    Tally,
 )
 
 START = 1000.0
@@ -130,3 +135,21 @@ def test_times_begin_with_the_broker_whatever_the_clock_says() -> None:
     series = Series(times, 1, 0, True, True)
     series.record([10])
     assert (series.values(0, FINE), series.rate(0)) == ([0, 10], 2.0)
+
+
+def counted(first: int) -> Tally:
+    tally = Tally()
+    for at, key in enumerate(TALLY_KEYS):
+        setattr(tally, key, first + at)
+    return tally
+
+
+def test_tally_has_its_values_in_the_order_of_the_keys() -> None:
+    assert counted(1).values() == list(range(1, len(TALLY_KEYS) + 1))
+
+
+def test_tally_adds_and_subtracts_every_key() -> None:
+    tally = counted(10)
+    tally.add(counted(1))
+    assert tally.values() == [11 + 2 * at for at in range(len(TALLY_KEYS))]
+    assert tally.less(counted(1)).values() == counted(10).values()

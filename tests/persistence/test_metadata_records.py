@@ -1,31 +1,59 @@
-"""Which definitions are stored, kind by kind."""
+"""Which definitions are stored, kind by kind.
+
+Users, permissions and limits come back from the store as they were.
+
+The data of things: every value of a field table comes back exactly as it was, and damage is told.
+
+Keys of things: different names never give the same one, and any store can have it.
+"""
 
 from __future__ import annotations
 
-import pytest
+import contextlib
+import struct
+from datetime import UTC, datetime
+from decimal import Decimal
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.access.access_table import AccessTable
+from penstock.access.password_hash import hash_password, rabbitmq_hash
+from penstock.access.permission import Permission, TopicPermission
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.session import Session
 from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
-from penstock.errors import BrokerError, NotFound
+from penstock.errors import BrokerError, NotFound, StoreError
 from penstock.flow.work import finish
 from penstock.operations import vhosts
 from penstock.operations.definitions_import import import_steps
 from penstock.persistence.metadata_records import (
     BINDING,
     BLOCK,
+    CUT,
     EXCHANGE,
+    OCTETS_MAX,
     PARAMETER,
+    PERMISSION,
     POLICY,
     QUEUE,
     SETTINGS,
+    USER,
+    VERSION,
     VHOST,
+    key_of,
+    pack,
+    table_as_json,
+    unpack,
 )
 from penstock.settings.read import read_settings
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import method_frame
+from penstock.wire.amqp091.codec import decode_table, encode_table, method_frame
+from tests.profiles import examples
 from tests.support import at_once
+from tests.support.amqp091_strategies import tables
 from tests.support.driven_connection import Dialogue
 from tests.support.restored_broker import Declared, journaled, kinds, queue_of
 from tests.support.topology_changes import ask
@@ -251,3 +279,218 @@ def test_policies_parameters_and_attributes_of_a_vhost_come_back(driver: BrokerD
     assert [each.value for each in again.broker.table.parameters.global_ones()] == ["c"]
     vhosts.delete_vhost(driver, "new")
     assert kinds(store) == [PARAMETER]
+
+
+NAMES = st.sampled_from(["guest", "anna", "ot/to", "ä"])
+VHOSTS = st.sampled_from(["/", "/shop"])
+TEXTS = st.sampled_from(["", ".*", "^q", "(", "ä"])
+HASHES = st.sampled_from([None, rabbitmq_hash("a", b"salt"), hash_password("b", b"sixteen octets..")])
+STEPS = st.one_of(
+    st.tuples(st.just("put_user"), NAMES, HASHES, st.lists(st.sampled_from(["administrator", "other"]), max_size=2)),
+    st.tuples(st.just("delete_user"), NAMES),
+    st.tuples(st.just("set_tags"), NAMES, st.just(["monitoring"])),
+    st.tuples(st.just("set_password"), NAMES, HASHES),
+    st.tuples(st.just("set_password"), NAMES, HASHES, st.none(), st.just(True)),
+    st.tuples(
+        st.just("set_scram"), st.sampled_from(["anna", "ot/to"]), st.just((b"salt", b"stored", b"\0server", 4096))
+    ),
+    st.tuples(st.just("set_permission"), NAMES, VHOSTS, st.builds(Permission, TEXTS, TEXTS, TEXTS)),
+    st.tuples(st.just("clear_permission"), NAMES, VHOSTS),
+    st.tuples(
+        st.just("set_topic_permission"),
+        NAMES,
+        VHOSTS,
+        st.sampled_from(["", "amq.topic", "x"]),
+        st.builds(TopicPermission, TEXTS, TEXTS),
+    ),
+    st.tuples(st.just("clear_topic_permissions"), NAMES, VHOSTS),
+    st.tuples(st.just("set_user_limits"), NAMES, st.dictionaries(st.just("max-channels"), st.integers(-1, 5))),
+    st.tuples(st.just("set_vhost_limits"), VHOSTS, st.dictionaries(st.just("max-queues"), st.integers(-1, 5))),
+    st.tuples(st.just("forget_vhost"), VHOSTS),
+)
+
+
+def view(table: AccessTable) -> object:
+    users = {
+        user.name: (
+            user.tags,
+            user.password_hash,
+            user.scram,
+            user.former,
+            user.everywhere,
+            user.limits,
+            user.permissions,
+            user.topic_permissions,
+        )
+        for user in table.users()
+    }
+    return users, table.vhost_limits
+
+
+def make_driver() -> BrokerDriver:
+    driver = journaled()
+    driver.broker.add_vhost("/shop")
+    driver.broker.journal.change(driver.broker.vhosts["/shop"])
+    return driver
+
+
+@settings(max_examples=examples(160), deadline=None)
+@given(st.lists(st.tuples(STEPS, st.booleans()), max_size=25), st.randoms(use_true_random=False))
+def test_table_comes_back_as_it_was(steps: list[tuple[tuple[object, ...], bool]], chance: object) -> None:
+    driver = make_driver()
+    store = Declared(driver)
+    for (change, *arguments), write in steps:
+        with contextlib.suppress(BrokerError):
+            getattr(driver.broker.access, str(change))(*arguments)
+        if write:
+            store.write()
+    store.write()
+    order = store.things()
+    chance.shuffle(order)  # type: ignore[attr-defined]
+    again, remarks = store.restored(order)
+    assert remarks == []
+    assert view(again.broker.access) == view(driver.broker.access)
+    assert again.broker.access._octets == driver.broker.access._octets
+    assert again.broker.access._permissions == driver.broker.access._permissions
+
+
+def test_nothing_is_stored_while_guest_is_alone() -> None:
+    driver = journaled()
+    store = Declared(driver)
+    store.write()
+    assert store.names() == []
+    assert store.restored()[0].broker.access.names() == ["guest"]
+
+
+def test_secret_of_salts_comes_back() -> None:
+    driver = journaled()
+    store = Declared(driver)
+    keys = driver.services.scram_keys("eve")
+    store.write()
+    again = store.restored()[0]
+    assert again.broker.access.scram_secret.octets == driver.broker.access.scram_secret.octets != b""
+    assert again.services.scram_keys("eve") == keys
+    (name,) = store.shelf.things
+    store.shelf.things[name] = pack({"secret": "zz"})
+    again, remarks = store.restored()
+    assert remarks == ["scram-secret 'salts' in the store cannot be read: its 'secret' is damaged"]
+    assert again.broker.access.scram_secret.octets == b""
+
+
+def test_record_that_cannot_be_read_is_told_and_leaves_the_others() -> None:
+    driver = make_driver()
+    store = Declared(driver)
+    for name in ("anna", "otto"):
+        driver.broker.access.put_user(name, rabbitmq_hash("a", b"salt"), [])
+        driver.broker.access.set_permission(name, "/", Permission("", "", ""))
+    store.write()
+    data = store.shelf.things[USER, "anna"]
+    store.shelf.things[USER, "anna"] = data.replace(b"sha256", b"sha257")
+    again, remarks = store.restored()
+    assert again.broker.access.names() == ["guest", "otto"]
+    assert "unknown hashing_algorithm 'rabbit_password_hashing_sha257'" in remarks[0]
+    assert remarks[1] == f"{PERMISSION} 'anna/%2F' in the store was not restored: no user 'anna'"
+
+
+ODD = {
+    "not a number": float("nan"),
+    "one with more to say": struct.unpack(">d", bytes.fromhex("7ff8000000000abc"))[0],
+    "endless": float("-inf"),
+    "minus nothing": -0.0,
+    "whole": 5.0,
+    "yes": True,
+    "one": 1,
+    "text": "1",
+    "octets": b"1\xff",
+    "nothing": None,
+    "past the year 9999": 2**64 - 1,
+    "half a character": "\ud800",
+    "trailing zeros": Decimal("1.500"),
+    "minus zero": Decimal("-0"),
+    "time": datetime(2024, 2, 29, 23, 59, 59, tzinfo=UTC),
+    "first": datetime(1970, 1, 1, tzinfo=UTC),
+    "last": datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC),
+    "tables": {"F": {"x": "00"}, "x": {"D": [{"T": 0}, [], {}]}, "": None},
+}
+
+
+def again(table: dict[str, object]) -> dict[str, object]:
+    return unpack(pack({"arguments": table_as_json(table)})).table("arguments")
+
+
+@given(tables)
+def test_every_table_that_amqp_can_carry_comes_back_as_it_was(table: dict[str, object]) -> None:
+    assert repr(again(table)) == repr(table)
+
+
+@given(tables)
+def test_table_comes_back_as_the_same_octets_on_the_wire(table: dict[str, object]) -> None:
+    read, _ = decode_table(encode_table(table), 0)
+    assert encode_table(again(read)) == encode_table(read)
+
+
+def test_values_that_are_hard_to_tell_apart_come_back_as_what_they_were() -> None:
+    assert repr(again(ODD)) == repr(ODD)
+    for name in ("not a number", "one with more to say"):
+        assert struct.pack(">d", again(ODD)[name]) == struct.pack(">d", ODD[name])
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"", "the record is empty"),
+        (bytes([VERSION + 1]) + b"{}", f"it has format {VERSION + 1}; this version reads {VERSION}"),
+        (bytes([VERSION]) + b'{"name":"a', "it is cut short or damaged"),
+        (bytes([VERSION]) + b"\xff\xfe", "it is cut short or damaged"),
+        (bytes([VERSION]) + b"[" * 100_000, "it is cut short or damaged"),
+        (bytes([VERSION]) + b"[]", "it is damaged: it has no fields"),
+    ],
+)
+def test_data_that_is_none_is_told(data: bytes, why: str) -> None:
+    with pytest.raises(StoreError) as caught:
+        unpack(data)
+    assert str(caught.value) == why
+
+
+@pytest.mark.parametrize(
+    "value", [{}, {"x": "0"}, {"x": 1}, {"T": "1"}, {"T": 10**30}, {"D": "1.2.3"}, {"d": "00"}, {"F": []}, {"y": "z"}]
+)
+def test_value_that_is_none_is_told(value: object) -> None:
+    with pytest.raises(StoreError, match="a value in it is damaged"):
+        unpack(pack({"arguments": {"a": [value]}})).table("arguments")
+
+
+@pytest.mark.parametrize("value", [None, -1, True, 1.0, "1", 1 << 63])
+def test_what_is_no_number_is_told_with_the_name_of_the_field(value: object) -> None:
+    with pytest.raises(StoreError, match="field 'number' is not a non-negative integer"):
+        unpack(pack({"number": value})).number("number")
+
+
+names = st.text(st.sampled_from("/%2F#a\x00\n\x7fü\ud800"), max_size=6) | st.text(max_size=20)
+parts = st.lists(names, min_size=3, max_size=3)
+
+
+@given(parts, parts)
+def test_different_names_have_different_keys(some: list[str], others: list[str]) -> None:
+    assert (key_of(*some) == key_of(*others)) == (some == others)
+
+
+@given(parts, st.integers(1, 400))
+def test_key_is_text_without_control_characters_and_fits_an_index(some: list[str], times: int) -> None:
+    key = key_of(*[name * times for name in some])
+    assert key.encode().decode() == key
+    assert all(character >= " " and character != "\x7f" for character in key)
+    assert len(key.encode()) <= OCTETS_MAX
+
+
+def test_long_names_are_told_apart_and_are_nobody_elses() -> None:
+    long = "/" * 300 + "a" * 500
+    assert key_of(long, "b") != key_of(long, "c")
+    assert key_of(long, "b") == key_of(long, "b")
+    assert key_of(key_of(long, "b")) != key_of(long, "b")
+    assert len(key_of(long)) < CUT + 40
+
+
+def test_ordinary_names_stay_as_they_are() -> None:
+    assert key_of("prod", "orders.größe 1", "x") == "prod/orders.größe 1/x"
+    assert key_of("/", "50%") == "%2F/50%25"

@@ -1,20 +1,31 @@
-"""Arguments of declarations and settings of patterns: by any broker's names, or refused in a sentence."""
+"""Arguments of declarations and settings of patterns: by any broker's names, or refused in a sentence.
+
+Fixed features of a queue: type, priorities, single active consumer.
+
+Names of Artemis that are no settings here: refused by name, with what there is instead.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from penstock.errors import PreconditionFailed
+from penstock.core.settings.policies import read_policy
+from penstock.errors import NotImplementedHere, PreconditionFailed
 from penstock.settings.read import (
+    FEATURES,
+    FOREIGN,
     READ_LETTERS,
     READ_MAX,
     WITHOUT_EFFECT,
     read_arguments,
     read_client_properties,
+    read_consume_arguments,
+    read_features,
+    read_link_properties,
     read_pattern,
     read_settings,
 )
-from penstock.settings.table import ALIASES, SCOPES
+from penstock.settings.table import ALIASES, SCOPED_ALIASES, SCOPES
 from tests.support.setting_values import NUMBERS, TEXTS
 
 
@@ -221,3 +232,85 @@ def test_wrong_rates_of_a_client_are_refused(properties: dict[str, object], said
     with pytest.raises(PreconditionFailed) as refused:
         read_client_properties(properties)
     assert str(refused.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"x-max-priority": 256}, "x-max-priority=256 is not between 0 and 255"),
+        ({"x-max-priority": -1}, "x-max-priority=-1 is not between 0 and 255"),
+        ({"x-max-priority": "5"}, "x-max-priority='5' is not a whole number"),
+        ({"x-single-active-consumer": 1}, "x-single-active-consumer=1 is neither true nor false"),
+        ({"x-queue-type": "lazy"}, "x-queue-type=lazy is not known; known are classic and quorum"),
+        ({"x-queue-type": "quorum", "x-max-priority": 5}, "invalid arg 'x-max-priority' for a queue of type quorum"),
+    ],
+)
+def test_what_a_queue_cannot_be_is_refused_in_a_sentence(arguments: dict[str, object], said: str) -> None:
+    with pytest.raises(PreconditionFailed) as caught:
+        read_features("q", arguments)
+    assert f"queue 'q': {said}" in str(caught.value)
+
+
+def test_stream_is_refused_with_what_to_use_instead() -> None:
+    with pytest.raises(NotImplementedHere, match="a cursor reads a queue again and again"):
+        read_features("q", {"x-queue-type": "stream"})
+
+
+def test_foreign_names_are_not_ours() -> None:
+    ours = {*ALIASES, *FEATURES, *WITHOUT_EFFECT}
+    for names in (*SCOPES.values(), *SCOPED_ALIASES.values()):
+        ours |= names.keys()
+    assert not ours & FOREIGN.keys()
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_foreign_name_is_refused_wherever_settings_are_read(name: str) -> None:
+    advice = f"there is no setting {name}, which is one of Artemis; {FOREIGN[name]}"
+    for scope in SCOPES:
+        with pytest.raises(PreconditionFailed) as caught:
+            read_settings(scope, "a", {name: 5})
+        assert str(caught.value) == f"scope {scope}: {advice}"
+    with pytest.raises(PreconditionFailed) as caught:
+        read_arguments("q", {name: 5})
+    assert str(caught.value) == f"queue 'q': {advice}"
+    with pytest.raises(PreconditionFailed):
+        read_arguments("q", {f"x-{name}": 5})
+    with pytest.raises(PreconditionFailed) as caught:
+        read_consume_arguments("tag", {name: 5})
+    assert str(caught.value) == f"consumer 'tag': {advice}"
+    with pytest.raises(PreconditionFailed) as caught:
+        read_link_properties("link", {name: 5})
+    assert str(caught.value) == f"link 'link': {advice}"
+    with pytest.raises(PreconditionFailed) as caught:
+        read_policy("/", "p", {"pattern": "a", "definition": {name: 5}}, False)
+    assert advice in str(caught.value)
+
+
+def test_advice_names_settings_that_exist() -> None:
+    known = {name for scope in SCOPES.values() for name in scope}
+    advice = " ".join(FOREIGN.values())
+    named = [word.strip(",;").partition("=")[0] for word in advice.split() if word.count("-") >= 1]
+    elsewhere = {
+        "min-large-message",
+        "alternate-exchange",
+        "x-single-active-consumer",
+        "auto-delete",
+        "start-up",
+        "dead-letter",
+    }
+    assert {word for word in named if word not in known} <= elsewhere
+
+
+def test_policy_of_an_address_is_block_or_refused_with_where_to_set_it() -> None:
+    for name, value in (("address-full-policy", "BLOCK"), ("overflow", "block")):
+        assert read_settings("address", "a", {name: value})["overflow"].text == "block"
+    for value in ("PAGE", "DROP", "FAIL"):
+        with pytest.raises(PreconditionFailed) as caught:
+            read_settings("address", "jms.queue.a", {"address-full-policy": value})
+        assert str(caught.value) == (
+            f"address 'jms.queue.a': address-full-policy={value} is a policy of queues, and an address blocks at its "
+            "bound; give it to the queues with a capacity of theirs: "
+            f"`penstock queues set PATTERN address-full-policy={value}`, or by a policy"
+        )
+    with pytest.raises(PreconditionFailed, match="is not an overflow policy"):
+        read_settings("address", "a", {"address-full-policy": "WAIT"})

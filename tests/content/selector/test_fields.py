@@ -1,9 +1,15 @@
-"""Fields that selectors name."""
+"""Fields that selectors name.
+
+Fields of messages by their neutral properties.
+"""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
+from penstock.content.properties import Properties
 from penstock.content.selector.fields import (
     AMQP,
     EXCLUDED,
@@ -12,6 +18,7 @@ from penstock.content.selector.fields import (
     MESSAGE_ID,
     PROPERTY,
     Field,
+    NeutralMessage,
     id_text,
 )
 
@@ -43,3 +50,57 @@ def test_no_field_is_known_and_excluded() -> None:
 )
 def test_ids_are_texts_as_qpid_jms_forms_them(text: str, kind: str, is_message_id: bool, shown: str) -> None:
     assert id_text(text, kind, is_message_id) == shown
+
+
+FULL = NeutralMessage(
+    Properties(
+        "text/plain",
+        "gzip",
+        {"price": 1.5, "x-hidden": 1, "at": datetime(1970, 1, 1, 0, 0, 2, tzinfo=UTC), "list": [1]},
+        2,
+        9,
+        "c1",
+        "replies",
+        "5000",
+        "m1",
+        17,
+        "t",
+        "u",
+        "app",
+    )
+)
+EMPTY = NeutralMessage(Properties())
+
+
+@pytest.mark.parametrize(
+    ("name", "full", "empty"),
+    [
+        ("JMSMessageID", "ID:AMQP_NO_PREFIX:m1", None),
+        ("JMSCorrelationID", "c1", None),
+        ("JMSPriority", 9, 4),
+        ("JMSDeliveryMode", "PERSISTENT", "NON_PERSISTENT"),
+        ("JMSTimestamp", 17_000, None),
+        ("JMSType", None, None),
+        ("JMSXGroupID", "app", None),
+        ("JMSXGroupSeq", None, None),
+        ("JMSXUserID", "u", None),
+        ("amqp.message_id", "m1", None),
+        ("amqp.correlation_id", "c1", None),
+        ("amqp.reply_to", "replies", None),
+        ("amqp.content_type", "text/plain", None),
+        ("amqp.content_encoding", "gzip", None),
+        ("amqp.to", None, None),
+        ("price", 1.5, None),
+        ("at", 2000, None),
+        ("list", [1], None),
+        ("x-hidden", None, None),
+    ],
+)
+def test_field_is_what_a_receiver_of_amqp_1_0_would_see(name: str, full: object, empty: object) -> None:
+    assert FULL.lookup(Field(name)) == full
+    assert EMPTY.lookup(Field(name)) == empty
+
+
+def test_every_field_can_be_looked_up() -> None:
+    for name in FIELDS:
+        FULL.lookup(Field(name))

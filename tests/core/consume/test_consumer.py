@@ -1,11 +1,21 @@
-"""A consumer: the messages that it may get now, and why it gets none."""
+"""A consumer: the messages that it may get now, and why it gets none.
+
+Rings of consumers: whose turn it is, and the shares of a round.
+
+Byte windows of consumers, and the settings that they get from their queue.
+"""
 
 from __future__ import annotations
 
-from penstock.core.consume.consumer import Batch, Consumer
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.core.consume.consumer import Batch, Consumer, RoundRobin
 from penstock.core.consume.session import Session
 from penstock.flow.level import UNLIMITED
+from tests.support.bare_queue import queue_with
 from tests.support.broker_fixture import House, a_queue
+from tests.support.limited_consumers import deliver, filled, settle_all, subscribe
 
 
 def consumer(window: int = 0, window_bytes: int = -1, no_ack: bool = False) -> tuple[House, Consumer]:
@@ -45,3 +55,104 @@ def test_consumer_batch_ends_with_its_last_delivery_tag() -> None:
     _, found = consumer()
     batch = Batch(found, 7, [None, None, None], 300, 100.0)
     assert (batch.last(), batch.left) == (9, 3)
+
+
+def ring(*tags: str) -> tuple[RoundRobin, dict[str, Consumer]]:
+    _, queue = queue_with(0)
+    session = Session()
+    consumers = {tag: Consumer(tag, session, queue, False, False, 0) for tag in tags}
+    rank = RoundRobin(0)
+    for consumer in consumers.values():
+        rank.join(consumer)
+    return rank, consumers
+
+
+def turn(rank: RoundRobin, available: int) -> tuple[str, int]:
+    consumer = rank.next
+    assert consumer is not None
+    share = int(rank.next_share(available))
+    rank.finish_turn()
+    return consumer.tag, share
+
+
+def test_a_round_divides_the_messages_that_were_there_at_its_start() -> None:
+    rank, _ = ring("a", "b", "c")
+    assert [turn(rank, available) for available in (10, 100, 1)] == [("a", 3), ("b", 3), ("c", 3)]
+    assert [turn(rank, available) for available in (2, 100)] == [("a", 1), ("b", 1)]
+
+
+def test_a_consumer_that_joins_is_the_last_in_turn() -> None:
+    rank, consumers = ring("a", "b", "late")
+    rank.remove(consumers["late"])
+    assert turn(rank, 4) == ("a", 2)
+    rank.join(consumers["late"])
+    assert [turn(rank, 6)[0] for _ in range(3)] == ["b", "a", "late"]
+
+
+def test_when_the_first_leaves_the_round_begins_with_its_successor() -> None:
+    rank, consumers = ring("a", "b", "c")
+    assert turn(rank, 9) == ("a", 3)
+    rank.remove(consumers["a"])
+    assert turn(rank, 8) == ("b", 4)
+    assert turn(rank, 100) == ("c", 4)
+
+
+def test_the_only_consumer_gets_everything() -> None:
+    rank, consumers = ring("a")
+    assert (turn(rank, 7), turn(rank, 5)) == (("a", 7), ("a", 5))
+    rank.remove(consumers["a"])
+    assert (rank.next, rank.first, int(rank.size)) == (None, None, 0)
+
+
+def test_a_window_of_zero_gives_one_message_at_a_time() -> None:
+    house = filled([100, 200, 300])
+    consumer = subscribe(house, consumer_window_bytes=0)
+    for charge in (100, 200, 300):
+        assert deliver(house) == [charge]
+        assert deliver(house) == []
+        settle_all(house, consumer)
+    assert deliver(house) == []
+
+
+def test_a_message_larger_than_the_window_passes_alone() -> None:
+    house = filled([5000, 100, 100])
+    consumer = subscribe(house, consumer_window_bytes=1000)
+    assert deliver(house) == [5000]
+    assert consumer.obstacles(house.broker.now) == ["out of credit: 5,000 bytes unacknowledged of a window of 1,000"]
+    settle_all(house, consumer)
+    assert deliver(house) == [100, 100]
+
+
+@given(
+    charges=st.lists(st.integers(1, 700), min_size=1, max_size=40),
+    window=st.integers(0, 1500),
+    settled=st.lists(st.integers(1, 5), max_size=30),
+)
+def test_no_more_bytes_are_out_than_the_window_and_all_comes_in_the_end(
+    charges: list[int], window: int, settled: list[int]
+) -> None:
+    house = filled(charges)
+    consumer = subscribe(house, consumer_window_bytes=window)
+    out: list[int] = []
+    came: list[int] = []
+    for count in [*settled, *[1] * len(charges)]:
+        more = deliver(house)
+        came += more
+        out += more
+        assert len(out) <= 1 or sum(out) <= window
+        assert int(consumer.credit.out_bytes) == sum(out)
+        if out:
+            count = min(count, len(out))
+            consumer.session.unsettled.acknowledge(len(came) - len(out) + count, True, house.broker.now)
+            house.broker.schedule_delivery(consumer.queue)
+            del out[:count]
+    assert came + deliver(house) == charges
+
+
+def test_a_queues_setting_is_what_a_consumer_gets_that_asks_for_nothing() -> None:
+    house = filled([100, 100], consumer_window_bytes=0)
+    consumer = subscribe(house)
+    assert deliver(house) == [100]
+    house.broker.cancel(house.session, consumer.tag)
+    subscribe(house, Session(), consumer_window_bytes=-1)
+    assert deliver(house) == [100]

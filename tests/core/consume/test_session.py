@@ -1,4 +1,7 @@
-"""Delivery tags: what is out, what is settled, what goes back, in any order of acknowledgements."""
+"""Delivery tags: what is out, what is settled, what goes back, in any order of acknowledgements.
+
+Drain: the credit is given up when nothing can be delivered, pages and unfinished scans included.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.content.selector.selector import parse_selector
 from penstock.core.broker import Broker
+from penstock.core.consume.bulk_requeue import settle_in_slices
 from penstock.core.consume.consumer import BATCH_BYTES, BATCH_MESSAGES, Consumer
 from penstock.core.consume.outcome import Outcome
-from penstock.core.consume.session import Session
+from penstock.core.consume.scan import SLICE, MessageFilter, SelectorScan
+from penstock.core.consume.session import Session, cancel_drain, is_drained, request_drain
+from penstock.core.effects import Drained
 from penstock.core.queue.queue import Queue
 from penstock.errors import PreconditionFailed
+from penstock.flow.credit import LinkCredit
+from tests.core.consume.test_scan_browser_scan import BrowsedHouse
 from tests.profiles import examples
 from tests.support.bare_queue import queue_with
+from tests.support.selecting_bench import SelectingBench
 
 
 def consume(broker: Broker, session: Session, queue: Queue, window: int, tag: str = "t") -> Consumer:
@@ -164,3 +174,248 @@ def test_any_order_of_settling_agrees_with_a_set_of_tags(
         assert (queue.unacked_messages, queue.unacked_bytes) == (len(out), 10 * len(out))
         assert consumer.credit.out == session.credit.out == len(out)
         assert {int(sequence) for sequence, _ in queue.ready_queue.returned} == back
+
+
+RED = "color = 'red'"
+
+
+def drained(bench: SelectingBench) -> list[tuple[str, int]]:
+    """Deliver; return the consumers that are told at the end of the turn, with the credit that they gave up."""
+    bench.deliver()
+    return told(bench)
+
+
+def told(bench: SelectingBench) -> list[tuple[str, int]]:
+    bench.broker.review_drains()
+    return [
+        (effect.consumer.tag, int(effect.credit)) for effect in bench.broker.effects() if isinstance(effect, Drained)
+    ]
+
+
+def test_empty_queue_is_drained_at_the_end_of_the_turn() -> None:
+    bench = SelectingBench()
+    consumer = bench.attach("a", credit=50)
+    bench.deliver()
+    request_drain(consumer)
+    assert told(bench) == [], "not before the queue had its turn"
+    assert drained(bench) == [("a", 50)]
+    credit = consumer.credit
+    assert (credit.left(), credit.delivery_count) == (0, 50)
+    assert drained(bench) == [], "once"
+    bench.put("red")
+    bench.deliver()
+    assert bench.got["a"] == []
+
+
+def test_what_is_there_is_delivered_first() -> None:
+    bench = SelectingBench(*["red"] * 3)
+    consumer = bench.attach("a", credit=5)
+    request_drain(consumer)
+    assert drained(bench) == [("a", 2)]
+    assert bench.got["a"] == [1, 2, 3]
+
+
+def test_credit_that_deliveries_use_up_is_drained_too() -> None:
+    bench = SelectingBench(*["red"] * 3)
+    consumer = bench.attach("a", credit=3)
+    request_drain(consumer)
+    assert drained(bench) == [("a", 0)]
+    assert bench.got["a"] == [1, 2, 3]
+
+
+def test_withdrawn_request_keeps_the_credit() -> None:
+    bench = SelectingBench()
+    consumer = bench.attach("a", credit=3)
+    request_drain(consumer)
+    cancel_drain(consumer)
+    assert drained(bench) == []
+    assert consumer.credit.left() == 3
+
+
+def test_unfinished_scan_is_waited_for() -> None:
+    bench = SelectingBench(*["green"] * (3 * SLICE), "red")
+    consumer = bench.attach("a", RED, credit=5)
+    request_drain(consumer)
+    bench.deliver(SLICE)
+    assert told(bench) == []
+    assert not is_drained(consumer)
+    assert drained(bench) == [("a", 4)]
+    assert bench.got["a"] == [3 * SLICE + 1]
+
+
+def test_messages_that_no_selector_matches_are_not_waited_for() -> None:
+    bench = SelectingBench("green")
+    consumer = bench.attach("a", RED, credit=5)
+    request_drain(consumer)
+    assert drained(bench) == [("a", 5)]
+
+
+def test_messages_on_their_way_back_are_waited_for() -> None:
+    bench = SelectingBench(*["red"] * 3000)
+    bench.attach("a")
+    bench.deliver()
+    consumer = bench.attach("b", credit=5000)
+    bench.broker.cancel(bench.sessions["a"], "a")
+    settle_in_slices(bench.broker, bench.sessions["a"], 1, 3000, Outcome.RELEASED)
+    assert bench.queue.returning
+    request_drain(consumer)
+    assert drained(bench) == []
+    while bench.queue.returning:
+        bench.turn()
+    assert drained(bench) == [("b", 2000)]
+    assert len(bench.got["b"]) == 3000
+
+
+class Narrow(Session):
+    """A session whose output is full."""
+
+    full = True
+
+    def receiving(self) -> bool:
+        return not self.full
+
+
+def test_output_that_is_full_is_waited_for_if_there_is_something_to_send() -> None:
+    bench = SelectingBench()
+    session = Narrow()
+    bench.sessions["a"] = session
+    consumer = bench.attach("a", credit=5)
+    request_drain(consumer)
+    assert drained(bench) == [("a", 5)], "nothing is there"
+    bench.put("red")
+    bench.grant(consumer, 5)
+    request_drain(consumer)
+    assert drained(bench) == []
+    session.full = False
+    session.outlet.schedule_wake()
+    assert drained(bench) == [("a", 4)]
+    assert bench.got["a"] == [1]
+
+
+@pytest.mark.parametrize("selector", [None, RED])
+def test_a_byte_window_is_not_waited_for(selector: str | None) -> None:
+    """Its receiver may settle only after the answer."""
+    bench = SelectingBench()
+    bench.put("red", "red", charge=60)
+    consumer = bench.attach("a", selector, credit=5, window_bytes=100)
+    request_drain(consumer)
+    assert drained(bench) == [("a", 4)]
+    assert bench.got["a"] == [1]
+
+
+def test_another_single_active_consumer_is_not_waited_for() -> None:
+    bench = SelectingBench("red", **{"x-single-active-consumer": True})
+    bench.attach("a", credit=0)
+    consumer = bench.attach("b", credit=5)
+    request_drain(consumer)
+    assert drained(bench) == [("b", 5)]
+
+
+def test_missed_message_that_another_consumer_has_meanwhile_is_not_waited_for() -> None:
+    bench = SelectingBench()
+    bench.attach("b", priority=1, credit=1)
+    bench.put("red")
+    bench.deliver()
+    bench.put("green")
+    consumer = bench.attach("a", RED, credit=3)
+    bench.deliver()
+    bench.attach("c", priority=2, credit=2)
+    bench.release("b")
+    bench.deliver()
+    assert (bench.got["c"], bench.got["a"]) == ([1, 2], [])
+    request_drain(consumer)
+    assert drained(bench) == [("a", 3)]
+
+
+def test_cancelled_consumer_is_not_told() -> None:
+    bench = SelectingBench()
+    consumer = bench.attach("a", credit=5)
+    bench.attach("b")
+    request_drain(consumer)
+    bench.broker.cancel(bench.sessions["a"], "a")
+    assert drained(bench) == []
+    request_drain(consumer)
+    cancel_drain(consumer)
+
+
+def test_browser_is_drained_at_the_end_of_the_queue() -> None:
+    bench = SelectingBench(*["red"] * 700)
+    consumer = bench.attach("a", browses=True, credit=1000)
+    request_drain(consumer)
+    assert drained(bench) == [("a", 300)]
+    assert bench.got["a"] == list(range(1, 701))
+
+
+class DrainedHouse(BrowsedHouse):
+    """A broker that pages: what is told, while the disk is worked by hand."""
+
+    def told(self) -> list[int]:
+        self.broker.review_drains()
+        return [int(each.credit) for each in self.broker.effects() if isinstance(each, Drained)]
+
+    def consumer(self, credit: int) -> tuple[Consumer, list[bytes]]:
+        consumer = Consumer("a", self.session, self.queues["q"], True, False, 0)
+        consumer.credit = LinkCredit()
+        self.broker.consume(self.session, consumer)
+        self.session.grant_credit(consumer, 0, credit)
+        return consumer, []
+
+    def deliver(self, found: list[bytes]) -> None:
+        while (batch := self.broker.next_batch()) is not None:
+            found.extend(each.content for each in batch.messages if each is not None)
+
+
+def test_pages_that_are_being_written_or_read_are_waited_for() -> None:
+    house = DrainedHouse()
+    house.fill(1, 30)
+    consumer, found = house.consumer(100)
+    request_drain(consumer)
+    house.deliver(found)
+    assert (len(found), house.told()) == (4, []), "26 are not written yet"
+    rounds = 0
+    while len(found) < 30:
+        house.write()
+        house.ask()
+        while house.reads:
+            house.load()
+            house.ask()
+        house.deliver(found)
+        rounds += 1
+        assert rounds < 100
+        if len(found) < 30:
+            assert house.told() == []
+    assert house.told() == [70]
+    assert found == [b"%03d" % number for number in range(1, 31)]
+
+
+def test_pages_are_waited_for_until_a_browser_has_read_them() -> None:
+    house = DrainedHouse(30)
+    house.grant(100)
+    request_drain(house.browser)
+    house.deliver(house.got)
+    assert (len(house.got), house.told()) == (4, [])
+    while len(house.got) < 30:
+        house.ask()
+        assert house.told() == []
+        house.load()
+        house.deliver(house.got)
+    assert house.told() == [70]
+
+
+def test_selector_does_not_wait_for_pages_without_room_in_memory() -> None:
+    bench_house = DrainedHouse(30)
+
+    consumer = Consumer("a", bench_house.session, bench_house.queues["q"], True, False, 0)
+    consumer.credit = LinkCredit()
+    wanted = MessageFilter(bench_house.broker.formats, parse_selector("a = 1"))
+    consumer.scan = SelectorScan(consumer, wanted, bench_house.broker.work)
+    bench_house.broker.consume(bench_house.session, consumer)
+    bench_house.session.grant_credit(consumer, 0, 10)
+    request_drain(consumer)
+    bench_house.deliver([])
+    assert bench_house.told() == [10]
+    assert consumer.obstacles(bench_house.now) == ["its receiver has granted no credit"]
+    bench_house.session.grant_credit(consumer, 10, 10)
+    assert consumer.obstacles(bench_house.now) == [
+        "waits for a message that its selector matches; 26 messages on the disk are read when there is room for them"
+    ]

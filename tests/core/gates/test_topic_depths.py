@@ -1,8 +1,28 @@
-"""Bounds of routing keys of a topic exchange: a depth for each key that a pattern matches."""
+"""Bounds of routing keys of a topic exchange: a depth for each key that a pattern matches.
+
+Bounds of addresses that are set late: what came through the exchange before, and is in queues, counts too.
+"""
 
 from __future__ import annotations
 
-from penstock.core.gates.topic_depths import TopicDepths
+from itertools import count
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.core.consume.outcome import Outcome
+from penstock.core.consume.session import Session
+from penstock.core.gates.address_depth import AddressDepth
+from penstock.core.gates.topic_depths import AddressCount, TopicDepths
+from penstock.core.message import Message
+from penstock.core.queue.expiry import expire
+from penstock.core.queue.queue import Queue
+from penstock.core.settings import changes
+from penstock.core.settings.table import SettingsChange
+from penstock.flow.level import Level, Thresholds
+from penstock.flow.work import UNLIMITED_WORK, Steps, finish
+from penstock.settings.read import read_settings
+from tests.profiles import examples
 from tests.support import at_once
 from tests.support.broker_fixture import House, told
 from tests.support.topology import resolve
@@ -112,3 +132,287 @@ def test_topic_has_the_settings_of_the_most_specific_pattern_and_of_its_exchange
         thresholds = table.topic_limits("amq.topic", key).thresholds
         assert (int(thresholds.capacity.messages), int(thresholds.capacity.bytes)) == (most, 9000)
     assert table.topic_limits("amq.direct", "news").thresholds is None
+
+
+KEY = "/\nnews"
+CHARGE = 1000
+
+
+class Newsroom(House):
+    """A house with an exchange, its queues, and a session that gets messages from them."""
+
+    def __init__(self, queues: str = "ab", **arguments: object) -> None:
+        super().__init__()
+        self.broker.sessions[self.session] = None
+        self.vhost.declare_exchange("news", "fanout", {}, False, False, False)
+        for name in queues:
+            self.queue(name, **arguments)
+            self.vhost.bind("news", self.vhost.queues[name], None, "", {})
+        self.sender = self.producer("p", confirming=False)
+        self._contents = count(1)
+
+    def send(self, exchange: str = "news", key: str = "", ttl_s: float | None = None) -> None:
+        route = resolve(self.vhost, exchange, key)
+        if ttl_s is not None:
+            route = route.variant(0, ttl_s)
+        self.sender.publish(route, b"message %d" % next(self._contents), CHARGE)
+
+    def bound(self, **amounts: object) -> None:
+        self.set("address", "news", **(amounts or {"capacity_messages": 1000}))
+
+    def bounding(self) -> Steps[SettingsChange]:
+        words = read_settings("address", "news", {"capacity-messages": 1000})
+        return changes.set_settings_steps(self.broker, "address", "news", words)
+
+    def step(self, steps: Steps[SettingsChange], units: int) -> bool:
+        """Do some units of a change; returns whether any are left."""
+        self.broker.work.limit = self.broker.work.done + units
+        try:
+            next(steps)
+        except StopIteration:
+            return False
+        finally:
+            self.broker.work.limit = UNLIMITED_WORK
+        return True
+
+    @property
+    def address(self) -> AddressDepth:
+        return self.broker.gates.depths[KEY]
+
+    def amounts(self) -> tuple[int, int]:
+        return int(self.address.messages), int(self.address.bytes)
+
+    def copies(self, *sessions: Session) -> list[bytes]:
+        """The messages of the exchange that are in queues or that these sessions have, by their contents."""
+        there: list[Message] = []
+        for queue in self.vhost.queues.values():
+            there += queue.ready_queue.messages()
+        for session in sessions:
+            there += [message for _, _, message in session.unsettled.deliveries(1, session.unsettled.last_number())]
+        return [message.content for message in there if message.envelope.exchange == "news"]
+
+    def present(self) -> int:
+        """The number of messages in queues and of its session, copies once."""
+        return len(set(self.copies(self.session)))
+
+    def get(self, name: str) -> None:
+        self.session.get(self.vhost.queues[name], False, self.broker.now)
+
+    def settle(self, outcome: Outcome) -> None:
+        self.session.unsettled.settle(1, self.session.unsettled.last_number(), outcome, self.broker.now)
+
+
+def test_late_bound_counts_what_is_there_copies_once() -> None:
+    house = Newsroom("abc")
+    for _ in range(30):
+        house.send()
+    house.send("", "a")
+    house.get("a")
+    house.bound(capacity_messages=20)
+    assert house.amounts() == (30, 30 * CHARGE)
+    assert not house.address.gate.open
+    house.send()
+    assert house.depth("a") == 31
+    for name in "abc":
+        house.vhost.queues[name].purge(house.broker.now)
+    assert house.amounts() == (1, CHARGE)
+    house.settle(Outcome.ACCEPTED)
+    house.later(1)
+    assert house.amounts() == (1, CHARGE)  # The one that was held has gone on.
+
+
+def test_count_takes_each_copy_beyond_those_that_it_recognizes_as_a_message() -> None:
+    house = Newsroom("ab")
+    for _ in range(5):
+        house.send()
+    depth = AddressDepth("news", Thresholds(Level(1000), Level(1000), Level(1000)), house.broker.turns)
+    finish(AddressCount(house.broker, {"news": depth}, recognizes=2).run(list(house.vhost.queues.values())))
+    assert int(depth.messages) == 8
+    house.vhost.queues["a"].purge(house.broker.now)
+    house.vhost.queues["b"].purge(house.broker.now)
+    assert (int(depth.messages), int(depth.bytes)) == (0, 0)
+
+
+def test_count_is_in_slices_and_leaves_out_what_has_left_meanwhile() -> None:
+    house = Newsroom("ab")
+    for _ in range(200):
+        house.send()
+    steps = house.bounding()
+    while house.step(steps, 2) and (KEY not in house.broker.gates.depths or house.amounts()[0] < 20):
+        pass
+    assert 20 <= house.amounts()[0] < 30
+    house.take("a")
+    house.vhost.queues["b"].purge(house.broker.now)
+    house.send()
+    turns = 0
+    while house.step(steps, 5):
+        turns += 1
+    assert turns >= 5
+    assert house.amounts()[0] == 200 == house.present()
+    house.vhost.queues["a"].purge(house.broker.now)
+    house.vhost.queues["b"].purge(house.broker.now)
+    assert house.amounts() == (0, 0)
+
+
+def test_delivery_that_is_in_no_session_counts_when_it_returns() -> None:
+    house = Newsroom("a")
+    house.send()
+    other = Session()
+    other.get(house.vhost.queues["a"], False, house.broker.now)
+    house.bound()
+    assert house.amounts() == (0, 0)
+    house.broker.end_session(other)
+    assert house.amounts() == (1, CHARGE)
+    house.vhost.queues["a"].purge(house.broker.now)
+    assert house.amounts() == (0, 0)
+
+
+def test_queue_that_the_count_does_not_concern_tracks_no_removals() -> None:
+    house = Newsroom("a")
+    house.queue("other")
+    house.send("", "other")
+    house.send()
+    house.bound()
+    assert house.vhost.queues["a"].tracks_removals
+    assert not house.vhost.queues["other"].tracks_removals
+    assert house.vhost.queues["other"].membership.late_count is None
+
+
+def test_bound_that_is_raised_or_set_again_counts_nothing_twice() -> None:
+    house = Newsroom("ab")
+    house.send()
+    house.bound(capacity_messages=10)
+    house.send()
+    house.bound(capacity_messages=20)
+    assert house.amounts()[0] == 2
+    at_once.remove(house.broker, "address", "news", [])
+    house.send()
+    assert house.amounts()[0] == 2
+    house.bound(capacity_messages=5)
+    assert house.amounts() == (3, 3 * CHARGE)
+
+
+def test_message_that_waits_for_its_queue_counts_with_a_bound_set_meanwhile() -> None:
+    house = Newsroom("a", capacity_messages=2, stop_messages=1)
+    for _ in range(4):
+        house.send()
+    assert house.depth("a") == 2
+    house.bound()
+    house.take("a", count=2)
+    assert house.depth("a") == 2
+    assert house.amounts() == (2, 2 * CHARGE)
+
+
+OUTCOMES = {"ack": Outcome.ACCEPTED, "requeue": Outcome.FAILED, "reject": Outcome.REJECTED}
+ACTIONS = st.sampled_from(
+    [
+        "send",
+        "send",
+        "send elsewhere",
+        "send short",
+        "get",
+        "get",
+        "lend",
+        "give back",
+        *OUTCOMES,
+        "purge",
+        "expire",
+        "delete",
+        "unset",
+        "set",
+    ]
+)
+EVENTS = st.lists(st.tuples(ACTIONS, st.sampled_from("abc")), max_size=20)
+
+
+class Story:
+    """What happens to a newsroom, with its bound being set a slice at a time."""
+
+    def __init__(self) -> None:
+        self.house = Newsroom("abc", dead_letter_exchange="", dead_letter_routing_key="dead")
+        self.house.queue("dead")
+        self.other = Session()
+        """A session that the count does not visit."""
+        self.lent = False
+        self.steps: Steps[SettingsChange] | None = None
+        """The change under way."""
+        self.bounded = False
+        self.depth: AddressDepth | None = None
+
+    def happen(self, action: str, name: str) -> None:
+        house, queue = self.house, self.house.vhost.queues.get(name)
+        if action.startswith("send"):
+            elsewhere = action == "send elsewhere"
+            house.send("" if elsewhere else "news", name, 0.5 if action == "send short" else None)
+        elif action in OUTCOMES:
+            house.settle(OUTCOMES[action])
+        elif action == "give back":
+            house.broker.end_session(self.other)
+            self.other = Session()
+        elif queue is not None:
+            self._happen_to(queue, action)
+        if self.steps is None:
+            self._change(action)
+        elif not house.step(self.steps, 1):
+            self.steps, self.bounded = None, True
+        house.broker.run(1000)
+        self.depth = house.broker.gates.depths.get(KEY, self.depth)
+
+    def _happen_to(self, queue: Queue, action: str) -> None:
+        broker = self.house.broker
+        if action == "get":
+            self.house.get(queue.name)
+        elif action == "lend":
+            self.other.get(queue, False, broker.now)
+            self.lent = True
+        elif action == "purge":
+            queue.purge(broker.now)
+        elif action == "expire":
+            broker.begin(broker.now + 1)
+            expire(queue, broker.now, broker.now)
+        elif action == "delete" and queue.name == "c":
+            broker.delete_queue(queue)
+
+    def _change(self, action: str) -> None:
+        if action == "unset" and self.bounded:
+            at_once.remove(self.house.broker, "address", "news", [])
+            self.bounded = False
+        elif action == "set":
+            self.steps = self.house.bounding()
+
+    def check(self) -> None:
+        if self.depth is None:
+            return
+        # A copy that the other session returns later may count by itself.
+        house, present = self.house, self.house.present()
+        assert self.depth.messages <= (len(house.copies(house.session, self.other)) if self.lent else present)
+        assert self.depth.bytes == self.depth.messages * CHARGE
+        assert self.depth.messages >= present or not self.bounded or self.steps is not None
+
+    def end(self) -> None:
+        """Remove all messages."""
+        for _ in self.steps or ():
+            pass
+        self.house.broker.end_session(self.other)
+        for queue in self.house.vhost.queues.values():
+            queue.purge(self.house.broker.now)
+        self.house.settle(Outcome.ACCEPTED)
+        self.house.broker.run(1000)
+
+
+@settings(max_examples=examples(600))
+@given(st.lists(st.sampled_from([None, 0.5]), min_size=5, max_size=20), EVENTS, EVENTS, EVENTS)
+def test_depth_of_an_address_is_the_sum_of_what_is_in_its_queues(
+    earlier: list[float | None],
+    before: list[tuple[str, str]],
+    meanwhile: list[tuple[str, str]],
+    after: list[tuple[str, str]],
+) -> None:
+    story = Story()
+    for ttl_s in earlier:
+        story.house.send(ttl_s=ttl_s)
+    for action, name in [*before, ("set", ""), *meanwhile, ("set", ""), *after]:
+        story.happen(action, name)
+        story.check()
+    story.end()
+    assert story.depth is None or (int(story.depth.messages), int(story.depth.bytes)) == (0, 0)

@@ -1,14 +1,25 @@
-"""The journal while the store cannot be written: bounded, and right when it can be written again."""
+"""The journal while the store cannot be written: bounded, and right when it can be written again.
+
+Removals of purged messages: which changes wait for the end of which removal.
+
+A series of groups: nothing of it is written before its end, and then all of it in one transaction.
+"""
 
 from __future__ import annotations
+
+from collections import deque
 
 import pytest
 
 from penstock.core.consume.outcome import Outcome
-from penstock.core.journal.journal import CHANGES_MAX, GATHERED_MANY, TAKEN_BYTES
+from penstock.core.journal.group import JournalGroup
+from penstock.core.journal.journal import CHANGES_MAX, GATHERED_MANY, TAKEN_BYTES, Journal, Removal, Series
 from penstock.errors import ResourceError
+from penstock.protocols.common.callbacks import DurableCallback
+from tests.support.durable_broker import Kept
 from tests.support.memory_store import Shelf
 from tests.support.paging_broker import PagedHouse
+from tests.support.restored_broker import journaled
 
 DURABLE: dict[str, tuple[dict[str, object], bool]] = {"q": ({}, True), "letters": ({}, True)}
 MANY = GATHERED_MANY + 5_000
@@ -188,3 +199,131 @@ def test_what_a_group_says_of_a_row_holds_though_a_later_group_has_nothing_left_
     house.write()
     again = PagedHouse(house.shelf, DURABLE)
     assert [int(again.queues[name].messages) for name in ("q", "letters")] == [0, 4]
+
+
+class Reply:
+    """A reply to a durable change."""
+
+    def __init__(self) -> None:
+        self.durable = False
+        self.listener = DurableCallback(self.on_durable)
+
+    def on_durable(self) -> None:
+        self.durable = True
+
+
+def changes(kept: Kept) -> int:
+    return int(kept.broker.durable_changes.durable_declarations)
+
+
+def purge(kept: Kept) -> Removal:
+    """Begin a removal, as a large purge does."""
+    kept.journal.require_flush()
+    return kept.journal.removals.begin()
+
+
+def wait(kept: Kept, before: int) -> Reply:
+    reply = Reply()
+    kept.journal.wait_for_change(reply.listener, before)
+    return reply
+
+
+def test_a_reply_waits_for_the_removal_of_its_own_change() -> None:
+    kept = Kept()
+    before = changes(kept)
+    removal = purge(kept)
+    reply = wait(kept, before)
+    assert kept.journal.removals.is_awaited_by(reply.listener)
+    kept.write()
+    assert not reply.durable
+    kept.journal.finish_removal(removal)
+    assert not reply.durable, "its end must be written first"
+    kept.write()
+    assert reply.durable
+
+
+def test_a_reply_does_not_wait_for_the_removal_of_an_earlier_change() -> None:
+    kept = Kept()
+    removal = purge(kept)
+    before = changes(kept)
+    kept.journal.require_flush()
+    reply = wait(kept, before)
+    kept.write()
+    assert reply.durable
+    assert kept.journal.removals.pending()
+    kept.journal.finish_removal(removal)
+
+
+def test_two_replies_to_one_change_wait_for_the_same_removal() -> None:
+    kept = Kept()
+    before = changes(kept)
+    removal = purge(kept)
+    replies = [wait(kept, before), wait(kept, before)]
+    assert removal.listeners == [each.listener for each in replies]
+    kept.journal.cancel_wait(replies[0].listener)
+    assert removal.listeners == [replies[1].listener]
+
+
+def make_journal() -> Journal:
+    journal = journaled().broker.journal
+    assert journal is not None
+    written(journal)
+    return journal
+
+
+def written(journal: Journal) -> list[int]:
+    """Take what may be written, and report it as written; returns the numbers of the groups."""
+    numbers = [int(group.number) for group in journal.take()]
+    journal.written()
+    return numbers
+
+
+def close(journal: Journal, size: int = TAKEN_BYTES) -> int:
+    """Record something that closes the open group in the next step; returns its number."""
+    number = int(journal.open.number)
+    journal.open.bytes += size
+    journal.require_flush()
+    journal.step()
+    return number
+
+
+def test_groups_of_a_series_are_written_in_one_transaction_however_large_and_earlier_ones_before() -> None:
+    journal = make_journal()
+    before = close(journal)
+    assert journal.series.begin(journal.open)
+    first, second = close(journal), close(journal)
+    assert journal.has_urgent()
+    assert written(journal) == [before]
+    assert not journal.has_urgent()
+    assert written(journal) == []
+    third = int(journal.open.number)
+    journal.open.listeners.append(DurableCallback(lambda: None))
+    journal.series.end(journal.open)
+    assert journal.has_urgent()
+    assert written(journal) == [first, second, third]
+
+
+def test_new_series_begins_in_a_group_that_the_last_one_has_left() -> None:
+    journal = make_journal()
+    assert journal.series.begin(journal.open)
+    first = close(journal)
+    journal.open.listeners.append(DurableCallback(lambda: None))
+    journal.series.end(journal.open)
+    last = int(journal.open.number)
+    assert not journal.series.begin(journal.open)
+    journal.step()
+    assert journal.open.number > last
+    assert journal.series.begin(journal.open)
+    assert written(journal) == [first, last]
+
+
+def test_series_may_end_in_an_empty_group() -> None:
+    closed: deque[JournalGroup] = deque()
+    series = Series(closed)
+    assert series.begin(JournalGroup(1))
+    group = JournalGroup(1)
+    group.tied = True
+    closed.append(group)
+    series.end(JournalGroup(2))
+    assert not group.tied
+    assert not series.has_open_end()

@@ -1,12 +1,22 @@
-"""The reasons that the outcomes of refused publishes carry."""
+"""The reasons that the outcomes of refused publishes carry.
+
+Gates of a connection and its user: rates and weights, changed while everything runs.
+
+Enqueueing into all queues of a route.
+"""
 
 from __future__ import annotations
 
+from penstock.core.publish.admission import QUEUE_WORK, ConnectionGates, enqueue_all
 from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.producer import Producer
+from penstock.core.queue.queue import Queue
+from penstock.core.routing.route import Route
 from penstock.errors import ContentTooLarge
-from penstock.flow.gate import DEADLINE, DELETED, HOLD_BOUND, NEVER_FITS, Refusal
+from penstock.flow.gate import DEADLINE, DELETED, HOLD_BOUND, NEVER_FITS, Gate, Refusal
+from tests.support import at_once
 from tests.support.broker_fixture import House
+from tests.support.topology import resolve
 
 
 def refusal(producer: Producer) -> Refusal:
@@ -70,3 +80,75 @@ def test_a_lowered_capacity_is_the_reason_for_what_never_fits(house: House) -> N
     refused = [outcome.refusal for outcome in producer.confirms.take() if outcome.refusal is not None]
     assert [each.cause for each in refused] == [NEVER_FITS]
     assert isinstance(refused[0].error, ContentTooLarge)
+
+
+def test_rate_of_a_user_is_shared_by_its_connections_and_that_of_a_connection_is_its_own() -> None:
+    house = House("a")
+    other = ConnectionGates("alice", "2")
+    house.broker.gates.add_connection(other)
+    first, second = house.producer("first"), house.producer("second", origin=other)
+    house.set("user", "alice", rate_messages=10, burst_messages=2)
+    for producer in (first, second):
+        house.publish(producer, "a", 100, count=5)
+    assert house.depth("a") == 2
+    house.later(0.25)
+    assert house.depth("a") == 4
+    at_once.remove(house.broker, "user", "alice", [])
+    house.broker.run(1000)
+    assert house.depth("a") == 10
+    assert first.fast_path
+    assert second.fast_path
+    house.set("connection", "#", rate_messages=10, burst_messages=2)
+    for producer in (first, second):
+        house.publish(producer, "a", 100, count=5)
+    assert house.depth("a") == 14, "each connection has its own"
+
+
+def test_users_weight_is_its_producers_share_of_the_turns() -> None:
+    house = House("a", capacity_messages=20, stop_messages=19, resume_messages=10)
+    bob = ConnectionGates("bob", "2")
+    house.broker.gates.add_connection(bob)
+    light, heavy = house.producer("light"), house.producer("heavy", origin=bob)
+    house.set("user", "bob", weight=3)
+    filler = house.producer("filler")
+    filler.confirming = False  # Nobody waits for it to return.
+    house.publish(filler, "a", 100, count=20)
+    for _ in range(40):
+        house.publish(light, "a", 100)
+        house.publish(heavy, "a", 100)
+    before = len(light.outbox), len(heavy.outbox)
+    house.take("a", count=20)
+    passed = before[0] - len(light.outbox), before[1] - len(heavy.outbox)
+    assert sum(passed) >= 8
+    assert abs(passed[1] - 3 * passed[0]) <= 3
+
+
+def fanout(house: House, **capacities: int) -> Route:
+    for name, most in capacities.items():
+        house.queue(name, capacity_messages=most, overflow="reject")
+        house.vhost.bind("amq.fanout", house.vhost.queue(name), None, "", {})
+    route = resolve(house.vhost, "amq.fanout")
+    return route
+
+
+def enqueued(house: House, route: Route) -> Queue | None:
+    closed: list[Gate] = []
+    return enqueue_all(house.broker, [], route, route.queues, b"x", 100, closed)
+
+
+def test_enqueue_puts_a_message_into_every_queue_and_counts_its_work() -> None:
+    house = House()
+    route = fanout(house, a=5, b=5)
+    before = house.broker.work.done
+    assert enqueued(house, route) is None
+    assert (house.depth("a"), house.depth("b")) == (1, 1)
+    assert house.broker.work.done - before == 2 * QUEUE_WORK
+
+
+def test_enqueue_returns_the_queue_that_refused_and_fills_the_others() -> None:
+    house = House()
+    route = fanout(house, a=1, b=5)
+    enqueued(house, route)
+    assert enqueued(house, route) is house.vhost.queue("a")
+    assert (house.depth("a"), house.depth("b")) == (1, 2)
+    assert int(house.vhost.queue("a").counters.refused) == 1

@@ -1,9 +1,27 @@
-"""Held publishes and the hold budget of a connection."""
+"""Held publishes and the hold budget of a connection.
+
+Events of waiting publishes: recorded while somebody asks for them, and only then.
+
+Prompt producers: confirms behind a closed gate, and publishes that are withdrawn.
+"""
 
 from __future__ import annotations
 
-from penstock.core.publish.held import HELD_ON_CREDIT_BYTES, Held, HoldBudget
+from penstock.core.publish.held import (
+    HELD_ON_CREDIT_BYTES,
+    Held,
+    HeldPublish,
+    HoldBudget,
+    HoldEnd,
+    HoldEvent,
+    ProducerEnded,
+    Withheld,
+    withdraw,
+)
+from penstock.core.publish.producer import Producer
+from penstock.flow.gate import WITHDRAWN
 from tests.support.broker_fixture import House, told
+from tests.support.sender_links import CHARGE, run_turn
 
 
 def test_hold_budget_takes_a_single_message_of_any_size_and_then_up_to_its_bound() -> None:
@@ -87,3 +105,117 @@ def test_held_publish_of_one_who_has_a_gate_of_its_own_passes_that_too() -> None
     house.broker.gates.unblock("user", "", "alice")
     house.broker.run(1000)
     assert (house.depth("a"), len(producer.outbox), gate.gate.open) == (2, 0, True)
+
+
+def taken(house: House) -> list[HoldEvent]:
+    """Take the events, as the driver does."""
+    events = house.broker.hold_events
+    assert events is not None
+    house.broker.hold_events = []
+    return events
+
+
+def test_nothing_is_recorded_unless_holds_are_traced() -> None:
+    house = House("a", capacity_messages=1)
+    producer = house.producer("p")
+    house.publish(producer, "a", 100, count=3)
+    producer.abort()
+    assert house.broker.hold_events is None
+
+
+def test_hold_ends_when_it_passes_and_tells_where_it_began() -> None:
+    house = House("a", capacity_messages=1)
+    house.broker.hold_events = []
+    producer = house.producer("p", confirming=False)
+    house.publish(producer, "a", 100)
+    assert taken(house) == []
+    house.publish(producer, "a", 100)
+    assert taken(house) == []
+    house.take("a")
+    [end] = taken(house)
+    assert isinstance(end, HoldEnd)
+    assert isinstance(end.held, HeldPublish)
+    assert (end.producer, end.cause, end.held.gate) == (producer, "", house.vhost.queues["a"].gate)
+
+
+def test_hold_that_is_refused_or_dropped_tells_the_cause() -> None:
+    house = House("a", capacity_messages=1, hold_deadline=5)
+    producer = house.producer("p")
+    house.publish(producer, "a", 100)
+    house.broker.hold_events = []
+    house.publish(producer, "a", 100)
+    house.at(106.0)
+    [late] = taken(house)
+    assert isinstance(late, HoldEnd)
+    assert (late.cause, late.now) == ("deadline", 106.0)
+    assert "refused after" in late.why
+    other = house.producer("other")
+    house.publish(other, "a", 100)
+    other.abort("reset")
+    gone, dropped = taken(house)
+    assert isinstance(gone, ProducerEnded)
+    assert isinstance(dropped, HoldEnd)
+    assert (gone.producer, dropped.cause) == (other, "reset")
+
+
+def test_withheld_confirm_is_recorded_with_its_number() -> None:
+    house = House("a", capacity_messages=5, stop_messages=1, resume_messages=0)
+    house.broker.hold_events = []
+    producer = house.producer("p")
+    house.publish(producer, "a", 100, count=4)
+    events = taken(house)
+    assert [event.number for event in events if isinstance(event, Withheld)] == [2, 3, 4]
+    gate = house.vhost.queues["a"].gate
+    assert all(isinstance(event, Withheld) and event.gate is gate for event in events)
+
+
+def prompt_producer(house: House) -> Producer:
+    house.queue("a", capacity_messages=2, stop_messages=1)
+    producer = house.producer("p")
+    producer.prompt = True
+    return producer
+
+
+def test_prompt_producer_is_blocked_and_has_its_confirm() -> None:
+    house = House()
+    producer = prompt_producer(house)
+    house.publish(producer, "a", CHARGE, count=2)
+    gate = house.vhost.queues["a"].gate
+    assert not gate.open
+    assert id(producer) in gate.blocked
+    assert told(producer) == [(1, 2, True)]
+    house.take("a", count=2)
+    run_turn(house)
+    assert id(producer) not in gate.blocked
+
+
+def test_withdrawn_publish_is_refused_and_the_next_one_takes_its_place() -> None:
+    house = House()
+    producer = prompt_producer(house)
+    house.publish(producer, "a", CHARGE, count=5)
+    assert told(producer) == [(1, 2, True)]
+    assert withdraw(producer, 3)
+    assert withdraw(producer, 5), "one in the middle of the line"
+    assert not withdraw(producer, 3)
+    assert not withdraw(producer, 1)
+    refused = producer.confirms.take()
+    assert [(int(each.first), each.refusal.cause) for each in refused if each.refusal] == [
+        (3, WITHDRAWN),
+        (5, WITHDRAWN),
+    ]
+    assert (producer.hold_budget.messages, producer.hold_budget.bytes) == (1, CHARGE)
+    assert producer.entry(house.vhost.queues["a"].gate).refused == 2
+    house.take("a", count=2)
+    run_turn(house)
+    assert told(producer) == [(4, 4, True)]
+    assert house.vhost.queues["a"].messages == 1
+    assert not producer.outbox
+
+
+def test_last_held_publish_that_is_withdrawn_leaves_no_line() -> None:
+    house = House()
+    producer = prompt_producer(house)
+    house.publish(producer, "a", CHARGE, count=3)
+    assert withdraw(producer, 3)
+    assert producer.gate is None
+    assert not house.vhost.queues["a"].gate.waiters

@@ -1,12 +1,28 @@
-"""One policy: what is read, what is refused, and what two of them say together."""
+"""One policy: what is read, what is refused, and what two of them say together.
+
+Regular expressions of policies: RE2, unanchored, with look-aheads behind `^`.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from penstock.core.settings.policies import CLASSIC, EXCHANGES, QUORUM, Policy, PolicyPair, read_policy
+from penstock.core.settings.policies import (
+    CLASSIC,
+    EXCHANGES,
+    PATTERN_OCTETS,
+    QUORUM,
+    Policy,
+    PolicyPair,
+    PolicyPattern,
+    look_aheads,
+    read_policy,
+)
 from penstock.errors import PreconditionFailed
 
 
@@ -111,3 +127,42 @@ def test_policies_together_have_the_smaller_limits() -> None:
     assert PolicyPair(None, None).definition() == {}
     assert mine.equals(policy(max_length=5, expires=10, overflow="drop-head"))
     assert not mine.equals(theirs)
+
+
+NAMES = ["", "a", "orders", "orders.eu", "my-orders", "celery", "celeryev.1", "amq.gen-x", "größe", "x(y"]
+PATTERNS = [
+    "", ".*", "^", "$", "^orders", "orders$", r"^orders\.", "^celery", "[ab]", "^(a|b)", "^(?!amq).*", r"^(?!amq\.).*",
+    r"^(?!amq\.|celery).+$", "^(?!a)(?!b)", "^(?=o)(?!orders$).*", r"^(?![)(a]).*", r"^(?!x\().*", "ö", "(?i)ORDERS",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", PATTERNS)
+def test_pattern_matches_what_a_backtracking_engine_matches(text: str) -> None:
+    pattern = PolicyPattern(text)
+    assert [name for name in NAMES if pattern.matches(name)] == [name for name in NAMES if re.search(text, name)]
+
+
+@pytest.mark.parametrize("text", ["(", "[a", "a**", r"(a)\1", "a(?!b)", "^(?!a)b|c", "^(?!a", "(?<=a)b", "a{5000}"])
+def test_pattern_that_re2_refuses_is_told_with_its_reason(text: str) -> None:
+    with pytest.raises(PreconditionFailed, match="is refused by RE2: "):
+        PolicyPattern(text)
+
+
+def test_pattern_is_bounded() -> None:
+    with pytest.raises(PreconditionFailed, match="longer than 4,096 octets"):
+        PolicyPattern("a" * (PATTERN_OCTETS + 1))
+
+
+def test_pattern_with_look_aheads_is_split() -> None:
+    assert look_aheads("^(?!a)(?=b[)]).*") == ([(True, "a"), (False, "b[)]")], "^.*")
+    assert look_aheads("^(?!a)b|c") == ([], "^(?!a)b|c")
+
+
+@given(st.text("ab.^$()[]|\\?!=*+{}1", max_size=12))
+def test_pattern_is_compiled_or_refused_in_a_sentence(text: str) -> None:
+    said = ""
+    try:
+        PolicyPattern(text).matches("ab")
+    except PreconditionFailed as error:
+        said = str(error)
+    assert not said or "refused by RE2" in said

@@ -39,7 +39,7 @@ from penstock.wire.amqp091.codec import FLAGS_AT, Properties, decode_properties,
 from tests.profiles import examples
 from tests.support.block_encoder import encode_published
 from tests.support.dead_letters import died
-from tests.wire.amqp091.test_codec_properties_content_header import properties
+from tests.wire.amqp091.test_codec_properties import properties
 
 ALL_BUT_HEADERS_AND_EXPIRATION = (
     *("content_type", "content_encoding", "delivery_mode", "priority", "correlation_id", "reply_to", "message_id"),

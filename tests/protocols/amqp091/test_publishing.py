@@ -40,7 +40,7 @@ from tests.support.driven_connection import (
     stopped_publisher,
 )
 from tests.support.topology import checked_route
-from tests.wire.amqp091.test_codec_properties_content_header import properties
+from tests.wire.amqp091.test_codec_properties import properties
 
 
 def around(**more: str) -> Properties:

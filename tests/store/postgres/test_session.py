@@ -1,14 +1,31 @@
-"""Sessions of a PostgreSQL store: how they are set up, and what follows when they end."""
+"""Sessions of a PostgreSQL store: how they are set up, and what follows when they end.
+
+Errors of PostgreSQL in one sentence with advice, and without passwords.
+
+Ending every wait for a server that does not answer.
+"""
 
 from __future__ import annotations
 
+import array
+import fcntl
 import signal
+import socket
+import termios
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import psycopg
+import pytest
 
+from penstock.errors import StoreError, StoreFull
 from penstock.store.postgres import postgres_store
-from tests.support.brokers import eventually, some_name
-from tests.support.postgres import Cluster, needs_postgres
+from penstock.store.store import QueuePosition
+from tests.support.brokers import eventually, in_background, some_name
+from tests.support.faults import mount
+from tests.support.open_stores import committing, contents, some_note, some_row
+from tests.support.postgres import Cluster, needs_postgres, refusal, small_disk
 from tests.support.store_engines import PostgresEngine, schema_of
 from tests.support.store_writers import assert_state_of, writing
 
@@ -64,3 +81,144 @@ def test_session_whose_server_process_crashes_is_made_anew(cluster: Cluster, eng
             assert await_successor(cluster, engine, backend)
         last = writer.committed()
     assert_state_of(engine.contents(), last, writer.committed() + 1)
+
+
+def test_wrong_password_is_told_and_not_shown(cluster: Cluster) -> None:
+    cluster.ask("DROP ROLE IF EXISTS locked")
+    cluster.ask("CREATE ROLE locked LOGIN PASSWORD 'right'")
+    cluster.ask("CREATE DATABASE locked OWNER locked")
+    wrong = cluster.url("locked", "locked:secret", tcp=True)
+    assert refusal(wrong) == (
+        f"cannot reach the store in database 'locked' at '127.0.0.1', port {cluster.port}: "
+        'password authentication failed for user "locked"; '
+        "give the right password in the URL, in PGPASSWORD or in ~/.pgpass"
+    )
+    assert "no password supplied; give one" in refusal(cluster.url("locked", "locked", tcp=True))
+    store = postgres_store(cluster.url("locked", "locked:right", tcp=True))
+    store.open()
+    store.commit(committing(rows=[some_row(1)]))
+    store.close()
+
+
+def test_database_or_a_user_that_is_not_there_is_named_with_what_to_do(cluster: Cluster) -> None:
+    assert refusal(cluster.url("nowhere")).endswith(
+        'database "nowhere" does not exist; create it with: createdb, or give another database in the URL'
+    )
+    assert refusal(cluster.url(user="nobody-there")).endswith(
+        'role "nobody-there" does not exist; create it with: createuser, or give another user in the URL'
+    )
+
+
+def test_database_that_may_only_be_read_is_refused_at_start_and_told_at_run_time(cluster: Cluster) -> None:
+    database = some_name("readonly")
+    cluster.ask(f'CREATE DATABASE "{database}"')
+    read_only = f'ALTER DATABASE "{database}" SET default_transaction_read_only = '
+    cluster.ask(read_only + "on")
+    said = (
+        f"the store in database '{database}' at '{cluster.folder}', port {cluster.port}: the database may only be read"
+    )
+    assert said in refusal(cluster.url(database))
+    cluster.ask(read_only + "off")
+    store = postgres_store(cluster.url(database))
+    store.open()
+    store._session.set("default_transaction_read_only", "on")
+    with pytest.raises(StoreError, match=r"^cannot write the store in .*: the database may only be read; is this"):
+        store.commit(committing(rows=[some_row(1)]))
+    store._session.set("default_transaction_read_only", "off")
+    store.commit(committing(rows=[some_row(1)]))
+    assert list(store.rows()) == [some_row(1)]
+    store.close()
+
+
+def test_disk_that_is_full_is_told_and_takes_the_same_commit_when_there_is_room(
+    cluster: Cluster, engine: PostgresEngine
+) -> None:
+    with small_disk(cluster) as folder, engine.opened() as store:
+        cluster.ask("DROP TABLESPACE IF EXISTS small")
+        cluster.ask(f"CREATE TABLESPACE small LOCATION '{folder}'")
+        cluster.ask(f'ALTER TABLE "{schema_of(engine)}".rows SET TABLESPACE small')
+        store.commit(committing(rows=[some_row(1, 1_000_000)], settlements=[some_note(3)]))
+        before = contents(store)
+        large = committing(
+            rows=[some_row(4), some_row(5, 12_000_000)], settlements_gone=[3], positions=[QueuePosition(7, 20, 20)]
+        )
+        for _ in range(2):
+            with pytest.raises(
+                StoreFull, match=r"^cannot write the store in .*: there is no room left for it on the server"
+            ):
+                store.commit(large)
+            assert contents(store) == before
+        store.commit(committing(rows=[some_row(6, 10)]))  # What fits goes on.
+        mount(folder, "remount,size=64m")
+        store.commit(large)
+        assert [row.number for row in store.rows()] == [1, 4, 5, 6]
+        assert list(store.settlements()) == []
+        store.close()
+        cluster.ask(f'DROP SCHEMA "{schema_of(engine)}" CASCADE')
+        cluster.ask("DROP TABLESPACE small")
+
+
+def test_table_that_is_gone_is_named(cluster: Cluster, engine: PostgresEngine) -> None:
+    with engine.opened() as store:
+        cluster.ask(f'DROP TABLE "{schema_of(engine)}".notes')
+        with pytest.raises(StoreError, match=r"^cannot read the store in .*: a table of it is missing; restore"):
+            list(store.settlements())
+        with pytest.raises(StoreError, match=r"^cannot write the store in .*: a table of it is missing; restore"):
+            store.commit(committing(settlements=[some_note(1)]))
+
+
+@contextmanager
+def paused(cluster: Cluster, process: int) -> Iterator[None]:
+    """Have a process of the server stand still."""
+    cluster.signal(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        cluster.signal(process, signal.SIGCONT)
+
+
+def has_been_sent(cluster: Cluster, line: socket.socket) -> bool:
+    """Tell whether the other end of a local socket has something to read: a process that stands still does not."""
+    octets = array.array("i", [0])
+    fcntl.ioctl(line, termios.TIOCOUTQ, octets)
+    return octets[0] > 0
+
+
+def test_who_waits_for_a_server_that_does_not_answer_comes_back_when_another_thread_ends_it(
+    cluster: Cluster, engine: PostgresEngine
+) -> None:
+    for work in ("commit", "tidy", "rows"):
+        store = engine.make()
+        store.open()
+        store.commit(committing(rows=[some_row(1)]))
+        backend = store._session.pid
+        with paused(cluster, backend):
+            waiting = threading.Event()
+            do = {
+                "commit": lambda store=store: store.commit(committing(rows=[some_row(2)])),
+                "tidy": store.reclaim_space,
+                "rows": lambda store=store: list(store.rows()),
+            }[work]
+
+            def wait(do: Callable[[], object] = do, waiting: threading.Event = waiting) -> None:
+                waiting.set()
+                with pytest.raises(StoreError, match=r"^the store in .* is not open$"):
+                    do()
+
+            with in_background(wait):
+                waiting.wait()
+                eventually(lambda line=store._session._line: has_been_sent(cluster, line), "it is on its way")
+                assert store.interrupt()
+            store.close()
+        with pytest.raises(StoreError, match=r"is not open$"):
+            store.open()
+        eventually(lambda pid=backend: not cluster.ask("SELECT 1 FROM pg_stat_activity WHERE pid = %s", pid), "the end")
+        assert engine.contents().rows in ([some_row(1)], [some_row(1), some_row(2)])
+
+
+def test_store_is_closed_in_seconds_when_its_server_does_not_answer(cluster: Cluster, engine: PostgresEngine) -> None:
+    store = engine.make()
+    store.open()
+    with paused(cluster, store._session.pid), in_background(store.close):
+        pass
+    assert engine.contents().rows == []

@@ -1,16 +1,33 @@
-"""Content headers: body size and the fourteen properties."""
+"""Content headers: body size and the fourteen properties.
+
+The content header that is looked at in place, against the codec that reads it field by field.
+"""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from pamqp import commands, header
 
-from penstock.wire.amqp091.codec import CodecError, Properties, decode_properties, encode_header
+from penstock.wire.amqp091.codec import (
+    SIZES,
+    UNFIT,
+    CodecError,
+    Properties,
+    decode_properties,
+    decode_table,
+    encode_header,
+    encode_table,
+    property_at,
+    property_flags,
+    skip_properties,
+    table_fits,
+)
 from penstock.wire.amqp091.spec import ReplyCode
+from tests.profiles import examples
 from tests.support import amqp091_strategies
 
 ALL = sorted(set(amqp091_strategies.PROPERTIES) - {"cluster_id"})
@@ -139,3 +156,145 @@ def test_malformed_header_is_refused_with_the_reason(payload: str, code: ReplyCo
     with pytest.raises(CodecError, match=what) as caught:
         decode_properties(bytes.fromhex(payload))
     assert caught.value.code is code
+
+
+SHORT = st.text(max_size=20)
+NAMES = (
+    "content_type",
+    "content_encoding",
+    "correlation_id",
+    "reply_to",
+    "expiration",
+    "message_id",
+    "type",
+    "user_id",
+)
+
+
+@st.composite
+def properties(draw: st.DrawFn) -> Properties:
+    made = Properties()
+    for name in draw(st.sets(st.sampled_from(NAMES))):
+        setattr(made, name, draw(SHORT))
+    if draw(st.booleans()):
+        made.headers = dict(draw(st.dictionaries(st.text(max_size=5), st.integers(-100, 100), max_size=3)))
+    if draw(st.booleans()):
+        made.delivery_mode = draw(st.integers(0, 255))
+    if draw(st.booleans()):
+        made.priority = draw(st.integers(0, 255))
+    return made
+
+
+def fits(payload: bytes) -> bool:
+    """Walk over the property list of a content header's payload, inside other octets."""
+    framed = b"......." + payload + b"\xce"
+    flags = property_flags(framed, 7 + 12, len(framed) - 1)
+    assert flags == UNFIT or flags == int.from_bytes(payload[12:14], "big")
+    return flags != UNFIT
+
+
+@settings(max_examples=examples(500), derandomize=True, database=None)
+@given(properties())
+def test_whatever_the_codec_writes_fits(made: Properties) -> None:
+    assert fits(encode_header(5, made))
+
+
+EVERY_ONE = (
+    *("content_type", "content_encoding", "headers", "delivery_mode", "priority", "correlation_id", "reply_to"),
+    *("expiration", "message_id", "timestamp", "type", "user_id", "app_id", "cluster_id"),
+)
+"""Names in the order of the flags."""
+
+
+@settings(max_examples=examples(300), derandomize=True, database=None)
+@given(properties())
+def test_walk_finds_each_property_where_the_codec_wrote_it(made: Properties) -> None:
+    content = b"......." + encode_header(5, made) + b"\xce"
+    flags = int.from_bytes(content[19:21], "big")
+    pos = 21
+    for index, name in enumerate(EVERY_ONE):
+        value = getattr(made, name)
+        assert property_at(content, index) == (0 if value is None else pos)
+        end = skip_properties(content, pos, flags, index, index + 1)
+        if value is not None:
+            alone = encode_header(5, Properties(**{name: value}))
+            assert content[pos:end] == alone[14:]
+        else:
+            assert end == pos
+        pos = end
+    assert pos == skip_properties(content, 21, flags, 0, len(SIZES)) == len(content) - 1
+
+
+@settings(max_examples=examples(500), derandomize=True, database=None)
+@given(properties(), st.integers(1, 30), st.binary(min_size=1, max_size=10))
+def test_list_that_is_cut_or_too_long_does_not_fit(made: Properties, less: int, more: bytes) -> None:
+    payload = encode_header(5, made)
+    assert not fits(payload[: max(len(payload) - less, 12)])
+    assert not fits(payload + more)
+
+
+@settings(max_examples=examples(3000), derandomize=True, database=None)
+@given(st.binary(max_size=40))
+def test_whatever_the_codec_reads_fits_and_what_does_not_fit_it_refuses(octets: bytes) -> None:
+    payload = b"\x00\x3c\x00\x00" + bytes(8) + octets
+    try:
+        decode_properties(payload)
+    except CodecError:
+        return  # The inside of a table or a text may be wrong although the lengths are right.
+    assert fits(payload)
+
+
+@settings(max_examples=examples(2000), derandomize=True, database=None)
+@given(properties(), st.integers(0, 200), st.integers(0, 255))
+def test_when_an_octet_is_changed_what_the_codec_still_reads_still_fits(made: Properties, at: int, octet: int) -> None:
+    payload = bytearray(encode_header(5, made))
+    at = 12 + at % (len(payload) - 12)
+    payload[at] = octet
+    try:
+        decode_properties(bytes(payload))
+    except CodecError:
+        return
+    assert fits(bytes(payload))
+
+
+def test_flags_that_mean_nothing_in_class_basic_do_not_fit() -> None:
+    head = b"\x00\x3c\x00\x00" + bytes(8)
+    assert fits(head + b"\x00\x00")
+    assert not fits(head + b"\x00\x01\x00\x00")
+    assert not fits(head + b"\x00\x02")
+    assert not fits(head + b"\x00")
+    assert not fits(head)
+
+
+@given(st.binary(max_size=40))
+@example(b"\x01aZ\x00")
+@example(b"\x01aF\x00\x00\x00\x02\x01a")
+@example(b"\x01aA\x00\x00\x00\x01I")
+@example(b"\x01aS\xff\xff\xff\xff")
+def test_headers_table_fits_where_the_codec_can_read_it(entries: bytes) -> None:
+    found = readable(entries)
+    assume(found is not None)
+    assert table_fits(entries, 0, len(entries), 1) == found
+
+
+@given(amqp091_strategies.tables)
+def test_every_headers_table_that_can_be_written_fits(table: dict[str, object]) -> None:
+    octets = encode_table(table)
+    assert table_fits(octets, 4, len(octets), 1)
+
+
+@pytest.mark.parametrize("depth", [1, 31, 32, 33, 2000])
+def test_headers_table_fits_as_deep_as_the_codec_reads(depth: int) -> None:
+    octets = b""
+    for _ in range(depth - 1):
+        octets = b"\x01tF" + len(octets).to_bytes(4, "big") + octets
+    assert table_fits(octets, 0, len(octets), 1) == readable(octets) == (depth <= 32)
+
+
+def readable(entries: bytes) -> bool | None:
+    """Whether the codec reads these octets as a table; None if a name is no UTF-8, where it stops."""
+    try:
+        decode_table(len(entries).to_bytes(4, "big") + entries, 0)
+    except CodecError as error:
+        return None if "UTF-8" in error.reason else False
+    return True

@@ -1,4 +1,9 @@
-"""Of a damaged store it is told which queues lost how many messages; it is so when the rest has been saved."""
+"""Of a damaged store it is told which queues lost how many messages; it is so when the rest has been saved.
+
+Settlement records: which messages of a row are settled, and how often the others were delivered.
+
+What is declared is put together for the store a share of work a turn.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +15,26 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import StoreError
-from penstock.persistence.settlements import Loss, MessageAudit, summed_up
+from penstock.flow.work import SHARE
+from penstock.persistence.settlements import (
+    CHANGE_WORK,
+    Loss,
+    MessageAudit,
+    RowSettlements,
+    decode_settlement,
+    encode_steps,
+    summed_up,
+)
 from penstock.server.store_open import CheckReport, RepairReport, check_directory, repair_directory
 from penstock.store.schema import PAGE_SIZE
 from penstock.store.sqlite import FILE
-from penstock.store.store import STALE, UNKNOWN, Damage
+from tests.persistence.test_recovery import House
 from tests.profiles import examples, sample
+from tests.support import at_once
 from tests.support.damaged_store import Change, Life, cut, flip, make
+from tests.support.durable_broker import Kept
+from tests.support.memory_store import WALL, Shelf
+from tests.support.turn_costs import turn_costs
 
 Contents = dict[tuple[str, str], list[bytes]]
 
@@ -194,3 +212,122 @@ def test_queue_that_lost_its_declaration_comes_back_with_its_messages(patient: P
     life = Life(patient.target)
     assert int(life.queues()["/", "saved-1"].messages) == len(patient.written["/", "orders"])
     life.close()
+
+
+def settled(*tags: int) -> tuple[Shelf, dict[int, RowSettlements]]:
+    """Store ten messages in a row, take them, and settle some; return what the settlement records say of each row."""
+    shelf = Shelf()
+    house = House(shelf)
+    route = house.route("", "plain", 0, True)
+    for number in range(10):
+        house.producer.publish(route, b"%d" % number, 300)
+    shelf.write(house.journal)
+    for _ in range(10):
+        house.session.get(house.queues["plain"], False, 100.0)
+    for tag in tags:
+        house.session.unsettled.acknowledge(tag, False, 100.0)
+    shelf.write(house.journal)
+    found: dict[int, RowSettlements] = {}
+    for number, data in shelf.notes.items():
+        decode_settlement(number, data, found)
+    return shelf, found
+
+
+def test_settlement_has_neighbours_in_one_range_and_others_in_their_own() -> None:
+    _, found = settled(2, 3, 4, 8)
+    (row,) = found.values()
+    ranges = zip(row.settled[::2], row.settled[1::2], strict=True)
+    assert [at for first, count in ranges for at in range(first, first + count)] == [1, 2, 3, 7]
+    assert len(row.settled) == 2 * 2
+
+
+def test_settlement_of_all_messages_of_a_row_leaves_neither_row_nor_record() -> None:
+    shelf, found = settled(*range(1, 11))
+    assert found == {}
+    assert not shelf.rows
+    assert not shelf.notes
+
+
+def test_settlement_that_is_cut_short_or_of_another_format_is_refused_by_its_number() -> None:
+    shelf, _ = settled(2)
+    (data,) = shelf.notes.values()
+    for end in range(5, len(data)):
+        with pytest.raises(StoreError, match="settlement record 9 of the store cannot be read: it is cut short"):
+            decode_settlement(9, data[:end], {})
+    with pytest.raises(StoreError, match="settlement record 9 of the store has format 77"):
+        decode_settlement(9, b"\x4d" + data[1:], {})
+
+
+def test_settlement_names_the_positions_by_their_first_and_their_count() -> None:
+    _, found = settled(1, 10)
+    (row,) = found.values()
+    assert row.settled == [0, 1, 9, 1]
+
+
+MANY = 3_000
+
+
+def declared(**arguments: object) -> Kept:
+    """Return a broker with durable queues of which the store does not know."""
+    house = Kept()
+    for number in range(MANY):
+        house.vhost.declare_queue(f"q{number}", dict(arguments), True, False, None, None)
+    return house
+
+
+def costs(house: Kept) -> tuple[list[int], int]:
+    """Put together all that there is, a share a turn; return the units of each turn, and how many things came."""
+    work = house.broker.work
+    turns, commit = turn_costs(work, encode_steps(house.journal, house.journal.take(), WALL, work))
+    return turns, len(commit.metadata)
+
+
+def test_thousands_of_declarations_are_put_together_a_share_a_turn() -> None:
+    house = declared()
+    turns, things = costs(house)
+    assert things >= MANY
+    assert len(turns) >= MANY * CHANGE_WORK // SHARE
+    assert max(turns) <= SHARE + 2 * CHANGE_WORK
+
+
+@pytest.mark.once
+def test_long_arguments_are_counted_by_their_octets() -> None:
+    short, long = declared(), declared(**{"x-note": "n" * 10_000})
+    assert sum(costs(long)[0]) > 5 * sum(costs(short)[0])
+
+
+@pytest.mark.once
+def test_what_is_put_together_in_slices_is_what_is_put_together_at_once() -> None:
+    one, other = declared(), declared()
+    steps = encode_steps(one.journal, one.journal.take(), WALL, one.broker.work)
+    one.broker.work.limit = 0
+    slices = 1
+    while True:
+        try:
+            next(steps)
+            slices += 1
+        except StopIteration as end:
+            in_slices = end.value
+            break
+    whole = at_once.encode(other.journal, other.journal.take(), WALL)
+    assert slices > MANY
+    assert in_slices.metadata == whole.metadata
+    assert in_slices.positions == whole.positions
+
+
+def test_queue_that_is_deleted_while_it_is_put_together_is_gone_with_the_next_transaction() -> None:
+    house = declared()
+    steps = encode_steps(house.journal, house.journal.take(), WALL, house.broker.work)
+    house.broker.work.limit = house.broker.work.done + SHARE
+    next(steps)
+    house.broker.delete_queue(house.vhost.queues[f"q{MANY - 1}"])
+    house.broker.work.limit = 1 << 62
+    try:
+        while True:
+            next(steps)
+    except StopIteration as end:
+        first = end.value
+    house.journal.written()
+    then = at_once.encode(house.journal, house.journal.take(), WALL)
+    assert [record.data is None for record in first.metadata if record.key.endswith(f"q{MANY - 1}")] == [False]
+    assert [record.data is None for record in then.metadata if record.key.endswith(f"q{MANY - 1}")] == [True]
