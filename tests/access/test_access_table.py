@@ -59,15 +59,18 @@ def test_guest_stays_when_another_user_is_stored() -> None:
     assert again.names() == ["anna"]
 
 
-def test_new_user_may_do_nothing() -> None:
-    table = make_table("root", "anna")
+@pytest.fixture
+def table() -> AccessTable:
+    return make_table("root", "anna")
+
+
+def test_new_user_may_do_nothing(table: AccessTable) -> None:
     assert not table.may_enter("anna", "/")
     assert not table.permits("anna", "read", "/", "q")
     assert not table.permits("nobody", "read", "/", "q")
 
 
-def test_permission_counts_in_its_virtual_host() -> None:
-    table = make_table("root", "anna")
+def test_permission_counts_in_its_virtual_host(table: AccessTable) -> None:
     table.set_permission("anna", "/", Permission("", "^orders", "^(orders|logs)"))
     assert table.may_enter("anna", "/")
     assert not table.may_enter("anna", "/shop")
@@ -80,8 +83,7 @@ def test_permission_counts_in_its_virtual_host() -> None:
     assert not table.permits("anna", "write", "/", "orders")
 
 
-def test_every_change_counts_in_the_epoch() -> None:
-    table = make_table("root", "anna")
+def test_every_change_counts_in_the_epoch(table: AccessTable) -> None:
     epochs = [table.epoch.count]
     for change in (
         lambda: table.set_permission("anna", "/", ALL),
@@ -105,8 +107,7 @@ def test_every_change_counts_in_the_epoch() -> None:
     ("vhost", "user", "said"),
     [("/none", "anna", "no vhost '/none'"), ("/", "otto", "no user 'otto'")],
 )
-def test_permissions_need_a_user_and_a_virtual_host(vhost: str, user: str, said: str) -> None:
-    table = make_table("root", "anna")
+def test_permissions_need_a_user_and_a_virtual_host(vhost: str, user: str, said: str, table: AccessTable) -> None:
     for change in (
         lambda: table.set_permission(user, vhost, ALL),
         lambda: table.clear_permission(user, vhost),
@@ -117,8 +118,7 @@ def test_permissions_need_a_user_and_a_virtual_host(vhost: str, user: str, said:
             change()
 
 
-def test_expression_that_re2_refuses_changes_nothing() -> None:
-    table = make_table("root", "anna")
+def test_expression_that_re2_refuses_changes_nothing(table: AccessTable) -> None:
     epoch = table.epoch.count
     with pytest.raises(PreconditionFailed, match="user 'anna' in vhost '/': RE2 refuses"):
         table.set_permission("anna", "/", Permission("(?=x)", "", ""))
@@ -126,8 +126,7 @@ def test_expression_that_re2_refuses_changes_nothing() -> None:
     assert table.epoch.count == epoch
 
 
-def test_last_administrator_stays() -> None:
-    table = make_table("root", "anna")
+def test_last_administrator_stays(table: AccessTable) -> None:
     for change in (
         lambda: table.delete_user("root"),
         lambda: table.set_tags("root", ["monitoring"]),
@@ -140,8 +139,7 @@ def test_last_administrator_stays() -> None:
     assert table.names() == ["anna"]
 
 
-def test_user_of_the_file_is_changed_there_only() -> None:
-    table = make_table("root", "anna")
+def test_user_of_the_file_is_changed_there_only(table: AccessTable) -> None:
     table.set_file_users([file_user("anna")])
     for change in (
         lambda: table.delete_user("anna"),
@@ -155,8 +153,7 @@ def test_user_of_the_file_is_changed_there_only() -> None:
             change()
 
 
-def test_user_of_the_file_hides_one_of_the_store() -> None:
-    table = make_table("root", "anna")
+def test_user_of_the_file_hides_one_of_the_store(table: AccessTable) -> None:
     assert not table.permits("anna", "read", "/", "q")
     table.set_file_users([file_user("anna")])
     assert table.permits("anna", "read", "/", "q")
@@ -172,8 +169,7 @@ def test_clearing_a_permission_of_guest_leaves_the_others() -> None:
     assert table.may_enter("guest", "/shop")
 
 
-def test_deleted_virtual_host_leaves_no_permission() -> None:
-    table = make_table("root", "anna")
+def test_deleted_virtual_host_leaves_no_permission(table: AccessTable) -> None:
     table.set_permission("anna", "/shop", ALL)
     table.set_topic_permission("anna", "/shop", "amq.topic", TopicPermission("", ""))
     table.set_vhost_limits("/shop", {"max-queues": 3})
@@ -183,8 +179,7 @@ def test_deleted_virtual_host_leaves_no_permission() -> None:
     assert table.vhost_limit("/shop", "max-queues") == -1
 
 
-def test_limits_are_set_and_removed() -> None:
-    table = make_table("root", "anna")
+def test_limits_are_set_and_removed(table: AccessTable) -> None:
     table.set_user_limits("anna", {"max-connections": 2, "max-channels": 0})
     assert [table.user_limit("anna", name) for name in ("max-connections", "max-channels")] == [2, 0]
     table.set_user_limits("anna", {"max-connections": -1})

@@ -55,8 +55,12 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     return found
 
 
-def test_password_is_right_or_wrong_and_a_user_known_or_not() -> None:
-    passwords = make()
+@pytest.fixture
+def passwords() -> Passwords:
+    return make()
+
+
+def test_password_is_right_or_wrong_and_a_user_known_or_not(passwords: Passwords) -> None:
     assert refusal(passwords, "ada", "lovelace") == ""
     assert refusal(passwords, "ada", "guess") == "user 'ada' gave a wrong password"
     assert refusal(passwords, "eve", "guess") == "user 'eve' is not known"
@@ -65,8 +69,7 @@ def test_password_is_right_or_wrong_and_a_user_known_or_not() -> None:
     assert refusal(passwords, "nopass", "") == "user 'nopass' has no password"
 
 
-def test_empty_password_is_wrong_even_if_its_hash_was_imported() -> None:
-    passwords = make()
+def test_empty_password_is_wrong_even_if_its_hash_was_imported(passwords: Passwords) -> None:
     passwords.table.put_user("bob", PasswordHash(SHA256, b"salt", rabbitmq_hash("x", b"salt").digest), [])
     assert refusal(passwords, "bob", "") == "user 'bob' gave a wrong password"
 
@@ -112,16 +115,14 @@ def test_verified_password_is_known_for_a_time_and_no_other(hashed: list[bytes])
     assert passwords.check("ada", "lovelace", True).is_slow()
 
 
-def test_verified_password_is_forgotten_when_it_is_changed() -> None:
-    passwords = make()
+def test_verified_password_is_forgotten_when_it_is_changed(passwords: Passwords) -> None:
     assert refusal(passwords, "ada", "lovelace") == ""
     passwords.table.set_password("ada", hash_password("byron", b"t" * 16))
     assert refusal(passwords, "ada", "lovelace") == "user 'ada' gave a wrong password"
     assert refusal(passwords, "ada", "byron") == ""
 
 
-def test_password_that_changes_while_it_is_verified_logs_nobody_in() -> None:
-    passwords = make()
+def test_password_that_changes_while_it_is_verified_logs_nobody_in(passwords: Passwords) -> None:
     check = passwords.check("ada", "lovelace", True)
     check.verify()
     passwords.table.set_password("ada", hash_password("byron", b"t" * 16))
@@ -151,8 +152,7 @@ def test_logins_that_are_verified_while_the_first_one_hashes_the_password_anew_a
     assert "another password" in late.refusal()
 
 
-def test_remembered_passwords_are_bounded() -> None:
-    passwords = make()
+def test_remembered_passwords_are_bounded(passwords: Passwords) -> None:
     for number in range(REMEMBERED_MOST + 1):
         passwords.remember(f"user{number}", LOVELACE, "x")
     assert not passwords.is_known("user0", LOVELACE, "x")
@@ -176,8 +176,7 @@ def test_hash_of_rabbitmq_is_replaced_at_the_next_login_with_keys_for_scram(algo
     assert passwords.table.user("bob").password_hash == bob.password_hash, "it is hashed anew once"
 
 
-def test_salts_differ() -> None:
-    passwords = make()
+def test_salts_differ(passwords: Passwords) -> None:
     assert passwords.make_salt(16) != passwords.make_salt(16)
 
 

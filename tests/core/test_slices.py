@@ -21,8 +21,12 @@ def settle_upto(house: House, tag: int, outcome: Outcome) -> None:
     settle_in_slices(house.broker, house.session, 1, house.session.unsettled.upto(tag), outcome)
 
 
-def test_many_deliveries_come_back_a_slice_a_turn_in_their_order() -> None:
-    house = FullQueue()
+@pytest.fixture
+def house() -> FullQueue:
+    return FullQueue()
+
+
+def test_many_deliveries_come_back_a_slice_a_turn_in_their_order(house: FullQueue) -> None:
     house.deliver_all()
     house.fill(5)
     settle_upto(house, 0, Outcome.FAILED)
@@ -38,8 +42,7 @@ def test_many_deliveries_come_back_a_slice_a_turn_in_their_order() -> None:
     assert (house.depth("q"), house.q.unacked_messages, house.q.coming_back) == (0, 0, 0)
 
 
-def test_a_consumer_that_waits_gets_them_when_all_are_back() -> None:
-    house = FullQueue()
+def test_a_consumer_that_waits_gets_them_when_all_are_back(house: FullQueue) -> None:
     house.deliver_all()
     house.broker.consume(house.session, Consumer("next", house.session, house.q, True, False, 0))
     settle_upto(house, 0, Outcome.FAILED)
@@ -49,8 +52,7 @@ def test_a_consumer_that_waits_gets_them_when_all_are_back() -> None:
     assert [message.content for message in batch.messages if message is not None][:2] == [b"0", b"1"]
 
 
-def test_what_is_on_its_way_back_is_settled_for_its_consumer() -> None:
-    house = FullQueue()
+def test_what_is_on_its_way_back_is_settled_for_its_consumer(house: FullQueue) -> None:
     house.deliver_all()
     settle_upto(house, MANY - 10, Outcome.FAILED)
     with pytest.raises(PreconditionFailed):
@@ -61,16 +63,14 @@ def test_what_is_on_its_way_back_is_settled_for_its_consumer() -> None:
     assert (house.depth("q"), house.q.available()) == (MANY - 10, MANY - 10)
 
 
-def test_an_unknown_tag_gives_nothing_back() -> None:
-    house = FullQueue()
+def test_an_unknown_tag_gives_nothing_back(house: FullQueue) -> None:
     house.deliver_all()
     with pytest.raises(PreconditionFailed):
         settle_upto(house, MANY + 1, Outcome.FAILED)
     assert house.session.unsettled.count() == MANY
 
 
-def test_a_get_has_the_oldest_of_what_is_on_its_way_back() -> None:
-    house = FullQueue()
+def test_a_get_has_the_oldest_of_what_is_on_its_way_back(house: FullQueue) -> None:
     house.deliver_all()
     house.fill(1)
     settle_upto(house, 0, Outcome.FAILED)
@@ -82,8 +82,7 @@ def test_a_get_has_the_oldest_of_what_is_on_its_way_back() -> None:
     assert got == list(range(3 * AT_ONCE))
 
 
-def test_deliveries_of_two_queues_come_back_each_to_its_own() -> None:
-    house = FullQueue()
+def test_deliveries_of_two_queues_come_back_each_to_its_own(house: FullQueue) -> None:
     house.queue("other")
     other = house.vhost.queues["other"]
     house.fill(MANY, "other")
@@ -103,8 +102,7 @@ def test_deliveries_of_two_queues_come_back_each_to_its_own() -> None:
 
 
 @pytest.mark.parametrize("how", ["purge", "delete"])
-def test_what_is_on_its_way_back_goes_with_a_purge(how: str) -> None:
-    house = FullQueue()
+def test_what_is_on_its_way_back_goes_with_a_purge(how: str, house: FullQueue) -> None:
     house.deliver_all()
     settle_upto(house, 0, Outcome.FAILED)
     told = house.q.purge(house.broker.now) if how == "purge" else house.broker.delete_queue(house.q)

@@ -6,13 +6,7 @@ import math
 
 import pytest
 
-from penstock.describe.exposition import (
-    HISTOGRAM,
-    Exposition,
-    Family,
-    label,
-    number,
-)
+from penstock.describe.exposition import HISTOGRAM, Exposition, Family, label, number
 from penstock.flow.gate_stats import Histogram
 from tests.support.metrics import samples_of
 

@@ -8,10 +8,11 @@ import pytest
 
 from penstock.access.rules import Rules
 from penstock.describe.flow_map import QUEUES_SHOWN, FlowMap
+from penstock.driver.driver import BrokerDriver
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import LOOKING_SHARE, finish
 from tests.support.blocked_scene import GATED, Scene
-from tests.support.driven_connection import Dialogue, make_driver, publish
+from tests.support.driven_connection import Dialogue, publish
 from tests.support.turn_costs import turn_costs
 
 MOST_A_STEP = 100
@@ -21,8 +22,12 @@ def taken(flow_map: FlowMap) -> Any:
     return finish(flow_map.steps())
 
 
-def test_rates_are_differences_to_the_map_before_and_go_to_who_published() -> None:
-    scene = Scene()
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+def test_rates_are_differences_to_the_map_before_and_go_to_who_published(scene: Scene) -> None:
     one, other = scene.join(), scene.join()
     one.declare("orders")
     flow_map = FlowMap(scene.driver, None, True)
@@ -39,8 +44,7 @@ def test_rates_are_differences_to_the_map_before_and_go_to_who_published() -> No
     assert {edge["producer"][:5]: edge["rate"] for edge in found["edges"]} == {"con:1": 3.0, "con:2": 1.0}
 
 
-def test_queues_that_block_come_before_busy_ones_and_those_before_deep_ones() -> None:
-    scene = Scene()
+def test_queues_that_block_come_before_busy_ones_and_those_before_deep_ones(scene: Scene) -> None:
     peer = scene.join()
     for number in range(QUEUES_SHOWN + 10):
         peer.declare(f"q{number}")
@@ -63,8 +67,7 @@ def test_queues_that_block_come_before_busy_ones_and_those_before_deep_ones() ->
     assert (found["totals"]["blocked_producers"], found["totals"]["closed_queues"]) == (1, 1)
 
 
-def test_publisher_that_has_gone_leaves_the_map() -> None:
-    scene = Scene()
+def test_publisher_that_has_gone_leaves_the_map(scene: Scene) -> None:
     peer = scene.join()
     peer.declare("orders")
     flow_map = FlowMap(scene.driver, None, True)
@@ -92,8 +95,7 @@ class OnlyRoot(Rules):
         return ["monitoring"]
 
 
-def test_virtual_hosts_that_a_user_may_not_enter_are_neither_shown_nor_counted() -> None:
-    driver = make_driver()
+def test_virtual_hosts_that_a_user_may_not_enter_are_neither_shown_nor_counted(driver: BrokerDriver) -> None:
     for vhost in (driver.broker.vhosts["/"], driver.broker.add_vhost("secret")):
         vhost.declare_queue(f"of {vhost.name}", {}, False, False, None, None)
     assert taken(FlowMap(driver, None, False))["totals"]["queues"] == 2
@@ -102,8 +104,7 @@ def test_virtual_hosts_that_a_user_may_not_enter_are_neither_shown_nor_counted()
     assert found["totals"]["queues"] == 1
 
 
-def test_samples_end_with_the_map() -> None:
-    driver = make_driver()
+def test_samples_end_with_the_map(driver: BrokerDriver) -> None:
     queue = driver.broker.vhosts["/"].declare_queue("orders", {}, False, False, None, None)
     flow_map = FlowMap(driver, None, True)
     taken(flow_map)
@@ -112,8 +113,7 @@ def test_samples_end_with_the_map() -> None:
     assert (queue.counters.next_sample, queue.counters.last_look) == (UNLIMITED, None)
 
 
-def test_queue_that_is_deleted_leaves_the_map_and_the_rates_of_the_others_stay() -> None:
-    driver = make_driver()
+def test_queue_that_is_deleted_leaves_the_map_and_the_rates_of_the_others_stay(driver: BrokerDriver) -> None:
     vhost = driver.broker.vhosts["/"]
     for name in ("first", "second", "third"):
         vhost.declare_queue(name, {}, False, False, None, None)
@@ -134,8 +134,7 @@ def test_queue_that_is_deleted_leaves_the_map_and_the_rates_of_the_others_stay()
 
 
 @pytest.mark.once
-def test_map_of_many_queues_is_made_a_share_a_turn() -> None:
-    driver = make_driver()
+def test_map_of_many_queues_is_made_a_share_a_turn(driver: BrokerDriver) -> None:
     vhost = driver.broker.vhosts["/"]
     for number in range(20_000):
         vhost.declare_queue(f"q{number}", {}, False, False, None, None)
@@ -145,8 +144,7 @@ def test_map_of_many_queues_is_made_a_share_a_turn() -> None:
     assert found["totals"]["queues"] == 20_000
 
 
-def test_blocked_producers_have_the_gate_the_time_and_what_is_withheld() -> None:
-    scene = Scene()
+def test_blocked_producers_have_the_gate_the_time_and_what_is_withheld(scene: Scene) -> None:
     producer = scene.join()
     producer.declare("orders", **GATED)
     for _ in range(4):
@@ -165,8 +163,7 @@ def test_blocked_producers_have_the_gate_the_time_and_what_is_withheld() -> None
     assert found["edges"] == [{"producer": shown["name"], "queue": queue["id"], "rate": None}]
 
 
-def test_those_in_line_have_tickets_in_the_order_of_their_turns() -> None:
-    scene = Scene()
+def test_those_in_line_have_tickets_in_the_order_of_their_turns(scene: Scene) -> None:
     first, second = scene.join(), scene.join()
     first.declare("orders", **GATED)
     for _ in range(12):
@@ -182,8 +179,7 @@ def test_those_in_line_have_tickets_in_the_order_of_their_turns() -> None:
     assert [producer["ticket"] for producer in found["producers"]] == [each["ticket"] for each in line]
 
 
-def test_readers_have_rates_and_obstacles() -> None:
-    scene = Scene()
+def test_readers_have_rates_and_obstacles(scene: Scene) -> None:
     producer, consumer = scene.join(), scene.join()
     producer.declare("orders")
     scene.control("cursor.attach", cursor="billing", queues=["orders"])

@@ -9,14 +9,14 @@ from penstock.describe.node import NodeFigures
 from penstock.describe.queue import COARSE
 from penstock.describe.session import SESSION
 from penstock.describe.vhost import EXCHANGES
+from penstock.driver.driver import BrokerDriver
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from tests.support.driven_connection import Dialogue, make_driver
 from tests.support.metrics import families_of, samples_of, scraped
 
 
-def test_slice_has_a_bounded_number_of_samples() -> None:
-    driver = make_driver()
+def test_slice_has_a_bounded_number_of_samples(driver: BrokerDriver) -> None:
     for number in range(2500):
         driver.broker.vhosts["/"].declare_queue(f"q{number}", {}, False, False, None, None)
     slices = list(Scrape(driver, NodeFigures(), False).per_object(Selection(10_000, frozenset([COARSE]))))
@@ -37,8 +37,7 @@ def test_clients_are_collected_in_slices_whatever_the_number_of_their_channels(o
     assert len(slices) - 1 >= (60 + min(180, objects_max)) // (CLIENTS_A_SLICE + 4)
 
 
-def test_exchanges_are_collected_in_slices() -> None:
-    driver = make_driver()
+def test_exchanges_are_collected_in_slices(driver: BrokerDriver) -> None:
     for number in range(2 * SAMPLES_A_SLICE):
         driver.broker.vhosts["/"].declare_exchange(f"e{number}", "fanout", {}, False, False, False)
     slices = list(Scrape(driver, NodeFigures(), False).per_object(Selection(10_000, frozenset([EXCHANGES]))))
@@ -46,8 +45,7 @@ def test_exchanges_are_collected_in_slices() -> None:
     assert collected >= 2
 
 
-def test_objects_beyond_the_limit_are_left_out_and_counted() -> None:
-    driver = make_driver()
+def test_objects_beyond_the_limit_are_left_out_and_counted(driver: BrokerDriver) -> None:
     driver.broker.add_vhost("other")
     for vhost in ("/", "other"):
         for number in range(4):
@@ -58,8 +56,7 @@ def test_objects_beyond_the_limit_are_left_out_and_counted() -> None:
     assert samples_of(scraped(driver))[("rabbitmq_queues",)] == 8
 
 
-def test_detailed_has_the_chosen_families_and_virtual_hosts_under_names_of_their_own() -> None:
-    driver = make_driver()
+def test_detailed_has_the_chosen_families_and_virtual_hosts_under_names_of_their_own(driver: BrokerDriver) -> None:
     driver.broker.add_vhost("other")
     for vhost in ("/", "other"):
         driver.broker.vhosts[vhost].declare_queue("q", {}, False, False, None, None)
@@ -75,15 +72,13 @@ def test_detailed_has_the_chosen_families_and_virtual_hosts_under_names_of_their
 
 @pytest.mark.parametrize("openmetrics", [False, True])
 @pytest.mark.parametrize("name", ["ü" * 127, '<b>"x"</b>', "a\\b", "a\nb", "{}", "x=y,z"])
-def test_names_with_anything_in_them_are_read_back(name: str, openmetrics: bool) -> None:
-    driver = make_driver()
+def test_names_with_anything_in_them_are_read_back(name: str, openmetrics: bool, driver: BrokerDriver) -> None:
     driver.broker.vhosts["/"].declare_queue(name, {}, False, False, None, None)
     found = samples_of(scraped(driver, Selection(10), openmetrics), openmetrics)
     assert found[("rabbitmq_queue_messages", f"queue={name}", "vhost=/")] == 0
 
 
-def test_queue_that_is_deleted_during_a_scrape_is_left_out_from_then_on() -> None:
-    driver = make_driver()
+def test_queue_that_is_deleted_during_a_scrape_is_left_out_from_then_on(driver: BrokerDriver) -> None:
     vhost = driver.broker.vhosts["/"]
     for number in range(SAMPLES_A_SLICE + 1):
         vhost.declare_queue(f"q{number}", {}, False, False, None, None)
@@ -97,6 +92,5 @@ def test_queue_that_is_deleted_during_a_scrape_is_left_out_from_then_on() -> Non
     assert ("rabbitmq_queue_messages_unacked", "queue=q1", "vhost=/") not in found
 
 
-def test_aggregated_answer_is_read_in_both_formats_and_has_the_same_samples() -> None:
-    driver = make_driver()
+def test_aggregated_answer_is_read_in_both_formats_and_has_the_same_samples(driver: BrokerDriver) -> None:
     assert samples_of(scraped(driver)).keys() == samples_of(scraped(driver, openmetrics=True), True).keys()

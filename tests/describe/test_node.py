@@ -11,7 +11,7 @@ from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from tests.support.blocked_producers import BlockedProducers
-from tests.support.driven_connection import Dialogue, make_driver, mandatory, publish
+from tests.support.driven_connection import Dialogue, mandatory, publish
 from tests.support.metrics import Samples, samples_of, scraped
 
 SHARED = Thresholds(Level(UNLIMITED, 1 << 30), Level(UNLIMITED, 1 << 29), Level(UNLIMITED, 1 << 28))
@@ -70,8 +70,7 @@ def test_publish_that_was_held_counts_its_seconds_when_it_passes() -> None:
     assert found[("penstock_publish_hold_seconds_sum",)] == 10.0 * held.cumulative()[-1]
 
 
-def test_shared_gates_are_told_one_by_one() -> None:
-    driver = make_driver()
+def test_shared_gates_are_told_one_by_one(driver: BrokerDriver) -> None:
     driver.broker.gates.block("vhost", "/", "/", "maintenance")
     found = samples_of(scraped(driver))
     assert found[("penstock_gate_open", "gate=vhost /", "kind=operator", "vhost=/")] == 0
@@ -98,8 +97,7 @@ def test_depth_of_the_memory_and_of_a_virtual_host_has_no_slack_in_it() -> None:
     assert memory.exact_measure(0.0).bytes == depth + other
 
 
-def test_alarms_are_closed_gates_of_the_node() -> None:
-    driver = make_driver()
+def test_alarms_are_closed_gates_of_the_node(driver: BrokerDriver) -> None:
     driver.broker.gates.set_memory_capacity(SHARED, 0)
     found = samples_of(scraped(driver))
     assert found[("rabbitmq_alarms_memory_used_watermark",)] == 0
@@ -110,8 +108,7 @@ def test_alarms_are_closed_gates_of_the_node() -> None:
     assert samples_of(scraped(driver))[("rabbitmq_alarms_memory_used_watermark",)] == 1
 
 
-def test_figures_of_the_server_are_shown_where_there_are_any() -> None:
-    driver = make_driver()
+def test_figures_of_the_server_are_shown_where_there_are_any(driver: BrokerDriver) -> None:
     figures = NodeFigures()
     assert ("rabbitmq_process_open_fds",) not in with_figures(driver, figures)
     figures.open_files, figures.ready, figures.store = 7, False, "sqlite"
@@ -131,8 +128,7 @@ def test_figures_of_the_server_are_shown_where_there_are_any() -> None:
     assert found[("p_total", "generation=0")] == 2
 
 
-def test_messages_are_counted_for_the_node_and_for_each_object() -> None:
-    driver = make_driver()
+def test_messages_are_counted_for_the_node_and_for_each_object(driver: BrokerDriver) -> None:
     client = Dialogue(driver)
     client.confirm()
     client.declare("q", **{"max-length": 2, "overflow": "drop-head"})

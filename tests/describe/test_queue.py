@@ -176,8 +176,12 @@ def test_reason_of_a_link_without_credit_is_the_missing_room_or_its_turn() -> No
     assert "it waits for credit, 2 before it" in because(links[2].producer, gate, 101.0)
 
 
-def test_view_has_lag_reader_and_counters() -> None:
-    desk = Desk()
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+def test_view_has_lag_reader_and_counters(desk: Desk) -> None:
     token = desk.ask("cursor.attach", {"cursor": "c", "queues": ["a", "b"]})["token"]
     desk.ask("cursor.plan", {"cursor": "c", "token": token, "start": {}, "rows": 6})
     block = {"cursor": "c", "token": token, "queue": "a", "lo": 0, "hi": 3, "query": "q-1"}
@@ -197,8 +201,7 @@ def test_view_has_lag_reader_and_counters() -> None:
     assert reader == {"connection": desk.connection.name(), "open": False, "query": "q-1"}
 
 
-def test_cursor_of_very_many_queues_shows_the_first_and_counts_all() -> None:
-    desk = Desk()
+def test_cursor_of_very_many_queues_shows_the_first_and_counts_all(desk: Desk) -> None:
     names = [f"many-{number}" for number in range(QUEUES_SHOWN + 5)]
     for name in names:
         desk.vhost.declare_queue(name, {}, False, False, None, None).enqueue(Envelope("", name), b"", 10, 0.0)
@@ -208,8 +211,7 @@ def test_cursor_of_very_many_queues_shows_the_first_and_counts_all() -> None:
     assert (view["more_queues"], view["lag"]["messages"]) == (5, QUEUES_SHOWN + 5)
 
 
-def test_nobody_waits_where_nobody_is_blocked() -> None:
-    desk = Desk()
+def test_nobody_waits_where_nobody_is_blocked(desk: Desk) -> None:
     desk.ask("cursor.attach", {"cursor": "c", "queues": ["a"]})
     assert blocked_rows(desk.vhost.cursors["c"], desk.driver.broker.now) == []
 
@@ -218,8 +220,7 @@ def test_nobody_waits_where_nobody_is_blocked() -> None:
     ("messages", "beyond"),
     [(9, True), (10, False)],
 )
-def test_limit_of_lag_is_shown_with_its_state(messages: int, beyond: bool) -> None:
-    desk = Desk()
+def test_limit_of_lag_is_shown_with_its_state(messages: int, beyond: bool, desk: Desk) -> None:
     settings = {"cursor-max-lag-messages": messages, "cursor-max-lag-policy": "tell"}
     queue = desk.vhost.declare_queue("limited", settings, False, False, None, None)
     for _ in range(10):
@@ -232,8 +233,7 @@ def test_limit_of_lag_is_shown_with_its_state(messages: int, beyond: bool) -> No
     }  # fmt: skip
 
 
-def test_lag_of_a_cursor_is_told_by_queue() -> None:
-    desk = Desk()
+def test_lag_of_a_cursor_is_told_by_queue(desk: Desk) -> None:
     token = desk.ask("cursor.attach", {"cursor": "c", "queues": ["a", "b"]})["token"]
     desk.ask("cursor.plan", {"cursor": "c", "token": token, "start": {}, "rows": 6})
     desk.ask("cursor.settle", {"cursor": "c", "token": token, "end": {"a": 3}})
@@ -247,8 +247,7 @@ def test_lag_of_a_cursor_is_told_by_queue() -> None:
     assert found[("penstock_cursor_lag_messages", "cursor=c", "queue=b", "vhost=/")] == 10
 
 
-def test_cursors_beyond_the_limit_are_counted() -> None:
-    desk = Desk()
+def test_cursors_beyond_the_limit_are_counted(desk: Desk) -> None:
     desk.ask("cursor.attach", {"cursor": "c", "queues": ["a", "b"]})
     found = samples_of(scraped(desk.driver, Selection(1, frozenset([CURSORS]))))
     assert found[("penstock_metrics_objects_omitted", "kind=cursor")] == 1

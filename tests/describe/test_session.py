@@ -15,6 +15,7 @@ from penstock.describe.node import NodeFigures
 from penstock.describe.queue import queue_in_full
 from penstock.describe.session import CONNECTION, CONSUMER, SESSION, session_in_full
 from penstock.describe.table import reading
+from penstock.driver.driver import BrokerDriver
 from penstock.flow.work import finish
 from penstock.wire.amqp091 import spec as amqp091_spec
 from penstock.wire.amqp091.codec import method_frame
@@ -94,8 +95,7 @@ def test_channels_show_withheld_and_connections_held_publishes() -> None:
     assert found[("penstock_connection_held_messages", f"connection={connection}", "vhost=/")] == 1
 
 
-def test_sums_of_octets_keep_those_of_ended_connections() -> None:
-    driver = make_driver()
+def test_sums_of_octets_keep_those_of_ended_connections(driver: BrokerDriver) -> None:
     names = [
         f"rabbitmq_connection_{way}_{what}_total" for way in ("incoming", "outgoing") for what in ("bytes", "packets")
     ]
@@ -110,8 +110,7 @@ def test_sums_of_octets_keep_those_of_ended_connections() -> None:
     assert [after[(name,)] for name in names] == [before[(name,)] for name in names]
 
 
-def test_connection_that_ends_during_a_scrape_is_counted_once() -> None:
-    driver = make_driver()
+def test_connection_that_ends_during_a_scrape_is_counted_once(driver: BrokerDriver) -> None:
     clients = [Dialogue(driver) for _ in range(120)]
     whole = samples_of(scraped(driver))
     scrape = Scrape(driver, NodeFigures(), False)

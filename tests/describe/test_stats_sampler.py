@@ -36,8 +36,7 @@ def busy(driver: BrokerDriver, messages: int) -> Dialogue:
     return client
 
 
-def test_sums_are_those_of_open_and_closed_connections() -> None:
-    driver = make_driver()
+def test_sums_are_those_of_open_and_closed_connections(driver: BrokerDriver) -> None:
     Dialogue(driver).declare("q")
     one = busy(driver, 5)
     one.say(method_frame(1, spec.CHANNEL_CLOSE, reply_code=200, reply_text="", class_id=0, method_id=0))
@@ -54,8 +53,7 @@ def test_sums_are_those_of_open_and_closed_connections() -> None:
     assert counted(driver) == expected
 
 
-def test_pass_sets_the_rates_of_octets() -> None:
-    driver = make_driver()
+def test_pass_sets_the_rates_of_octets(driver: BrokerDriver) -> None:
     client = Dialogue(driver)
     traffic = client.connection.peer.traffic
     sampled(driver, 1)
@@ -68,8 +66,7 @@ def test_pass_sets_the_rates_of_octets() -> None:
     assert (traffic.received_rate, traffic.sent_rate) == (0.0, 0.0)
 
 
-def test_sums_count_a_connection_once_that_closes_during_a_pass() -> None:
-    driver = make_driver()
+def test_sums_count_a_connection_once_that_closes_during_a_pass(driver: BrokerDriver) -> None:
     Dialogue(driver).declare("q")
     clients = [busy(driver, 3) for _ in range(3)]
     driver.begin(SLOT_S)
@@ -83,8 +80,7 @@ def test_sums_count_a_connection_once_that_closes_during_a_pass() -> None:
     assert {each[:2] for each in counted(driver).values()} == {(9, 9)}
 
 
-def test_pass_is_due_every_slot_and_visits_in_slices() -> None:
-    driver = make_driver()
+def test_pass_is_due_every_slot_and_visits_in_slices(driver: BrokerDriver) -> None:
     for number in range(100):
         driver.broker.vhosts["/"].declare_queue(f"q{number}", {}, False, False, None, None)
     driver.begin(SLOT_S - 0.1)
@@ -143,8 +139,7 @@ def test_publishes_of_a_link_stay_counted_after_its_detach() -> None:
     assert counted(client.driver)["node"][:2] == (1, 1)
 
 
-def test_deleted_virtual_host_stays_in_the_sum_of_the_node() -> None:
-    driver = make_driver()
+def test_deleted_virtual_host_stays_in_the_sum_of_the_node(driver: BrokerDriver) -> None:
     client = Dialogue(driver).declare("q")
     client.say(publish("q", b"x") * 3)
     sampled(driver, 1)
@@ -156,8 +151,7 @@ def test_deleted_virtual_host_stays_in_the_sum_of_the_node() -> None:
     assert driver.stats.vhosts == {}
 
 
-def test_virtual_host_that_is_deleted_during_a_pass_stays_in_the_sum_of_the_node() -> None:
-    driver = make_driver()
+def test_virtual_host_that_is_deleted_during_a_pass_stays_in_the_sum_of_the_node(driver: BrokerDriver) -> None:
     client = Dialogue(driver).declare("q")
     client.say(publish("q", b"x") * 3)
     sampled(driver, 1)
@@ -170,8 +164,7 @@ def test_virtual_host_that_is_deleted_during_a_pass_stays_in_the_sum_of_the_node
     assert int(driver.stats.node.tally.publish) == 3
 
 
-def test_virtual_host_that_is_created_again_begins_at_nothing() -> None:
-    driver = make_driver()
+def test_virtual_host_that_is_created_again_begins_at_nothing(driver: BrokerDriver) -> None:
     client = Dialogue(driver).declare("q")
     client.say(publish("q", b"x") * 3)
     sampled(driver, 1)

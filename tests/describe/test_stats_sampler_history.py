@@ -9,15 +9,14 @@ from penstock.driver.driver import BrokerDriver
 from penstock.flow.series import FINE, MINUTES, PERIODS_OF_5, SLOT_S
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
-from tests.support.driven_connection import Dialogue, drain, make_driver, publish, sampled
+from tests.support.driven_connection import Dialogue, drain, publish, sampled
 
 
 def of_queue(driver: BrokerDriver, tier: int, name: str = "q") -> Any:
     return stats_sampler.of_queue(driver.broker.vhosts["/"].queues[name], driver.stats, tier)
 
 
-def test_history_has_rates_depths_and_the_time_that_the_gate_was_closed() -> None:
-    driver = make_driver()
+def test_history_has_rates_depths_and_the_time_that_the_gate_was_closed(driver: BrokerDriver) -> None:
     client = Dialogue(driver).declare("q", capacity_messages=10, queue_stop=5)
     client.say(publish("q", b"x") * 4)
     sampled(driver, 1)
@@ -37,8 +36,7 @@ def test_history_has_rates_depths_and_the_time_that_the_gate_was_closed() -> Non
     assert found["closed"] == [0.0, 0.0, 1.0, 0.5, 0.0]
 
 
-def test_longer_tiers_have_average_rates_and_the_highest_depth() -> None:
-    driver = make_driver()
+def test_longer_tiers_have_average_rates_and_the_highest_depth(driver: BrokerDriver) -> None:
     client = Dialogue(driver).declare("q")
     for slot in range(1, 61):
         client.say(publish("q", b"x") * 2)
@@ -52,8 +50,7 @@ def test_longer_tiers_have_average_rates_and_the_highest_depth() -> None:
     assert periods["messages"][0] == 24
 
 
-def test_queue_without_traffic_has_a_history_of_its_depth() -> None:
-    driver = make_driver()
+def test_queue_without_traffic_has_a_history_of_its_depth(driver: BrokerDriver) -> None:
     Dialogue(driver).declare("q")
     for slot in (1, 2):
         sampled(driver, slot)
@@ -61,8 +58,7 @@ def test_queue_without_traffic_has_a_history_of_its_depth() -> None:
     assert (found["publish"], found["messages"], found["closed"]) == ([0.0] * 3, [0] * 3, [0.0] * 3)
 
 
-def test_virtual_host_and_node_have_the_sum_of_their_queues() -> None:
-    driver = make_driver()
+def test_virtual_host_and_node_have_the_sum_of_their_queues(driver: BrokerDriver) -> None:
     client = Dialogue(driver)
     for name in ("a", "b"):
         client.declare(name)
@@ -76,8 +72,7 @@ def test_virtual_host_and_node_have_the_sum_of_their_queues() -> None:
         assert (found["publish"], found["messages"], found["bytes"]) == ([0.0, 2.0], [0, 10], [0, 10 * 243])
 
 
-def test_wall_clock_that_is_set_moves_no_entry() -> None:
-    driver = make_driver()
+def test_wall_clock_that_is_set_moves_no_entry(driver: BrokerDriver) -> None:
     client = Dialogue(driver).declare("q")
     client.say(publish("q", b"x") * 5)
     sampled(driver, 1)

@@ -24,6 +24,7 @@ from penstock.describe.vhost import (
     totals_steps,
     user_row,
 )
+from penstock.driver.driver import BrokerDriver
 from penstock.flow.work import SHARE
 from tests.support.broker_fixture import House
 from tests.support.driven_connection import make_driver
@@ -34,8 +35,7 @@ MOST_A_STEP = 300
 
 
 @pytest.mark.once
-def test_what_the_overview_sums_up_is_counted_a_share_a_turn() -> None:
-    driver = make_driver()
+def test_what_the_overview_sums_up_is_counted_a_share_a_turn(driver: BrokerDriver) -> None:
     for number in range(40):
         vhost = driver.broker.add_vhost(f"v{number}")
         for each in range(1500):

@@ -6,25 +6,24 @@ from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.session import Session, request_drain
 from penstock.core.large_bodies import LargeReader, PieceListener
 from penstock.core.large_content import body_of
+from penstock.driver.driver import BrokerDriver
 from penstock.flow.credit import LinkCredit
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
-from tests.support.driven_connection import Dialogue, make_driver, publish
+from tests.support.driven_connection import Dialogue, publish
 from tests.support.memory_store import some_large
 from tests.support.restored_broker import journaled
 
 
-def test_driver_delivers_what_was_published_before_a_method_that_asks_for_the_queue() -> None:
-    driver = make_driver()
+def test_driver_delivers_what_was_published_before_a_method_that_asks_for_the_queue(driver: BrokerDriver) -> None:
     client = Dialogue(driver).declare("q")
     client.say(method_frame(1, spec.BASIC_CONSUME, queue="q", no_ack=True, consumer_tag="t"))
     names = client.names(publish("q", b"x") + method_frame(1, spec.BASIC_GET, queue="q"))
     assert names == ["basic.deliver", "basic.get-empty"]
 
 
-def test_driver_has_a_deadline_for_a_publish_that_is_held() -> None:
-    driver = make_driver()
+def test_driver_has_a_deadline_for_a_publish_that_is_held(driver: BrokerDriver) -> None:
     client = Dialogue(driver).declare("q", capacity_messages=1, hold_deadline=5).confirm()
     driver.begin(100.0)
     assert client.names(publish("q", b"x") + publish("q", b"x")) == ["connection.blocked"]
@@ -34,8 +33,7 @@ def test_driver_has_a_deadline_for_a_publish_that_is_held() -> None:
     assert client.listen(105.5) != []
 
 
-def test_driver_knows_its_connections_until_they_are_lost() -> None:
-    driver = make_driver()
+def test_driver_knows_its_connections_until_they_are_lost(driver: BrokerDriver) -> None:
     connection = Dialogue(driver).connection
     assert list(driver.connections.values()) == [connection]
     driver.disconnect(connection)
@@ -58,8 +56,7 @@ class Receiver(Session):
         self.calls.append(f"{consumer.tag} drained of {credit}")
 
 
-def test_session_is_told_of_a_drained_consumer_after_the_deliveries_of_the_turn() -> None:
-    driver = make_driver()
+def test_session_is_told_of_a_drained_consumer_after_the_deliveries_of_the_turn(driver: BrokerDriver) -> None:
     peer = Dialogue(driver).declare("q")
     receiver = Receiver()
     consumer = Consumer("link", receiver, driver.broker.vhosts["/"].queues["q"], True, False, 0)
@@ -89,8 +86,7 @@ def test_driver_has_work_for_the_store_while_a_piece_of_a_large_body_is_wanted()
     read.on_read(b"mmm")
 
 
-def test_slow_turn_is_logged_once_a_second_with_the_connection_that_cost_most() -> None:
-    driver = make_driver()
+def test_slow_turn_is_logged_once_a_second_with_the_connection_that_cost_most(driver: BrokerDriver) -> None:
     driver.slow_turn_s = 0.1
     client = Dialogue(driver)
     driver.log_queue.take()

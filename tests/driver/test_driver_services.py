@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.driver.driver import BrokerDriver
 from tests.support.driven_connection import Dialogue, make_driver
 
 
@@ -19,8 +20,7 @@ def test_services_refuse_a_login_for_people_to_read_and_take_a_right_one() -> No
     assert services.password_check("guest", "guest", False).refusal() != "", "guest only from this machine"
 
 
-def test_services_say_once_that_an_argument_has_no_effect() -> None:
-    driver = make_driver()
+def test_services_say_once_that_an_argument_has_no_effect(driver: BrokerDriver) -> None:
     services = Dialogue(driver).connection.services
     driver.log_queue.take()
     for _ in range(3):

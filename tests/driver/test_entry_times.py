@@ -298,8 +298,7 @@ def test_lines_about_long_entries_are_few() -> None:
     assert entries.counts[HTTP] == 100
 
 
-def test_clock_that_stands_still_charges_nobody() -> None:
-    driver = make_driver()
+def test_clock_that_stands_still_charges_nobody(driver: BrokerDriver) -> None:
     driver.begin(START)
     client = Dialogue(driver)
     turn(driver)
@@ -327,8 +326,7 @@ def test_turn_times_have_the_longest_turn_since_the_start_and_of_the_last_minute
     assert (times.longest.seconds, times.recent().seconds) == (0.5, 0.2)
 
 
-def test_turn_times_name_the_connection_whose_input_cost_most_in_that_turn() -> None:
-    driver = make_driver()
+def test_turn_times_name_the_connection_whose_input_cost_most_in_that_turn(driver: BrokerDriver) -> None:
     busy, idle = Dialogue(driver).connection, Dialogue(driver).connection
     meter = WorkMeter()
     times = TurnTimes(meter)

@@ -77,8 +77,7 @@ def report(failures: Failures, causes: int = 0) -> str:
     raise AssertionError
 
 
-def test_place_has_its_traceback_once_and_then_a_line_a_second() -> None:
-    driver = make_driver()
+def test_place_has_its_traceback_once_and_then_a_line_a_second(driver: BrokerDriver) -> None:
     queue = driver.log_queue
     told = report(driver.failures)
     assert told == "a list broke off with an internal error (KeyError); the log has more"
@@ -98,8 +97,7 @@ def test_place_has_its_traceback_once_and_then_a_line_a_second() -> None:
     assert driver.failures.count == 11
 
 
-def test_tracebacks_and_places_are_bounded() -> None:
-    driver = make_driver()
+def test_tracebacks_and_places_are_bounded(driver: BrokerDriver) -> None:
     report(driver.failures, causes=LINES_MOST)
     assert len(texts(driver.log_queue)) == LINES_MOST + 1
     for number in range(PLACES_MOST):

@@ -6,6 +6,7 @@ from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.session import Session
 from penstock.core.message import Envelope
 from penstock.core.queue.queue_settings import ConsumerSettings
+from penstock.driver.driver import BrokerDriver
 from penstock.settings.read import read_consume_arguments
 from tests.support.driven_connection import make_driver
 
@@ -25,8 +26,7 @@ class RecordingSession(Session):
         self.cancelled.append(consumer.tag)
 
 
-def test_session_of_any_protocol_gets_its_deliveries_and_cancellations() -> None:
-    driver = make_driver()
+def test_session_of_any_protocol_gets_its_deliveries_and_cancellations(driver: BrokerDriver) -> None:
     vhost = driver.broker.vhosts["/"]
     queue = vhost.declare_queue("q", {}, False, False, None, None)
     session = RecordingSession()
@@ -41,8 +41,7 @@ def test_session_of_any_protocol_gets_its_deliveries_and_cancellations() -> None
     assert (session.cancelled, session.consumers) == (["link"], {})
 
 
-def test_slow_consumer_is_logged_by_the_name_of_its_session() -> None:
-    driver = make_driver()
+def test_slow_consumer_is_logged_by_the_name_of_its_session(driver: BrokerDriver) -> None:
     queue = driver.broker.vhosts["/"].declare_queue("q", {}, False, False, None, None)
     session = RecordingSession()
     arguments = {"slow-consumer-threshold": 5, "slow-consumer-check-period": 10}

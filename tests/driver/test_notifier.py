@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
+from penstock.driver.driver import BrokerDriver
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from tests.support.blocked_producers import CHANNEL, QUEUES, BlockedProducers
-from tests.support.driven_connection import Dialogue, make_driver, publish
+from tests.support.driven_connection import Dialogue, publish
 from tests.support.log_lines import texts
 
 
@@ -26,8 +27,7 @@ def test_channel_that_two_gates_block_is_told_of_once() -> None:
     ]
 
 
-def test_losses_are_told_once_a_second_and_every_one_is_counted() -> None:
-    driver = make_driver()
+def test_losses_are_told_once_a_second_and_every_one_is_counted(driver: BrokerDriver) -> None:
     peer = Dialogue(driver).declare("ring", capacity_messages=2, overflow="drop-head")
     peer.declare("short", capacity_messages=1, overflow="reject")
     driver.log_queue.take()

@@ -12,8 +12,7 @@ from tests.support.driven_connection import Dialogue, cut, make_driver, publish
 from tests.support.input_shares import declarations, request, turn
 
 
-def test_thousand_declarations_in_one_read_are_acted_on_share_by_share() -> None:
-    driver = make_driver()
+def test_thousand_declarations_in_one_read_are_acted_on_share_by_share(driver: BrokerDriver) -> None:
     hog = Dialogue(driver)
     queues = driver.broker.vhosts["/"].queues
     driver.scheduler.receive(hog.connection, declarations(1000, "hog"))
@@ -26,8 +25,7 @@ def test_thousand_declarations_in_one_read_are_acted_on_share_by_share() -> None
     assert turns >= 1
 
 
-def test_publishes_by_thousands_of_routing_keys_in_one_read_are_acted_on_share_by_share() -> None:
-    driver = make_driver()
+def test_publishes_by_thousands_of_routing_keys_in_one_read_are_acted_on_share_by_share(driver: BrokerDriver) -> None:
     hog = Dialogue(driver)
     driver.scheduler.receive(hog.connection, b"".join(publish(f"k{number}", b"") for number in range(3000)))
     assert 0 < driver.broker.unroutable <= SHARE // ROUTE_WORK + 1
@@ -36,8 +34,7 @@ def test_publishes_by_thousands_of_routing_keys_in_one_read_are_acted_on_share_b
     assert driver.broker.unroutable == 3000
 
 
-def test_publish_overtakes_what_waits_of_another_connection() -> None:
-    driver = make_driver()
+def test_publish_overtakes_what_waits_of_another_connection(driver: BrokerDriver) -> None:
     hogs, victim = [Dialogue(driver) for _ in range(20)], Dialogue(driver)
     victim.declare("victim")
     for number, hog in enumerate(hogs):
@@ -52,8 +49,7 @@ def test_publish_overtakes_what_waits_of_another_connection() -> None:
     assert all(hog.connection.input_paused for hog in hogs)
 
 
-def test_octets_that_wait_for_their_share_are_acted_on_in_the_order_in_which_they_came() -> None:
-    driver = make_driver()
+def test_octets_that_wait_for_their_share_are_acted_on_in_the_order_in_which_they_came(driver: BrokerDriver) -> None:
     hog, other = Dialogue(driver), Dialogue(driver)
     hog.declare("q")
     driver.broker.work.done += 2 * TURN  # The turn is used up.
@@ -71,8 +67,7 @@ def test_octets_that_wait_for_their_share_are_acted_on_in_the_order_in_which_the
     assert bodies == [b"0", b"1", b"2", b"3", b"4"]
 
 
-def test_connection_that_begins_while_the_turn_is_used_up_is_greeted_in_a_later_one() -> None:
-    driver = make_driver()
+def test_connection_that_begins_while_the_turn_is_used_up_is_greeted_in_a_later_one(driver: BrokerDriver) -> None:
     opened = Dialogue(driver).connection
     fresh = driver.connect(opened.peer)
     driver.broker.work.done += 2 * TURN
@@ -84,8 +79,7 @@ def test_connection_that_begins_while_the_turn_is_used_up_is_greeted_in_a_later_
     assert [kind for kind, _, _ in cut(fresh.take_output())] == [spec.FRAME_METHOD]
 
 
-def test_longest_turn_names_the_connection_that_cost_most() -> None:
-    driver = make_driver()
+def test_longest_turn_names_the_connection_that_cost_most(driver: BrokerDriver) -> None:
     hog, other = Dialogue(driver), Dialogue(driver)
     driver.scheduler.turn_times.end_turn(0.001, 1.0)
     driver.scheduler.receive(other.connection, method_frame(1, spec.CONFIRM_SELECT))
@@ -108,8 +102,7 @@ def queues_of(driver: BrokerDriver, count: int) -> None:
 
 
 @pytest.mark.once
-def test_settings_for_twenty_thousand_queues_take_many_turns_and_nobody_waits_for_them() -> None:
-    driver = make_driver()
+def test_settings_for_twenty_thousand_queues_take_many_turns_and_nobody_waits_for_them(driver: BrokerDriver) -> None:
     operator, victim = Dialogue(driver), Dialogue(driver)
     victim.declare("victim", capacity_messages=5)
     queues_of(driver, 20_000)
@@ -150,8 +143,7 @@ def test_change_that_cannot_be_leaves_everything_as_it_was_also_what_was_declare
     assert queues["last"].thresholds.stop.messages == 50
 
 
-def test_connection_that_ends_while_its_settings_are_applied_leaves_them_in_effect() -> None:
-    driver = make_driver()
+def test_connection_that_ends_while_its_settings_are_applied_leaves_them_in_effect(driver: BrokerDriver) -> None:
     operator = Dialogue(driver)
     queues_of(driver, 2_000)
     settings = {"scope": "queue", "pattern": "#", "settings": {"hold-deadline": 7}}
@@ -170,8 +162,7 @@ def endless(driver: BrokerDriver) -> Steps[None]:
             yield
 
 
-def test_jobs_that_only_read_have_a_smaller_share_of_a_turn_than_clients() -> None:
-    driver = make_driver()
+def test_jobs_that_only_read_have_a_smaller_share_of_a_turn_than_clients(driver: BrokerDriver) -> None:
     work = driver.broker.work
     driver.scheduler.start_asking(endless(driver))
     for _ in range(3):
@@ -181,8 +172,7 @@ def test_jobs_that_only_read_have_a_smaller_share_of_a_turn_than_clients() -> No
     assert ASKING_SHARE * 4 <= SHARE
 
 
-def test_jobs_of_onlookers_are_no_part_of_a_turn_and_have_small_slices() -> None:
-    driver = make_driver()
+def test_jobs_of_onlookers_are_no_part_of_a_turn_and_have_small_slices(driver: BrokerDriver) -> None:
     work = driver.broker.work
     driver.scheduler.start_looking(endless(driver))
     begun = work.done
@@ -197,8 +187,7 @@ def test_jobs_of_onlookers_are_no_part_of_a_turn_and_have_small_slices() -> None
     assert LOOKING_SHARE * 3 <= ASKING_SHARE
 
 
-def test_onlooker_is_told_to_be_done_in_the_slice_of_its_last_step() -> None:
-    driver = make_driver()
+def test_onlooker_is_told_to_be_done_in_the_slice_of_its_last_step(driver: BrokerDriver) -> None:
     asker = Dialogue(driver).connection
 
     def steps() -> Steps[None]:

@@ -142,9 +142,13 @@ def test_window_is_a_quarter_more_than_rate_times_time(trip_s: float, service_s:
     assert rate >= 0.93 * workers / service_s, "it is as busy as with an unbounded window"
 
 
+@pytest.fixture
+def window() -> AdaptiveWindow:
+    return AdaptiveWindow(1, UNLIMITED)
+
+
 @pytest.mark.parametrize("seed", range(3))
-def test_uneven_service_times_keep_it_busy(seed: int) -> None:
-    window = AdaptiveWindow(1, UNLIMITED)
+def test_uneven_service_times_keep_it_busy(seed: int, window: AdaptiveWindow) -> None:
     consumer = SimulatedConsumer(window, 20 * MS, 5 * MS)
     consumer.service_s = uneven(5 * MS, seed)
     consumer.run(5_000)
@@ -154,8 +158,7 @@ def test_uneven_service_times_keep_it_busy(seed: int) -> None:
     assert max(consumer.windows) <= 10 * 5
 
 
-def test_window_follows_a_service_time_that_changes() -> None:
-    window = AdaptiveWindow(1, UNLIMITED)
+def test_window_follows_a_service_time_that_changes(window: AdaptiveWindow) -> None:
     consumer = SimulatedConsumer(window, 10 * MS, 1 * MS)
     consumer.run(5_000)
     assert window.window >= 11
@@ -176,8 +179,7 @@ def test_bounds_hold_whatever_is_measured() -> None:
 
 
 @pytest.mark.parametrize("batch", [2, 10, 100])
-def test_client_that_settles_many_at_once_is_met(batch: int) -> None:
-    window = AdaptiveWindow(1, UNLIMITED)
+def test_client_that_settles_many_at_once_is_met(batch: int, window: AdaptiveWindow) -> None:
     consumer = SimulatedConsumer(window, 1 * MS, 1 * MS, 1, batch)
     consumer.run(batch)
     assert window.batch == batch, "it was doubled until the client had so many"
@@ -187,8 +189,7 @@ def test_client_that_settles_many_at_once_is_met(batch: int) -> None:
     assert batch <= min(consumer.windows) <= max(consumer.windows) <= 2.5 * batch + 2
 
 
-def test_silent_client_gets_about_one_message_a_second() -> None:
-    window = AdaptiveWindow(1, UNLIMITED)
+def test_silent_client_gets_about_one_message_a_second(window: AdaptiveWindow) -> None:
     window.on_delivered(0, 0.0)
     now, found = 0.0, []
     while window.window < 64:
@@ -201,8 +202,7 @@ def test_silent_client_gets_about_one_message_a_second() -> None:
     assert window.stall_s() == 2 * 64.0
 
 
-def test_rounds_without_enough_messages_change_nothing() -> None:
-    window = AdaptiveWindow(1, UNLIMITED)
+def test_rounds_without_enough_messages_change_nothing(window: AdaptiveWindow) -> None:
     SimulatedConsumer(window, 50 * MS, 1 * MS).run(3_000)
     before = (window.window, window.rate)
     now = 1000.0
@@ -223,8 +223,7 @@ def test_time_that_deliveries_waited_is_not_taken_for_what_they_need() -> None:
     assert window.window <= 4
 
 
-def test_settlements_at_one_time_do_not_divide_by_nothing() -> None:
-    window = AdaptiveWindow(1, UNLIMITED)
+def test_settlements_at_one_time_do_not_divide_by_nothing(window: AdaptiveWindow) -> None:
     for _ in range(1000):
         window.on_delivered(0, 5.0)
         window.on_settled(1, 1, 5.0)

@@ -5,6 +5,8 @@ Tallies of counts by RabbitMQ's keys.
 
 from __future__ import annotations
 
+import pytest
+
 from penstock.flow.series import (
     FINE,
     MINUTE,
@@ -38,8 +40,12 @@ def run(series: Series, times: SampleTimes, values: dict[int, list[int]], until:
         series.record(list(present))
 
 
-def test_rate_is_the_increase_by_the_true_interval() -> None:
-    times = times_at(1)
+@pytest.fixture
+def times() -> SampleTimes:
+    return times_at(1)
+
+
+def test_rate_is_the_increase_by_the_true_interval(times: SampleTimes) -> None:
     series = Series(times, 1, 1, True, True)
     series.record([10, 3])
     assert series.rate(0) == 10 / 5
@@ -48,8 +54,7 @@ def test_rate_is_the_increase_by_the_true_interval() -> None:
     assert (series.rate(0), series.rate(1)) == (15 / 7.5, -3 / 7.5)
 
 
-def test_rate_of_a_pass_without_a_change_is_zero() -> None:
-    times = times_at(1)
+def test_rate_of_a_pass_without_a_change_is_zero(times: SampleTimes) -> None:
     series = Series(times, 1, 0, True, False)
     assert series.record([10])
     times.begin(START + 2 * SLOT_S)
@@ -57,16 +62,14 @@ def test_rate_of_a_pass_without_a_change_is_zero() -> None:
     assert series.rate(0) == 0.0
 
 
-def test_slots_without_a_change_have_no_increase_and_the_last_level() -> None:
-    times = times_at(1)
+def test_slots_without_a_change_have_no_increase_and_the_last_level(times: SampleTimes) -> None:
     series = Series(times, 1, 1, True, True)
     run(series, times, {1: [5, 7], 4: [6, 2]}, 6)
     assert series.values(0, FINE) == [0, 5, 0, 0, 1, 0, 0]
     assert series.values(1, FINE) == [0, 7, 7, 7, 2, 2, 2]
 
 
-def test_slots_wrap_after_five_minutes() -> None:
-    times = times_at(1)
+def test_slots_wrap_after_five_minutes(times: SampleTimes) -> None:
     series = Series(times, 1, 0, True, False)
     run(series, times, {slot: [slot] for slot in range(1, 200)}, 199)
     assert series.values(0, FINE) == [1] * SLOTS
@@ -74,8 +77,7 @@ def test_slots_wrap_after_five_minutes() -> None:
     assert series.values(0, FINE) == [0] * SLOTS
 
 
-def test_longer_entries_have_the_sum_of_a_counter_and_the_highest_level() -> None:
-    times = times_at(1)
+def test_longer_entries_have_the_sum_of_a_counter_and_the_highest_level(times: SampleTimes) -> None:
     series = Series(times, 1, 1, True, True)
     until = 4 * PERIOD - 1
     run(series, times, {slot: [2 * slot, slot % MINUTE] for slot in range(1, until + 1)}, until)
@@ -84,31 +86,27 @@ def test_longer_entries_have_the_sum_of_a_counter_and_the_highest_level() -> Non
     assert series.values(0, PERIODS_OF_5) == [2 * (PERIOD - 1), 2 * PERIOD, 2 * PERIOD, 2 * PERIOD]
 
 
-def test_longer_entries_are_read_from_the_slots_before_they_exist() -> None:
-    times = times_at(1)
+def test_longer_entries_are_read_from_the_slots_before_they_exist(times: SampleTimes) -> None:
     series = Series(times, 1, 1, True, True)
     run(series, times, {2: [7, 9], 14: [8, 1]}, 20)
     assert (series.values(0, MINUTES), series.values(1, MINUTES)) == ([7, 1], [9, 9])
 
 
-def test_day_of_counts_is_stored_exactly() -> None:
-    times = times_at(1)
+def test_day_of_counts_is_stored_exactly(times: SampleTimes) -> None:
     series = Series(times, 1, 0, True, True)
     until = PERIOD * PERIODS + 5 * PERIOD
     run(series, times, {slot: [slot] for slot in range(1, until)}, until - 1)
     assert series.values(0, PERIODS_OF_5) == [PERIOD] * PERIODS
 
 
-def test_series_without_slots_has_rates_only() -> None:
-    times = times_at(1)
+def test_series_without_slots_has_rates_only(times: SampleTimes) -> None:
     series = Series(times, 1, 1, False, True)
     series.record([10, 4])
     assert series.rate(0) == 2.0
     assert (series.values(0, FINE), series.values(1, FINE)) == ([0, 0], [4, 4])
 
 
-def test_forgotten_slots_are_empty_and_counting_goes_on() -> None:
-    times = times_at(1)
+def test_forgotten_slots_are_empty_and_counting_goes_on(times: SampleTimes) -> None:
     series = Series(times, 1, 0, True, True)
     run(series, times, {1: [5]}, 3)
     series.forget()
@@ -118,8 +116,7 @@ def test_forgotten_slots_are_empty_and_counting_goes_on() -> None:
     assert series.values(0, FINE) == [0, 0, 0, 0, 1]
 
 
-def test_pass_that_comes_late_leaves_slots_out() -> None:
-    times = times_at(1)
+def test_pass_that_comes_late_leaves_slots_out(times: SampleTimes) -> None:
     series = Series(times, 1, 0, True, True)
     series.record([1])
     times.begin(START + 7 * SLOT_S + 1)

@@ -5,6 +5,7 @@ Work in slices: counted, shared, and nobody waits for who has more.
 
 from __future__ import annotations
 
+import pytest
 from mypy_extensions import i64
 
 from penstock.flow.work import SHARE, TURN, UNITS_A_TURN, UNITS_AT_LEAST, Chore, Chores, Worker, WorkMeter, WorkQueue
@@ -44,8 +45,12 @@ def turn(line: WorkQueue) -> list[Worker]:
     return served
 
 
-def test_client_is_served_until_its_share_is_used_up() -> None:
-    line = WorkQueue(WorkMeter())
+@pytest.fixture
+def line() -> WorkQueue:
+    return WorkQueue(WorkMeter())
+
+
+def test_client_is_served_until_its_share_is_used_up(line: WorkQueue) -> None:
     client = Client(*[100] * 1000)
     assert serve(line, client) == SHARE // 100
     assert client.in_line
@@ -63,8 +68,7 @@ def test_turn_ends_when_it_is_used_up_and_goes_past_by_one_share_at_most() -> No
         assert TURN <= meter.done - before < TURN + SHARE + 100
 
 
-def test_who_has_used_little_comes_before_all_who_have_used_much() -> None:
-    line = WorkQueue(WorkMeter())
+def test_who_has_used_little_comes_before_all_who_have_used_much(line: WorkQueue) -> None:
     for _ in range(50):
         line.enter(Client(*[100] * 1000))
     for _ in range(20):
@@ -74,8 +78,7 @@ def test_who_has_used_little_comes_before_all_who_have_used_much() -> None:
     assert turn(line)[0] is quiet
 
 
-def test_one_action_that_costs_ten_shares_is_paid_back_before_the_next() -> None:
-    line = WorkQueue(WorkMeter())
+def test_one_action_that_costs_ten_shares_is_paid_back_before_the_next(line: WorkQueue) -> None:
     heavy, others = Client(10 * SHARE, 1), [Client(*[SHARE] * 20) for _ in range(2)]
     for client in (heavy, *others):
         line.enter(client)
@@ -85,8 +88,7 @@ def test_one_action_that_costs_ten_shares_is_paid_back_before_the_next() -> None
     assert all(served[:again].count(other) >= 10 for other in others)
 
 
-def test_what_was_used_before_counts_no_more_when_nobody_wanted_anything() -> None:
-    line = WorkQueue(WorkMeter())
+def test_what_was_used_before_counts_no_more_when_nobody_wanted_anything(line: WorkQueue) -> None:
     heavy = Client(10 * SHARE)
     serve(line, heavy)
     line.begin_turn()
@@ -94,8 +96,7 @@ def test_what_was_used_before_counts_no_more_when_nobody_wanted_anything() -> No
     assert line.may_start(heavy)
 
 
-def test_new_input_waits_when_somebody_stands_before_it_or_the_turn_is_used_up() -> None:
-    line = WorkQueue(WorkMeter())
+def test_new_input_waits_when_somebody_stands_before_it_or_the_turn_is_used_up(line: WorkQueue) -> None:
     waiting, heavy, fresh = Client(1), Client(3 * SHARE), Client(1)
     serve(line, heavy)
     line.enter(waiting)
@@ -107,8 +108,7 @@ def test_new_input_waits_when_somebody_stands_before_it_or_the_turn_is_used_up()
     assert line.may_start(fresh)
 
 
-def test_client_has_one_share_in_a_turn_also_when_nobody_else_wants_anything() -> None:
-    line = WorkQueue(WorkMeter())
+def test_client_has_one_share_in_a_turn_also_when_nobody_else_wants_anything(line: WorkQueue) -> None:
     client = Client(*[100] * 1000)
     line.enter(client)
     assert turn(line) == [client]
@@ -117,8 +117,7 @@ def test_client_has_one_share_in_a_turn_also_when_nobody_else_wants_anything() -
     assert client.work_done == 2 * SHARE
 
 
-def test_entering_the_line_twice_is_once() -> None:
-    line = WorkQueue(WorkMeter())
+def test_entering_the_line_twice_is_once(line: WorkQueue) -> None:
     client = Client(1)
     line.enter(client)
     line.enter(client)

@@ -51,8 +51,12 @@ def test_few_durable_messages_are_purged_on_the_spot() -> None:
     assert kept.replies() == ["queue.purge-ok"]
 
 
-def test_purge_is_answered_when_all_of_it_is_on_the_disk_and_later_methods_after_it() -> None:
-    kept = DurableQueue()
+@pytest.fixture
+def kept() -> DurableQueue:
+    return DurableQueue()
+
+
+def test_purge_is_answered_when_all_of_it_is_on_the_disk_and_later_methods_after_it(kept: DurableQueue) -> None:
     kept.ask(PURGE + method_frame(1, spec.QUEUE_DECLARE, queue="q", passive=True) + DELETE)
     kept.write()
     while kept.journal.removals.pending():
@@ -63,8 +67,7 @@ def test_purge_is_answered_when_all_of_it_is_on_the_disk_and_later_methods_after
     assert kept.after_a_kill() == []
 
 
-def test_purge_that_has_left_the_store_is_not_answered_before_that_is_written() -> None:
-    kept = DurableQueue()
+def test_purge_that_has_left_the_store_is_not_answered_before_that_is_written(kept: DurableQueue) -> None:
     kept.ask(PURGE)
     kept.write()
     while kept.journal.removals.pending():
@@ -74,8 +77,7 @@ def test_purge_that_has_left_the_store_is_not_answered_before_that_is_written() 
     assert kept.replies() == ["queue.purge-ok"]
 
 
-def test_deletion_waits_only_until_it_is_written() -> None:
-    kept = DurableQueue()
+def test_deletion_waits_only_until_it_is_written(kept: DurableQueue) -> None:
     kept.ask(DELETE)
     assert kept.replies() == []
     kept.write()
@@ -83,8 +85,7 @@ def test_deletion_waits_only_until_it_is_written() -> None:
     assert kept.stored() == MANY
 
 
-def test_what_others_change_does_not_wait_for_somebodys_purge() -> None:
-    kept = DurableQueue()
+def test_what_others_change_does_not_wait_for_somebodys_purge(kept: DurableQueue) -> None:
     other = Dialogue(kept.driver)
     kept.ask(PURGE)
     other.connection.receive(method_frame(1, spec.QUEUE_DECLARE, queue="r", durable=True))
@@ -116,8 +117,7 @@ def test_kill_during_a_purge_brings_back_what_had_not_left_and_nothing_is_missin
     assert kept.after_a_kill() == after
 
 
-def test_kill_during_a_deletion_that_was_answered_brings_nothing_back() -> None:
-    kept = DurableQueue()
+def test_kill_during_a_deletion_that_was_answered_brings_nothing_back(kept: DurableQueue) -> None:
     kept.ask(DELETE + method_frame(1, spec.QUEUE_DECLARE, queue="q", durable=True))
     kept.write()
     assert kept.replies() == ["queue.delete-ok", "queue.declare-ok"]
@@ -131,8 +131,7 @@ def test_kill_during_a_deletion_that_was_answered_brings_nothing_back() -> None:
     assert len(kept.declared.shelf.rows) == 1
 
 
-def test_what_is_with_a_consumer_survives_a_purge_in_slices_and_a_kill() -> None:
-    kept = DurableQueue()
+def test_what_is_with_a_consumer_survives_a_purge_in_slices_and_a_kill(kept: DurableQueue) -> None:
     session = Session()
     kept.broker.consume(session, Consumer("c", session, kept.q, False, False, 100))
     while kept.broker.next_batch() is not None:
@@ -146,8 +145,7 @@ def test_what_is_with_a_consumer_survives_a_purge_in_slices_and_a_kill() -> None
     assert kept.after_a_kill() == held
 
 
-def test_what_comes_back_from_a_consumer_while_it_is_purged_leaves_in_slices_too() -> None:
-    kept = DurableQueue()
+def test_what_comes_back_from_a_consumer_while_it_is_purged_leaves_in_slices_too(kept: DurableQueue) -> None:
     session = Session()
     kept.broker.consume(session, Consumer("c", session, kept.q, False, False, 0))
     while kept.broker.next_batch() is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -152,8 +153,12 @@ def test_every_row_is_in_the_queue_once_and_in_order_whatever_dies_and_whenever(
             assert here == [f"{batch}/{partition}/{row}" for row in range(ROWS)]
 
 
-def test_marks_of_the_batch_before_leave_the_store_when_the_next_one_ends() -> None:
-    sink = Sink()
+@pytest.fixture
+def sink() -> Sink:
+    return Sink()
+
+
+def test_marks_of_the_batch_before_leave_the_store_when_the_next_one_ends(sink: Sink) -> None:
     for _ in range(3):
         for partition in range(PARTITIONS):
             sink.send(partition, ROWS, ROWS)
@@ -167,8 +172,7 @@ def test_marks_of_the_batch_before_leave_the_store_when_the_next_one_ends() -> N
     assert len([kind for kind, _ in sink.store.names() if kind == MARK]) == 2
 
 
-def test_mark_and_digest_and_promotion_come_back_and_count_once() -> None:
-    sink = Sink()
+def test_mark_and_digest_and_promotion_come_back_and_count_once(sink: Sink) -> None:
     sink.send(1, 5, 5)
     progress = sink.progress()
     sink.marks().promote(progress, 7)
@@ -183,8 +187,7 @@ def test_mark_and_digest_and_promotion_come_back_and_count_once() -> None:
     assert (int(mark.rows), int(mark.checked), mark.digest) == (5, 5, "digest of 5")
 
 
-def test_records_of_an_older_batch_lose_in_any_order() -> None:
-    sink = Sink()
+def test_records_of_an_older_batch_lose_in_any_order(sink: Sink) -> None:
     for partition in range(PARTITIONS):
         sink.send(partition, ROWS, ROWS)
     sink.next_batch()
@@ -198,8 +201,7 @@ def test_records_of_an_older_batch_lose_in_any_order() -> None:
         assert sorted(found.stale) == [1, 2]
 
 
-def test_mark_is_at_most_a_kibibyte_in_the_store() -> None:
-    sink = Sink()
+def test_mark_is_at_most_a_kibibyte_in_the_store(sink: Sink) -> None:
     query, target = "q" * 128, "exchange '" + "x" * 200 + "'"
     progress = sink.marks().begin_batch("/", query, target, 1 << 61, "r" * 64, "w" * 64, "u" * 255)
     mark = sink.marks().begin_partition(progress, (1 << 31) - 1, 0)
@@ -211,8 +213,7 @@ def test_mark_is_at_most_a_kibibyte_in_the_store() -> None:
     assert max(sizes) <= 1024
 
 
-def test_deleting_a_virtual_host_drops_its_marks() -> None:
-    sink = Sink()
+def test_deleting_a_virtual_host_drops_its_marks(sink: Sink) -> None:
     sink.send(0, 3, 3)
     sink.store.write()
     sink.marks().drop_vhost("/")
@@ -221,8 +222,7 @@ def test_deleting_a_virtual_host_drops_its_marks() -> None:
     assert sink.marks().count == 0
 
 
-def test_mark_of_rows_that_are_not_stored_is_not_stored_either() -> None:
-    sink = Sink()
+def test_mark_of_rows_that_are_not_stored_is_not_stored_either(sink: Sink) -> None:
     mark = sink.mark(0)
     sink.marks().advance(mark, 5, False)
     sink.marks().verify(mark, 5, "digest")
@@ -235,8 +235,7 @@ def test_mark_of_rows_that_are_not_stored_is_not_stored_either() -> None:
     assert int(sink.mark(0).rows) == 0, "the last one was not written"
 
 
-def test_user_of_a_query_is_in_the_store_and_so_is_that_to_whom_it_was_handed_over() -> None:
-    sink = Sink()
+def test_user_of_a_query_is_in_the_store_and_so_is_that_to_whom_it_was_handed_over(sink: Sink) -> None:
     for partition in range(PARTITIONS):
         sink.send(partition, ROWS, ROWS)
     sink.store.write()
@@ -251,8 +250,7 @@ def test_user_of_a_query_is_in_the_store_and_so_is_that_to_whom_it_was_handed_ov
         assert (int(found.batch), found.user, found.marks) == (1, "v", {})
 
 
-def test_records_of_a_version_without_users_belong_to_nobody_yet() -> None:
-    sink = Sink()
+def test_records_of_a_version_without_users_belong_to_nobody_yet(sink: Sink) -> None:
     sink.send(0, 5, 5)
     sink.progress().user = ""
     sink.send(1, 5, 5)

@@ -198,8 +198,12 @@ class Desk:
             self.driver.run_turn()
 
 
-def test_block_has_large_messages_whole() -> None:
-    desk = Desk()
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+def test_block_has_large_messages_whole(desk: Desk) -> None:
     for body in (BODY, b"small", BODY[::-1]):
         desk.client.say(persistent("q", body))
         desk.store.write()
@@ -215,8 +219,7 @@ def test_block_has_large_messages_whole() -> None:
     assert [body.pieces for body in large_bodies(list(desk.vhost.queues["q"].ready_queue.messages()))] == [{}, {}]
 
 
-def test_text_of_amqp_1_0_is_its_utf_8() -> None:
-    desk = Desk()
+def test_text_of_amqp_1_0_is_its_utf_8(desk: Desk) -> None:
     peer = Amqp10Dialogue(desk.driver)
     peer.attach_sender("/queues/q")
     text = "é".encode() * 700_000
@@ -233,8 +236,7 @@ def test_text_of_amqp_1_0_is_its_utf_8() -> None:
     assert b"\x00\x53\x77\xb1" not in block
 
 
-def test_blocks_are_loaded_one_after_the_other() -> None:
-    desk = Desk()
+def test_blocks_are_loaded_one_after_the_other(desk: Desk) -> None:
     desk.client.say(persistent("q", BODY))
     desk.store.write()
     desk.attach()
@@ -247,8 +249,7 @@ def test_blocks_are_loaded_one_after_the_other() -> None:
     assert len(desk.answers()) == 3
 
 
-def test_cursor_that_was_taken_over_meanwhile_is_fenced() -> None:
-    desk = Desk()
+def test_cursor_that_was_taken_over_meanwhile_is_fenced(desk: Desk) -> None:
     desk.client.say(persistent("q", BODY))
     desk.store.write()
     desk.attach()
@@ -260,8 +261,7 @@ def test_cursor_that_was_taken_over_meanwhile_is_fenced() -> None:
     assert json.loads(answer)["code"] == 409
 
 
-def test_piece_that_cannot_be_read_is_told() -> None:
-    desk = Desk()
+def test_piece_that_cannot_be_read_is_told(desk: Desk) -> None:
     desk.client.say(persistent("q", BODY))
     desk.store.write()
     desk.attach()
@@ -281,8 +281,7 @@ def test_message_that_is_too_large_for_a_block_is_refused() -> None:
         large_bodies([message])
 
 
-def test_large_requests_are_no_requests() -> None:
-    desk = Desk()
+def test_large_requests_are_no_requests(desk: Desk) -> None:
     arrival = LargeBodies().begin(PieceBudget(desk.driver.broker.large, None))
     arrival.append(BODY)
     head = desk.driver.broker.formats.encode(Properties(reply_to="answers"), b"")

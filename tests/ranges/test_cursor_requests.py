@@ -53,8 +53,12 @@ class Readers:
         return answers(self.driver)[before:]
 
 
-def test_one_change_of_a_queue_is_one_effect_whatever_number_of_plans_waits() -> None:
-    desk = Readers("q")
+@pytest.fixture
+def desk() -> Readers:
+    return Readers("q")
+
+
+def test_one_change_of_a_queue_is_one_effect_whatever_number_of_plans_waits(desk: Readers) -> None:
     for number in range(20):
         desk.ask("cursor.attach", f"c{number}", queues=["q"])
         assert desk.ask("cursor.plan", f"c{number}", wait_ms=1000) == []
@@ -90,8 +94,7 @@ def test_plan_that_waits_is_answered_when_its_queue_is_deleted_or_its_time_is_up
     assert [answer["end"] for answer in desk.turn()] == [{"r": 0}]
 
 
-def test_plan_is_answered_again_and_again_by_arrivals() -> None:
-    desk = Readers("q")
+def test_plan_is_answered_again_and_again_by_arrivals(desk: Readers) -> None:
     desk.ask("cursor.attach", "c", queues=["q"])
     for number in range(5):
         assert desk.ask("cursor.plan", "c", start={"q": number}, wait_ms=1000) == []
@@ -181,8 +184,7 @@ def test_messages_that_are_settled_in_slices_are_one_settlement() -> None:
     assert queue.counters.settlements == 1
 
 
-def test_plan_of_a_cursor_at_the_end_of_very_many_messages_takes_none_of_them_into_the_index() -> None:
-    desk = Readers("q")
+def test_plan_of_a_cursor_at_the_end_of_very_many_messages_takes_none_of_them_into_the_index(desk: Readers) -> None:
     desk.queue("q").ready_queue.ready = ready = CountingDeque()
     desk.put("q", 10 * CHUNK)
     desk.ask("cursor.attach", "slow", queues=["q"])
@@ -218,8 +220,7 @@ def test_holder_that_was_fenced_off_does_not_change_the_subscription() -> None:
     assert list(desk.vhost.cursors["c"].positions) == ["q"]
 
 
-def test_partial_attach_leaves_out_and_tells_what_is_refused() -> None:
-    desk = Readers("q")
+def test_partial_attach_leaves_out_and_tells_what_is_refused(desk: Readers) -> None:
     desk.vhost.declare_queue("drops", {"x-max-length": 5}, False, False, None, None)
     (found,) = desk.ask("cursor.attach", "c", queues=["drops", "none", "q"], partial=True)
     assert found["initial"] == {"q": 0}
@@ -232,8 +233,7 @@ def test_partial_attach_leaves_out_and_tells_what_is_refused() -> None:
     assert [answer["end"] for answer in desk.turn()] == [{}]
 
 
-def test_names_of_queues_come_with_a_count_that_tells_of_changes() -> None:
-    desk = Readers("q")
+def test_names_of_queues_come_with_a_count_that_tells_of_changes(desk: Readers) -> None:
     desk.vhost.declare_queue("own", {}, False, True, desk.client.connection, None)
     desk.ask("cursor.attach", "c", queues=["q"])
     (before,) = desk.ask("cursor.queues", "c") or desk.turn()
@@ -266,8 +266,7 @@ def test_plan_waits_for_a_least_size_and_looks_again_when_it_may_be_there() -> N
     assert (answer["end"], answer["rows"], answer["pressed"]) == ({"q": 5, "r": 5}, 10, [])
 
 
-def test_least_size_ends_at_the_deadline_with_what_is_there() -> None:
-    desk = Readers("q")
+def test_least_size_ends_at_the_deadline_with_what_is_there(desk: Readers) -> None:
     desk.ask("cursor.attach", "c", queues=["q"])
     assert desk.ask("cursor.plan", "c", least=10, wait_ms=1000) == []
     desk.put("q", 4)
@@ -289,8 +288,7 @@ def test_least_size_is_not_waited_for_while_producers_are_blocked_or_the_plan_is
     assert [(answer["rows"], answer["pressed"]) for answer in desk.turn()] == [(4, ["q"])], "an arrival closed the gate"
 
 
-def test_least_size_is_not_waited_for_while_the_address_of_the_messages_is_full() -> None:
-    desk = Readers("q")
+def test_least_size_is_not_waited_for_while_the_address_of_the_messages_is_full(desk: Readers) -> None:
     desk.vhost.bind("amq.fanout", desk.queue("q"), None, "", {})
     at_once.set_named(desk.driver.broker, "address", "amq.fanout", capacity_messages=4)
     desk.ask("cursor.attach", "c", queues=["q"])

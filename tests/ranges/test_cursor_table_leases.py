@@ -64,8 +64,12 @@ class Desk:
         return [json.loads(body_of(message.content)) for message in found if b"PSB1" not in message.content]
 
 
-def test_lease_keeps_what_a_cursor_settles_meanwhile_and_lets_it_go_at_its_end() -> None:
-    desk = Desk("q")
+@pytest.fixture
+def desk() -> Desk:
+    return Desk("q")
+
+
+def test_lease_keeps_what_a_cursor_settles_meanwhile_and_lets_it_go_at_its_end(desk: Desk) -> None:
     token = desk.cursor("c", "q")
     desk.ask("cursor.settle", cursor="c", token=token, end={"q": 2})
     lease = desk.ask("lease.open", queues=["q"], cursor="c", timeout_ms=1000)
@@ -84,8 +88,7 @@ def test_lease_keeps_what_a_cursor_settles_meanwhile_and_lets_it_go_at_its_end()
     assert [cursor.name for cursor in desk.vhost.queues["q"].cursors] == ["c"]
 
 
-def test_lease_ends_by_itself_and_each_block_gives_it_its_time_again() -> None:
-    desk = Desk("q")
+def test_lease_ends_by_itself_and_each_block_gives_it_its_time_again(desk: Desk) -> None:
     desk.ask("lease.open", queues=["q"], timeout_ms=1000)
     assert "has no cursor but lease 1" in " ".join(desk.ask("why", queue="q")["sentences"])
     for _ in range(3):
@@ -112,8 +115,7 @@ def test_queue_that_no_cursor_may_have_is_read_and_not_kept() -> None:
     assert queue.ready_queue is not line, "its messages are in the line of a queue without cursors again"
 
 
-def test_consumers_of_a_leased_queue_go_on_and_the_answer_says_so() -> None:
-    desk = Desk("q")
+def test_consumers_of_a_leased_queue_go_on_and_the_answer_says_so(desk: Desk) -> None:
     queue = desk.vhost.queues["q"]
     session = Session()
     desk.driver.broker.consume(session, Consumer("t", session, queue, False, False, 1))
@@ -133,8 +135,7 @@ def test_lease_of_a_cursor_alone_has_the_queues_that_it_subscribes_to() -> None:
     assert "no cursor 'none'" in desk.ask("lease.open", cursor="none")["text"]
 
 
-def test_wrong_requests_are_refused_and_leave_nothing() -> None:
-    desk = Desk("q")
+def test_wrong_requests_are_refused_and_leave_nothing(desk: Desk) -> None:
     desk.declare("first", x_max_priority=5)
     assert "no queue 'none'" in desk.ask("lease.open", queues=["q", "none"])["text"]
     assert "has priorities" in desk.ask("lease.open", queues=["q", "first"])["text"]
@@ -145,16 +146,14 @@ def test_wrong_requests_are_refused_and_leave_nothing() -> None:
 
 
 @pytest.mark.once
-def test_leases_have_a_limit() -> None:
-    desk = Desk("q")
+def test_leases_have_a_limit(desk: Desk) -> None:
     for _ in range(LEASES_MAX):
         assert "lease" in desk.ask("lease.open", queues=["q"])
     assert f"there are {LEASES_MAX} leases" in desk.ask("lease.open", queues=["q"])["text"]
     assert len(desk.vhost.queues["q"].cursors) == LEASES_MAX
 
 
-def test_lease_settles_nothing_and_is_no_cursor_by_name() -> None:
-    desk = Desk("q")
+def test_lease_settles_nothing_and_is_no_cursor_by_name(desk: Desk) -> None:
     desk.ask("lease.open", queues=["q"])
     name = desk.vhost.queues["q"].cursors[0].name
     assert "no cursor" in desk.ask("cursor.settle", cursor=name, token=0, end={"q": 5})["text"]

@@ -133,8 +133,12 @@ class Grown(Desk):
         return {name: (int(each.settled), each.left) for name, each in self.cursor.positions.items()}
 
 
-def test_subscription_grows_and_shrinks_and_a_left_queue_keeps_position_and_messages() -> None:
-    desk = Grown()
+@pytest.fixture
+def desk() -> Grown:
+    return Grown()
+
+
+def test_subscription_grows_and_shrinks_and_a_left_queue_keeps_position_and_messages(desk: Grown) -> None:
     assert desk.subscribe("q", "r")
     desk.cursor.settle("q", 3, 0.0)
     assert not desk.subscribe("r", "s", starting="latest"), "a new queue begins at the start, the others go on"
@@ -147,8 +151,7 @@ def test_subscription_grows_and_shrinks_and_a_left_queue_keeps_position_and_mess
     assert sequences(desk.cursor, 3, 5) == [4, 5]
 
 
-def test_left_queue_is_released_on_request_and_no_other() -> None:
-    desk = Grown()
+def test_left_queue_is_released_on_request_and_no_other(desk: Grown) -> None:
     desk.subscribe("q", "r")
     desk.cursor.settle("q", 3, 0.0)
     desk.subscribe("r")
@@ -163,8 +166,7 @@ def test_left_queue_is_released_on_request_and_no_other() -> None:
     desk.broker.consume(session, Consumer("t", session, desk.queues["q"], False, False, 0))
 
 
-def test_queue_declared_anew_is_another_queue_and_the_others_go_on() -> None:
-    desk = Grown()
+def test_queue_declared_anew_is_another_queue_and_the_others_go_on(desk: Grown) -> None:
     desk.subscribe("q", "r")
     desk.cursor.settle("q", 3, 0.0)
     desk.cursor.settle("r", 3, 0.0)
@@ -177,8 +179,7 @@ def test_queue_declared_anew_is_another_queue_and_the_others_go_on() -> None:
     assert desk.cursor.positions["q"].generation == 0
 
 
-def test_deleted_queue_that_was_left_is_forgotten_and_its_successor_is_told_apart() -> None:
-    desk = Grown()
+def test_deleted_queue_that_was_left_is_forgotten_and_its_successor_is_told_apart(desk: Grown) -> None:
     desk.subscribe("q", "r")
     desk.broker.delete_queue(desk.queues["r"])
     desk.subscribe("q")
@@ -188,8 +189,7 @@ def test_deleted_queue_that_was_left_is_forgotten_and_its_successor_is_told_apar
     assert desk.cursor.positions["r"].generation == 1
 
 
-def test_holder_changes_its_subscription_and_keeps_its_token() -> None:
-    desk = Grown()
+def test_holder_changes_its_subscription_and_keeps_its_token(desk: Grown) -> None:
     desk.subscribe("q")
     token = desk.cursor.token
     desk.subscribe("q", "s", holder=True)
@@ -199,8 +199,7 @@ def test_holder_changes_its_subscription_and_keeps_its_token() -> None:
         desk.cursor.check(token, 0.0)
 
 
-def test_cursor_has_a_limit_of_queues() -> None:
-    desk = Grown()
+def test_cursor_has_a_limit_of_queues(desk: Grown) -> None:
     desk.subscribe("q")
     position = desk.cursor.positions["q"]
     for number in range(1, POSITIONS_MAX):

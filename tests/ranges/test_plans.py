@@ -103,8 +103,12 @@ def test_shares_of_queues_are_equal_and_the_last_gets_what_others_leave() -> Non
     assert (everything["rows"], everything["bytes"], everything["paged"]) == (1_020, 306_000, [])
 
 
-def test_client_is_not_read_while_its_plan_reads_from_the_disk() -> None:
-    desk = Desk("q")
+@pytest.fixture
+def desk() -> Desk:
+    return Desk("q")
+
+
+def test_client_is_not_read_while_its_plan_reads_from_the_disk(desk: Desk) -> None:
     desk.put("q", 100)
     desk.ask("cursor.plan", rows=52)
     assert desk.client.connection.busy
@@ -115,8 +119,7 @@ def test_client_is_not_read_while_its_plan_reads_from_the_disk() -> None:
     assert not desk.client.connection.busy
 
 
-def test_plan_that_waits_sees_what_comes_to_the_disk_while_another_cursor_lags() -> None:
-    desk = Desk("q")
+def test_plan_that_waits_sees_what_comes_to_the_disk_while_another_cursor_lags(desk: Desk) -> None:
     desk.client.say(request("cursor.attach", cursor="lags", token=0, queues=["q"]))
     desk.put("q", 100)
     desk.answers()
@@ -131,8 +134,7 @@ def test_plan_that_waits_sees_what_comes_to_the_disk_while_another_cursor_lags()
     assert desk.queue().messages == 10
 
 
-def test_plan_of_a_reader_that_was_fenced_off_meanwhile_is_refused() -> None:
-    desk = Desk("q")
+def test_plan_of_a_reader_that_was_fenced_off_meanwhile_is_refused(desk: Desk) -> None:
     desk.put("q", 100)
     desk.ask("cursor.plan", rows=50)
     other = Dialogue(desk.driver)
@@ -142,8 +144,7 @@ def test_plan_of_a_reader_that_was_fenced_off_meanwhile_is_refused() -> None:
     assert not desk.client.connection.busy
 
 
-def test_block_beyond_the_memory_comes_from_the_disk_as_often_as_it_is_asked_for() -> None:
-    desk = Desk("q")
+def test_block_beyond_the_memory_comes_from_the_disk_as_often_as_it_is_asked_for(desk: Desk) -> None:
     desk.put("q", 100)
     assert desk.planned()["end"] == {"q": 100}
     for _ in range(2):
@@ -160,8 +161,7 @@ def test_block_beyond_the_memory_comes_from_the_disk_as_often_as_it_is_asked_for
     assert desk.answers() == [(51, 51, 1)]
 
 
-def test_blocks_are_read_one_after_the_other() -> None:
-    desk = Desk("q")
+def test_blocks_are_read_one_after_the_other(desk: Desk) -> None:
     desk.put("q", 100)
     others = [Dialogue(desk.driver) for _ in range(3)]
     token = desk.vhost.cursors["c"].token
@@ -174,8 +174,7 @@ def test_blocks_are_read_one_after_the_other() -> None:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_block_of_a_cursor_that_is_deleted_meanwhile_is_refused(when: str) -> None:
-    desk = Desk("q")
+def test_block_of_a_cursor_that_is_deleted_meanwhile_is_refused(when: str, desk: Desk) -> None:
     desk.put("q", 100)
     desk.ask("cursor.range", queue="q", lo=20, hi=30)
     if when == "after":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -156,8 +157,12 @@ def numbered(batch: int, partition: int, count: int) -> list[str]:
 LARGE = 2 * AT_ONCE
 
 
-def test_large_batch_enters_over_several_turns_and_is_seen_as_a_whole() -> None:
-    bench = Promoting()
+@pytest.fixture
+def bench() -> Promoting:
+    return Promoting()
+
+
+def test_large_batch_enters_over_several_turns_and_is_seen_as_a_whole(bench: Promoting) -> None:
     bench.other("a")
     commit = bench.promoted(0, LARGE, 10)
     queue = bench.queue_named("a")
@@ -177,8 +182,7 @@ def test_large_batch_enters_over_several_turns_and_is_seen_as_a_whole() -> None:
     assert queue.reserved.arrival() is None
 
 
-def test_turn_of_the_loop_has_a_bounded_number_of_rows() -> None:
-    bench = Promoting()
+def test_turn_of_the_loop_has_a_bounded_number_of_rows(bench: Promoting) -> None:
     bench.promoted(0, LARGE, LARGE)
     before = int(bench.queue_named("a").messages)
     while bench.line.has_more():
@@ -188,8 +192,7 @@ def test_turn_of_the_loop_has_a_bounded_number_of_rows() -> None:
         before = now
 
 
-def test_cursor_plans_nothing_of_a_batch_before_its_end_and_then_all_of_it() -> None:
-    bench = Promoting()
+def test_cursor_plans_nothing_of_a_batch_before_its_end_and_then_all_of_it(bench: Promoting) -> None:
     bench.other("a")
     cursor = Cursor("/", "reader")
     cursor.attach([bench.queue_named("a")], {"a": "earliest"}, 0.0)
@@ -210,8 +213,7 @@ def test_cursor_plans_nothing_of_a_batch_before_its_end_and_then_all_of_it() -> 
         assert plan.messages == LARGE
 
 
-def test_purge_while_a_batch_enters_takes_all_of_it_in_that_queue() -> None:
-    bench = Promoting()
+def test_purge_while_a_batch_enters_takes_all_of_it_in_that_queue(bench: Promoting) -> None:
     bench.promoted(0, LARGE, LARGE)
     assert bench.queue_named("a").purge(0.0) == LARGE
     bench.finish()
@@ -220,8 +222,7 @@ def test_purge_while_a_batch_enters_takes_all_of_it_in_that_queue() -> None:
     assert bench.queue_named("a").reserved.messages == 0
 
 
-def test_queue_that_is_deleted_while_a_batch_enters_takes_its_part_with_it() -> None:
-    bench = Promoting()
+def test_queue_that_is_deleted_while_a_batch_enters_takes_its_part_with_it(bench: Promoting) -> None:
     commit = bench.promoted(0, LARGE, LARGE)
     bench.broker.delete_queue(bench.queue_named("a"))
     bench.finish()
@@ -230,8 +231,7 @@ def test_queue_that_is_deleted_while_a_batch_enters_takes_its_part_with_it() -> 
     assert bench.bodies("b") == numbered(0, 1, LARGE)
 
 
-def test_batch_enters_though_the_connection_of_its_commit_is_lost() -> None:
-    bench = Promoting()
+def test_batch_enters_though_the_connection_of_its_commit_is_lost(bench: Promoting) -> None:
     commit = bench.promoted(0, LARGE, 1)
     commit.abort()
     bench.finish()
@@ -240,8 +240,7 @@ def test_batch_enters_though_the_connection_of_its_commit_is_lost() -> None:
     assert again.promoted
 
 
-def test_second_batch_waits_for_the_end_of_the_first_and_both_enter_in_order() -> None:
-    bench = Promoting()
+def test_second_batch_waits_for_the_end_of_the_first_and_both_enter_in_order(bench: Promoting) -> None:
     first = bench.promoted(0, LARGE, 1)
     second = bench.promoted(1, LARGE, 1)
     assert not bench.begin(1).promoted
@@ -263,8 +262,7 @@ def test_commit_that_is_repeated_while_the_batch_enters_is_confirmed_with_the_st
     assert bench.bodies("a") == numbered(0, 0, LARGE)
 
 
-def test_batch_that_was_dropped_while_it_waited_in_the_line_is_refused() -> None:
-    bench = Promoting()
+def test_batch_that_was_dropped_while_it_waited_in_the_line_is_refused(bench: Promoting) -> None:
     bench.promoted(0, LARGE, 1)
     waits = bench.promoted(1, LARGE, 1)
     bench.marks.abort(bench.begin(1), "r/1")
@@ -275,8 +273,7 @@ def test_batch_that_was_dropped_while_it_waited_in_the_line_is_refused() -> None
     assert bench.queue_named("a").reserved.messages == 0
 
 
-def test_others_are_written_before_a_batch_and_with_it_but_never_between() -> None:
-    bench = Promoting()
+def test_others_are_written_before_a_batch_and_with_it_but_never_between(bench: Promoting) -> None:
     before = bench.other("a")
     bench.promoted(0, LARGE, 1)
     during = bench.other("b")
@@ -287,8 +284,7 @@ def test_others_are_written_before_a_batch_and_with_it_but_never_between() -> No
     assert (bench.confirmed(before), bench.confirmed(during)) == (True, True)
 
 
-def test_broker_that_stops_lets_all_batches_enter_first() -> None:
-    bench = Promoting()
+def test_broker_that_stops_lets_all_batches_enter_first(bench: Promoting) -> None:
     bench.promoted(0, LARGE, 1)
     bench.promoted(1, LARGE, 1)
     bench.line.finish()
@@ -297,8 +293,7 @@ def test_broker_that_stops_lets_all_batches_enter_first() -> None:
     assert bench.bodies("a") == numbered(0, 0, LARGE) + numbered(1, 0, LARGE)
 
 
-def test_capacity_is_kept_while_others_publish() -> None:
-    bench = Promoting()
+def test_capacity_is_kept_while_others_publish(bench: Promoting) -> None:
     bench.promoted(0, CAPACITY - 5, 1)
     others = [bench.other("a") for _ in range(10)]
     held = [each for each in others if each.outbox]

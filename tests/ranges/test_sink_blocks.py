@@ -74,8 +74,12 @@ class Sink:
         return [body_of(message.content) for message in self.vhost.queues[queue].ready_queue.messages()]
 
 
-def test_rows_of_a_block_are_messages_with_their_properties() -> None:
-    sink = Sink()
+@pytest.fixture
+def sink() -> Sink:
+    return Sink()
+
+
+def test_rows_of_a_block_are_messages_with_their_properties(sink: Sink) -> None:
     rows: list[dict[str, object]] = [
         {"value": b"one", "message_id": "a", "priority": 3, "headers": [("x", b"y"), ("n", None), ("o", b"\xff")]},
         {"value": b"", "message_timestamp": -1, "type": "t", "headers_json": '{"n":1}', "headers": [("x", b"y")]},
@@ -93,15 +97,13 @@ def test_rows_of_a_block_are_messages_with_their_properties() -> None:
     assert last.envelope.ttl_s == 60
 
 
-def test_answer_has_the_correlation_of_its_request() -> None:
-    sink = Sink()
+def test_answer_has_the_correlation_of_its_request(sink: Sink) -> None:
     sink.client.say(block(encode_published(bodies(0, 2), {"routing_key": "q"}), "seven"))
     (message,) = sink.vhost.queues["answers"].ready_queue.messages()
     assert properties_of(message.content) == Properties(content_type="application/json", correlation_id="seven")
 
 
-def test_rows_go_where_single_publishes_go() -> None:
-    sink = Sink()
+def test_rows_go_where_single_publishes_go(sink: Sink) -> None:
     sink.client.declare("other")
     for exchange, kind in (("t", "topic"), ("h", "headers")):
         sink.client.say(method_frame(1, spec.EXCHANGE_DECLARE, exchange=exchange, type=kind))
@@ -144,8 +146,7 @@ def test_blocks_that_wait_for_the_memory_limit_do_not_fill_it() -> None:
     assert taken + len(sink.held()) == 40
 
 
-def test_row_that_reaches_no_queue_ends_its_block_after_those_before_it() -> None:
-    sink = Sink()
+def test_row_that_reaches_no_queue_ends_its_block_after_those_before_it(sink: Sink) -> None:
     rows = [{"value": b"1", "routing_key": "q"}, {"value": b"2", "routing_key": "none"}, {"value": b"3"}]
     sink.client.say(block(encode_published(rows)))
     (answer,) = sink.heard()
@@ -183,8 +184,7 @@ def test_row_that_cannot_be_a_message_ends_its_block(row: dict[str, object], cod
     assert sink.held() == [b"0"]
 
 
-def test_own_user_id_is_taken() -> None:
-    sink = Sink()
+def test_own_user_id_is_taken(sink: Sink) -> None:
     assert sink.send([{"value": b"", "user_id": "guest"}]) == [{"rows": 1, "taken": 1}]
 
 
@@ -285,8 +285,7 @@ def test_block_and_channel_share_a_full_queue() -> None:
     assert [body for body in taken if not body.startswith(b"c")] == [b"%d" % n for n in range(40 - of_channel)]
 
 
-def test_block_is_taken_a_share_a_turn() -> None:
-    sink = Sink()
+def test_block_is_taken_a_share_a_turn(sink: Sink) -> None:
     data = block(encode_published(bodies(0, 20_000), {"routing_key": "q"}))
     sink.driver.scheduler.begin_turn()
     sink.client.connection.receive(data)
@@ -302,8 +301,7 @@ def test_block_is_taken_a_share_a_turn() -> None:
 
 
 @pytest.mark.parametrize("frame_max", [4096, 131072])
-def test_block_that_came_in_many_frames_is_read_as_a_whole(frame_max: int) -> None:
-    sink = Sink()
+def test_block_that_came_in_many_frames_is_read_as_a_whole(frame_max: int, sink: Sink) -> None:
     rows = [{"value": b"%06d" % number * 50} for number in range(2_000)]
     properties = Properties(content_type=CONTENT_TYPE, reply_to="answers")
     data = encode_published(rows, {"routing_key": "q"})
@@ -390,9 +388,8 @@ def test_connection_is_told_why_its_block_waits_and_why_tells_the_operator() -> 
     ],
 )
 def test_malformed_block_is_refused_and_closes_nothing(
-    data: bytes, properties: dict[str, Any], code: int, text: str
+    data: bytes, properties: dict[str, Any], code: int, text: str, sink: Sink
 ) -> None:
-    sink = Sink()
     said = Properties(reply_to="answers", content_type=CONTENT_TYPE)
     for name, value in properties.items():
         setattr(said, name, value)

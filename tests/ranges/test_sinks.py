@@ -116,8 +116,12 @@ def numbered(first: int, end: int, partition: int = 0) -> list[bytes]:
 # Dedup
 
 
-def test_task_that_runs_again_is_told_what_was_taken_and_sends_the_rest() -> None:
-    sink = Sink()
+@pytest.fixture
+def sink() -> Sink:
+    return Sink()
+
+
+def test_task_that_runs_again_is_told_what_was_taken_and_sends_the_rest(sink: Sink) -> None:
     first = Task(sink)
     assert first.ask("sink.begin", partition=0, attempt=0) == {"rows": 0, "checked": 0, "digest": ""}
     assert first.send("mark", 0, numbered(0, 5)) == {"rows": 5, "taken": 5}
@@ -163,8 +167,7 @@ def test_block_that_waits_when_a_newer_attempt_begins_is_ended_and_nothing_doubl
     assert sink.rows() == numbered(0, 6)
 
 
-def test_older_batch_other_writer_and_unknown_batch_are_refused() -> None:
-    sink = Sink()
+def test_older_batch_other_writer_and_unknown_batch_are_refused(sink: Sink) -> None:
     task = Task(sink)
     assert task.send("mark", 0, numbered(0, 1))["code"] == 409, "it was not begun"
     task.ask("sink.begin", partition=0, attempt=0, batch=5)
@@ -195,8 +198,7 @@ def test_wrong_id_is_refused_with_its_name(wrong: dict[str, object], said: str) 
 # Source and sink
 
 
-def test_query_that_reads_its_target_is_refused_before_and_while_it_sends() -> None:
-    sink = Sink()
+def test_query_that_reads_its_target_is_refused_before_and_while_it_sends(sink: Sink) -> None:
     task = sink.reading("out")
     for routing_key in ("out", None):
         answer = task.ask("sink.begin", partition=0, attempt=0, routing_key=routing_key)
@@ -213,8 +215,7 @@ def test_query_that_reads_its_target_is_refused_before_and_while_it_sends() -> N
 # Stages
 
 
-def test_batch_is_published_by_its_commit_and_not_again_by_a_repeated_one() -> None:
-    sink = Sink()
+def test_batch_is_published_by_its_commit_and_not_again_by_a_repeated_one(sink: Sink) -> None:
     task = Task(sink)
     task.stage_all(5)
     assert sink.depth() == 0
@@ -230,8 +231,7 @@ def test_batch_is_published_by_its_commit_and_not_again_by_a_repeated_one() -> N
     assert sink.rows() == numbered(0, 5)
 
 
-def test_commit_names_the_attempts_that_count() -> None:
-    sink = Sink()
+def test_commit_names_the_attempts_that_count(sink: Sink) -> None:
     task = Task(sink)
     task.stage_all(5)
     task.stage_all(3, attempt=7)
@@ -241,8 +241,7 @@ def test_commit_names_the_attempts_that_count() -> None:
     assert sink.rows() == numbered(0, 3)
 
 
-def test_aborted_batch_leaves_nothing_and_may_be_run_again_by_the_same_run() -> None:
-    sink = Sink()
+def test_aborted_batch_leaves_nothing_and_may_be_run_again_by_the_same_run(sink: Sink) -> None:
     task = Task(sink)
     task.stage_all(5)
     assert task.ask("sink.abort") == {}
@@ -277,8 +276,7 @@ def test_batch_that_is_larger_than_its_target_is_told_and_one_that_finds_no_room
     assert answer["code"] == 311
 
 
-def test_rows_that_reach_no_queue_are_told_with_their_number() -> None:
-    sink = Sink()
+def test_rows_that_reach_no_queue_are_told_with_their_number(sink: Sink) -> None:
     task = Task(sink)
     task.ask("sink.begin", delivery="transactional", partition=0, attempt=0)
     data = {"partition": 0, "attempt": 0, "row": 0, "query": "q", "batch": 0, "run": "r", "write": "w"}
@@ -293,8 +291,7 @@ def test_rows_that_reach_no_queue_are_told_with_their_number() -> None:
 # Waiting tasks
 
 
-def test_reader_without_cores_is_told_to_the_tasks_that_hold_them() -> None:
-    sink = Sink()
+def test_reader_without_cores_is_told_to_the_tasks_that_hold_them(sink: Sink) -> None:
     reader = sink.reading("out")
     waits: dict[str, object] = {"application": "app", "cores": 2, "queue": "out"}
     assert reader.ask("sink.waiting", task="1", **waits) == {}

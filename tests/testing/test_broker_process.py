@@ -10,13 +10,7 @@ import pika
 import pytest
 
 from penstock.errors import StartError
-from penstock.testing import (
-    BrokerProcess,
-    assert_confirmed,
-    assert_depth_never_above,
-    assert_held,
-    assert_lost_nothing,
-)
+from penstock.testing import BrokerProcess, assert_confirmed, assert_depth_never_above, assert_held, assert_lost_nothing
 from tests.support.kit_clients import CONFIRMED, LOST, REFUSED, publishing
 
 

@@ -7,14 +7,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from penstock.content.selector.fields import Field
-from penstock.content.selector.selector import (
-    DEPTH_MAX,
-    LENGTH_MAX,
-    LIKE_WORK,
-    NODES_MAX,
-    PATTERN_MAX,
-    parse_selector,
-)
+from penstock.content.selector.selector import DEPTH_MAX, LENGTH_MAX, LIKE_WORK, NODES_MAX, PATTERN_MAX, parse_selector
 from penstock.errors import InvalidField
 from tests.profiles import examples
 from tests.support.selector_model import PROPERTIES, TEXTS, Properties, Tree, model, text_of, trees

@@ -83,8 +83,12 @@ def pending(queue: Queue) -> tuple[int, int, int]:
     return int(queue.unacked_messages), int(queue.coming_back), len(queue.returning or ())
 
 
-def test_another_consumer_gets_what_an_ended_session_had_before_anything_younger() -> None:
-    ward = Ward("q")
+@pytest.fixture
+def ward() -> Ward:
+    return Ward("q")
+
+
+def test_another_consumer_gets_what_an_ended_session_had_before_anything_younger(ward: Ward) -> None:
     ward.fill("q", MANY)
     gone = ward.with_all("q")
     ward.consume("q")
@@ -141,8 +145,7 @@ def test_a_queue_of_which_nothing_comes_back_is_not_held_up() -> None:
     assert ward.of("q").returning
 
 
-def test_two_sessions_that_end_one_after_the_other_give_one_queue_back_in_order() -> None:
-    ward = Ward("q")
+def test_two_sessions_that_end_one_after_the_other_give_one_queue_back_in_order(ward: Ward) -> None:
     first, second = ward.consume("q", window=MANY // 2), ward.consume("q", window=MANY // 2)
     ward.fill("q", MANY)
     assert {len(batch) for _, batch in ward.deliveries()} <= {256, 16}
@@ -164,8 +167,7 @@ def test_two_sessions_that_end_one_after_the_other_give_one_queue_back_in_order(
     assert third.unsettled.count() == MANY + 6
 
 
-def test_a_session_that_ends_while_it_gives_much_back_does_not_come_in_between() -> None:
-    ward = Ward("q")
+def test_a_session_that_ends_while_it_gives_much_back_does_not_come_in_between(ward: Ward) -> None:
     ward.fill("q", MANY)
     gone = ward.with_all("q")
     settle_in_slices(ward.broker, gone, 1, MANY // 2, Outcome.FAILED)
@@ -178,8 +180,7 @@ def test_a_session_that_ends_while_it_gives_much_back_does_not_come_in_between()
     assert got == [*range(MANY)]
 
 
-def test_a_get_has_the_oldest_of_what_several_ended_sessions_had() -> None:
-    ward = Ward("q")
+def test_a_get_has_the_oldest_of_what_several_ended_sessions_had(ward: Ward) -> None:
     ends = [ward.consume("q", window=MANY // 4) for _ in range(4)]
     ward.fill("q", MANY)
     assert sum(len(batch) for _, batch in ward.deliveries()) == MANY
@@ -195,8 +196,7 @@ def test_a_get_has_the_oldest_of_what_several_ended_sessions_had() -> None:
     assert pending(ward.of("q")) == (0, 0, 0)
 
 
-def test_a_get_has_a_redelivered_message_before_younger_ones_of_earlier_batches() -> None:
-    ward = Ward("q")
+def test_a_get_has_a_redelivered_message_before_younger_ones_of_earlier_batches(ward: Ward) -> None:
     ward.fill("q", MANY)
     gone = ward.consume("q", window=MANY)
     assert sum(len(batch) for _, batch in ward.deliveries()) == MANY
@@ -219,8 +219,7 @@ def test_a_get_puts_back_no_more_than_its_own_queue_needs() -> None:
     assert all(before[name] - ward.of(name).coming_back <= 256 for name in before)
 
 
-def test_what_is_on_its_way_back_counts_as_unacknowledged_until_it_is_there() -> None:
-    ward = Ward("q")
+def test_what_is_on_its_way_back_counts_as_unacknowledged_until_it_is_there(ward: Ward) -> None:
     ward.fill("q", MANY)
     gone = ward.with_all("q")
     queue = ward.of("q")
@@ -294,8 +293,7 @@ def test_messages_of_a_queue_that_is_deleted_already_go_with_the_session() -> No
 
 
 @pytest.mark.parametrize("outcome", [Outcome.RELEASED, Outcome.REJECTED])
-def test_deliveries_settled_one_by_one_count_as_work(outcome: Outcome) -> None:
-    ward = Ward("q")
+def test_deliveries_settled_one_by_one_count_as_work(outcome: Outcome, ward: Ward) -> None:
     ward.fill("q", 100)
     session = ward.with_all("q")
     before = ward.broker.work.done
@@ -304,8 +302,7 @@ def test_deliveries_settled_one_by_one_count_as_work(outcome: Outcome) -> None:
     assert ward.broker.work.done - before >= 100
 
 
-def test_a_cursor_waits_until_everything_is_back_and_then_reads_it_in_order() -> None:
-    ward = Ward("q")
+def test_a_cursor_waits_until_everything_is_back_and_then_reads_it_in_order(ward: Ward) -> None:
     ward.fill("q", MANY)
     ward.broker.end_session(ward.with_all("q"))
     cursor = Cursor("/", "c")

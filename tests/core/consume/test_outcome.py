@@ -15,15 +15,7 @@ from penstock.core.queue.queue import Queue
 from penstock.flow.work import AT_ONCE
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite
-from tests.support.amqp10_dialogue import (
-    Amqp10Dialogue,
-    Heard,
-    accepted,
-    condition,
-    data_section,
-    sender,
-    transfers,
-)
+from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, accepted, condition, data_section, sender, transfers
 from tests.support.amqp10_transactions import TransactionalPeer, in_transaction
 from tests.support.bare_queue import queue_with
 from tests.support.topology import declare

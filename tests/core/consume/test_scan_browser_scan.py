@@ -197,8 +197,12 @@ def names(*numbers: int) -> list[bytes]:
     return [b"%03d" % number for number in numbers]
 
 
-def test_browser_reads_what_is_on_the_disk_and_leaves_it_there() -> None:
-    house = BrowsedHouse(30)
+@pytest.fixture
+def house() -> BrowsedHouse:
+    return BrowsedHouse(30)
+
+
+def test_browser_reads_what_is_on_the_disk_and_leaves_it_there(house: BrowsedHouse) -> None:
     assert house.pages("q").messages == 26
     house.grant(1000)
     assert house.browse() == names(*range(1, 31))
@@ -223,8 +227,7 @@ def test_browser_sees_arrivals_behind_what_is_on_the_disk_once_they_are_written(
     assert house.browse() == names(*range(1, 12))
 
 
-def test_browser_follows_messages_that_come_into_memory() -> None:
-    house = BrowsedHouse(30)
+def test_browser_follows_messages_that_come_into_memory(house: BrowsedHouse) -> None:
     house.grant(6)
     assert house.browse() == names(*range(1, 7))
     for number in range(1, 13):
@@ -236,8 +239,7 @@ def test_browser_follows_messages_that_come_into_memory() -> None:
     assert house.browse() == names(*range(1, 7), *range(13, 31))
 
 
-def test_browser_skips_pages_that_are_purged() -> None:
-    house = BrowsedHouse(30)
+def test_browser_skips_pages_that_are_purged(house: BrowsedHouse) -> None:
     house.grant(6)
     house.browse()
     house.queues["q"].purge(house.now)
@@ -247,8 +249,7 @@ def test_browser_skips_pages_that_are_purged() -> None:
     assert house.browse() == names(*range(1, 7), *range(31, 41))
 
 
-def test_read_for_a_browser_that_is_gone_changes_nothing() -> None:
-    house = BrowsedHouse(30)
+def test_read_for_a_browser_that_is_gone_changes_nothing(house: BrowsedHouse) -> None:
     house.grant(1000)
     while (batch := house.broker.next_batch()) is not None:
         house.got.extend(each.content for each in batch.messages if each is not None)
@@ -259,8 +260,7 @@ def test_read_for_a_browser_that_is_gone_changes_nothing() -> None:
     assert house.drain("q") == names(*range(1, 31))
 
 
-def test_missing_pages_end_the_way_of_a_browser() -> None:
-    house = BrowsedHouse(30)
+def test_missing_pages_end_the_way_of_a_browser(house: BrowsedHouse) -> None:
     house.shelf.rows.clear()
     house.grant(1000)
     assert house.browse() == names(1, 2, 3, 4)
@@ -340,8 +340,7 @@ def test_browser_sees_each_message_once_in_order_and_all_that_stay(steps: list[t
     house.check()
 
 
-def test_browser_does_not_see_again_what_comes_into_memory_behind_it() -> None:
-    house = BrowsedHouse(30)
+def test_browser_does_not_see_again_what_comes_into_memory_behind_it(house: BrowsedHouse) -> None:
     house.grant(1000)
     assert house.browse() == names(*range(1, 31))
     for _ in range(12):

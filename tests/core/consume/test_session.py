@@ -192,8 +192,12 @@ def told(bench: SelectingBench) -> list[tuple[str, int]]:
     ]
 
 
-def test_empty_queue_is_drained_at_the_end_of_the_turn() -> None:
-    bench = SelectingBench()
+@pytest.fixture
+def bench() -> SelectingBench:
+    return SelectingBench()
+
+
+def test_empty_queue_is_drained_at_the_end_of_the_turn(bench: SelectingBench) -> None:
     consumer = bench.attach("a", credit=50)
     bench.deliver()
     request_drain(consumer)
@@ -223,8 +227,7 @@ def test_credit_that_deliveries_use_up_is_drained_too() -> None:
     assert bench.got["a"] == [1, 2, 3]
 
 
-def test_withdrawn_request_keeps_the_credit() -> None:
-    bench = SelectingBench()
+def test_withdrawn_request_keeps_the_credit(bench: SelectingBench) -> None:
     consumer = bench.attach("a", credit=3)
     request_drain(consumer)
     cancel_drain(consumer)
@@ -275,8 +278,7 @@ class Narrow(Session):
         return not self.full
 
 
-def test_output_that_is_full_is_waited_for_if_there_is_something_to_send() -> None:
-    bench = SelectingBench()
+def test_output_that_is_full_is_waited_for_if_there_is_something_to_send(bench: SelectingBench) -> None:
     session = Narrow()
     bench.sessions["a"] = session
     consumer = bench.attach("a", credit=5)
@@ -293,9 +295,8 @@ def test_output_that_is_full_is_waited_for_if_there_is_something_to_send() -> No
 
 
 @pytest.mark.parametrize("selector", [None, RED])
-def test_a_byte_window_is_not_waited_for(selector: str | None) -> None:
+def test_a_byte_window_is_not_waited_for(selector: str | None, bench: SelectingBench) -> None:
     """Its receiver may settle only after the answer."""
-    bench = SelectingBench()
     bench.put("red", "red", charge=60)
     consumer = bench.attach("a", selector, credit=5, window_bytes=100)
     request_drain(consumer)
@@ -311,8 +312,7 @@ def test_another_single_active_consumer_is_not_waited_for() -> None:
     assert drained(bench) == [("b", 5)]
 
 
-def test_missed_message_that_another_consumer_has_meanwhile_is_not_waited_for() -> None:
-    bench = SelectingBench()
+def test_missed_message_that_another_consumer_has_meanwhile_is_not_waited_for(bench: SelectingBench) -> None:
     bench.attach("b", priority=1, credit=1)
     bench.put("red")
     bench.deliver()
@@ -327,8 +327,7 @@ def test_missed_message_that_another_consumer_has_meanwhile_is_not_waited_for() 
     assert drained(bench) == [("a", 3)]
 
 
-def test_cancelled_consumer_is_not_told() -> None:
-    bench = SelectingBench()
+def test_cancelled_consumer_is_not_told(bench: SelectingBench) -> None:
     consumer = bench.attach("a", credit=5)
     bench.attach("b")
     request_drain(consumer)

@@ -5,6 +5,8 @@ What all gates before the disk have in common.
 
 from __future__ import annotations
 
+import pytest
+
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
 from penstock.core.gates.disk import FREE_SPACE, QUOTA, STORE_FAILURE, DiskGate
@@ -14,8 +16,12 @@ from tests.support.topology import resolve
 from tests.support.transaction_client import Client
 
 
-def test_whoever_publishes_to_several_queues_of_which_one_is_kept_waits_for_all() -> None:
-    house = Kept()
+@pytest.fixture
+def house() -> Kept:
+    return Kept()
+
+
+def test_whoever_publishes_to_several_queues_of_which_one_is_kept_waits_for_all(house: Kept) -> None:
     house.vhost.bind("amq.fanout", house.vhost.queues["a"], None, "", {})
     house.vhost.bind("amq.fanout", house.vhost.queues["passing"], None, "", {})
     house.set("vhost", "/", disk_overfull=100)
@@ -28,8 +34,7 @@ def test_whoever_publishes_to_several_queues_of_which_one_is_kept_waits_for_all(
     assert (house.depth("passing"), len(producer.outbox)) == (2, 0)
 
 
-def test_held_publish_is_refused_at_its_deadline_with_the_reason() -> None:
-    house = Kept()
+def test_held_publish_is_refused_at_its_deadline_with_the_reason(house: Kept) -> None:
     house.set("vhost", "/", disk_overfull=100)
     house.set("queue", "a", hold_deadline=5)
     confirming, plain = house.producer("confirming"), house.producer("plain", confirming=False)
@@ -44,9 +49,8 @@ def test_held_publish_is_refused_at_its_deadline_with_the_reason() -> None:
     )
 
 
-def test_who_publishes_behind_a_queues_closed_gate_does_not_slip_past_the_disks() -> None:
+def test_who_publishes_behind_a_queues_closed_gate_does_not_slip_past_the_disks(house: Kept) -> None:
     """Rows of publishes that are withheld by a queue end where the disk stops them (waiting_publisher.py)."""
-    house = Kept()
     house.set("queue", "a", capacity_messages=100, stop_messages=1)
     house.set("vhost", "/", disk_overfull=400)
     producer = house.producer("p")
@@ -55,8 +59,7 @@ def test_who_publishes_behind_a_queues_closed_gate_does_not_slip_past_the_disks(
     assert (house.depth("a"), len(producer.outbox)) == (5, 5)
 
 
-def test_commit_that_frees_as_much_as_it_stores_passes_a_quota_and_no_other_gate_before_the_disk() -> None:
-    house = Kept()
+def test_commit_that_frees_as_much_as_it_stores_passes_a_quota_and_no_other_gate_before_the_disk(house: Kept) -> None:
     house.set("vhost", "/", disk_overfull=250)
     filler = house.producer("filler")
     for _ in range(3):
@@ -81,8 +84,7 @@ def test_commit_that_frees_as_much_as_it_stores_passes_a_quota_and_no_other_gate
     assert (house.depth("a"), house.depth("b"), len(client.producer.outbox)) == (1, 2, 0)
 
 
-def test_dead_letter_stops_at_no_gate_before_the_disk_for_it_leaves_one_place_for_another() -> None:
-    house = Kept()
+def test_dead_letter_stops_at_no_gate_before_the_disk_for_it_leaves_one_place_for_another(house: Kept) -> None:
     house.vhost.declare_queue(
         "work", {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "b"}, True, False, None, None
     )
@@ -96,8 +98,7 @@ def test_dead_letter_stops_at_no_gate_before_the_disk_for_it_leaves_one_place_fo
     assert (house.depth("work"), house.depth("b")) == (0, 1)
 
 
-def test_what_is_stored_is_counted_to_the_byte_whatever_becomes_of_it() -> None:
-    house = Kept()
+def test_what_is_stored_is_counted_to_the_byte_whatever_becomes_of_it(house: Kept) -> None:
     producer = house.producer("p")
     queue = house.vhost.queues["a"]
     for charge in range(100, 110):
@@ -118,8 +119,7 @@ def test_what_is_stored_is_counted_to_the_byte_whatever_becomes_of_it() -> None:
     assert house.stored() == 0
 
 
-def test_virtual_host_that_is_deleted_lets_go_who_waits_and_another_of_its_name_begins_anew() -> None:
-    house = Kept()
+def test_virtual_host_that_is_deleted_lets_go_who_waits_and_another_of_its_name_begins_anew(house: Kept) -> None:
     house.set("vhost", "/", disk_overfull=100)
     house.store(house.producer("p"), "a", 200)
     assert house.closed() == ["quota of vhost /"]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from penstock.driver.driver import BrokerDriver
 from tests.support.closed_publishers import (
     CAPACITY,
     SENT,
@@ -17,8 +20,12 @@ from tests.support.driven_connection import Dialogue, publish
 from tests.support.log_lines import texts
 
 
-def test_what_a_publisher_sent_before_it_closed_its_side_goes_in_in_turn() -> None:
-    driver = recording_driver()
+@pytest.fixture
+def driver() -> BrokerDriver:
+    return recording_driver()
+
+
+def test_what_a_publisher_sent_before_it_closed_its_side_goes_in_in_turn(driver: BrokerDriver) -> None:
     end(driver, publisher(driver))
     assert (driver.broker.closed_session_budget.messages, queue_of(driver).messages) == (SENT - CAPACITY, CAPACITY)
     assert take_all(driver, 105.0) == [b"%d" % number for number in range(SENT)]
@@ -60,8 +67,7 @@ def test_what_has_waited_for_its_deadline_is_lost_with_the_gate_that_stopped_it_
     assert (driver.broker.closed_session_budget.bytes, driver.broker.closed_session_budget.producers) == (0, {})
 
 
-def test_what_goes_beyond_the_bound_of_bytes_is_lost_and_what_came_before_goes_in() -> None:
-    driver = recording_driver()
+def test_what_goes_beyond_the_bound_of_bytes_is_lost_and_what_came_before_goes_in(driver: BrokerDriver) -> None:
     client = publisher(driver)
     each = client.connection.pausing.budget.bytes // (SENT - CAPACITY)
     driver.broker.closed_session_budget.bound = each * 6
@@ -73,8 +79,7 @@ def test_what_goes_beyond_the_bound_of_bytes_is_lost_and_what_came_before_goes_i
     assert "14 held when the connection ended, beyond the bound for such publishes" in line
 
 
-def test_no_more_sessions_linger_than_are_allowed() -> None:
-    driver = recording_driver()
+def test_no_more_sessions_linger_than_are_allowed(driver: BrokerDriver) -> None:
     first, second = publisher(driver), Dialogue(driver)
     second.say(publish("q", b"second"))
     driver.broker.closed_session_budget.sessions = 1
@@ -85,16 +90,14 @@ def test_no_more_sessions_linger_than_are_allowed() -> None:
     assert take_all(driver, 105.0) == [b"%d" % number for number in range(SENT)]
 
 
-def test_after_the_last_of_a_connection_has_gone_no_gate_knows_it() -> None:
-    driver = recording_driver()
+def test_after_the_last_of_a_connection_has_gone_no_gate_knows_it(driver: BrokerDriver) -> None:
     end(driver, publisher(driver))
     take_all(driver, 105.0)
     gate = queue_of(driver).gate
     assert (len(gate.waiters), len(gate.blocked), gate.stats.blocked()) == (0, 0, {})
 
 
-def test_a_block_that_is_over_before_its_notice_went_out_is_not_told() -> None:
-    driver = recording_driver()
+def test_a_block_that_is_over_before_its_notice_went_out_is_not_told(driver: BrokerDriver) -> None:
     client = Dialogue(driver).declare("q", capacity_messages=1)
     assert notices(client, publish("q", b"1")) > 0
     queue_of(driver).purge(driver.broker.now)
@@ -102,8 +105,7 @@ def test_a_block_that_is_over_before_its_notice_went_out_is_not_told() -> None:
     assert client.names(publish("q", b"2")) == ["connection.blocked"]
 
 
-def test_what_lingers_when_the_broker_stops_is_counted_and_logged() -> None:
-    driver = recording_driver()
+def test_what_lingers_when_the_broker_stops_is_counted_and_logged(driver: BrokerDriver) -> None:
     end(driver, publisher(driver))
     driver.end_lingering()
     assert not driver.run_turn()

@@ -64,16 +64,19 @@ class Line(House):
         at_once.set_settings(self.broker, "queue", "q", words)
 
 
-def test_oldest_ready_message_makes_room_and_the_publish_is_confirmed() -> None:
-    line = Line(x_max_length=2)
+@pytest.fixture
+def line() -> Line:
+    return Line(x_max_length=2)
+
+
+def test_oldest_ready_message_makes_room_and_the_publish_is_confirmed(line: Line) -> None:
     line.put(b"1", b"2", b"3")
     assert line.ready() == [b"2", b"3"]
     assert told(line.writer) == [(1, 3, True)]
     assert (line.q.counters.dropped, line.depth("q")) == (1, 2)
 
 
-def test_what_consumers_have_does_not_count() -> None:
-    line = Line(x_max_length=2)
+def test_what_consumers_have_does_not_count(line: Line) -> None:
     line.put(b"1", b"2")
     assert [line.get(), line.get()] == [b"1", b"2"]
     line.put(b"3", b"4", b"5")
@@ -140,8 +143,7 @@ def test_queue_of_length_0_that_refuses_takes_what_its_consumer_has_room_for() -
     assert line.turn() == [b"1", b"2"]
 
 
-def test_burst_goes_to_the_consumer_first_and_what_it_leaves_is_trimmed() -> None:
-    line = Line(x_max_length=2)
+def test_burst_goes_to_the_consumer_first_and_what_it_leaves_is_trimmed(line: Line) -> None:
     line.consume(prefetch=1)
     line.put(*[b"%d" % number for number in range(6)])
     assert line.turn() == [b"0"]
@@ -164,8 +166,7 @@ def test_burst_beyond_the_credit_of_consumers_is_bounded_within_a_turn(arguments
     assert [int(content) for content in line.ready()] == [4_998, 4_999]
 
 
-def test_burst_that_consumers_have_credit_for_loses_nothing() -> None:
-    line = Line(x_max_length=2)
+def test_burst_that_consumers_have_credit_for_loses_nothing(line: Line) -> None:
     line.consume()
     for number in range(3_000):
         line.put(b"%d" % number)
@@ -175,8 +176,7 @@ def test_burst_that_consumers_have_credit_for_loses_nothing() -> None:
     assert [int(content) for content in got] == list(range(3_000))
 
 
-def test_what_comes_back_is_ready_again_and_the_oldest_go() -> None:
-    line = Line(x_max_length=2)
+def test_what_comes_back_is_ready_again_and_the_oldest_go(line: Line) -> None:
     line.put(b"1", b"2")
     assert [line.get(), line.get()] == [b"1", b"2"]
     line.put(b"3")
@@ -292,8 +292,7 @@ def test_commit_that_gives_back_what_it_had_makes_it_ready_again() -> None:
     assert len(line.ready()) == 1
 
 
-def test_commit_into_a_queue_that_drops_its_oldest_leaves_the_newest() -> None:
-    line = Line(x_max_length=2)
+def test_commit_into_a_queue_that_drops_its_oldest_leaves_the_newest(line: Line) -> None:
     client = Client(line, "t")
     line.put(b"old")
     client.publish("q", CHARGE, CHARGE)

@@ -60,8 +60,12 @@ def test_bindings_are_the_same_by_type_and_value_of_their_arguments(
 # Selectors
 
 
-def test_selector_of_a_binding_chooses_among_the_messages_of_its_key() -> None:
-    bench = SelectingBench()
+@pytest.fixture
+def bench() -> SelectingBench:
+    return SelectingBench()
+
+
+def test_selector_of_a_binding_chooses_among_the_messages_of_its_key(bench: SelectingBench) -> None:
     vhost = bench.vhost
     for name, text in (("red", "color = 'red'"), ("many", "n > 5"), ("all", None)):
         queue = vhost.declare_queue(name, {}, False, False, None, None)
@@ -82,8 +86,7 @@ def test_selector_of_a_binding_chooses_among_the_messages_of_its_key() -> None:
     assert (resolve.by_headers, resolve.selects, len(resolve.queues)) == (True, True, 3), "the message is not known"
 
 
-def test_a_message_that_cannot_be_read_has_no_fields() -> None:
-    bench = SelectingBench()
+def test_a_message_that_cannot_be_read_has_no_fields(bench: SelectingBench) -> None:
     vhost = bench.vhost
     vhost.bind("amq.fanout", bench.queue, None, "", {SELECTOR: "color IS NULL"})
     route = vhost.route("amq.fanout", "", False)
@@ -93,8 +96,7 @@ def test_a_message_that_cannot_be_read_has_no_fields() -> None:
     assert route.queues == []
 
 
-def test_selectors_between_exchanges_and_alternates() -> None:
-    bench = SelectingBench()
+def test_selectors_between_exchanges_and_alternates(bench: SelectingBench) -> None:
     vhost = bench.vhost
     vhost.declare_exchange("first", "fanout", {"alternate-exchange": "amq.direct"}, False, False, False)
     vhost.bind("first", None, vhost.exchange("amq.fanout"), "", {SELECTOR: "color = 'red'"})
@@ -112,15 +114,13 @@ def test_selectors_between_exchanges_and_alternates() -> None:
     ("value", "reason"),
     [("color =", "not valid at character 8"), (1, "must be a string, the text of a message selector")],
 )
-def test_binding_with_an_invalid_selector_is_refused(value: object, reason: str) -> None:
-    bench = SelectingBench()
+def test_binding_with_an_invalid_selector_is_refused(value: object, reason: str, bench: SelectingBench) -> None:
     with pytest.raises(InvalidField, match=reason):
         bench.vhost.bind("amq.fanout", bench.queue, None, "", {SELECTOR: value})
     assert not bench.vhost.exchanges["amq.fanout"].bindings
 
 
-def test_selectors_count_as_work_and_are_bounded_for_one_message() -> None:
-    bench = SelectingBench()
+def test_selectors_count_as_work_and_are_bounded_for_one_message(bench: SelectingBench) -> None:
     vhost = bench.vhost
     text = " AND ".join([f"n <> {number}" for number in range(1000, 1200)])
     for number in range(60):
@@ -151,8 +151,7 @@ def test_patterns_of_selectors_count_the_text_that_they_search() -> None:
             publish_to_patterns(pattern, 4096)
 
 
-def test_dead_letter_goes_where_the_selector_of_a_binding_lets_it() -> None:
-    bench = SelectingBench()
+def test_dead_letter_goes_where_the_selector_of_a_binding_lets_it(bench: SelectingBench) -> None:
     vhost = bench.vhost
     red = vhost.declare_queue("red", {}, False, False, None, None)
     vhost.bind("amq.fanout", red, None, "", {SELECTOR: "color = 'red'"})

@@ -7,21 +7,25 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused, NotFound, PreconditionFailed
 from tests.support.broker_fixture import House
 from tests.support.topology import a_vhost, declare, reached, resolve
 
 
-def test_the_default_exchange_leads_to_the_queue_of_that_name() -> None:
-    where = a_vhost()
+@pytest.fixture
+def where() -> VirtualHost:
+    return a_vhost()
+
+
+def test_the_default_exchange_leads_to_the_queue_of_that_name(where: VirtualHost) -> None:
     for name in "ab":
         declare(where, name)
     assert reached(where, "", "a") == ["a"]
     assert reached(where, "", "nobody") == []
 
 
-def test_each_type_takes_its_bindings() -> None:
-    where = a_vhost()
+def test_each_type_takes_its_bindings(where: VirtualHost) -> None:
     a, b, c = (declare(where, name) for name in "abc")
     for exchange, queue, key in (
         ("amq.direct", a, "red"),
@@ -62,8 +66,7 @@ def test_headers_match_all_or_any(arguments: dict[str, object], headers: dict[st
     assert bool(reached(where, "amq.headers", "", headers)) is matches
 
 
-def test_exchanges_may_be_bound_in_a_circle() -> None:
-    where = a_vhost()
+def test_exchanges_may_be_bound_in_a_circle(where: VirtualHost) -> None:
     queue = declare(where, "q")
     for name in "xyz":
         where.declare_exchange(name, "fanout", {}, False, False, False)
@@ -73,8 +76,7 @@ def test_exchanges_may_be_bound_in_a_circle() -> None:
     assert reached(where, "x", "") == ["q"]
 
 
-def test_a_route_that_was_found_is_found_again_after_the_topology_changed() -> None:
-    where = a_vhost()
+def test_a_route_that_was_found_is_found_again_after_the_topology_changed(where: VirtualHost) -> None:
     a, b = (declare(where, name) for name in "ab")
     where.bind("amq.fanout", a, None, "", {})
     route = resolve(where, "amq.fanout")
@@ -100,8 +102,7 @@ def test_a_deleted_queue_takes_its_bindings_along_and_an_exchange_that_is_auto_d
         where.exchange("x")
 
 
-def test_binding_twice_is_once_and_unbinding_what_is_not_bound_is_no_error() -> None:
-    where = a_vhost()
+def test_binding_twice_is_once_and_unbinding_what_is_not_bound_is_no_error(where: VirtualHost) -> None:
     queue = declare(where, "q")
     where.bind("amq.direct", queue, None, "k", {})
     where.bind("amq.direct", queue, None, "k", {})
@@ -111,8 +112,7 @@ def test_binding_twice_is_once_and_unbinding_what_is_not_bound_is_no_error() -> 
     assert where.bindings.count == 0
 
 
-def test_what_cannot_be_is_refused_with_its_code() -> None:
-    where = a_vhost()
+def test_what_cannot_be_is_refused_with_its_code(where: VirtualHost) -> None:
     queue = declare(where, "q")
     with pytest.raises(match="unknown exchange type 'x-random'; known are direct, fanout, topic and headers"):
         where.declare_exchange("x", "x-random", {}, False, False, False)

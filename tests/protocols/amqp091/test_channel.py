@@ -28,8 +28,7 @@ def test_channel_delivers_a_message_with_tag_address_and_content() -> None:
     assert body[2] == b"hello"
 
 
-def test_channel_tells_its_client_when_a_queue_is_deleted_under_a_consumer() -> None:
-    driver = make_driver()
+def test_channel_tells_its_client_when_a_queue_is_deleted_under_a_consumer(driver: BrokerDriver) -> None:
     client, other = Dialogue(driver), Dialogue(driver)
     client.declare("q")
     client.say(method_frame(1, spec.BASIC_CONSUME, queue="q", consumer_tag="t"))
@@ -48,8 +47,7 @@ def test_channel_that_ends_gives_back_what_it_had() -> None:
     assert (int(queue.unacked_messages), int(queue.available())) == (0, 1)
 
 
-def test_channel_routes_by_the_selector_of_a_binding() -> None:
-    driver = make_driver()
+def test_channel_routes_by_the_selector_of_a_binding(driver: BrokerDriver) -> None:
     client = Dialogue(driver).declare("q")
     selector = {"x-jms-selector": "amqp.message_id LIKE 'order-%' AND JMSPriority > 4"}
     bound = client.names(
@@ -223,8 +221,7 @@ def test_channel_with_confirms_is_asked_to_stop_where_its_client_has_announced_t
     ]
 
 
-def test_channel_with_confirms_is_asked_to_go_on_at_the_hold_deadline_with_its_confirm() -> None:
-    driver = make_driver()
+def test_channel_with_confirms_is_asked_to_go_on_at_the_hold_deadline_with_its_confirm(driver: BrokerDriver) -> None:
     peer = confirming(driver, obeys=True)
     peer.say(publish("q", b"1"))
     assert [method.name for method in methods(peer.listen(130.1))] == ["channel.flow", "basic.ack"]
@@ -232,8 +229,7 @@ def test_channel_with_confirms_is_asked_to_go_on_at_the_hold_deadline_with_its_c
     assert [method.name for method in methods(peer.listen(160.2))] == ["basic.nack"]
 
 
-def test_channel_with_confirms_stays_asked_to_stop_while_one_of_two_gates_is_closed() -> None:
-    driver = make_driver()
+def test_channel_with_confirms_stays_asked_to_stop_while_one_of_two_gates_is_closed(driver: BrokerDriver) -> None:
     peer = confirming(driver, obeys=True)
     assert flows(peer.say(publish("q", b"1") + publish("r", b"2"))) == [False]
     drain(driver, "q")
@@ -253,9 +249,8 @@ def test_channel_with_confirms_is_closed_if_its_client_goes_on_after_the_enforce
     assert (closed.name, closed.args["reply_code"]) == ("channel.close", 506)
 
 
-def test_channel_with_confirms_of_the_java_client_is_held_by_those() -> None:
+def test_channel_with_confirms_of_the_java_client_is_held_by_those(driver: BrokerDriver) -> None:
     """Its ConfirmListener runs in the thread that reads: one that publishes would wait for itself."""
-    driver = make_driver()
     java = confirming(driver, product="RabbitMQ", platform="Java")
     assert flows(java.say(publish("q", b"1"))) == []
     plain = Dialogue(driver, product="RabbitMQ", platform="Java")

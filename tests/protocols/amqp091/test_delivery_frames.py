@@ -14,7 +14,6 @@ from penstock.core.message import Envelope, Message
 from penstock.driver.driver import BrokerDriver
 from penstock.protocols.amqp091.content_frames import header_payload, properties_of
 from penstock.protocols.amqp091.delivery_frames import DeliveryHead, write_confirm, write_content, write_deliveries
-from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.connection_output import OUTPUT_FULL, OUTPUT_LEFT_UNREAD
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, decode_method, encode_header, frame, method_frame
@@ -134,11 +133,6 @@ def test_a_large_message_reaches_a_client_with_small_frames(length: int) -> None
 
 BODY = bytes(range(256)) * 4096  # 1 MiB: four pieces.
 CHUNK = OUTPUT_FULL
-
-
-@pytest.fixture
-def driver() -> BrokerDriver:
-    return make_driver(ConnectionLimits())
 
 
 def words(frames: list[Frame], channel: int = 1) -> list[str]:

@@ -41,8 +41,7 @@ def test_rates_among_the_properties_of_a_client_are_those_of_its_channels_or_ref
     assert str(close.args["reply_text"]).startswith("NOT_ALLOWED - client: producerMaxRate=0 is not a positive")
 
 
-def test_nothing_is_left_in_memory_of_a_failed_login() -> None:
-    driver = make_driver()
+def test_nothing_is_left_in_memory_of_a_failed_login(driver: BrokerDriver) -> None:
     gc.collect()
     others = {id(each) for each in gc.get_objects() if isinstance(each, Connection)}  # Of tests before this one.
     gc.disable()  # What only a look for cycles would find is left for long in a quiet broker.
@@ -90,8 +89,7 @@ def test_clients_are_offered_what_suits_them() -> None:
     assert offers(make_driver(), "guest", "10.0.0.1")[1] == "EXTERNAL PLAIN AMQPLAIN"
 
 
-def test_a_certificate_is_the_login_of_its_user() -> None:
-    driver = make_driver()
+def test_a_certificate_is_the_login_of_its_user(driver: BrokerDriver) -> None:
     driver.broker.access.put_user("ada", None, [])
     connection, _ = offers(driver, "ada", "10.0.0.1")
     assert choose(connection, "EXTERNAL") == "connection.tune"
@@ -112,8 +110,7 @@ def test_a_certificate_is_the_login_of_its_user() -> None:
         (b"\xff", "connection.close"),
     ],
 )
-def test_response_to_external_names_nobody_else(response: bytes, answer: str) -> None:
-    driver = make_driver()
+def test_response_to_external_names_nobody_else(response: bytes, answer: str, driver: BrokerDriver) -> None:
     for user in ("ada", "eve"):
         driver.broker.access.put_user(user, None, [])
     connection, _ = offers(driver, "ada", "10.0.0.1")

@@ -104,8 +104,7 @@ def bound(dialogue: Dialogue, *queues: str) -> None:
         dialogue.say(method_frame(1, spec.QUEUE_BIND, queue=queue, exchange="amq.direct", routing_key=queue))
 
 
-def test_every_copy_is_charged_the_same_and_who_keeps_blind_keys_pays_for_them() -> None:
-    driver = make_driver()
+def test_every_copy_is_charged_the_same_and_who_keeps_blind_keys_pays_for_them(driver: BrokerDriver) -> None:
     dialogue = Dialogue(driver)
     bound(dialogue, "a", "b", "c")
     queues = driver.broker.vhosts["/"].queues
@@ -116,8 +115,7 @@ def test_every_copy_is_charged_the_same_and_who_keeps_blind_keys_pays_for_them()
     assert charges == {plain + BCC_OVERHEAD + 2 * BCC_KEY_OVERHEAD}
 
 
-def test_they_pass_the_gate_of_every_queue_and_are_held_where_one_is_closed() -> None:
-    driver = make_driver()
+def test_they_pass_the_gate_of_every_queue_and_are_held_where_one_is_closed(driver: BrokerDriver) -> None:
     dialogue = Dialogue(driver)
     bound(dialogue, "a")
     dialogue.say(method_frame(1, spec.QUEUE_DECLARE, queue="full", arguments={"capacity-messages": 1}))
@@ -130,8 +128,7 @@ def test_they_pass_the_gate_of_every_queue_and_are_held_where_one_is_closed() ->
     assert (queues["a"].messages, queues["full"].messages) == (1, 1)
 
 
-def test_a_message_without_a_channel_has_them_too() -> None:
-    driver = make_driver()
+def test_a_message_without_a_channel_has_them_too(driver: BrokerDriver) -> None:
     dialogue = Dialogue(driver)
     bound(dialogue, "a", "b", "c")
     vhost = driver.broker.vhosts["/"]
@@ -143,8 +140,7 @@ def test_a_message_without_a_channel_has_them_too() -> None:
 
 
 @pytest.mark.parametrize("header", ["CC", "BCC"])
-def test_a_key_that_is_too_long_for_a_name_is_refused(header: str) -> None:
-    driver = make_driver()
+def test_a_key_that_is_too_long_for_a_name_is_refused(header: str, driver: BrokerDriver) -> None:
     dialogue = Dialogue(driver)
     bound(dialogue, "a")
     assert dialogue.names(published({header: ["k" * 255]})) == []
@@ -199,8 +195,7 @@ def test_a_client_that_takes_a_returned_message_for_a_success_only_gets_the_nack
     assert [method.name for method in unroutable] == ["basic.return", "basic.ack"], "that is as with RabbitMQ"
 
 
-def test_beyond_what_a_connection_may_hold_it_comes_back_too() -> None:
-    driver = make_driver()
+def test_beyond_what_a_connection_may_hold_it_comes_back_too(driver: BrokerDriver) -> None:
     peer = stopped_publisher(driver)
     peer.say(method_frame(1, spec.QUEUE_DECLARE, queue="own"))
     peer.say(method_frame(1, spec.BASIC_CONSUME, queue="own"))
@@ -211,8 +206,7 @@ def test_beyond_what_a_connection_may_hold_it_comes_back_too() -> None:
     assert "are held already; queue 'q' holds 1 message" in str(came[0].args["reply_text"])
 
 
-def test_direct_reply_to_delivers_replies_to_the_channel_that_consumes_them() -> None:
-    driver = make_driver()
+def test_direct_reply_to_delivers_replies_to_the_channel_that_consumes_them(driver: BrokerDriver) -> None:
     client, server = Dialogue(driver), Dialogue(driver)
     assert client.names(method_frame(1, spec.BASIC_CONSUME, queue=REPLY_TO, no_ack=True)) == ["basic.consume-ok"]
     (address,) = driver.broker.vhost("/").replies

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.broker import CONSUMERS_OF_A_CHANNEL
+from penstock.driver.driver import BrokerDriver
 from penstock.flow.work import SHARE, UNITS_A_TURN
 from penstock.protocols.common.connection_output import OUTPUT_FULL
 from penstock.wire.amqp091 import spec
@@ -66,8 +67,7 @@ def test_a_commit_and_a_get_in_one_read_leave_the_message_to_the_consumer() -> N
     assert [name for name in told if name] == ["basic.deliver", "basic.get-empty", "tx.commit-ok"]
 
 
-def test_a_get_waits_behind_a_consumer_only_as_far_as_its_connection_takes_deliveries() -> None:
-    driver = make_driver()
+def test_a_get_waits_behind_a_consumer_only_as_far_as_its_connection_takes_deliveries(driver: BrokerDriver) -> None:
     slow, client = Dialogue(driver), Dialogue(driver)
     client.declare("q")
     slow.say(consume("q", no_ack=True))

@@ -7,15 +7,7 @@ import pytest
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite, encode_composite
 from penstock.wire.amqp10.frames import frame
-from tests.support.amqp10_dialogue import (
-    Amqp10Dialogue,
-    accepted,
-    condition,
-    data_section,
-    names,
-    sender,
-    transfers,
-)
+from tests.support.amqp10_dialogue import Amqp10Dialogue, accepted, condition, data_section, names, sender, transfers
 
 MANDATORY = {
     "begin without incoming-window": (b"\x00\x53\x11\xc0\x04\x03\x40\x43\x40", "incoming-window"),
@@ -46,9 +38,13 @@ def test_absent_mandatory_field_closes_the_connection_and_is_named(what: str) ->
     assert field in str(closed.field("error"))
 
 
+@pytest.fixture
+def client() -> Amqp10Dialogue:
+    return sender()
+
+
 @pytest.mark.parametrize("what", WRONG)
-def test_malformed_performative_closes_the_connection(what: str) -> None:
-    client = sender()
+def test_malformed_performative_closes_the_connection(what: str, client: Amqp10Dialogue) -> None:
     (closed,) = client.say(frame(0, WRONG[what]))
     assert (closed.name, condition(closed)) == ("close", "amqp:decode-error")
     assert client.connection.arriving == 0
@@ -63,29 +59,25 @@ def test_field_out_of_its_range_closes_the_connection(modes: bytes, field: str) 
     assert field in str(closed.field("error"))
 
 
-def test_empty_frames_are_traffic_and_no_more() -> None:
-    client = sender()
+def test_empty_frames_are_traffic_and_no_more(client: Amqp10Dialogue) -> None:
     assert client.say(frame(0, b""), frame(77, b"")) == []
     assert names(client.say(client.transfer(data_section(b"x")))) == ["disposition"]
 
 
-def test_message_of_an_unknown_format_is_rejected() -> None:
-    client = sender()
+def test_message_of_an_unknown_format_is_rejected(client: Amqp10Dialogue) -> None:
     (rejected,) = client.say(client.transfer(data_section(b"x"), message_format=0x80013700))
     assert condition(rejected) == "amqp:not-implemented"
     assert names(client.say(client.transfer(data_section(b"x"), message_format=None))) == ["disposition"]
     assert client.depth("q") == 1
 
 
-def test_tag_of_more_than_32_octets_closes_the_connection() -> None:
-    client = sender()
+def test_tag_of_more_than_32_octets_closes_the_connection(client: Amqp10Dialogue) -> None:
     body = b"\x00\x53\x14\xc0\x28\x03\x43\x43\xa0\x21" + bytes(33)
     (closed,) = client.say(frame(0, body[:4] + bytes([len(body) - 5]) + body[5:]))
     assert closed.name == "close"
 
 
-def test_more_transfers_than_the_window_end_the_session() -> None:
-    client = sender()
+def test_more_transfers_than_the_window_end_the_session(client: Amqp10Dialogue) -> None:
     session = client.session()
     session.windows.incoming_window = 2
     frames = [client.transfer(data_section(b"x"), settled=True) for _ in range(3)]
@@ -94,8 +86,7 @@ def test_more_transfers_than_the_window_end_the_session() -> None:
     assert names(client.begin(1)) == ["begin"], "the connection goes on"
 
 
-def test_window_is_renewed_after_half_of_it() -> None:
-    client = sender()
+def test_window_is_renewed_after_half_of_it(client: Amqp10Dialogue) -> None:
     session = client.session()
     client.say(client.transfer(data_section(b"x"), settled=True))
     session.windows.incoming_window = 2_048
@@ -117,8 +108,7 @@ def test_transfer_ids_begin_again_at_zero() -> None:
     assert client.depth("q") == 4
 
 
-def test_delivery_count_of_a_receiver_begins_again_at_zero() -> None:
-    client = sender()
+def test_delivery_count_of_a_receiver_begins_again_at_zero(client: Amqp10Dialogue) -> None:
     client.put(*[b"x"] * 6, settled=True)
     client.attach_receiver("/queues/q", 1)
     link = client.session().links.by_handle[1]
@@ -129,8 +119,7 @@ def test_delivery_count_of_a_receiver_begins_again_at_zero() -> None:
     assert flow.field("delivery_count") == 4
 
 
-def test_credit_that_wraps_around_is_no_credit_without_end() -> None:
-    client = sender()
+def test_credit_that_wraps_around_is_no_credit_without_end(client: Amqp10Dialogue) -> None:
     client.put(*[b"x"] * 3, settled=True)
     client.attach_receiver("/queues/q", 1)
     assert len(transfers(client.flow(1, 0xFFFFFFFF))) == 3
@@ -146,8 +135,7 @@ def test_many_refused_links_take_no_memory_beyond_their_handles() -> None:
     assert condition(ended) == "amqp:session:handle-in-use"
 
 
-def test_disposition_with_a_range_of_the_whole_number_space_is_harmless() -> None:
-    client = sender()
+def test_disposition_with_a_range_of_the_whole_number_space_is_harmless(client: Amqp10Dialogue) -> None:
     client.put(*[b"x"] * 3, settled=True)
     client.attach_receiver("/queues/q", 1, credit=3)
     client.settle(0x80000004, 2, accepted())

@@ -12,7 +12,6 @@ from penstock.core.large_bodies import PIECE_OCTETS
 from penstock.core.large_content import body_of, head_of, is_large
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.level import OVERHEAD
-from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.connection_output import OPEN_SOURCES, OUTPUT_FULL
 from penstock.wire.amqp091 import spec as spec091
 from penstock.wire.amqp091.codec import method_frame
@@ -29,7 +28,7 @@ from tests.support.amqp10_dialogue import (
     performative,
     sender,
 )
-from tests.support.driven_connection import Dialogue, make_driver, publish
+from tests.support.driven_connection import Dialogue, publish
 from tests.support.large_messages import filled, frames_of, frames_received, payload, received, serve, transfers
 from tests.support.piece_store import PieceStore
 
@@ -38,11 +37,6 @@ ANNOTATIONS = encode_value(Described(ulong(spec.MESSAGE_ANNOTATIONS), {Symbol("x
 DELIVERY_ANNOTATIONS = encode_value(Described(ulong(spec.DELIVERY_ANNOTATIONS), {Symbol("x-hop"): 1}))
 FOOTER = encode_value(Described(ulong(spec.FOOTER), {Symbol("sum"): 7}))
 HEADER = b"\x00\x53\x70\xc0\x02\x01\x41"
-
-
-@pytest.fixture
-def driver() -> BrokerDriver:
-    return make_driver(ConnectionLimits())
 
 
 def send(client: Amqp10Dialogue, message: bytes, delivery_id: int = 0) -> list[Heard]:

@@ -58,9 +58,13 @@ def test_tag_can_be_used_again_when_its_outcome_was_sent_and_not_before(between:
     assert condition(client.say(client.transfer(BODY, **again))[-1]) == "amqp:invalid-field"
 
 
+@pytest.fixture
+def total() -> TagCount:
+    return TagCount(StoredTags(House().broker.gates))
+
+
 @pytest.mark.parametrize("octets", range(1, 9))
-def test_tags_that_count_are_not_stored(octets: int) -> None:
-    total = TagCount(StoredTags(House().broker.gates))
+def test_tags_that_count_are_not_stored(octets: int, total: TagCount) -> None:
     tags = DeliveryTags(total)
     for number in range(1, 100):
         tag = number.to_bytes(octets, "big")
@@ -71,8 +75,7 @@ def test_tags_that_count_are_not_stored(octets: int) -> None:
 
 
 @pytest.mark.parametrize("told", [0, 40])
-def test_tags_that_grow_with_gaps_are_not_stored_and_each_is_known_until_it_is_told(told: int) -> None:
-    total = TagCount(StoredTags(House().broker.gates))
+def test_tags_that_grow_with_gaps_are_not_stored_and_each_is_known_until_it_is_told(told: int, total: TagCount) -> None:
     tags = DeliveryTags(total)
     given = [number + 7 * (number // 3) for number in range(100)]
     for number, tag in enumerate(given, 1):
@@ -86,8 +89,7 @@ def test_tags_that_grow_with_gaps_are_not_stored_and_each_is_known_until_it_is_t
     assert tags.take((2 << 40).to_bytes(8, "big"), 0, 8, 101, told)
 
 
-def test_runs_of_tags_are_bounded_by_the_bound_of_stored_ones() -> None:
-    total = TagCount(StoredTags(House().broker.gates))
+def test_runs_of_tags_are_bounded_by_the_bound_of_stored_ones(total: TagCount) -> None:
     tags = DeliveryTags(total)
     for number in range(1, TAGS_MAX + 3):
         assert tags.take((2 * number).to_bytes(4, "big") + bytes(4), 0, 4, number, 0)
@@ -113,8 +115,12 @@ def test_tag_of_a_refused_delivery_can_be_used_again_and_so_can_that_of_another_
     assert client.depth("q") == 2
 
 
-def test_tag_that_its_sender_is_to_settle_is_used_until_then() -> None:
-    client = Amqp10Dialogue().declare("q")
+@pytest.fixture
+def client() -> Amqp10Dialogue:
+    return Amqp10Dialogue().declare("q")
+
+
+def test_tag_that_its_sender_is_to_settle_is_used_until_then(client: Amqp10Dialogue) -> None:
     client.attach_sender("q", rcv_settle_mode=1)
     again = {"delivery_tag": b"again"}
     assert client.say(client.transfer(BODY, **again))[0].field("settled") is not True
@@ -197,8 +203,7 @@ def test_tags_are_new_as_a_list_of_all_of_them_says(steps: list[tuple[str, bytes
         assert known == {number: tag for number, tag in model.used.items() if number <= published}
 
 
-def test_tags_that_count_are_not_stored_and_others_are_bounded() -> None:
-    total = TagCount(StoredTags(House().broker.gates))
+def test_tags_that_count_are_not_stored_and_others_are_bounded(total: TagCount) -> None:
     counting, other = DeliveryTags(total), DeliveryTags(total)
     for number in range(1, 3 * TAGS_MAX):
         tag = number.to_bytes(8, "big")
@@ -251,8 +256,7 @@ def test_held_message_is_as_if_it_had_never_come() -> None:
     assert client.depth("q") == 1
 
 
-def test_outcome_that_the_sender_has_not_settled_is_remembered() -> None:
-    client = Amqp10Dialogue().declare("q")
+def test_outcome_that_the_sender_has_not_settled_is_remembered(client: Amqp10Dialogue) -> None:
     client.attach_sender(None, target=LASTING, rcv_settle_mode=1)
     client.say(client.transfer(BODY), client.transfer(BODY))
     client.say(performative(spec.DISPOSITION, role=False, first=0, settled=True, state=accepted()))
@@ -295,8 +299,7 @@ def test_outcomes_that_are_kept_are_bounded_and_the_oldest_are_forgotten() -> No
     assert list(known) == [(16).to_bytes(4, "big")]
 
 
-def test_outcomes_of_all_links_of_a_connection_are_bounded_and_given_back() -> None:
-    total = TagCount(StoredTags(House().broker.gates))
+def test_outcomes_of_all_links_of_a_connection_are_bounded_and_given_back(total: TagCount) -> None:
     links = [UnsentOutcomes(total) for _ in range(OF_CONNECTION_MAX // TAGS_MAX + 2)]
     for link in links:
         for number in range(1, TAGS_MAX + 1):
@@ -341,8 +344,7 @@ def test_outcomes_of_all_connections_have_a_sixteenth_of_the_nodes_memory_and_ea
     assert gates.other_memory.bytes == 0
 
 
-def test_awaited_outcomes_take_at_most_what_is_counted_for_them() -> None:
-    total = TagCount(StoredTags(House().broker.gates))
+def test_awaited_outcomes_take_at_most_what_is_counted_for_them(total: TagCount) -> None:
     tracemalloc.start()
     try:
         link = awaited(total, TAGS_MAX)
@@ -353,8 +355,7 @@ def test_awaited_outcomes_take_at_most_what_is_counted_for_them() -> None:
     link.end()
 
 
-def test_lost_connection_takes_its_awaited_outcomes_out_of_the_nodes_memory() -> None:
-    client = Amqp10Dialogue().declare("q")
+def test_lost_connection_takes_its_awaited_outcomes_out_of_the_nodes_memory(client: Amqp10Dialogue) -> None:
     gates = client.driver.broker.gates
     before = int(gates.other_memory.bytes)
     client.attach_sender("q", rcv_settle_mode=1)
@@ -367,8 +368,7 @@ def test_lost_connection_takes_its_awaited_outcomes_out_of_the_nodes_memory() ->
     assert gates.other_memory.bytes == before
 
 
-def test_awaited_outcomes_of_a_link_leave_the_count_of_its_connection_with_it() -> None:
-    client = Amqp10Dialogue().declare("q")
+def test_awaited_outcomes_of_a_link_leave_the_count_of_its_connection_with_it(client: Amqp10Dialogue) -> None:
     client.attach_sender(None, target=LASTING, rcv_settle_mode=1)
     engine = client.session().engine
     for _ in range(3):
@@ -409,8 +409,7 @@ def test_range_that_its_sender_settles_is_looked_up_by_its_shorter_side(
     assert {int(tag) for tag in unsent.outcomes(producer)} == kept
 
 
-def test_settlement_by_the_sender_counts_the_deliveries_looked_up() -> None:
-    client = Amqp10Dialogue().declare("q")
+def test_settlement_by_the_sender_counts_the_deliveries_looked_up(client: Amqp10Dialogue) -> None:
     client.attach_sender(None, target=LASTING, rcv_settle_mode=1)
     for _ in range(10):
         client.say(*[client.transfer(BODY) for _ in range(32)])
@@ -426,8 +425,7 @@ def test_settlement_by_the_sender_counts_the_deliveries_looked_up() -> None:
     assert spent(0, 159) - one == 160 // LINKS_A_UNIT
 
 
-def test_settlement_by_the_sender_counts_the_links_that_are_asked() -> None:
-    client = Amqp10Dialogue().declare("q")
+def test_settlement_by_the_sender_counts_the_links_that_are_asked(client: Amqp10Dialogue) -> None:
     client.attach_sender(None, target=LASTING, rcv_settle_mode=1)
     work = client.driver.broker.work
     settled = performative(spec.DISPOSITION, role=False, first=0, last=1 << 30, settled=True)

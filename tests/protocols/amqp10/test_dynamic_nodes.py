@@ -40,8 +40,12 @@ def sender(client: Amqp10Dialogue, handle: int, target: Composite) -> str:
     return address_of(client.attach_sender(None, handle, target=target)[0], "target")
 
 
-def test_temporary_queue_takes_requests_of_others_and_ends_with_its_link() -> None:
-    client = Amqp10Dialogue()
+@pytest.fixture
+def client() -> Amqp10Dialogue:
+    return Amqp10Dialogue()
+
+
+def test_temporary_queue_takes_requests_of_others_and_ends_with_its_link(client: Amqp10Dialogue) -> None:
     address = address_of(client.attach_receiver(None, 1, source=dynamic(spec.SOURCE))[0], "source")
     other = Amqp10Dialogue(client.driver)
     assert names(other.attach_sender(address)) == ["attach", "flow"]
@@ -55,16 +59,14 @@ def test_temporary_queue_takes_requests_of_others_and_ends_with_its_link() -> No
 
 
 @pytest.mark.parametrize("end", [performative(spec.END), performative(spec.CLOSE)])
-def test_node_of_delete_on_close_ends_with_its_session(end: bytes) -> None:
-    client = Amqp10Dialogue()
+def test_node_of_delete_on_close_ends_with_its_session(end: bytes, client: Amqp10Dialogue) -> None:
     sender(client, 0, dynamic(spec.TARGET, spec.DELETE_ON_CLOSE))
     assert len(nodes_of(client)) == 1
     client.say(end)
     assert nodes_of(client) == []
 
 
-def test_delete_on_no_links_waits_for_the_last_link() -> None:
-    client = Amqp10Dialogue()
+def test_delete_on_no_links_waits_for_the_last_link(client: Amqp10Dialogue) -> None:
     address = sender(client, 0, dynamic(spec.TARGET, spec.DELETE_ON_NO_LINKS))
     client.attach_receiver(address, 1)
     client.attach_sender(address, 2)
@@ -74,8 +76,7 @@ def test_delete_on_no_links_waits_for_the_last_link() -> None:
         assert len(nodes_of(client)) == left
 
 
-def test_delete_on_no_messages_waits_until_the_queue_is_empty() -> None:
-    client = Amqp10Dialogue()
+def test_delete_on_no_messages_waits_until_the_queue_is_empty(client: Amqp10Dialogue) -> None:
     address = sender(client, 0, dynamic(spec.TARGET, spec.DELETE_ON_NO_MESSAGES))
     client.say(client.transfer(data_section(b"x")))
     client.detach(0)
@@ -88,8 +89,7 @@ def test_delete_on_no_messages_waits_until_the_queue_is_empty() -> None:
     assert nodes_of(client) == []
 
 
-def test_delete_on_no_links_or_messages_waits_for_both() -> None:
-    client = Amqp10Dialogue()
+def test_delete_on_no_links_or_messages_waits_for_both(client: Amqp10Dialogue) -> None:
     address = sender(client, 0, dynamic(spec.TARGET, spec.DELETE_ON_NO_LINKS_OR_MESSAGES))
     client.say(client.transfer(data_section(b"x")))
     client.detach(0)
@@ -102,8 +102,7 @@ def test_delete_on_no_links_or_messages_waits_for_both() -> None:
     assert nodes_of(client) == []
 
 
-def test_temporary_topic_is_an_exchange() -> None:
-    client = Amqp10Dialogue()
+def test_temporary_topic_is_an_exchange(client: Amqp10Dialogue) -> None:
     address = sender(client, 0, dynamic(spec.TARGET, None, "temporary-topic"))
     topic = composite(spec.SOURCE, address=address, capabilities=["topic"])
     for handle in (1, 2):
@@ -114,15 +113,13 @@ def test_temporary_topic_is_an_exchange() -> None:
     assert nodes_of(client) == []
 
 
-def test_node_properties_are_arguments_of_the_queue() -> None:
-    client = Amqp10Dialogue()
+def test_node_properties_are_arguments_of_the_queue(client: Amqp10Dialogue) -> None:
     sender(client, 0, dynamic(spec.TARGET, None, capacity_messages=7))
     (name,) = nodes_of(client)
     assert client.vhost.queues[name].thresholds.capacity.messages == 7
 
 
-def test_dynamic_terminus_with_an_address_is_refused() -> None:
-    client = Amqp10Dialogue()
+def test_dynamic_terminus_with_an_address_is_refused(client: Amqp10Dialogue) -> None:
     target = composite(spec.TARGET, address="/queues/q", dynamic=True)
     _, detached = client.attach_sender(None, target=target)
     assert condition(detached) == "amqp:invalid-field"
@@ -130,8 +127,7 @@ def test_dynamic_terminus_with_an_address_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["lifetime-policy", "supported-dist-modes"])
-def test_node_property_of_a_wrong_type_is_refused(name: str) -> None:
-    client = Amqp10Dialogue()
+def test_node_property_of_a_wrong_type_is_refused(name: str, client: Amqp10Dialogue) -> None:
     source = composite(spec.SOURCE, dynamic=True, dynamic_node_properties={Symbol(name): Typed(UINT, 7)})
     attached, detached = client.attach_receiver(None, source=source)
     assert (attached.field("source"), condition(detached)) == (None, "amqp:invalid-field")
@@ -166,8 +162,7 @@ def subscriptions(client: Amqp10Dialogue) -> list[str]:
     return [name for name in client.vhost.queues if name.startswith("amq.subscription")]
 
 
-def test_each_volatile_subscription_gets_every_message_and_ends_with_its_link() -> None:
-    client = Amqp10Dialogue()
+def test_each_volatile_subscription_gets_every_message_and_ends_with_its_link(client: Amqp10Dialogue) -> None:
     subscribe(client, 1, "a")
     subscribe(client, 2, "b")
     publish(client.driver, b"1")
@@ -178,8 +173,7 @@ def test_each_volatile_subscription_gets_every_message_and_ends_with_its_link() 
     assert subscriptions(client) == []
 
 
-def test_topic_without_a_key_is_all_of_it_unless_a_filter_names_one() -> None:
-    client = Amqp10Dialogue()
+def test_topic_without_a_key_is_all_of_it_unless_a_filter_names_one(client: Amqp10Dialogue) -> None:
     subscribe(client, 1, "all", address="amq.topic")
     key = Described(Symbol("apache.org:legacy-amqp-topic-binding:string"), "sport.#")
     subscribe(client, 2, "some", address="amq.topic", filter={Symbol("topic"): key})
@@ -260,8 +254,7 @@ def test_global_subscription_is_shared_by_containers_and_others_are_not() -> Non
     assert len(last_octets(first.listen()) + last_octets(second.listen())) == 3
 
 
-def test_name_that_is_too_long_is_refused() -> None:
-    client = Amqp10Dialogue()
+def test_name_that_is_too_long_is_refused(client: Amqp10Dialogue) -> None:
     attached, detached = subscribe(client, 1, "x" * 250, **DURABLE)[:2]
     assert names([attached, detached]) == ["attach", "detach"]
     assert condition(detached) == "amqp:invalid-field"

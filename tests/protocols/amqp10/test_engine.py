@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.driver.driver import BrokerDriver
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.peer import Peer
@@ -77,8 +78,7 @@ def test_connection_without_sasl_has_no_second_login() -> None:
     assert connection.is_closing() or connection.is_closed()
 
 
-def test_everything_may_come_in_one_piece() -> None:
-    driver = make_driver()
+def test_everything_may_come_in_one_piece(driver: BrokerDriver) -> None:
     connection = driver.connect(Peer("127.0.0.1:1", True))
     begin = performative(spec.BEGIN, next_outgoing_id=0, incoming_window=1, outgoing_window=1)
     connection.receive(login() + AMQP_HEADER + performative(spec.OPEN, container_id="c") + begin)

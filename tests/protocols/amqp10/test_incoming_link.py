@@ -23,22 +23,24 @@ from tests.support.amqp10_dialogue import (
 )
 
 
-def test_messages_of_one_turn_are_accepted_in_one_disposition() -> None:
-    client = sender()
+@pytest.fixture
+def client() -> Amqp10Dialogue:
+    return sender()
+
+
+def test_messages_of_one_turn_are_accepted_in_one_disposition(client: Amqp10Dialogue) -> None:
     (settled,) = client.put(*[b"x"] * 50)
     assert (settled.field("first"), settled.field("last"), settled.field("settled")) == (0, 49, True)
     state = settled.performative.inner("state")
     assert state.code == spec.ACCEPTED
 
 
-def test_settled_messages_get_no_disposition() -> None:
-    client = sender()
+def test_settled_messages_get_no_disposition(client: Amqp10Dialogue) -> None:
     assert client.say(client.transfer(data_section(b"x"), settled=True)) == []
     assert client.depth("q") == 1
 
 
-def test_message_may_come_in_several_frames() -> None:
-    client = sender()
+def test_message_may_come_in_several_frames(client: Amqp10Dialogue) -> None:
     body = data_section(bytes(1000))
     first = client.transfer(body[:300], more=True)
     second = performative(spec.TRANSFER, 0, body[300:600], handle=0, more=True)
@@ -49,8 +51,7 @@ def test_message_may_come_in_several_frames() -> None:
     assert client.connection.arriving == 0
 
 
-def test_aborted_message_is_as_if_it_had_never_come() -> None:
-    client = sender()
+def test_aborted_message_is_as_if_it_had_never_come(client: Amqp10Dialogue) -> None:
     first = client.transfer(data_section(bytes(1000))[:300], more=True)
     assert client.say(first, performative(spec.TRANSFER, handle=0, aborted=True)) == []
     assert client.depth("q") == 0
@@ -69,8 +70,7 @@ def test_frame_that_contradicts_the_first_of_its_delivery_detaches_the_link(said
 
 
 @pytest.mark.parametrize("first", [0, None])
-def test_frame_may_repeat_what_the_first_of_its_delivery_has_said(first: int | None) -> None:
-    client = sender()
+def test_frame_may_repeat_what_the_first_of_its_delivery_has_said(first: int | None, client: Amqp10Dialogue) -> None:
     body = data_section(bytes(1000))
     begun = client.transfer(body[:300], more=True, delivery_tag=b"tag", message_format=first)
     rest = performative(spec.TRANSFER, 0, body[300:], handle=0, delivery_id=0, delivery_tag=b"tag", message_format=0)
@@ -78,8 +78,7 @@ def test_frame_may_repeat_what_the_first_of_its_delivery_has_said(first: int | N
     assert client.depth("q") == 1
 
 
-def test_deliveries_of_two_links_may_be_interleaved_and_those_of_one_may_not() -> None:
-    client = sender()
+def test_deliveries_of_two_links_may_be_interleaved_and_those_of_one_may_not(client: Amqp10Dialogue) -> None:
     client.attach_sender("/queues/q", handle=5)
     body = data_section(bytes(1000))
     client.say(client.transfer(body[:500], more=True), client.transfer(body[:300], handle=5, more=True))
@@ -93,16 +92,14 @@ def test_deliveries_of_two_links_may_be_interleaved_and_those_of_one_may_not() -
     assert client.connection.arriving == 0
 
 
-def test_malformed_message_is_rejected_and_the_link_stands() -> None:
-    client = sender()
+def test_malformed_message_is_rejected_and_the_link_stands(client: Amqp10Dialogue) -> None:
     (rejected,) = client.say(client.transfer(b"\x00\x53\x75\xa0\x05abc"))
     assert condition(rejected) == "amqp:decode-error"
     assert names(client.say(client.transfer(data_section(b"x")))) == ["disposition"]
     assert client.depth("q") == 1
 
 
-def test_malformed_message_that_was_sent_settled_ends_the_link() -> None:
-    client = sender()
+def test_malformed_message_that_was_sent_settled_ends_the_link(client: Amqp10Dialogue) -> None:
     (detached,) = client.say(client.transfer(b"\x00\x53\x75\xa0\x05abc", settled=True))
     assert (detached.name, condition(detached)) == ("detach", "amqp:decode-error")
 
@@ -122,8 +119,7 @@ def test_annotation_with_a_reserved_key_detaches_the_link(code: int, key: object
 
 
 @pytest.mark.parametrize("key", [Symbol("x-opt-nobody-knows-it"), Symbol("x-mine"), Symbol("x-" + "long" * 100)])
-def test_annotation_with_a_free_key_passes(key: object) -> None:
-    client = sender()
+def test_annotation_with_a_free_key_passes(key: object, client: Amqp10Dialogue) -> None:
     said = annotated(spec.MESSAGE_ANNOTATIONS, key) + data_section(b"x")
     assert names(client.say(client.transfer(said))) == ["disposition"]
     (received,) = transfers(client.attach_receiver("/queues/q", credit=1))
@@ -227,9 +223,8 @@ def test_message_to_the_anonymous_terminus_that_names_nothing_is_rejected_and_th
     assert client.depth("q") == 1
 
 
-def test_settled_message_to_the_anonymous_terminus_that_names_nothing_detaches_the_link() -> None:
+def test_settled_message_to_the_anonymous_terminus_that_names_nothing_detaches_the_link(client: Amqp10Dialogue) -> None:
     """Anonymous Terminus for Message Routing 1.0, section 2.2.2: nothing else would tell its sender."""
-    client = sender()
     client.attach_sender(None, 7)
     lost = encode(spec.PROPERTIES, to="/queues/none") + data_section(b"x")
     (detached,) = client.say(client.transfer(lost, handle=7, settled=True, delivery_tag=b"tag"))
@@ -238,8 +233,7 @@ def test_settled_message_to_the_anonymous_terminus_that_names_nothing_detaches_t
     assert error.fields["info"] == {Symbol("delivery-tag"): b"tag"}
 
 
-def test_rejected_message_to_the_anonymous_terminus_is_named_by_its_tag() -> None:
-    client = sender()
+def test_rejected_message_to_the_anonymous_terminus_is_named_by_its_tag(client: Amqp10Dialogue) -> None:
     client.attach_sender(None, 7)
     for body in (encode(spec.PROPERTIES, to="/queues/none") + data_section(b"x"), b"malformed"):
         (rejected,) = client.say(client.transfer(body, handle=7, delivery_tag=b"tag"))
@@ -260,15 +254,13 @@ def test_message_larger_than_announced_detaches_the_link() -> None:
         assert client.connection.arriving == 0
 
 
-def test_detach_in_the_middle_of_a_delivery_drops_it() -> None:
-    client = sender()
+def test_detach_in_the_middle_of_a_delivery_drops_it(client: Amqp10Dialogue) -> None:
     client.say(client.transfer(data_section(bytes(100))[:50], more=True))
     assert names(client.detach(0)) == ["detach"]
     assert (client.connection.arriving, client.depth("q")) == (0, 0)
 
 
-def test_messages_that_come_with_the_detach_are_accepted_before_it() -> None:
-    client = sender()
+def test_messages_that_come_with_the_detach_are_accepted_before_it(client: Amqp10Dialogue) -> None:
     heard = client.say(client.transfer(data_section(b"x")), performative(spec.DETACH, handle=0, closed=True))
     assert names(heard) == ["disposition", "detach"]
 
@@ -280,8 +272,7 @@ def test_delivery_that_breaks_the_settle_mode_detaches_the_link(mode: int, settl
     assert condition(detached) == "amqp:invalid-field"
 
 
-def test_mixed_sender_settles_some_and_any_frame_may_say_so() -> None:
-    client = sender()
+def test_mixed_sender_settles_some_and_any_frame_may_say_so(client: Amqp10Dialogue) -> None:
     body = data_section(bytes(100))
     settled = client.transfer(body, settled=True)
     late = client.transfer(body[:50], more=True) + performative(spec.TRANSFER, 0, body[50:], handle=0, settled=True)

@@ -12,23 +12,25 @@ from penstock.protocols.amqp10.link import LINK_STATES, LinkState
 from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, data_section, names
 
 
-def test_detach_is_answered_and_the_handle_is_free_again() -> None:
-    client = Amqp10Dialogue().declare("q")
+@pytest.fixture
+def client() -> Amqp10Dialogue:
+    return Amqp10Dialogue().declare("q")
+
+
+def test_detach_is_answered_and_the_handle_is_free_again(client: Amqp10Dialogue) -> None:
     for _ in range(2):
         client.attach_receiver("/queues/q", 5)
         (detached,) = client.detach(5)
         assert (detached.name, detached.field("closed"), detached.field("error")) == ("detach", True, None)
 
 
-def test_handle_of_a_link_is_refused_to_another() -> None:
-    client = Amqp10Dialogue().declare("q")
+def test_handle_of_a_link_is_refused_to_another(client: Amqp10Dialogue) -> None:
     client.attach_receiver("/queues/q", 5)
     (ended,) = client.attach_receiver("/queues/q", 5, name="another")
     assert (ended.name, condition(ended)) == ("end", "amqp:session:handle-in-use")
 
 
-def test_deletion_of_the_queue_detaches_its_receivers() -> None:
-    client = Amqp10Dialogue().declare("q")
+def test_deletion_of_the_queue_detaches_its_receivers(client: Amqp10Dialogue) -> None:
     client.attach_receiver("/queues/q", 5)
     client.driver.broker.delete_queue(client.vhost.queues["q"])
     (detached,) = client.listen()
@@ -36,8 +38,7 @@ def test_deletion_of_the_queue_detaches_its_receivers() -> None:
     assert client.detach(5) == []
 
 
-def test_detaches_that_cross_free_the_handle() -> None:
-    client = Amqp10Dialogue().declare("q")
+def test_detaches_that_cross_free_the_handle(client: Amqp10Dialogue) -> None:
     client.attach_receiver("/queues/q", 5)
     client.driver.broker.delete_queue(client.vhost.queues["q"])
     (detached,) = client.detach(5)
@@ -46,8 +47,7 @@ def test_detaches_that_cross_free_the_handle() -> None:
     assert names(client.attach_receiver("/queues/q", 5)) == ["attach"]
 
 
-def test_frames_of_a_detached_link_are_ignored_until_the_peers_detach() -> None:
-    client = Amqp10Dialogue().declare("q")
+def test_frames_of_a_detached_link_are_ignored_until_the_peers_detach(client: Amqp10Dialogue) -> None:
     client.attach_sender("/queues/q", 5)
     link = client.session().links.by_handle[5]
     link.detach(NotFound("gone"))
@@ -66,8 +66,7 @@ def test_handle_above_ours_closes_the_connection() -> None:
     assert (closed.name, condition(closed)) == ("close", "amqp:connection:framing-error")
 
 
-def test_echo_of_a_link_is_answered_once_and_asks_for_none() -> None:
-    client = Amqp10Dialogue().declare("q")
+def test_echo_of_a_link_is_answered_once_and_asks_for_none(client: Amqp10Dialogue) -> None:
     client.attach_receiver("/queues/q", 5)
     client.attach_sender("/queues/q", 6)
     for handle in (5, 6):

@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.driver.driver import BrokerDriver
 from penstock.wire.amqp10.values import Symbol, Typed
 from tests.support import at_once
 from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, condition, data_section
-from tests.support.driven_connection import drain, make_driver
+from tests.support.driven_connection import drain
 
 
-def test_link_may_set_its_own_window_and_is_told_what_is_in_force() -> None:
-    client = Amqp10Dialogue().declare("q")
+@pytest.fixture
+def client() -> Amqp10Dialogue:
+    return Amqp10Dialogue().declare("q")
+
+
+def test_link_may_set_its_own_window_and_is_told_what_is_in_force(client: Amqp10Dialogue) -> None:
     attached, flow = client.attach_sender("/queues/q", properties={Symbol("credit-window-messages"): 10})
     assert attached.performative.mapping("properties")[Symbol("credit-window-messages")] == Typed("uint", 10)
     assert flow.field("link_credit") == 10
@@ -22,8 +27,7 @@ def test_link_may_set_its_own_window_and_is_told_what_is_in_force() -> None:
     assert condition(detached) == "amqp:precondition-failed"
 
 
-def test_link_may_lower_its_rates_and_is_told_what_is_in_force() -> None:
-    client = Amqp10Dialogue().declare("q")
+def test_link_may_lower_its_rates_and_is_told_what_is_in_force(client: Amqp10Dialogue) -> None:
     attached, _ = client.attach_sender("/queues/q", properties={Symbol("producerMaxRate"): 10})
     assert attached.performative.mapping("properties")[Symbol("rate-messages")] == 10.0
     credit = client.credit_of()
@@ -40,15 +44,13 @@ WRONG = ({"producerMaxRate": 1.5}, {"rate-mesages": 5}, {"producerMaxRate": 5, "
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_link_with_wrong_rates_is_refused(wrong: dict[str, object]) -> None:
-    client = Amqp10Dialogue().declare("q")
+def test_link_with_wrong_rates_is_refused(wrong: dict[str, object], client: Amqp10Dialogue) -> None:
     given = {Symbol(name): value for name, value in wrong.items()}
     _, detached = client.attach_sender("/queues/q", properties=given)
     assert condition(detached) == "amqp:precondition-failed"
 
 
-def test_link_whose_properties_are_refused_leaves_nothing_with_its_connection() -> None:
-    client = Amqp10Dialogue().declare("q")
+def test_link_whose_properties_are_refused_leaves_nothing_with_its_connection(client: Amqp10Dialogue) -> None:
     origin = client.connection.origin
     assert origin is not None
     for _ in range(3):
@@ -59,8 +61,7 @@ def test_link_whose_properties_are_refused_leaves_nothing_with_its_connection() 
 
 
 @pytest.mark.parametrize("octets", [2**64 - 1, 2**63, 1, 0, -1, "many"])
-def test_sender_may_say_any_size_of_its_messages(octets: object) -> None:
-    client = Amqp10Dialogue().declare("q")
+def test_sender_may_say_any_size_of_its_messages(octets: object, client: Amqp10Dialogue) -> None:
     value = Typed("ulong", octets) if isinstance(octets, int) and octets >= 0 else octets
     attached, flow = client.attach_sender("/queues/q", properties={Symbol("penstock:message-bytes"): value})
     assert attached.name == "attach"
@@ -110,8 +111,7 @@ def test_sender_learns_at_once_which_gate_blocks_it_when_the_first_has_opened() 
 EXACT = {"desired_capabilities": ["penstock:exact-credit"]}
 
 
-def test_exact_credit_is_offered_to_a_sender_with_one_target_only() -> None:
-    client = Amqp10Dialogue().declare("q")
+def test_exact_credit_is_offered_to_a_sender_with_one_target_only(client: Amqp10Dialogue) -> None:
     attached, _ = client.attach_sender("/queues/q", **EXACT)
     assert attached.performative.texts("offered_capabilities") == ["penstock:exact-credit"]
     plain, _ = client.attach_sender("/queues/q", 1)
@@ -150,8 +150,7 @@ def answered(attached: Heard) -> tuple[object, object, object]:
     return known, taken.value if isinstance(taken, Typed) else taken, numbers
 
 
-def test_attach_is_answered_with_what_is_decided_of_the_lane() -> None:
-    driver = make_driver()
+def test_attach_is_answered_with_what_is_decided_of_the_lane(driver: BrokerDriver) -> None:
     client = Amqp10Dialogue(driver).declare("q")
     assert answered(client.attach_sender("/queues/q", properties=asked(1))[0]) == (False, 0, [])
     for body in (b"1", b"2"):
@@ -165,8 +164,7 @@ def test_attach_is_answered_with_what_is_decided_of_the_lane() -> None:
     assert client.depth("q") == 4
 
 
-def test_unroutable_deliveries_have_their_numbers() -> None:
-    driver = make_driver()
+def test_unroutable_deliveries_have_their_numbers(driver: BrokerDriver) -> None:
     client = Amqp10Dialogue(driver)
     client.attach_sender("/exchanges/amq.direct/nowhere", properties=asked(1))
     heard = client.say(client.transfer(data_section(b"1")), client.transfer(data_section(b"2")))
@@ -175,8 +173,7 @@ def test_unroutable_deliveries_have_their_numbers() -> None:
     assert answered(again.attach_sender("/exchanges/amq.direct/nowhere", properties=asked(2))[0]) == (True, 2, [1, 2])
 
 
-def test_link_that_asks_for_no_lane_is_told_of_none() -> None:
-    client = Amqp10Dialogue().declare("q")
+def test_link_that_asks_for_no_lane_is_told_of_none(client: Amqp10Dialogue) -> None:
     assert answered(client.attach_sender("/queues/q")[0]) == (None, None, None)
 
 
@@ -189,8 +186,7 @@ def test_link_that_asks_for_no_lane_is_told_of_none() -> None:
         ({"window": Typed("ulong", 5000)}, "amqp:precondition-failed"),
     ],
 )
-def test_invalid_request_for_a_lane_is_refused(more: dict[str, object], code: str) -> None:
-    client = Amqp10Dialogue().declare("q")
+def test_invalid_request_for_a_lane_is_refused(more: dict[str, object], code: str, client: Amqp10Dialogue) -> None:
     _, detached = client.attach_sender("/queues/q", properties=asked(1, **more))
     assert condition(detached) == code
     assert client.driver.broker.producer_lanes.count() == 0

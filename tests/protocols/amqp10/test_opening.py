@@ -18,8 +18,7 @@ from tests.support.limited_connections import limits
 @pytest.mark.parametrize(
     ("hostname", "vhost"), [("", "/"), ("other", "other"), ("vhost:other", "other"), ("broker.example", "/")]
 )
-def test_virtual_host_by_host_name(hostname: str, vhost: str) -> None:
-    driver = make_driver()
+def test_virtual_host_by_host_name(hostname: str, vhost: str, driver: BrokerDriver) -> None:
     driver.broker.add_vhost("other")
     client = Amqp10Dialogue(driver, hostname=hostname)
     assert client.connection.vhost is driver.broker.vhosts[vhost]
@@ -31,8 +30,7 @@ def test_unknown_virtual_host_is_refused_after_an_open_that_says_so() -> None:
     assert "amqp:connection-establishment-failed" in str(client.opened[0].field("properties"))
 
 
-def test_virtual_host_that_is_being_deleted_is_not_replaced_by_another() -> None:
-    driver = make_driver()
+def test_virtual_host_that_is_being_deleted_is_not_replaced_by_another(driver: BrokerDriver) -> None:
     driver.broker.add_vhost("other").deleting = True
     client = Amqp10Dialogue(driver, session=False, hostname="other")
     assert condition(client.opened[1]) == "amqp:not-allowed"
@@ -89,8 +87,7 @@ def info(heard: Heard) -> dict[str, object]:
     return {str(key): value for key, value in error.mapping("info").items()}
 
 
-def test_second_connection_of_a_container_is_refused() -> None:
-    driver = make_driver()
+def test_second_connection_of_a_container_is_refused(driver: BrokerDriver) -> None:
     first = opened(driver)
     assert first.opened[0].performative.mapping("properties")[DETECTION] == Typed("uint", 1)
     for policy in (None, 0, 7):
@@ -101,8 +98,7 @@ def test_second_connection_of_a_container_is_refused() -> None:
     assert names(first.begin(0)) == ["begin"], "the first one stays"
 
 
-def test_existing_connection_is_closed_if_the_new_one_says_so() -> None:
-    driver = make_driver()
+def test_existing_connection_is_closed_if_the_new_one_says_so(driver: BrokerDriver) -> None:
     first = opened(driver)
     second = opened(driver, 1)
     assert names(second.opened) == ["open"]
@@ -112,8 +108,7 @@ def test_existing_connection_is_closed_if_the_new_one_says_so() -> None:
     assert names(opened(driver).opened) == ["open", "close"], "the second one is the sole connection now"
 
 
-def test_container_is_free_again_when_its_connection_has_ended() -> None:
-    driver = make_driver()
+def test_container_is_free_again_when_its_connection_has_ended(driver: BrokerDriver) -> None:
     opened(driver).say(performative(spec.CLOSE))
     second = opened(driver)
     assert names(second.opened) == ["open"]
@@ -121,16 +116,14 @@ def test_container_is_free_again_when_its_connection_has_ended() -> None:
     assert names(opened(driver).opened) == ["open"]
 
 
-def test_others_are_not_concerned() -> None:
-    driver = make_driver()
+def test_others_are_not_concerned(driver: BrokerDriver) -> None:
     driver.broker.add_vhost("other")
     opened(driver)
     for fields in ({"container_id": "two"}, {"hostname": "other"}, {"asks": False}):
         assert names(opened(driver, **fields).opened) == ["open"]  # type: ignore[arg-type]
 
 
-def test_connection_of_another_user_is_not_closed() -> None:
-    driver = make_driver()
+def test_connection_of_another_user_is_not_closed(driver: BrokerDriver) -> None:
     first = opened(driver)
     first.connection.user = "somebody"
     assert names(opened(driver, 1).opened) == ["open", "close"]

@@ -6,6 +6,7 @@ import pytest
 from scramp import ScramClient
 
 from penstock.access import password_hash
+from penstock.driver.driver import BrokerDriver
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.login import Verification
@@ -110,8 +111,7 @@ def test_login_that_is_refused_closes_the_connection(mechanism: str, response: b
     assert not client.is_logged_in()
 
 
-def test_login_with_a_wrong_password_is_refused_late_after_several() -> None:
-    driver = make_driver()
+def test_login_with_a_wrong_password_is_refused_late_after_several(driver: BrokerDriver) -> None:
     for _ in range(3):
         connection = driver.connect(Peer("10.0.0.1:1", False))
         connection.receive(login("guest", "wrong"))

@@ -19,8 +19,12 @@ def test_attach_tells_what_transactions_can_do_and_grants_credit() -> None:
     assert flow.name == "flow"
 
 
-def test_each_declare_gives_an_id_of_its_own() -> None:
-    client = TransactionalPeer()
+@pytest.fixture
+def client() -> TransactionalPeer:
+    return TransactionalPeer()
+
+
+def test_each_declare_gives_an_id_of_its_own(client: TransactionalPeer) -> None:
     ids = {client.begin_transaction() for _ in range(5)}
     assert len(ids) == 5
     for txn_id in ids:
@@ -48,8 +52,7 @@ def test_message_that_is_no_request_of_ours_is_rejected_and_the_link_stands(mess
     assert client.discharge(client.begin_transaction())[0].name == "disposition"
 
 
-def test_request_may_come_with_other_sections_and_in_several_frames() -> None:
-    client = TransactionalPeer()
+def test_request_may_come_with_other_sections_and_in_several_frames(client: TransactionalPeer) -> None:
     message = b"\x00\x53\x70\x45" + value_section(composite(spec.DECLARE))
     first = client.transfer(message[:6], COORDINATOR, more=True)
     rest = performative(spec.TRANSFER, 0, message[6:], handle=COORDINATOR)
@@ -57,8 +60,7 @@ def test_request_may_come_with_other_sections_and_in_several_frames() -> None:
     assert [state_of(each).code for each in heard] == [spec.DECLARED]
 
 
-def test_aborted_request_is_as_if_it_had_never_come() -> None:
-    client = TransactionalPeer()
+def test_aborted_request_is_as_if_it_had_never_come(client: TransactionalPeer) -> None:
     first = client.transfer(value_section(composite(spec.DECLARE)), COORDINATOR, more=True)
     assert client.say(first, performative(spec.TRANSFER, handle=COORDINATOR, aborted=True)) == []
     client.begin_transaction()
@@ -73,14 +75,12 @@ def test_descriptor_may_be_a_symbol() -> None:
     assert state_of(heard).code == spec.DECLARED
 
 
-def test_settled_request_detaches_the_link() -> None:
-    client = TransactionalPeer()
+def test_settled_request_detaches_the_link(client: TransactionalPeer) -> None:
     (detach,) = client.ask(composite(spec.DECLARE), settled=True)
     assert (detach.name, condition(detach)) == ("detach", "amqp:not-allowed")
 
 
-def test_large_request_detaches_the_link() -> None:
-    client = TransactionalPeer()
+def test_large_request_detaches_the_link(client: TransactionalPeer) -> None:
     (detach,) = client.say(client.transfer(data_section(bytes(5000)), COORDINATOR))
     assert (detach.name, condition(detach)) == ("detach", "amqp:link:message-size-exceeded")
 
@@ -96,8 +96,7 @@ def test_peer_that_does_not_know_rejected_is_detached() -> None:
     assert condition(client.discharge(txn_id, handle=7)[0]) == "amqp:transaction:unknown-id"
 
 
-def test_declare_beyond_the_most_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    client = TransactionalPeer()
+def test_declare_beyond_the_most_is_rejected(monkeypatch: pytest.MonkeyPatch, client: TransactionalPeer) -> None:
     ids = [client.begin_transaction() for _ in range(transactions.TRANSACTIONS_MAX)]
     (rejected,) = client.ask(composite(spec.DECLARE))
     assert condition(rejected) == "amqp:resource-limit-exceeded"
@@ -105,8 +104,7 @@ def test_declare_beyond_the_most_is_rejected(monkeypatch: pytest.MonkeyPatch) ->
     client.begin_transaction()
 
 
-def test_coordinator_is_not_suspended_but_ends_with_its_transactions() -> None:
-    client = TransactionalPeer()
+def test_coordinator_is_not_suspended_but_ends_with_its_transactions(client: TransactionalPeer) -> None:
     txn_id = client.begin_transaction()
     (detach,) = client.detach(COORDINATOR, closed=False)
     assert (detach.name, detach.field("closed")) == ("detach", False)
@@ -125,15 +123,13 @@ def test_coordinator_that_is_attached_again_elsewhere_is_stolen() -> None:
     client.begin_transaction(7, 1)
 
 
-def test_second_discharge_of_a_transaction_is_of_an_unknown_one() -> None:
-    client = TransactionalPeer()
+def test_second_discharge_of_a_transaction_is_of_an_unknown_one(client: TransactionalPeer) -> None:
     txn_id = client.begin_transaction()
     client.discharge(txn_id, fail=True)
     assert condition(client.discharge(txn_id)[0]) == "amqp:transaction:unknown-id"
 
 
-def test_discharge_on_another_coordinator_link_is_of_an_unknown_one() -> None:
-    client = TransactionalPeer()
+def test_discharge_on_another_coordinator_link_is_of_an_unknown_one(client: TransactionalPeer) -> None:
     client.attach_coordinator(7)
     txn_id = client.begin_transaction()
     assert condition(client.discharge(txn_id, handle=7)[0]) == "amqp:transaction:unknown-id"

@@ -82,8 +82,12 @@ def properties(**fields: object) -> bytes:
     return encode(spec.PROPERTIES, **fields) + data_section(b"x")
 
 
-def test_priority_and_time_to_live_make_a_route_of_their_own() -> None:
-    vhost = a_vhost()
+@pytest.fixture
+def vhost() -> VirtualHost:
+    return a_vhost()
+
+
+def test_priority_and_time_to_live_make_a_route_of_their_own(vhost: VirtualHost) -> None:
     vhost.declare_queue("q", {}, False, False, None, None)
     found = target(vhost, "/queues/q")
     route = route_of(found, header_octets(False, 7, 2_500) + data_section(b"x"))
@@ -91,14 +95,12 @@ def test_priority_and_time_to_live_make_a_route_of_their_own() -> None:
     assert route_of(found, data_section(b"x")) is found.fixed_route()
 
 
-def test_message_without_a_priority_counts_as_4() -> None:
-    vhost = a_vhost()
+def test_message_without_a_priority_counts_as_4(vhost: VirtualHost) -> None:
     vhost.declare_queue("q", {"x-max-priority": 9}, False, False, None, None)
     assert route_of(target(vhost, "/queues/q"), data_section(b"x")).envelope.priority == 4
 
 
-def test_route_follows_the_topology() -> None:
-    vhost = a_vhost()
+def test_route_follows_the_topology(vhost: VirtualHost) -> None:
     found = target(vhost, "/exchanges/amq.fanout/any")
     route = found.fixed_route()
     assert route.queues == []
@@ -108,8 +110,7 @@ def test_route_follows_the_topology() -> None:
     assert route.queues == [queue]
 
 
-def test_subject_is_the_routing_key_of_an_exchange() -> None:
-    vhost = a_vhost()
+def test_subject_is_the_routing_key_of_an_exchange(vhost: VirtualHost) -> None:
     queue = vhost.declare_queue("q", {}, False, False, None, None)
     vhost.bind("amq.direct", queue, None, "red", {})
     found = target(vhost, "/exchanges/amq.direct")
@@ -136,8 +137,7 @@ def test_an_exchange_that_becomes_a_topic_has_its_keys_checked_on_routes_from_be
         route_of(found, message)
 
 
-def test_anonymous_terminus_takes_the_address_of_each_message() -> None:
-    vhost = a_vhost()
+def test_anonymous_terminus_takes_the_address_of_each_message(vhost: VirtualHost) -> None:
     queue = vhost.declare_queue("a/b", {}, False, False, None, None)
     vhost.bind("amq.direct", queue, None, "red", {})
     found = target(vhost, "")
@@ -150,8 +150,7 @@ def test_anonymous_terminus_takes_the_address_of_each_message() -> None:
             route_of(found, properties(to=to))
 
 
-def test_routes_of_many_subjects_are_bounded() -> None:
-    vhost = a_vhost()
+def test_routes_of_many_subjects_are_bounded(vhost: VirtualHost) -> None:
     found = target(vhost, "/exchanges/amq.topic")
     first = route_of(found, properties(subject="0"))
     for number in range(1, 300):
@@ -160,8 +159,7 @@ def test_routes_of_many_subjects_are_bounded() -> None:
     assert route_of(found, properties(subject="0")) is not first
 
 
-def test_application_properties_decide_at_an_exchange_of_headers() -> None:
-    vhost = a_vhost()
+def test_application_properties_decide_at_an_exchange_of_headers(vhost: VirtualHost) -> None:
     queue = vhost.declare_queue("q", {}, False, False, None, None)
     vhost.bind("amq.headers", queue, None, "", {"x-match": "all", "colour": "red"})
     found = target(vhost, "/exchanges/amq.headers/any")
@@ -171,8 +169,7 @@ def test_application_properties_decide_at_an_exchange_of_headers() -> None:
         assert route_of(found, section + data_section(b"x")).queues == expected
 
 
-def test_additional_routing_keys_are_an_annotation() -> None:
-    vhost = a_vhost()
+def test_additional_routing_keys_are_an_annotation(vhost: VirtualHost) -> None:
     queues = [vhost.declare_queue(name, {}, False, False, None, None) for name in ("q", "copy")]
     annotations = b"\x00\x53\x72" + encode_value({Symbol("x-cc"): ["copy"]})
     assert route_of(target(vhost, "/queues/q"), annotations + data_section(b"x")).queues == queues
@@ -191,8 +188,7 @@ def test_additional_routing_keys_of_another_type_are_refused(value: object) -> N
 
 
 @pytest.mark.parametrize("address", ["/queues/q", ""])
-def test_user_id_must_be_the_user(address: str) -> None:
-    vhost = a_vhost()
+def test_user_id_must_be_the_user(address: str, vhost: VirtualHost) -> None:
     vhost.declare_queue("q", {}, False, False, None, None)
     found = target(vhost, address)
     assert route_of(found, properties(user_id=b"guest", to="/queues/q")).queues
@@ -231,8 +227,7 @@ def test_message_is_persistent_where_a_store_is_unless_its_header_says_no() -> N
     assert [message.envelope.persistent for message in queue.ready_queue.messages()] == [True, True, True, False]
 
 
-def test_selector_of_a_binding_sees_the_fields_of_each_message() -> None:
-    vhost = a_vhost()
+def test_selector_of_a_binding_sees_the_fields_of_each_message(vhost: VirtualHost) -> None:
     queue = vhost.declare_queue("q", {}, False, False, None, None)
     vhost.bind("amq.topic", queue, None, "#", {SELECTOR: "JMSType = 'order' AND JMSPriority > 4"})
     found = target(vhost, "/exchanges/amq.topic/k")

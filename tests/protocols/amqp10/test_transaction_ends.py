@@ -5,14 +5,7 @@ from __future__ import annotations
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.values import Symbol
 from tests.support.amqp10_dialogue import Heard, accepted, condition, data_section, names, performative
-from tests.support.amqp10_transactions import (
-    COORDINATOR,
-    TransactionalPeer,
-    consuming,
-    peer,
-    reserved,
-    state_of,
-)
+from tests.support.amqp10_transactions import COORDINATOR, TransactionalPeer, consuming, peer, reserved, state_of
 from tests.support.driven_connection import drain
 
 

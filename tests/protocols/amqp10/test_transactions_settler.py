@@ -6,14 +6,7 @@ import pytest
 
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite
-from tests.support.amqp10_dialogue import (
-    Amqp10Dialogue,
-    accepted,
-    condition,
-    names,
-    performative,
-    transfers,
-)
+from tests.support.amqp10_dialogue import Amqp10Dialogue, accepted, condition, names, performative, transfers
 
 
 def filled(count: int, *queues: str) -> Amqp10Dialogue:

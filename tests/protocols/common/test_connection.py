@@ -16,7 +16,7 @@ from itertools import pairwise
 import pytest
 
 from penstock.core.publish.closed_sessions import ENDED, RESET
-from penstock.driver.driver import LIMITED_A_SECOND
+from penstock.driver.driver import LIMITED_A_SECOND, BrokerDriver
 from penstock.errors import ConnectionForced, FrameError
 from penstock.flow.work import UNITS_A_TURN
 from penstock.protocols.common.connection import DELETED_KEPT, GIVEN_UP, Connection, ConnectionTimes, ExclusiveQueues
@@ -32,8 +32,7 @@ from tests.support.long_teardown import CONNECTION_CLOSE, MANY, consume, heard, 
 CLOSE = method_frame(0, spec.CONNECTION_CLOSE, reply_code=200, reply_text="bye", class_id=0, method_id=0)
 
 
-def test_a_connection_that_is_lost_keeps_nothing_of_its_input() -> None:
-    driver = make_driver()
+def test_a_connection_that_is_lost_keeps_nothing_of_its_input(driver: BrokerDriver) -> None:
     connection = stranger(driver)
     connection.receive(GREETING + start_ok("guest", product="x" * 2000)[:-20])
     assert len(connection.unparsed) > 2000
@@ -68,8 +67,7 @@ def test_a_close_after_the_answer_to_ours_changes_nothing() -> None:
     assert client.connection.state is ConnectionState.CLOSED
 
 
-def test_an_open_connection_without_channels_that_is_lost_is_freed_without_the_collector() -> None:
-    driver = make_driver()
+def test_an_open_connection_without_channels_that_is_lost_is_freed_without_the_collector(driver: BrokerDriver) -> None:
     gc.collect()
     gc.disable()
     try:
@@ -135,8 +133,7 @@ def test_only_errors_of_a_client_are_logged_as_such() -> None:
         assert [line.fields["id"] for line in driver.log_queue.take()] == ids
 
 
-def test_a_flood_of_connections_does_not_flood_the_log() -> None:
-    driver = make_driver()
+def test_a_flood_of_connections_does_not_flood_the_log(driver: BrokerDriver) -> None:
     for _ in range(500):
         driver.disconnect(Dialogue(driver).connection)
     assert len(driver.log_queue.take()) == 2 * LIMITED_A_SECOND
@@ -148,8 +145,7 @@ def test_a_flood_of_connections_does_not_flood_the_log() -> None:
     ]
 
 
-def test_refused_requests_of_a_connection_are_logged_once_and_then_counted() -> None:
-    driver = make_driver()
+def test_refused_requests_of_a_connection_are_logged_once_and_then_counted(driver: BrokerDriver) -> None:
     client = Dialogue(driver)
     driver.log_queue.take()
     declare = method_frame(1, spec.QUEUE_DECLARE, queue="missing", passive=True)
@@ -217,8 +213,7 @@ def test_a_socket_that_is_lost_in_the_middle_of_a_goodbye_changes_nothing_of_it(
 
 
 @pytest.mark.once
-def test_a_lost_connection_with_many_channels_ends_over_turns_while_others_come_and_go() -> None:
-    driver = make_driver()
+def test_a_lost_connection_with_many_channels_ends_over_turns_while_others_come_and_go(driver: BrokerDriver) -> None:
     client = Dialogue(driver)
     channels, each = 90, 150
     client.say(method_frame(1, spec.QUEUE_DECLARE, queue="own", exclusive=True))

@@ -43,8 +43,7 @@ def test_none_goes_out_before_half_an_interval_without_any_other_output() -> Non
     assert beats(client, 115.0) == [109.0, 114.0]
 
 
-def test_beats_of_many_connections_share_their_times() -> None:
-    driver = make_driver()
+def test_beats_of_many_connections_share_their_times(driver: BrokerDriver) -> None:
     clients = []
     for number in range(40):
         driver.begin(100.0 + number / 40)
@@ -76,8 +75,7 @@ def test_a_peer_that_is_silent_for_two_intervals_is_given_up_and_no_earlier(inte
     assert driver.next_deadline() is None
 
 
-def test_anything_that_comes_is_a_sign_of_life() -> None:
-    driver = make_driver()
+def test_anything_that_comes_is_a_sign_of_life(driver: BrokerDriver) -> None:
     client = beating(driver, 1)
     for step in range(1, 20):
         driver.begin(100.0 + step * 0.9)
@@ -85,8 +83,7 @@ def test_anything_that_comes_is_a_sign_of_life() -> None:
     assert driver.take_silent() == []
 
 
-def test_a_connection_that_is_closed_in_good_order_leaves_no_timer() -> None:
-    driver = make_driver()
+def test_a_connection_that_is_closed_in_good_order_leaves_no_timer(driver: BrokerDriver) -> None:
     client = beating(driver, 1)
     client.say(method_frame(0, spec.CONNECTION_CLOSE, reply_code=200))
     driver.disconnect(client.connection)
@@ -108,8 +105,7 @@ def test_silent_peer_is_closed_after_twice_what_was_announced() -> None:
     assert condition(closed) == "amqp:resource-limit-exceeded"
 
 
-def test_memory_of_a_large_output_is_given_back_at_the_next_beat() -> None:
-    driver = make_driver()
+def test_memory_of_a_large_output_is_given_back_at_the_next_beat(driver: BrokerDriver) -> None:
     client = beating(driver, 10)
     before = client.connection.output.buffer
     client.declare("q")

@@ -29,8 +29,7 @@ from tests.support.logging_in import log_in
 from tests.support.tokens import policy, rsa_key, token
 
 
-def test_a_wrong_password_is_answered_at_its_time_and_a_right_one_at_once() -> None:
-    driver = make_driver()
+def test_a_wrong_password_is_answered_at_its_time_and_a_right_one_at_once(driver: BrokerDriver) -> None:
     for _ in range(3):
         assert log_in(driver, "wrong").state is ConnectionState.CLOSED
     late = log_in(driver, "wrong")
@@ -46,8 +45,7 @@ def test_a_wrong_password_is_answered_at_its_time_and_a_right_one_at_once() -> N
     assert driver.services.backoff.waits() == 0
 
 
-def test_who_waits_for_a_refusal_may_try_nothing_else_and_is_forgotten_when_it_goes() -> None:
-    driver = make_driver()
+def test_who_waits_for_a_refusal_may_try_nothing_else_and_is_forgotten_when_it_goes(driver: BrokerDriver) -> None:
     for _ in range(4):
         late = log_in(driver, "wrong")
     login = plain_response("guest", "guest")
@@ -123,8 +121,7 @@ def test_a_client_is_turned_away_where_too_many_wait() -> None:
     assert driver.log_queue.take(1)[0].text.endswith("login refused: too many logins are being verified")
 
 
-def test_who_hangs_up_to_guess_again_has_no_more_guesses_for_it() -> None:
-    driver = make_driver()
+def test_who_hangs_up_to_guess_again_has_no_more_guesses_for_it(driver: BrokerDriver) -> None:
     driver.services.backoff.succeeded("guest", "10.0.0.2")
     for _ in range(3 + WAITING_MOST):
         driver.disconnect(log_in(driver, "wrong", "10.0.0.1"))

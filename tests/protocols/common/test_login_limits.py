@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.driver.driver import BrokerDriver
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.login import Verification
@@ -50,8 +51,12 @@ def test_the_delay_on_this_machine_is_short() -> None:
     assert max(fail(Backoff(table_of({"ada": "a"})), 30, address=THIS_MACHINE)) == 2
 
 
-def test_failures_are_forgotten_after_a_minute_without_any() -> None:
-    backoff = Backoff(table_of({"ada": "a"}))
+@pytest.fixture
+def backoff() -> Backoff:
+    return Backoff(table_of({"ada": "a"}))
+
+
+def test_failures_are_forgotten_after_a_minute_without_any(backoff: Backoff) -> None:
     fail(backoff, 8)
     assert fail(backoff, 1, now=60.0) == [8]
     assert fail(backoff, 1, now=121.0) == [0]
@@ -63,15 +68,13 @@ def test_failures_at_one_address_delay_nothing_at_another() -> None:
     assert fail(backoff, 1, user="ada", address="10.0.0.2") == [0]
 
 
-def test_guesses_at_one_user_from_many_addresses_are_delayed_as_well() -> None:
-    backoff = Backoff(table_of({"ada": "a"}))
+def test_guesses_at_one_user_from_many_addresses_are_delayed_as_well(backoff: Backoff) -> None:
     delays = [backoff.failed("ada", f"10.0.1.{index}", 0.0) for index in range(20)]
     assert delays[:10] == [0] * 10
     assert delays[-1] == 8
 
 
-def test_a_user_is_not_delayed_by_guesses_elsewhere_where_it_has_logged_in_before() -> None:
-    backoff = Backoff(table_of({"ada": "a"}))
+def test_a_user_is_not_delayed_by_guesses_elsewhere_where_it_has_logged_in_before(backoff: Backoff) -> None:
     backoff.succeeded("ada", "10.0.0.7")
     for index in range(100):
         backoff.failed("ada", f"10.0.1.{index}", 0.0)
@@ -81,8 +84,7 @@ def test_a_user_is_not_delayed_by_guesses_elsewhere_where_it_has_logged_in_befor
     assert fail(backoff, 1, address="10.0.0.7") == [0]
 
 
-def test_a_user_of_a_back_end_is_not_delayed_by_guesses_elsewhere_either() -> None:
-    backoff = Backoff(table_of({"ada": "a"}))
+def test_a_user_of_a_back_end_is_not_delayed_by_guesses_elsewhere_either(backoff: Backoff) -> None:
     backoff.shares = SHARES
     backoff.succeeded("served", "10.0.0.7")
     for index in range(100):
@@ -115,15 +117,13 @@ def test_a_neighbour_at_the_address_that_guesses_gets_in_if_it_has_before() -> N
     assert backoff.refusal("bob", HERE) != ""
 
 
-def test_on_this_machine_every_password_is_looked_at() -> None:
-    backoff = Backoff(table_of({"ada": "a"}))
+def test_on_this_machine_every_password_is_looked_at(backoff: Backoff) -> None:
     for _ in range(10 * USER_WAITING_MOST):
         backoff.wait("ada", THIS_MACHINE)
     assert backoff.refusal("ada", THIS_MACHINE) == ""
 
 
-def test_what_is_remembered_is_bounded_and_the_oldest_is_forgotten() -> None:
-    backoff = Backoff(table_of({"ada": "a"}))
+def test_what_is_remembered_is_bounded_and_the_oldest_is_forgotten(backoff: Backoff) -> None:
     backoff.succeeded("ada", "first")
     fail(backoff, 8, user="nobody", address="first")
     for index in range(REMEMBERED):
@@ -134,8 +134,7 @@ def test_what_is_remembered_is_bounded_and_the_oldest_is_forgotten() -> None:
     assert ("ada", "first") not in backoff._welcome
 
 
-def test_waiting_answers_leave_nothing_behind() -> None:
-    backoff = Backoff(table_of({"ada": "a"}))
+def test_waiting_answers_leave_nothing_behind(backoff: Backoff) -> None:
     keys = backoff.wait("ada", HERE)
     backoff.succeeded("ada", HERE)
     backoff.answered(keys)
@@ -143,8 +142,7 @@ def test_waiting_answers_leave_nothing_behind() -> None:
 
 
 @pytest.mark.once
-def test_an_address_that_guesses_has_a_few_guesses_a_second_and_the_rest_is_not_looked_at() -> None:
-    driver = make_driver()
+def test_an_address_that_guesses_has_a_few_guesses_a_second_and_the_rest_is_not_looked_at(driver: BrokerDriver) -> None:
     failures = driver.services.backoff._addresses
     looked: list[float] = []
     open_ones: list[Connection] = []

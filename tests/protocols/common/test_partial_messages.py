@@ -16,8 +16,6 @@ from penstock.driver.driver import BrokerDriver
 from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.management.why import of_connection
 from penstock.protocols.amqp091.frame_reader import ContentState
-from penstock.protocols.common.connection_limits import ConnectionLimits
-from penstock.protocols.common.engine import SESSION_OPEN
 from penstock.protocols.common.partial_messages import PIECE_BYTES
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, decode_method, encode_header, frame, method_frame
@@ -197,11 +195,6 @@ def test_what_pieces_count_with_is_given_back_exactly(steps: list[tuple[str, int
         driver.disconnect(dialogue.connection)
     assert driver.services.partial_messages.bytes == int(driver.broker.gates.other_memory.bytes) == 0
     assert driver.services.partial_messages._arriving == {}
-
-
-@pytest.fixture
-def driver() -> BrokerDriver:
-    return make_driver(ConnectionLimits())
 
 
 def send(client: Dialogue, data: bytes) -> None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.driver.driver import BrokerDriver
 from penstock.protocols.common.peer import THIS_MACHINE, WITHOUT, Peer, TlsSession, Traffic, network_of, rabbitmq_fields
-from tests.support.driven_connection import Dialogue, make_driver, publish
+from tests.support.driven_connection import Dialogue, publish
 
 
 @pytest.mark.parametrize(
@@ -41,8 +42,7 @@ def counts(traffic: Traffic) -> tuple[int, int, int, int]:
     return int(traffic.received), int(traffic.sent), int(traffic.reads), int(traffic.writes)
 
 
-def test_traffic_counts_what_a_connection_reads_and_writes() -> None:
-    driver = make_driver()
+def test_traffic_counts_what_a_connection_reads_and_writes(driver: BrokerDriver) -> None:
     client = Dialogue(driver).declare("q")
     before = counts(client.connection.peer.traffic)
     assert min(before) > 0

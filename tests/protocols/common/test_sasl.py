@@ -94,8 +94,12 @@ def test_mechanisms_are_offered_with_the_strongest_first() -> None:
     assert exchange(address="10.0.0.1").mechanisms == ["SCRAM-SHA-256", "PLAIN"]
 
 
-def test_mechanisms_can_be_left_out_and_are_refused_then() -> None:
-    driver = driver_with_passwords()
+@pytest.fixture
+def driver() -> BrokerDriver:
+    return driver_with_passwords()
+
+
+def test_mechanisms_can_be_left_out_and_are_refused_then(driver: BrokerDriver) -> None:
     driver.connection_limits.sasl_mechanisms = ["PLAIN", "SCRAM-SHA-256"]
     login = exchange(driver, subject="ada")
     assert login.mechanisms == ["PLAIN", "SCRAM-SHA-256"]
@@ -162,8 +166,7 @@ def test_scram_without_an_initial_response_begins_with_an_empty_challenge() -> N
     assert accepted(login.respond(client.get_client_final().encode()))
 
 
-def test_scram_refuses_a_wrong_password_as_it_does_an_unknown_user() -> None:
-    driver = driver_with_passwords()
+def test_scram_refuses_a_wrong_password_as_it_does_an_unknown_user(driver: BrokerDriver) -> None:
     wrong, unknown = (
         log_in_by_scram(exchange(driver), "ada", "guess"),
         log_in_by_scram(exchange(driver), "eve", "guess"),
@@ -173,8 +176,7 @@ def test_scram_refuses_a_wrong_password_as_it_does_an_unknown_user() -> None:
     assert "this machine" in log_in_by_scram(exchange(driver, "10.0.0.1"), "guest", "guest").refusal
 
 
-def test_scram_has_a_nonce_for_each_login_and_a_salt_for_each_user() -> None:
-    driver = driver_with_passwords()
+def test_scram_has_a_nonce_for_each_login_and_a_salt_for_each_user(driver: BrokerDriver) -> None:
 
     def challenge(user: str) -> dict[str, str]:
         data = exchange(driver).init("SCRAM-SHA-256", f"n,,n={user},r=abc".encode()).data
@@ -260,15 +262,13 @@ def test_scram_refuses_a_proof_that_is_too_short_as_a_wrong_password() -> None:
     assert login.respond(b"c=biws,r=%s,p=AAAA" % nonce).refusal == "user 'ada' gave a wrong password"
 
 
-def test_scram_counts_its_work() -> None:
-    driver = driver_with_passwords()
+def test_scram_counts_its_work(driver: BrokerDriver) -> None:
     exchange(driver).init("SCRAM-SHA-256", b"n,,n=eve,r=abc")
     assert driver.broker.work.done == SCRAM_WORK
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
-def test_wrong_passwords_are_answered_late_whatever_the_mechanism(mechanism: str) -> None:
-    driver = driver_with_passwords()
+def test_wrong_passwords_are_answered_late_whatever_the_mechanism(mechanism: str, driver: BrokerDriver) -> None:
 
     def attempt(password: str) -> SaslStep:
         login = exchange(driver, "10.0.0.1")
@@ -281,8 +281,7 @@ def test_wrong_passwords_are_answered_late_whatever_the_mechanism(mechanism: str
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
-def test_password_is_not_checked_while_too_many_answers_wait(mechanism: str) -> None:
-    driver = driver_with_passwords()
+def test_password_is_not_checked_while_too_many_answers_wait(mechanism: str, driver: BrokerDriver) -> None:
     for _ in range(16):
         driver.services.backoff.wait("ada", "10.0.0.1")
     login = exchange(driver, "10.0.0.1")

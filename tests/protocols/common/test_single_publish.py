@@ -6,7 +6,7 @@ from penstock.driver.driver import BrokerDriver
 from penstock.protocols.common.single_publish import ORIGINS_MOST, SinglePublish
 from penstock.wire.amqp091.codec import Properties
 from tests.support.access_of import access_of
-from tests.support.driven_connection import Dialogue, make_driver
+from tests.support.driven_connection import Dialogue
 
 
 def send(driver: BrokerDriver) -> SinglePublish:
@@ -20,8 +20,7 @@ def at(driver: BrokerDriver, now: float) -> None:
     driver.run_turn()
 
 
-def test_a_loop_of_single_messages_does_not_fill_the_zone_of_a_gate_that_stays_closed() -> None:
-    driver = make_driver()
+def test_a_loop_of_single_messages_does_not_fill_the_zone_of_a_gate_that_stays_closed(driver: BrokerDriver) -> None:
     at(driver, 100.0)
     Dialogue(driver).declare("q", capacity_messages=10, stop_messages=0, hold_deadline=5)
     queue = driver.broker.vhosts["/"].queues["q"]
@@ -43,8 +42,7 @@ def test_a_loop_of_single_messages_does_not_fill_the_zone_of_a_gate_that_stays_c
     assert (queue.messages, len(fifth.producer.outbox)) == (1, 0)
 
 
-def test_users_that_published_once_are_forgotten_but_for_the_last_thousand() -> None:
-    driver = make_driver()
+def test_users_that_published_once_are_forgotten_but_for_the_last_thousand(driver: BrokerDriver) -> None:
     at(driver, 100.0)
     Dialogue(driver).declare("q", capacity_messages=1, stop_messages=0)
     send(driver).give_up()
@@ -61,8 +59,7 @@ def test_users_that_published_once_are_forgotten_but_for_the_last_thousand() -> 
     driver.broker.vhosts["/"].queues["q"].purge(driver.broker.now)
 
 
-def test_user_that_publishes_again_keeps_its_rate() -> None:
-    driver = make_driver()
+def test_user_that_publishes_again_keeps_its_rate(driver: BrokerDriver) -> None:
     at(driver, 100.0)
     publishes = driver.single_publishes
     busy = publishes.origin("busy")
