@@ -1,10 +1,17 @@
-"""Say at the end how much was tried."""
+"""A virtual host for tests of the core; and say at the end how much was tried."""
 
 from __future__ import annotations
 
 import pytest
 
+from penstock.core.vhost import VirtualHost
 from tests.support import example_counts
+from tests.support.topology import a_vhost
+
+
+@pytest.fixture
+def vhost() -> VirtualHost:
+    return a_vhost()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -31,8 +31,7 @@ def test_broker_deletes_a_queue_unless_it_is_in_use_or_not_empty_on_request() ->
 
 def test_broker_records_what_a_gate_does_to_a_producer_in_order_and_once() -> None:
     house = House("a", capacity_messages=3, stop_messages=1, resume_messages=0)
-    producer = house.producer("p")
-    house.publish(producer, "a", 100, count=3)
+    producer = house.published("p", "a", 100, count=3)
     while house.take("a"):
         pass
     kinds = [type(effect) for effect in house.broker.effects()]
@@ -43,8 +42,7 @@ def test_broker_records_what_a_gate_does_to_a_producer_in_order_and_once() -> No
 
 def test_broker_has_refusals_of_one_producer_in_a_row_in_one_effect() -> None:
     house = House("a", capacity_messages=1, hold_deadline=5)
-    producer = house.producer("p")
-    house.publish(producer, "a", 100, count=4)
+    house.published("p", "a", 100, count=4)
     house.at(106.0)
     refused = [effect for effect in house.broker.effects() if isinstance(effect, PublishRefused)]
     assert [(int(effect.messages), int(effect.bytes)) for effect in refused] == [(3, 300)]
@@ -63,7 +61,6 @@ def test_broker_counts_unroutable_messages_and_returns_the_mandatory_ones() -> N
 
 def test_broker_lists_a_producer_with_confirms_once() -> None:
     house = House("a")
-    producer = house.producer("p")
-    house.publish(producer, "a", 100, count=3)
+    producer = house.published("p", "a", 100, count=3)
     assert house.broker.take_confirming() == [producer]
     assert house.broker.take_confirming() == []

@@ -16,11 +16,6 @@ from penstock.errors import PreconditionFailed, ResourceError
 from tests.support.topology import a_vhost, declare, exchange, resolve
 
 
-@pytest.fixture
-def vhost() -> VirtualHost:
-    return a_vhost()
-
-
 def work_of_refusal(vhost: VirtualHost, name: str, key: str, text: str) -> int:
     """Have a publish refused with this text in its reason; return the units of work that it cost."""
     work = vhost.gates.broker.work

@@ -5,14 +5,9 @@ import pytest
 from penstock.core.vhost import BINDING_COST, BINDINGS_AT_ONCE, VirtualHost
 from penstock.errors import ResourceLocked
 from penstock.flow.work import SHARE, UNITS_A_TURN
-from tests.support.topology import a_vhost, declare, exchange, reached
+from tests.support.topology import declare, exchange, reached
 
 MANY = 10_000
-
-
-@pytest.fixture
-def vhost() -> VirtualHost:
-    return a_vhost()
 
 
 def run(vhost: VirtualHost) -> int:

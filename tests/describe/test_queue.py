@@ -136,8 +136,7 @@ def test_view_of_a_fill_is_the_higher_of_messages_and_bytes() -> None:
 
 def test_view_of_a_gate_names_the_producers_that_it_blocks() -> None:
     house = House("a", capacity_messages=2)
-    producer = house.producer("p")
-    house.publish(producer, "a", 100, count=4)
+    house.published("p", "a", 100, count=4)
     assert "p" in str(gate_row(house.vhost.queue("a").gate, 101.0))
 
 

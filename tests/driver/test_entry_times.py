@@ -64,15 +64,21 @@ def slow_driver() -> tuple[BrokerDriver, Machine]:
     return driver, machine
 
 
+def slow_client() -> tuple[BrokerDriver, Machine, Dialogue]:
+    """Return the same, and a client that has had its turn."""
+    driver, machine = slow_driver()
+    client = Dialogue(driver)
+    turn(driver)
+    return driver, machine, client
+
+
 def lines(driver: BrokerDriver) -> list[LogLine]:
     """Return the lines about long entries."""
     return [line for line in driver.log_queue.take() if line.fields.get("id") == LONG_ENTRY]
 
 
 def test_client_whose_input_takes_longer_than_its_units_say_is_charged_the_difference() -> None:
-    driver, machine = slow_driver()
-    client = Dialogue(driver)
-    turn(driver)
+    driver, machine, client = slow_client()
     before = client.connection.work_done
     machine.takes = [(LONG_S, LONG_S)]
     driver.receive(client.connection, declarations(1, "q"), machine.wall)
@@ -81,9 +87,7 @@ def test_client_whose_input_takes_longer_than_its_units_say_is_charged_the_diffe
 
 
 def test_charged_client_is_named_in_the_log_and_counted_by_kind() -> None:
-    driver, machine = slow_driver()
-    client = Dialogue(driver)
-    turn(driver)
+    driver, machine, client = slow_client()
     driver.log_queue.take()
     machine.takes = [(LONG_S, LONG_S)]
     driver.receive(client.connection, declarations(1, "q"), machine.wall)
@@ -137,9 +141,7 @@ def test_charged_client_comes_after_others_that_wait() -> None:
 
 @pytest.mark.parametrize("used", [0.0, LEAST * UNIT_S / 2])
 def test_time_that_the_machine_gave_to_others_is_nobodys_fault(used: float) -> None:
-    driver, machine = slow_driver()
-    client = Dialogue(driver)
-    turn(driver)
+    driver, machine, client = slow_client()
     machine.takes = [(LONG_S, used)]
     driver.receive(client.connection, declarations(1, "q"), machine.wall)
     assert [line.text for line in lines(driver)] == []
@@ -173,9 +175,7 @@ def test_work_of_the_same_turn_before_an_entry_is_not_charged_to_it() -> None:
 
 
 def test_entry_may_take_several_times_what_its_units_say() -> None:
-    driver, machine = slow_driver()
-    client = Dialogue(driver)
-    turn(driver)
+    driver, machine, client = slow_client()
     before = driver.broker.work.done
     driver.receive(client.connection, declarations(100, "a"), machine.wall)
     seconds = (SLACK * int(driver.broker.work.done - before) + LEAST) * UNIT_S * 0.99
@@ -231,9 +231,7 @@ def test_time_before_a_turn_is_not_that_of_its_timers() -> None:
 
 
 def test_client_of_a_job_rests_after_it() -> None:
-    driver, machine = slow_driver()
-    client = Dialogue(driver)
-    turn(driver)
+    driver, machine, client = slow_client()
 
     def job() -> Steps[None]:
         yield
@@ -277,9 +275,7 @@ def test_debt_grows_with_each_entry_up_to_a_bound_and_decays() -> None:
 
 
 def test_connection_that_ends_while_it_rests_leaves_no_timer() -> None:
-    driver, machine = slow_driver()
-    client = Dialogue(driver)
-    turn(driver)
+    driver, machine, client = slow_client()
     machine.takes = [(LONG_S, LONG_S)]
     driver.receive(client.connection, publish("", b"x"), machine.wall)
     assert driver.next_deadline() is not None

@@ -11,10 +11,16 @@ from tests.profiles import examples
 from tests.support.flow_waiters import Walker, reopen
 
 
-def test_those_who_wait_pass_in_the_order_they_came_one_message_a_turn() -> None:
-    turns, passed = Turns(), list[str]()
+def at_a_closed_gate() -> tuple[Turns, list[str], Gate]:
+    """Return turns, the names of those who pass, and a closed gate."""
+    turns = Turns()
     gate = Gate("queue", "q", turns.transitions)
     gate.close(1, 1, 0.0)
+    return turns, [], gate
+
+
+def test_those_who_wait_pass_in_the_order_they_came_one_message_a_turn() -> None:
+    turns, passed, gate = at_a_closed_gate()
     for name in "abc":
         Walker(name, turns, passed, [gate], [gate]).stand()
     assert turns.run(100, 0.0) == 0
@@ -25,9 +31,7 @@ def test_those_who_wait_pass_in_the_order_they_came_one_message_a_turn() -> None
 
 
 def test_turns_in_a_row_end_together_and_only_one_who_waits_alone_has_them() -> None:
-    turns, passed = Turns(), list[str]()
-    gate = Gate("queue", "q", turns.transitions)
-    gate.close(1, 1, 0.0)
+    turns, passed, gate = at_a_closed_gate()
     a, b = Walker("a", turns, passed, [gate], [gate], [gate]), Walker("b", turns, passed, [gate])
     for walker in (a, b):
         walker.stand()
@@ -38,9 +42,7 @@ def test_turns_in_a_row_end_together_and_only_one_who_waits_alone_has_them() -> 
 
 
 def test_bound_on_turns_is_kept_and_says_that_there_is_more() -> None:
-    turns, passed = Turns(), list[str]()
-    gate = Gate("queue", "q", turns.transitions)
-    gate.close(1, 1, 0.0)
+    turns, passed, gate = at_a_closed_gate()
     for name in "abc":
         Walker(name, turns, passed, [gate]).stand()
     reopen(turns, gate)
@@ -53,9 +55,7 @@ def test_bound_on_turns_is_kept_and_says_that_there_is_more() -> None:
 
 
 def test_gate_that_closes_again_keeps_the_rest_waiting_with_their_tickets() -> None:
-    turns, passed = Turns(), list[str]()
-    gate = Gate("queue", "q", turns.transitions)
-    gate.close(1, 1, 0.0)
+    turns, passed, gate = at_a_closed_gate()
     walkers = [Walker(name, turns, passed, [gate]) for name in "abc"]
     for walker in walkers:
         walker.stand()
@@ -88,9 +88,7 @@ def test_whoever_moves_to_another_gate_keeps_its_place_before_those_who_came_lat
 
 
 def test_oldest_who_does_not_fit_keeps_the_younger_behind_it_until_there_is_room() -> None:
-    turns, passed = Turns(), list[str]()
-    gate = Gate("queue", "q", turns.transitions)
-    gate.close(1, 1, 0.0)
+    turns, passed, gate = at_a_closed_gate()
     large = Walker("large", turns, passed, [gate])
     large.too_big_for.add("q")
     large.stand()
@@ -106,9 +104,7 @@ def test_oldest_who_does_not_fit_keeps_the_younger_behind_it_until_there_is_room
 
 
 def test_listing_an_open_gate_twice_gives_no_second_turn() -> None:
-    turns, passed = Turns(), list[str]()
-    gate = Gate("queue", "q", turns.transitions)
-    gate.close(1, 1, 0.0)
+    turns, passed, gate = at_a_closed_gate()
     Walker("a", turns, passed, [gate]).stand()
     reopen(turns, gate)
     turns.schedule(gate)

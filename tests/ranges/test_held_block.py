@@ -229,8 +229,7 @@ def test_turns_are_shared_with_a_producer_of_single_messages() -> None:
     house = House("a", capacity_messages=1)
     lane = Lane(house)
     lane.publish([("a", 10)] * 100)
-    single = house.producer("single")
-    house.publish(single, "a", 10, count=100)
+    house.published("single", "a", 10, count=100)
     found: list[bytes] = []
     for _ in range(100):
         found += contents(house, "a")

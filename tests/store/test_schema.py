@@ -63,9 +63,10 @@ def test_store_of_a_newer_version_is_refused_with_that_version_and_what_to_do(tm
     )
 
 
-def test_store_whose_form_cannot_be_is_damaged(tmp_path: Path) -> None:
+@pytest.mark.parametrize("statement", ["PRAGMA user_version = -1", "DROP TABLE about"])
+def test_store_whose_form_cannot_be_is_damaged(tmp_path: Path, statement: str) -> None:
     filled(tmp_path)
-    change(tmp_path / FILE, "PRAGMA user_version = -1")
+    change(tmp_path / FILE, statement)
     assert refusal(tmp_path).endswith("it is damaged; 'penstock store repair' saves what can be read")
 
 
@@ -100,12 +101,6 @@ def test_log_without_its_file_is_refused(tmp_path: Path) -> None:
 def test_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
     said = refusal(tmp_path / "no" / "where")
     assert said == f"cannot open the store '{tmp_path / 'no' / 'where' / FILE}': No such file or directory"
-
-
-def test_file_without_our_tables_is_damaged(tmp_path: Path) -> None:
-    filled(tmp_path)
-    change(tmp_path / FILE, "DROP TABLE about")
-    assert refusal(tmp_path).endswith("it is damaged; 'penstock store repair' saves what can be read")
 
 
 def test_what_a_creation_that_was_interrupted_left_is_made_anew(tmp_path: Path) -> None:

@@ -45,6 +45,12 @@ class House:
             self.vhost.resolve(route, {})
             producer.publish(route, b"x", charge)
 
+    def published(self, name: str, key: str, charge: int, exchange: str = "", count: int = 1) -> Producer:
+        """Return a new producer of alice's connection that has published messages."""
+        producer = self.producer(name)
+        self.publish(producer, key, charge, exchange, count)
+        return producer
+
     def publish_now(self, queue: str, charge: int, count: int = 1) -> None:
         """Put messages in as whoever has credit for them does."""
         for _ in range(count):

@@ -27,8 +27,7 @@ def test_address_charges_each_message_once_until_the_last_queue_lets_it_go() -> 
     depth = bounded_address(house, 1000, 800, 500)
     for name in "ab":
         house.vhost.bind("news", house.vhost.queues[name], None, "", {})
-    producer = house.producer("p")
-    house.publish(producer, "", 100, "news", count=9)
+    house.published("p", "", 100, "news", count=9)
     assert (int(depth.messages), int(depth.bytes)) == (9, 900)
     assert not depth.gate.open
     house.take("a", count=4)
@@ -50,8 +49,7 @@ def test_address_is_empty_whichever_way_its_messages_left(way: str) -> None:
     depth = bounded_address(house, 10_000, 8000, 5000)
     queue = house.vhost.queues["a"]
     house.vhost.bind("news", queue, None, "", {})
-    producer = house.producer("p")
-    house.publish(producer, "", 100, "news", count=5)
+    house.published("p", "", 100, "news", count=5)
     now, session = house.broker.now, house.session
     if way == "expire":
         house.broker.begin(now + 2)

@@ -18,8 +18,7 @@ def test_virtual_host_that_is_overfull_holds_back_publishes_to_any_of_its_queues
     house.queue("a")
     house.queue("b")
     house.broker.gates.set_vhost_limit(house.vhost, in_bytes(1000, 800, 500))
-    producer = house.producer("p")
-    house.publish(producer, "a", 100, count=8)
+    producer = house.published("p", "a", 100, count=8)
     assert told(producer) == [(1, 8, True)]
     house.publish(producer, "b", 100)  # 900 > 800: it is in, and its confirmation withheld.
     house.publish(producer, "b", 100)
@@ -40,8 +39,7 @@ def test_virtual_host_that_is_overfull_holds_back_publishes_to_any_of_its_queues
 
 def test_lifting_or_lowering_a_virtual_hosts_bound_is_judged_at_once() -> None:
     house = House("a")
-    producer = house.producer("p")
-    house.publish(producer, "a", 100, count=9)
+    producer = house.published("p", "a", 100, count=9)
     house.broker.gates.set_vhost_limit(house.vhost, in_bytes(1000, 800, 500))
     pool = house.broker.gates.vhosts["/"]
     assert not pool.gate.open

@@ -40,8 +40,7 @@ def listening(*queues: str) -> House:
 def test_each_topic_has_its_own_bound_for_all_its_subscriptions() -> None:
     house = listening("a", "b")
     house.set("address", "amq.topic/prices.#", capacity_messages=2, stop_messages=1)
-    producer = house.producer("p")
-    house.publish(producer, "prices.eur", 100, "amq.topic", count=4)
+    house.published("p", "prices.eur", 100, "amq.topic", count=4)
     assert house.depth("a") == 2
     other = house.producer("q")
     for key in ("prices.usd", "news", "news", "news"):

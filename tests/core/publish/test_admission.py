@@ -29,8 +29,7 @@ def refusal(producer: Producer) -> Refusal:
 
 def test_an_overflow_policy_is_the_reason(house: House) -> None:
     house.queue("a", capacity_messages=1, overflow="reject")
-    producer = house.producer("p")
-    house.publish(producer, "a", 100)
+    producer = house.published("p", "a", 100)
     producer.confirms.take()
     house.publish(producer, "a", 100)
     reason = refusal(producer)
@@ -40,8 +39,7 @@ def test_an_overflow_policy_is_the_reason(house: House) -> None:
 
 def test_a_deadline_is_a_reason_to_retry(house: House) -> None:
     house.queue("a", capacity_messages=1, hold_deadline=5)
-    producer = house.producer("p")
-    house.publish(producer, "a", 100, count=2)
+    producer = house.published("p", "a", 100, count=2)
     house.at(105.0)
     refused = [outcome.refusal for outcome in producer.confirms.take() if outcome.refusal is not None]
     assert [(each.cause, each.retriable) for each in refused] == [(DEADLINE, True)]
@@ -60,8 +58,7 @@ def test_a_full_hold_budget_is_a_reason_to_retry(house: House) -> None:
 
 def test_a_deleted_queue_is_the_reason_for_what_was_held_for_it(house: House) -> None:
     house.queue("a", capacity_messages=1)
-    producer = house.producer("p")
-    house.publish(producer, "a", 100, count=2)
+    producer = house.published("p", "a", 100, count=2)
     producer.confirms.take()
     house.broker.delete_queue(house.vhost.queues["a"])
     house.broker.run(1000)
@@ -72,8 +69,7 @@ def test_a_deleted_queue_is_the_reason_for_what_was_held_for_it(house: House) ->
 def test_a_lowered_capacity_is_the_reason_for_what_never_fits(house: House) -> None:
     house.queue("a")
     house.set("queue", "a", capacity_bytes=1000)
-    producer = house.producer("p")
-    house.publish(producer, "a", 900, count=2)
+    producer = house.published("p", "a", 900, count=2)
     producer.confirms.take()
     house.set("queue", "a", capacity_bytes=500)
     assert house.take("a")

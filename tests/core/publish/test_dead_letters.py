@@ -144,8 +144,7 @@ def test_overflow_policy_sends_on_what_it_drops_or_refuses_unless_it_only_reject
 ) -> None:
     house = Morgue(capacity_messages=2, overflow=policy)
     house.queue("dead")
-    producer = house.producer("p")
-    house.publish(producer, "work", 100, count=4)
+    producer = house.published("p", "work", 100, count=4)
     house.run()
     assert sorted(told(producer)) == sorted(outcomes)
     assert house.ready("dead") == [b"x|work:maxlen"] * dead
@@ -176,8 +175,7 @@ def test_a_letter_keeps_its_place_until_there_is_room_for_it_and_holds_back_thos
     house.deliver(2)
     house.reject(1)
     assert house.sums("work") == (2, 200, 2), "it is where it was, and with nobody"
-    producer = house.producer("p")
-    house.publish(producer, "work", 100)
+    producer = house.published("p", "work", 100)
     assert len(producer.outbox) == 1, "a full dead-letter queue stops the producers of the first, and loses nothing"
     assert house.lost() == 0
     house.reject(2)

@@ -54,8 +54,7 @@ def test_held_publish_without_a_confirm_closes_its_session_when_it_is_refused() 
 
 def test_held_publish_is_refused_at_its_deadline_with_the_gate_that_stopped_it() -> None:
     house = House("a", capacity_messages=1, hold_deadline=5)
-    producer = house.producer("p")
-    house.publish(producer, "a", 100, count=2)
+    producer = house.published("p", "a", 100, count=2)
     (held,) = producer.outbox
     said = held.deadline_message([], 105.0)
     assert said.startswith(
@@ -72,8 +71,7 @@ def test_held_publish_goes_into_those_of_its_queues_that_still_exist() -> None:
     for name, most in (("a", 1), ("b", 5)):
         house.queue(name, capacity_messages=most)
         house.vhost.bind("amq.fanout", house.vhost.queue(name), None, "", {})
-    producer = house.producer("p")
-    house.publish(producer, "", 100, "amq.fanout", count=2)
+    producer = house.published("p", "", 100, "amq.fanout", count=2)
     assert len(producer.outbox) == 1
     house.broker.delete_queue(house.vhost.queue("a"))
     house.broker.run(1000)
@@ -96,8 +94,7 @@ def test_held_publishes_pass_up_to_the_stop_threshold_and_the_one_that_crosses_i
 
 def test_held_publish_of_one_who_has_a_gate_of_its_own_passes_that_too() -> None:
     house = House("a", capacity_messages=2, stop_messages=1, resume_messages=1)
-    producer = house.producer("p")
-    house.publish(producer, "a", 100, count=4)
+    producer = house.published("p", "a", 100, count=4)
     gate = house.broker.gates.block("user", "", "alice", "maintenance")
     for _ in range(2):
         assert house.take("a")
@@ -117,8 +114,7 @@ def taken(house: House) -> list[HoldEvent]:
 
 def test_nothing_is_recorded_unless_holds_are_traced() -> None:
     house = House("a", capacity_messages=1)
-    producer = house.producer("p")
-    house.publish(producer, "a", 100, count=3)
+    producer = house.published("p", "a", 100, count=3)
     producer.abort()
     assert house.broker.hold_events is None
 
@@ -140,8 +136,7 @@ def test_hold_ends_when_it_passes_and_tells_where_it_began() -> None:
 
 def test_hold_that_is_refused_or_dropped_tells_the_cause() -> None:
     house = House("a", capacity_messages=1, hold_deadline=5)
-    producer = house.producer("p")
-    house.publish(producer, "a", 100)
+    producer = house.published("p", "a", 100)
     house.broker.hold_events = []
     house.publish(producer, "a", 100)
     house.at(106.0)
@@ -149,8 +144,7 @@ def test_hold_that_is_refused_or_dropped_tells_the_cause() -> None:
     assert isinstance(late, HoldEnd)
     assert (late.cause, late.now) == ("deadline", 106.0)
     assert "refused after" in late.why
-    other = house.producer("other")
-    house.publish(other, "a", 100)
+    other = house.published("other", "a", 100)
     other.abort("reset")
     gone, dropped = taken(house)
     assert isinstance(gone, ProducerEnded)
@@ -161,8 +155,7 @@ def test_hold_that_is_refused_or_dropped_tells_the_cause() -> None:
 def test_withheld_confirm_is_recorded_with_its_number() -> None:
     house = House("a", capacity_messages=5, stop_messages=1, resume_messages=0)
     house.broker.hold_events = []
-    producer = house.producer("p")
-    house.publish(producer, "a", 100, count=4)
+    house.published("p", "a", 100, count=4)
     events = taken(house)
     assert [event.number for event in events if isinstance(event, Withheld)] == [2, 3, 4]
     gate = house.vhost.queues["a"].gate

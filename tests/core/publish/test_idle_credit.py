@@ -36,8 +36,7 @@ def fill(house: House, budget: HoldBudget | None = None, octets: int = OCTETS) -
 def make_full(house: House, budget: HoldBudget | None = None, octets: int = OCTETS) -> tuple[list[Link], Producer]:
     """Fill a queue of 20 messages with credit that nobody uses, and let a publish of the same connection wait."""
     links = fill(house, budget, octets)
-    producer = house.producer("p")
-    house.publish(producer, "a", CHARGE)
+    producer = house.published("p", "a", CHARGE)
     run_until_quiet(house)
     assert len(producer.outbox) == 1, "what was just granted is not idle yet"
     return links, producer
@@ -175,8 +174,7 @@ def test_infinite_idle_time_takes_nothing_back(house: House) -> None:
     links = fill(house)
     for link in links:
         link.credit.idle.idle_s = float("inf")
-    producer = house.producer("p")
-    house.publish(producer, "a", CHARGE)
+    producer = house.published("p", "a", CHARGE)
     pass_time(house, 3.0)
     assert len(producer.outbox) == 1
 
@@ -270,8 +268,7 @@ def test_waiting_publish_takes_back_what_moves_to_its_queue_with_a_binding(house
     house.vhost.bind("x", house.vhost.queues["a"], None, "", {})
     house.publish_now("a", CHARGE, count=16)
     link.credit.schedule_review()
-    producer = house.producer("p")
-    house.publish(producer, "a", CHARGE)
+    producer = house.published("p", "a", CHARGE)
     run_until_quiet(house)
     house.publish(producer, "a", CHARGE)
     pass_time(house, 2.5)

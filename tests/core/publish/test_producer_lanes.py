@@ -169,8 +169,7 @@ def test_session_that_has_published_or_has_a_lane_begins_none(house: House, lane
     with pytest.raises(PreconditionFailed, match="before the first publish"):
         lanes.lanes.begin(session, "/", "alice", LaneRequest("p", "m", 1, 10, False))
     house.queue("a")
-    late = house.producer("late")
-    house.publish(late, "a", CHARGE)
+    late = house.published("late", "a", CHARGE)
     with pytest.raises(PreconditionFailed, match="before the first publish"):
         lanes.lanes.begin(late, "/", "alice", LaneRequest("p", "m", 1, 10, False))
 

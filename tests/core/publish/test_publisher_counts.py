@@ -26,8 +26,7 @@ def test_publisher_counts_accepted_unroutable_and_refused_publishes_and_their_co
 
 def test_held_publish_is_counted_when_it_passes() -> None:
     house = House("q", capacity_messages=1)
-    producer = house.producer("p")
-    house.publish(producer, "q", 100, count=2)
+    producer = house.published("p", "q", 100, count=2)
     assert counts(producer)[0] == 1
     house.take("q")
     assert counts(producer)[0] == 2
@@ -35,8 +34,7 @@ def test_held_publish_is_counted_when_it_passes() -> None:
 
 def test_taken_counts_are_moved_and_counting_goes_on() -> None:
     house = House("q")
-    producer = house.producer("p")
-    house.publish(producer, "q", 100)
+    producer = house.published("p", "q", 100)
     house.publish(producer, "nowhere", 100)
     producer.confirms.take()
     taken = Tally()
@@ -50,8 +48,7 @@ def test_taken_counts_are_moved_and_counting_goes_on() -> None:
 
 def test_connection_has_the_counts_of_its_ended_publishers() -> None:
     house = House("q")
-    producer = house.producer("p")
-    house.publish(producer, "q", 100)
+    producer = house.published("p", "q", 100)
     producer.confirms.take()
     producer.abort()
     assert (int(house.origin.counts.publish), int(house.origin.counts.confirm)) == (1, 1)

@@ -63,8 +63,7 @@ def test_grant_comes_from_no_closed_gate_and_passes_waiters_only_in_its_turn(hou
     reservation = reserve(house, "a", 100)
     while reservation.grant(10, NOW):
         pass
-    producer = house.producer("p")
-    house.publish(producer, "a", 100)
+    producer = house.published("p", "a", 100)
     assert len(producer.outbox) == 1, "all room is reserved"
     assert int(reserve(house, "a", 100).grant(1, NOW)) == 0
     reservation.give_back(NOW)
@@ -144,8 +143,7 @@ def test_reservation_counts_in_its_queue_only_and_what_the_sums_have_left_limits
         house.queue(name)
     reservation = reserve(house, "a", 100)
     assert int(reservation.grant(100, NOW)) == 5, "half of the 1,000 bytes in the virtual host"
-    producer = house.producer("p")
-    house.publish(producer, "b", 100, count=10)
+    producer = house.published("p", "b", 100, count=10)
     assert (house.depth("b"), len(producer.outbox)) == (10, 0), "no room is kept there for the credit"
     assert host.gate.open
     assert int(reservation.grant(100, NOW)) == 0
@@ -163,8 +161,7 @@ def test_credit_beyond_what_an_address_has_left_waits_like_any_publish(house: Ho
     route = resolve(house.vhost, "amq.fanout")
     reservation = Reservation(route.queues, 10, route.gates)
     assert int(reservation.grant(3, NOW)) == 3
-    producer = house.producer("p")
-    house.publish(producer, "", 10, "amq.fanout", count=8)
+    producer = house.published("p", "", 10, "amq.fanout", count=8)
     assert (int(depth.messages), len(producer.outbox)) == (8, 0)
     assert not reservation.use(10, NOW)
     assert int(reservation.messages) == 2
@@ -259,8 +256,7 @@ def test_room_that_is_given_back_lets_those_in_who_wait_for_it(house: House) -> 
     house.queue("a", capacity_bytes=100_000)
     reservation = reserve(house, "a", 50_000)
     assert int(reservation.grant(1, NOW)) == 1
-    producer = house.producer("p")
-    house.publish(producer, "a", 60_000)
+    producer = house.published("p", "a", 60_000)
     assert producer.gate is house.vhost.queues["a"].gate
     reservation.give_back(NOW)
     house.broker.run(1000)

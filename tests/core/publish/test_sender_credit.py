@@ -191,8 +191,7 @@ def test_link_that_waits_at_a_closed_gate_holds_nobody_between_stop_and_capacity
     run_until_quiet(house)
     gate = house.vhost.queues["a"].gate
     assert (link.left, gate.in_line(), gate.has_line()) == (0, 1, False)
-    producer = house.producer("p")
-    house.publish(producer, "a", CHARGE, count=7)
+    producer = house.published("p", "a", CHARGE, count=7)
     assert (house.depth("a"), len(producer.outbox)) == (10, 1)
     assert link.credit.blocked_by() is gate
 
@@ -204,8 +203,7 @@ def test_link_that_waits_at_an_open_gate_is_not_passed_by_newcomers(house: House
     assert house.reserved("a")[0] == 8
     waiting = Link(house, "a", window=CreditWindow(8, 1 << 20, OCTETS))
     run_until_quiet(house)
-    producer = house.producer("p")
-    house.publish(producer, "a", CHARGE)
+    producer = house.published("p", "a", CHARGE)
     assert (waiting.left, len(producer.outbox)) == (0, 1)
     holders[0].credit.give_back(2)
     run_until_quiet(house)
@@ -402,8 +400,7 @@ def test_message_on_credit_takes_its_own_room_while_others_have_taken_all_the_re
     link = Link(house, "a", window=CreditWindow(3, 1 << 20, OCTETS))
     run_turn(house)
     assert link.left == 3
-    producer = house.producer("p")
-    house.publish(producer, "a", CHARGE, count=8)
+    producer = house.published("p", "a", CHARGE, count=8)
     assert (house.depth("a"), len(producer.outbox)) == (7, 1)
     assert link.send(10) == 3
     assert (house.depth("a"), house.reserved("a")) == (10, (0, 0))

@@ -108,8 +108,7 @@ def test_ended_session_leaves_its_counts_once() -> None:
 
 def test_connection_that_ends_leaves_its_counts_before_its_sessions_are_torn_down() -> None:
     house, session = delivered(4)
-    producer = house.producer("p")
-    house.publish(producer, "q", 100)
+    producer = house.published("p", "q", 100)
     of_vhost, of_user = Tally(), Tally()
     leave_counts([session], house.origin, [of_vhost, of_user])
     assert counts(of_vhost) == {"deliver": 4}

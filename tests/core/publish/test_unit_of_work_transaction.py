@@ -150,8 +150,7 @@ def test_a_commit_waits_until_there_is_room_for_all_of_it(house: House, client: 
 def test_a_session_that_fills_what_it_empties_is_stopped_by_no_depth(house: House, client: Client) -> None:
     house.queue("a", capacity_messages=3, hold_deadline=0)
     house.publish_now("a", 10, count=3)
-    other = house.producer("other")
-    house.publish(other, "a", 10)
+    other = house.published("other", "a", 10)
     assert len(other.outbox) == 1
     for _ in range(5):
         tags = [client.get("a") for _ in range(3)]

@@ -1,4 +1,9 @@
-"""Producers that have waited a whole hold deadline at a closed gate: what they publish then is held outside."""
+"""Producers that have waited a whole hold deadline at a closed gate: what they publish then is held outside.
+
+The states of a producer, and the transitions that are impossible.
+
+Publishes in a row behind a closed gate: they go the short way exactly as long as the long one would say the same.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,8 @@ import pytest
 
 from penstock.core.effects import Stopped
 from penstock.core.publish.producer import Producer
+from penstock.core.publish.waiting_publisher import PRODUCER_STATES, ProducerState
+from penstock.errors import InternalError, PreconditionFailed, ResourceError
 from tests.support.broker_fixture import House, told
 from tests.support.repeated_publishes import publish
 from tests.support.setting_values import in_bytes
@@ -303,3 +310,134 @@ def test_a_stopped_transaction_that_takes_as_much_as_it_brings_goes_on(house: Ho
     client.ack(client.get("a"))
     assert client.commit()
     assert house.depth("a") == 3
+
+
+@pytest.fixture
+def narrow() -> House:
+    return House("a", capacity_messages=1, hold_deadline=5)
+
+
+def test_a_closed_producer_stays_closed() -> None:
+    for state in ProducerState:
+        with pytest.raises(InternalError):
+            PRODUCER_STATES.move(ProducerState.CLOSED, state)
+
+
+def test_a_refused_publish_without_a_confirm_closes_its_producer(narrow: House) -> None:
+    producer = narrow.producer("p", confirming=False)
+    assert producer.state is ProducerState.OPEN
+    narrow.publish(producer, "a", 100, count=2)
+    narrow.at(105.0)
+    assert producer.state is ProducerState.CLOSING
+    producer.abort()
+    assert producer.state is ProducerState.CLOSED
+
+
+def test_a_producer_lingers_until_its_last_held_publish_has_passed(narrow: House) -> None:
+    producer = narrow.producer("p", confirming=False)
+    narrow.publish(producer, "a", 100, count=2)
+    producer.close_gracefully()
+    assert producer.state is ProducerState.LINGERING
+    assert narrow.take("a")
+    assert (producer.state, narrow.depth("a")) == (ProducerState.CLOSED, 1)
+
+
+def test_a_producer_without_held_publishes_is_closed_at_once(narrow: House) -> None:
+    producer = narrow.producer("p", confirming=False)
+    producer.close_gracefully()
+    assert producer.state is ProducerState.CLOSED
+
+
+def test_a_producer_that_closes_with_an_error_drops_its_held_publishes_although_the_session_closes_normally(
+    narrow: House,
+) -> None:
+    producer = narrow.producer("p", confirming=False)
+    narrow.publish(producer, "a", 100, count=3)
+    producer.close(ResourceError("refused"))
+    narrow.publish(producer, "a", 100)
+    assert len(producer.outbox) == 2, "it takes no publishes"
+    producer.close_gracefully()
+    assert (producer.state, len(producer.outbox)) == (ProducerState.CLOSED, 0)
+    assert producer.loss.messages == 2
+
+
+def withheld(producer: Producer) -> list[tuple[int, int, float]]:
+    """First, last and deadline of what is withheld."""
+    return [(int(each.first), int(each.number), each.deadline) for each in producer.confirms.pending]
+
+
+def test_a_row_is_withheld_as_one_and_counted_one_by_one(house: House) -> None:
+    producer = house.producer("p")
+    publish(house, producer, 9)
+    assert withheld(producer) == [(4, 9, 105.0)]
+    assert producer.withheld_run is not None
+    assert told(producer) == [(1, 3, True)]
+    (block,) = house.vhost.queues["a"].gate.stats.blocks.values()
+    assert (block.withheld, block.withheld_bytes) == (6, 600)
+    assert house.vhost.queues["a"].tail == 9
+
+
+def test_a_row_ends_at_the_capacity_and_the_next_is_held(house: House) -> None:
+    producer = house.producer("p")
+    publish(house, producer, 12)
+    assert (house.depth("a"), len(producer.outbox), producer.withheld_run) == (10, 2, None)
+    assert withheld(producer)[0] == (4, 10, 105.0)
+
+
+def test_nobody_in_a_row_goes_past_those_who_wait(house: House) -> None:
+    large, small = house.producer("large"), house.producer("small")
+    house.queue("bytes", capacity_bytes=1000, stop_bytes=300, resume_bytes=100)
+    publish(house, small, 5, "bytes")
+    house.publish(large, "bytes", 600)
+    assert len(large.outbox) == 1
+    publish(house, small, 1, "bytes")
+    assert len(small.outbox) == 1, "there is room for it, but somebody waits"
+
+
+def test_a_row_ends_with_the_turn_for_the_next_has_a_later_deadline(house: House) -> None:
+    producer = house.producer("p")
+    publish(house, producer, 5)
+    house.broker.begin(101.0)
+    publish(house, producer, 2)
+    assert withheld(producer) == [(4, 5, 105.0), (6, 7, 106.0)]
+
+
+def test_a_gate_that_opens_ends_the_row(house: House) -> None:
+    producer = house.producer("p")
+    publish(house, producer, 5)
+    for _ in range(4):
+        assert house.take("a")
+    publish(house, producer, 1)
+    assert told(producer) == [(1, 6, True)]
+
+
+def test_another_queue_between_does_not_join(house: House) -> None:
+    house.queue("b")
+    producer = house.producer("p")
+    publish(house, producer, 5)
+    publish(house, producer, 1, "b")
+    publish(house, producer, 1)
+    assert (house.depth("a"), house.depth("b")) == (6, 1)
+    assert [each[:2] for each in withheld(producer)] == [(4, 5), (6, 6), (7, 7)]
+
+
+def test_a_lowered_capacity_counts_in_the_same_turn(house: House) -> None:
+    def say(capacity: int) -> None:
+        words = {"capacity-messages": capacity, "stop-messages": 3, "resume-messages": 1}
+        house.set("queue", "said", **dict(words))
+
+    say(10)
+    house.queue("said")
+    producer = house.producer("p")
+    publish(house, producer, 5, "said")
+    say(6)
+    publish(house, producer, 2, "said")
+    assert (house.depth("said"), len(producer.outbox)) == (6, 1)
+
+
+def test_a_producer_that_is_closed_joins_nothing(house: House) -> None:
+    producer = house.producer("p")
+    publish(house, producer, 5)
+    producer.close(PreconditionFailed("enough"))
+    publish(house, producer, 1)
+    assert house.depth("a") == 5

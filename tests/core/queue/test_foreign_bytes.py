@@ -39,8 +39,7 @@ def test_message_larger_than_the_capacity_of_the_java_broker_goes_into_the_empty
 
 def test_queue_that_becomes_a_ring_opens_its_gate_and_confirms_what_it_withheld() -> None:
     house = House("a", capacity_messages=10, stop_messages=1)
-    producer = house.producer("p")
-    house.publish(producer, "a", OVERHEAD + 1, count=4)
+    producer = house.published("p", "a", OVERHEAD + 1, count=4)
     queue = house.vhost.queues["a"]
     assert not queue.gate.open
     assert [int(outcome.last) for outcome in producer.confirms.take()] == [1]

@@ -8,8 +8,7 @@ from tests.support.broker_fixture import House, told
 
 def test_block_holds_what_passes_the_capacity_until_a_consumer_makes_room() -> None:
     house = House("a", capacity_messages=2)
-    producer = house.producer("p")
-    house.publish(producer, "a", 100, count=3)
+    producer = house.published("p", "a", 100, count=3)
     assert (house.depth("a"), len(producer.outbox)) == (2, 1)
     assert POLICIES["block"].verdict(house.vhost.queues["a"], 100) == HOLD
     house.take("a", count=2)

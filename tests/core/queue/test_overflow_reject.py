@@ -8,8 +8,7 @@ from tests.support.broker_fixture import House, told
 
 def test_reject_refuses_what_passes_the_capacity_and_takes_it_when_there_is_room() -> None:
     house = House("a", capacity_messages=2, overflow="reject")
-    producer = house.producer("p")
-    house.publish(producer, "a", 100, count=3)
+    producer = house.published("p", "a", 100, count=3)
     assert told(producer) == [(3, 3, False), (1, 2, True)]
     house.take("a")
     house.publish(producer, "a", 100)

@@ -7,8 +7,7 @@ from tests.support.broker_fixture import House, told
 
 def test_ring_strict_refuses_while_a_message_is_with_a_consumer() -> None:
     house = House("a", capacity_messages=2, overflow="ring-strict")
-    producer = house.producer("p")
-    house.publish(producer, "a", 100, count=3)
+    producer = house.published("p", "a", 100, count=3)
     assert told(producer) == [(1, 3, True)]
     assert int(house.vhost.queues["a"].counters.dropped) == 1
     assert house.session.get(house.vhost.queues["a"], False, 100.0) is not None

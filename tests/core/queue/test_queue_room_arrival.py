@@ -79,8 +79,7 @@ def with_dead_letters(count: int, **arguments: object) -> FullQueue:
 
 def test_who_displaces_messages_waits_while_too_many_of_them_are_not_seen_to() -> None:
     house = with_dead_letters(10, capacity_messages=10, overflow="drop-head")
-    writer = house.producer("p")
-    house.publish(writer, "q", CHARGE, count=LOOSE_MAX + 50)
+    writer = house.published("p", "q", CHARGE, count=LOOSE_MAX + 50)
     letters = house.q.dead_letters
     assert (letters.loose, len(writer.outbox)) == (LOOSE_MAX, 50)
     house.turns()
@@ -91,8 +90,7 @@ def test_who_displaces_messages_waits_while_too_many_of_them_are_not_seen_to() -
 
 def test_who_is_refused_into_the_dead_letters_waits_likewise() -> None:
     house = with_dead_letters(1, x_max_length=1, overflow="reject-publish-dlx")
-    writer = house.producer("p")
-    house.publish(writer, "q", CHARGE, count=LOOSE_MAX + 50)
+    writer = house.published("p", "q", CHARGE, count=LOOSE_MAX + 50)
     assert len(writer.outbox) == 50
     house.turns()
     assert (house.depth("d"), len(writer.outbox)) == (LOOSE_MAX + 50, 0)
@@ -101,8 +99,7 @@ def test_who_is_refused_into_the_dead_letters_waits_likewise() -> None:
 
 def test_nobody_waits_for_dead_letters_of_a_queue_that_has_none_any_more() -> None:
     house = with_dead_letters(10, capacity_messages=10, overflow="drop-head")
-    writer = house.producer("p")
-    house.publish(writer, "q", CHARGE, count=LOOSE_MAX + 5)
+    writer = house.published("p", "q", CHARGE, count=LOOSE_MAX + 5)
     house.broker.delete_queue(house.q)
     house.turns()
     assert writer.outbox == type(writer.outbox)()

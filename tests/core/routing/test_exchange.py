@@ -141,8 +141,7 @@ def test_exchange_counts_what_comes_in_and_each_queue_that_it_goes_to() -> None:
     for name in "abc":
         house.queue(name)
         house.vhost.bind("amq.fanout", house.vhost.queue(name), None, "", {})
-    producer = house.producer("p")
-    house.publish(producer, "", 100, "amq.fanout", count=4)
+    producer = house.published("p", "", 100, "amq.fanout", count=4)
     house.publish(producer, "a", 100)
     assert counts(house, "amq.fanout") == (4, 12, 0, 0)
     assert counts(house, "") == (1, 1, 0, 0)
@@ -150,8 +149,7 @@ def test_exchange_counts_what_comes_in_and_each_queue_that_it_goes_to() -> None:
 
 def test_exchange_counts_unroutable_messages_by_what_becomes_of_them() -> None:
     house = House()
-    producer = house.producer("p")
-    house.publish(producer, "nowhere", 100, "amq.topic")
+    producer = house.published("p", "nowhere", 100, "amq.topic")
     route = house.vhost.route("amq.topic", "nowhere", True)
     house.vhost.resolve(route, {})
     producer.publish(route, b"x", 100)
@@ -163,15 +161,13 @@ def test_exchange_counts_a_refused_copy_as_not_routed() -> None:
     house.queue("free")
     for name in ("full", "free"):
         house.vhost.bind("amq.fanout", house.vhost.queue(name), None, "", {})
-    producer = house.producer("p")
-    house.publish(producer, "", 100, "amq.fanout", count=3)
+    house.published("p", "", 100, "amq.fanout", count=3)
     assert counts(house, "amq.fanout") == (3, 4, 0, 0)
 
 
 def test_held_publish_counts_when_it_passes() -> None:
     house = House("q", capacity_messages=1)
-    producer = house.producer("p")
-    house.publish(producer, "q", 100, count=3)
+    house.published("p", "q", 100, count=3)
     assert counts(house, "") == (1, 1, 0, 0)
     house.take("q")
     assert counts(house, "") == (2, 2, 0, 0)

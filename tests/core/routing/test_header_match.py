@@ -16,12 +16,7 @@ from penstock.core.routing.header_match import HeaderMatch, HeaderMatchIndex, al
 from penstock.core.routing.route import VISITS_A_UNIT
 from penstock.core.vhost import ROUTE_WORK, VirtualHost
 from tests.profiles import examples
-from tests.support.topology import a_vhost, declare, exchange, resolve, rule
-
-
-@pytest.fixture
-def vhost() -> VirtualHost:
-    return a_vhost()
+from tests.support.topology import declare, exchange, resolve, rule
 
 
 def test_a_headers_exchange_looks_at_what_a_message_has_and_not_at_all_its_bindings(vhost: VirtualHost) -> None:

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from penstock.core.effects import CloseSession
 from penstock.errors import ContentTooLarge
 from tests.support import at_once
 from tests.support.settings_bench import Bench
-
-
-@pytest.fixture
-def bench() -> Bench:
-    return Bench()
 
 
 def test_raised_threshold_lets_blocked_producers_go_at_once(bench: Bench) -> None:

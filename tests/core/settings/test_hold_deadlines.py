@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.support import at_once
 from tests.support.settings_bench import Bench
-
-
-@pytest.fixture
-def bench() -> Bench:
-    return Bench()
 
 
 def test_deadline_counts_from_the_change_for_those_who_wait_already(bench: Bench) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from penstock.core.queue.queue import Queue
 from penstock.core.settings.changes import (
     RESOLVE_WORK,
@@ -21,11 +19,6 @@ from tests.support.topology import resolve
 
 TURN = 4_000
 """Units of work of a turn."""
-
-
-@pytest.fixture
-def bench() -> Bench:
-    return Bench()
 
 
 def put(bench: Bench, name: str, pattern: str, priority: int = 0, operator: bool = False, **definition: object) -> None:

@@ -9,12 +9,6 @@ from penstock.errors import NotFound, PreconditionFailed, ResourceError
 from tests.support import at_once
 from tests.support.settings_bench import Bench, refused
 
-
-@pytest.fixture
-def bench() -> Bench:
-    return Bench()
-
-
 # All or nothing
 
 

@@ -425,22 +425,16 @@ def test_resumed_deliveries_use_credit_and_are_suspended_again() -> None:
     assert sorted(str(each.field("delivery_tag")) for each in sent) == [str(tag(n)) for n in range(1, 4)]
 
 
-def test_closed_link_gives_resumed_deliveries_back() -> None:
-    client = receiver(3, expiry_policy="never")
-    detach(client)
-    again(client, {tag(n): None for n in range(1, 4)})
-    client.flow(10, 1)
-    detach(client, True)
-    assert client.available() == 3
-
-
-@pytest.mark.parametrize("graceful", [True, False])
-def test_session_that_ends_gives_resumed_deliveries_back(graceful: bool) -> None:
+@pytest.mark.parametrize("how", ["close", "end", "loss"])
+def test_link_that_ends_gives_resumed_deliveries_back(how: str) -> None:
     client = receiver(3, expiry_policy="never")
     detach(client)
     client.attach_receiver(None, 10, source=source(), unsettled={tag(n): None for n in range(1, 4)})
+    client.flow(10, 1)
     assert client.available() == 0
-    if graceful:
+    if how == "close":
+        detach(client, True)
+    elif how == "end":
         client.say(performative(spec.END))
     else:
         client.driver.disconnect(client.connection)

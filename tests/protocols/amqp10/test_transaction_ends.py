@@ -123,6 +123,7 @@ def test_session_is_in_a_transaction_while_it_takes_part() -> None:
     sessions = [client.connection.engine.session(number) for number in (0, 1)]
     assert [session.in_transaction() for session in sessions if session] == [True, True]
     client.discharge(txn_id, channel=1)
+    assert (client.depth("q"), client.available()) == (1, 1), "what each session did is applied"
     assert [session.in_transaction() for session in sessions if session] == [True, True], "both have a coordinator"
     client._next_id = 100
     client.detach(COORDINATOR)

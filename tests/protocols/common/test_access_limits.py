@@ -8,13 +8,7 @@ from penstock.driver.driver import BrokerDriver
 from penstock.errors import NotAllowed, PreconditionFailed
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
-from tests.support.driven_connection import make_driver
 from tests.support.handshakes import ask, connect
-
-
-@pytest.fixture
-def driver() -> BrokerDriver:
-    return make_driver()
 
 
 def test_connections_of_a_user_are_limited(driver: BrokerDriver) -> None:
