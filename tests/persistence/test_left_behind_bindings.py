@@ -27,10 +27,22 @@ def bound() -> Declared:
     return declared
 
 
-def write_the_first(declared: Declared) -> None:
-    """Close the group that has the deletion, as the broker does between two turns, and write nothing after it."""
+def delete(declared: Declared, what: str) -> None:
+    """Delete; close the group that has it, as the broker does between two turns, and write nothing after it."""
+    vhost = declared.driver.broker.vhosts["/"]
+    if what == "exchange":
+        vhost.delete_exchange("x", False)
+    else:
+        declared.driver.broker.delete_queue(vhost.queues["q"])
     declared.driver.begin(1.0)
     declared.write()
+
+
+def declare(driver: BrokerDriver, what: str) -> None:
+    if what == "exchange":
+        driver.broker.vhosts["/"].declare_exchange("x", "direct", {}, True, False, False)
+    else:
+        driver.broker.vhosts["/"].declare_queue("q", {}, True, False, None, None)
 
 
 def bindings(driver: BrokerDriver) -> list[str]:
@@ -55,12 +67,7 @@ def written(driver: BrokerDriver, declared: Declared) -> Declared:
 @pytest.mark.parametrize("what", ["exchange", "queue"])
 def test_bindings_that_a_kill_left_behind_do_not_come_back_with_the_name(what: str) -> None:
     declared = bound()
-    vhost = declared.driver.broker.vhosts["/"]
-    if what == "exchange":
-        vhost.delete_exchange("x", False)
-    else:
-        declared.driver.broker.delete_queue(vhost.queues["q"])
-    write_the_first(declared)
+    delete(declared, what)
     left = [thing for thing in declared.things() if thing.kind == BINDING]
     assert len(left) > CHANGES_A_GROUP, "it is killed while most of the bindings are in the store"
 
@@ -72,10 +79,7 @@ def test_bindings_that_a_kill_left_behind_do_not_come_back_with_the_name(what: s
     again = written(driver, declared)
     assert len([thing for thing in again.things() if thing.kind == BINDING]) == len(kept)
 
-    if what == "exchange":
-        driver.broker.vhosts["/"].declare_exchange("x", "direct", {}, True, False, False)
-    else:
-        driver.broker.vhosts["/"].declare_queue("q", {}, True, False, None, None)
+    declare(driver, what)
     again.write()
     third, told = restored(again)
     assert told == []
@@ -85,18 +89,10 @@ def test_bindings_that_a_kill_left_behind_do_not_come_back_with_the_name(what: s
 @pytest.mark.parametrize("what", ["exchange", "queue"])
 def test_nor_where_the_name_was_declared_again_before_the_next_kill(what: str) -> None:
     declared = bound()
-    vhost = declared.driver.broker.vhosts["/"]
     before = declared.things()
-    if what == "exchange":
-        vhost.delete_exchange("x", False)
-    else:
-        declared.driver.broker.delete_queue(vhost.queues["q"])
-    write_the_first(declared)
+    delete(declared, what)
     driver, _ = restored(declared)
-    if what == "exchange":
-        driver.broker.vhosts["/"].declare_exchange("x", "direct", {}, True, False, False)
-    else:
-        driver.broker.vhosts["/"].declare_queue("q", {}, True, False, None, None)
+    declare(driver, what)
     again = written(driver, declared)
     if what == "queue":  # As a store has it in which nobody has removed them yet: the queue has another number.
         for thing in before:

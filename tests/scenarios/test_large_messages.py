@@ -106,26 +106,34 @@ def test_publisher_that_goes_takes_its_held_large_message_along() -> None:
     assert len(desk.bodies()) == 1
 
 
-def test_queue_that_rejects_leaves_nothing_of_it() -> None:
-    desk = Desk(capacity_bytes=3 * MIB, overflow="reject")
-    assert desk.send() == ["basic.ack"]
-    assert desk.send() == ["basic.nack"]
-    assert len(desk.bodies()) == 1
-
-
-def test_message_that_never_fits_leaves_nothing() -> None:
-    desk = Desk(capacity_bytes=MIB)
-    assert desk.send()[-1] == "channel.close"
+@pytest.mark.parametrize(
+    ("arguments", "properties", "answer"),
+    [
+        ({"capacity_bytes": MIB}, Properties(), "channel.close"),
+        ({}, Properties(user_id="mallory"), "channel.close"),
+        ({}, Properties(expiration="1000"), "basic.ack"),
+    ],
+    ids=["never fits", "forged user-id", "expires"],
+)
+def test_message_that_is_refused_or_expires_leaves_nothing(
+    arguments: dict[str, object], properties: Properties, answer: str
+) -> None:
+    desk = Desk(**arguments)
+    assert desk.send(properties)[-1] == answer
+    desk.serve(desk.driver.broker.now + 2)
     desk.serve()
     assert desk.store.pieces == {}
 
 
-def test_ring_drops_the_oldest() -> None:
-    desk = Desk(capacity_bytes=5 * MIB, overflow="ring")
-    for _ in range(4):
-        desk.send()
-    assert desk.queue.messages == 2
-    assert len(desk.bodies()) == 2
+@pytest.mark.parametrize(("policy", "room", "answers"), [
+    ("reject", 1, ["basic.ack", "basic.nack"]), ("ring", 2, ["basic.ack"] * 4),
+])  # fmt: skip
+def test_overflow_policy_leaves_only_the_bodies_of_what_is_in_the_queue(
+    policy: str, room: int, answers: list[str]
+) -> None:
+    desk = Desk(capacity_bytes=(2 * room + 1) * MIB, overflow=policy)
+    assert [desk.send()[-1] for _ in answers] == answers
+    assert (desk.queue.messages, len(desk.bodies())) == (room, room)
 
 
 def test_message_that_expires_is_dead_lettered_with_its_body() -> None:
@@ -141,14 +149,6 @@ def test_message_that_expires_is_dead_lettered_with_its_body() -> None:
     assert desk.driver.broker.formats.find(message.content).deaths(message.content) == [("q", "expired")]
     del message, body
     dead.purge(0.0)
-    desk.serve()
-    assert desk.store.pieces == {}
-
-
-def test_message_that_expires_without_a_dead_letter_exchange_is_gone() -> None:
-    desk = Desk()
-    desk.send(Properties(expiration="1000"))
-    desk.serve(desk.driver.broker.now + 2)
     desk.serve()
     assert desk.store.pieces == {}
 
@@ -270,13 +270,6 @@ def test_copies_of_a_large_message_share_its_body_and_blind_ones_stay_hidden() -
     for name in ("q", "r", "s"):
         message = desk.driver.broker.vhosts["/"].queues[name].ready_queue.next()
         assert formats.find(message.content).headers(message.content) == {"CC": ["r"], "color": "red"}
-
-
-def test_forged_user_id_of_a_large_message_is_refused() -> None:
-    desk = Desk()
-    assert desk.send(Properties(user_id="mallory")) == ["channel.close"]
-    desk.serve()
-    assert desk.store.pieces == {}
 
 
 def test_selector_reads_the_properties_of_a_large_message() -> None:

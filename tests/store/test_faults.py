@@ -44,6 +44,15 @@ def child(directory: Path, *before: str, **environment: str) -> Iterator[Ask]:
     assert process.returncode == 0
 
 
+@contextmanager
+def child_with(commits: int, directory: Path, **environment: str) -> Iterator[Ask]:
+    """Start such a process, which has made the first commits."""
+    with child(directory, **environment) as ask:
+        for number in range(1, commits + 1):
+            assert ask("commit", number) == f"done {number}"
+        yield ask
+
+
 def assert_only(directory: Path, last: int, first: int = 1) -> None:
     """The store has what commits up to a last one leave, and is in order."""
     with opened(directory) as store:
@@ -106,15 +115,19 @@ def test_file_that_may_not_grow_is_no_full_disk_and_no_crash(tmp_path: Path) -> 
 # A disk that fails
 
 
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Return a folder for a store."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    return folder
+
+
 @pytest.mark.parametrize("words", ["log sync", "log write", "log torn", "log late", "sync", "write torn"])
 def test_commit_that_the_disk_does_not_take_is_not_confirmed_and_goes_through_later(
-    tmp_path: Path, disk: Disk, words: str
+    data: Path, disk: Disk, words: str
 ) -> None:
-    data = tmp_path / "data"
-    data.mkdir()
-    with child(data, **disk.environment) as ask:
-        for number in range(1, 8):
-            assert ask("commit", number) == f"done {number}"
+    with child_with(7, data, **disk.environment) as ask:
         for number in range(8, 20, 2):
             disk.fail(words)
             for _ in range(2):
@@ -129,13 +142,9 @@ def test_commit_that_the_disk_does_not_take_is_not_confirmed_and_goes_through_la
 
 @pytest.mark.parametrize("words", ["log sync", "log late"])
 def test_of_a_failed_commit_all_or_nothing_is_there_after_a_kill_and_it_can_be_written_again(
-    tmp_path: Path, disk: Disk, words: str
+    tmp_path: Path, data: Path, disk: Disk, words: str
 ) -> None:
-    data = tmp_path / "data"
-    data.mkdir()
-    with child(data, **disk.environment) as ask:
-        for number in range(1, 8):
-            assert ask("commit", number) == f"done {number}"
+    with child_with(7, data, **disk.environment) as ask:
         disk.fail(words)
         assert ask("commit", 8).startswith("StoreError: ")
         shutil.copytree(data, tmp_path / "killed")
@@ -150,15 +159,11 @@ def test_of_a_failed_commit_all_or_nothing_is_there_after_a_kill_and_it_can_be_w
 
 @pytest.mark.parametrize("words", ["count sync", "count write", "count torn", "count late", "count full"])
 def test_commit_that_cannot_be_counted_is_not_confirmed_and_goes_through_later(
-    tmp_path: Path, disk: Disk, words: str
+    tmp_path: Path, data: Path, disk: Disk, words: str
 ) -> None:
     """The log has it already: after a kill it may be there, and nothing looks damaged."""
-    data = tmp_path / "data"
-    data.mkdir()
     kind, why = ("StoreFull", "No space left on device") if "full" in words else ("StoreError", "Input/output error")
-    with child(data, **disk.environment) as ask:
-        for number in range(1, 8):
-            assert ask("commit", number) == f"done {number}"
+    with child_with(7, data, **disk.environment) as ask:
         disk.fail(words)
         for _ in range(2):
             assert (
@@ -173,12 +178,10 @@ def test_commit_that_cannot_be_counted_is_not_confirmed_and_goes_through_later(
 
 
 @pytest.mark.parametrize("words", ["file sync", "file write", "file torn"])
-def test_log_that_cannot_be_written_back_stays_and_nothing_is_lost(tmp_path: Path, disk: Disk, words: str) -> None:
-    data = tmp_path / "data"
-    data.mkdir()
-    with child(data, **disk.environment) as ask:
-        for number in range(1, 80):  # More than a mebibyte of log.
-            assert ask("commit", number) == f"done {number}"
+def test_log_that_cannot_be_written_back_stays_and_nothing_is_lost(
+    tmp_path: Path, data: Path, disk: Disk, words: str
+) -> None:
+    with child_with(79, data, **disk.environment) as ask:  # More than a mebibyte of log.
         disk.fail(words)
         assert ask("tidy", 0).startswith(
             f"StoreError: cannot write the store '{data}/messages.sqlite': the disk fails ("
@@ -194,12 +197,8 @@ def test_log_that_cannot_be_written_back_stays_and_nothing_is_lost(tmp_path: Pat
     assert_only(tmp_path / "killed", 80)
 
 
-def test_disk_that_fails_when_the_store_is_closed_keeps_what_was_committed(tmp_path: Path, disk: Disk) -> None:
-    data = tmp_path / "data"
-    data.mkdir()
-    with child(data, **disk.environment) as ask:
-        for number in range(1, 10):
-            assert ask("commit", number) == f"done {number}"
+def test_disk_that_fails_when_the_store_is_closed_keeps_what_was_committed(data: Path, disk: Disk) -> None:
+    with child_with(9, data, **disk.environment):
         disk.fail("file sync write")
     disk.work()
     assert (data / "messages.sqlite-wal").exists()

@@ -188,12 +188,18 @@ def test_the_next_single_active_consumer_is_who_came_next() -> None:
 # Who waits for something shared
 
 
-def test_queues_have_equal_shares_of_a_shared_prefetch() -> None:
+def one_at_a_time(messages: int = 2) -> tuple[Bench, Peer]:
+    """Return three queues with messages, and who consumes from them with a shared prefetch of one."""
     bench, peer = Bench("a", "b", "c"), Peer()
     peer.credit.window = 1
     for name in "abc":
-        bench.put(name, 20)
+        bench.put(name, messages)
         bench.consume(peer, name, tag=name)
+    return bench, peer
+
+
+def test_queues_have_equal_shares_of_a_shared_prefetch() -> None:
+    bench, peer = one_at_a_time(20)
     seen = bench.delivered()
     for tag in range(1, 30):
         peer.unsettled.acknowledge(tag, False, 0.0)
@@ -241,24 +247,16 @@ def test_room_in_an_output_goes_to_who_has_waited_longest() -> None:
 
 
 def test_who_is_woken_and_finds_its_queue_empty_hands_its_turn_on() -> None:
-    bench, peer, rival = Bench("a", "b", "c"), Peer(), Peer()
-    peer.credit.window = 1
-    for name in "abc":
-        bench.put(name, 2)
-        bench.consume(peer, name, tag=name)
+    bench, peer = one_at_a_time()
     assert bench.delivered() == ["a"]
-    bench.consume(rival, "b", tag="rival")
+    bench.consume(Peer(), "b", tag="rival")
     assert bench.delivered() == ["rival"]
     peer.unsettled.acknowledge(1, False, 0.0)
     assert bench.delivered() == ["c"], "b was next, and has nothing any more"
 
 
 def test_who_is_cancelled_while_it_waits_holds_up_nobody() -> None:
-    bench, peer = Bench("a", "b", "c"), Peer()
-    peer.credit.window = 1
-    for name in "abc":
-        bench.put(name, 2)
-        bench.consume(peer, name, tag=name)
+    bench, peer = one_at_a_time()
     assert bench.delivered() == ["a"]
     bench.broker.cancel(peer, "b")
     peer.unsettled.acknowledge(1, False, 0.0)

@@ -211,20 +211,14 @@ def test_empty_queue_is_drained_at_the_end_of_the_turn(bench: SelectingBench) ->
     assert bench.got["a"] == []
 
 
-def test_what_is_there_is_delivered_first() -> None:
-    bench = SelectingBench(*["red"] * 3)
-    consumer = bench.attach("a", credit=5)
-    request_drain(consumer)
-    assert drained(bench) == [("a", 2)]
-    assert bench.got["a"] == [1, 2, 3]
-
-
-def test_credit_that_deliveries_use_up_is_drained_too() -> None:
-    bench = SelectingBench(*["red"] * 3)
-    consumer = bench.attach("a", credit=3)
-    request_drain(consumer)
-    assert drained(bench) == [("a", 0)]
-    assert bench.got["a"] == [1, 2, 3]
+@pytest.mark.parametrize(("messages", "credit", "browses", "given_up"), [
+    (3, 5, False, 2), (3, 3, False, 0), (700, 1000, True, 300),
+])  # fmt: skip
+def test_what_is_there_is_delivered_first(messages: int, credit: int, browses: bool, given_up: int) -> None:
+    bench = SelectingBench(*["red"] * messages)
+    request_drain(bench.attach("a", credit=credit, browses=browses))
+    assert drained(bench) == [("a", given_up)]
+    assert bench.got["a"] == list(range(1, messages + 1))
 
 
 def test_withdrawn_request_keeps_the_credit(bench: SelectingBench) -> None:
@@ -248,8 +242,7 @@ def test_unfinished_scan_is_waited_for() -> None:
 
 def test_messages_that_no_selector_matches_are_not_waited_for() -> None:
     bench = SelectingBench("green")
-    consumer = bench.attach("a", RED, credit=5)
-    request_drain(consumer)
+    request_drain(bench.attach("a", RED, credit=5))
     assert drained(bench) == [("a", 5)]
 
 
@@ -298,8 +291,7 @@ def test_output_that_is_full_is_waited_for_if_there_is_something_to_send(bench: 
 def test_a_byte_window_is_not_waited_for(selector: str | None, bench: SelectingBench) -> None:
     """Its receiver may settle only after the answer."""
     bench.put("red", "red", charge=60)
-    consumer = bench.attach("a", selector, credit=5, window_bytes=100)
-    request_drain(consumer)
+    request_drain(bench.attach("a", selector, credit=5, window_bytes=100))
     assert drained(bench) == [("a", 4)]
     assert bench.got["a"] == [1]
 
@@ -307,8 +299,7 @@ def test_a_byte_window_is_not_waited_for(selector: str | None, bench: SelectingB
 def test_another_single_active_consumer_is_not_waited_for() -> None:
     bench = SelectingBench("red", **{"x-single-active-consumer": True})
     bench.attach("a", credit=0)
-    consumer = bench.attach("b", credit=5)
-    request_drain(consumer)
+    request_drain(bench.attach("b", credit=5))
     assert drained(bench) == [("b", 5)]
 
 
@@ -335,14 +326,6 @@ def test_cancelled_consumer_is_not_told(bench: SelectingBench) -> None:
     assert drained(bench) == []
     request_drain(consumer)
     cancel_drain(consumer)
-
-
-def test_browser_is_drained_at_the_end_of_the_queue() -> None:
-    bench = SelectingBench(*["red"] * 700)
-    consumer = bench.attach("a", browses=True, credit=1000)
-    request_drain(consumer)
-    assert drained(bench) == [("a", 300)]
-    assert bench.got["a"] == list(range(1, 701))
 
 
 class DrainedHouse(BrowsedHouse):

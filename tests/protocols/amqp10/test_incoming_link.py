@@ -7,7 +7,7 @@ import pytest
 from penstock.flow.level import OVERHEAD
 from penstock.protocols.common.partial_messages import PIECE_BYTES
 from penstock.wire.amqp10 import spec
-from penstock.wire.amqp10.composite import composite, encode
+from penstock.wire.amqp10.composite import Composite, composite, encode
 from penstock.wire.amqp10.value_writer import encode_value
 from penstock.wire.amqp10.values import Symbol, ulong
 from tests.support.amqp10_dialogue import (
@@ -140,14 +140,6 @@ def test_delivery_ids_and_tags_must_be_there_and_ids_in_order() -> None:
     assert condition(ended) == "amqp:not-allowed"
 
 
-def test_message_for_nobody_is_released() -> None:
-    client = Amqp10Dialogue()
-    client.attach_sender("/exchanges/amq.topic/news")
-    (released,) = client.say(client.transfer(data_section(b"x")))
-    state = released.performative.inner("state")
-    assert state.code == spec.RELEASED
-
-
 ACCEPTS = composite(spec.SOURCE, outcomes=["amqp:accepted:list"])
 
 
@@ -167,48 +159,43 @@ def test_sender_to_any_address_is_detached_with_the_tag_of_its_delivery() -> Non
 
 
 @pytest.mark.parametrize(
-    ("outcomes", "expected"),
+    ("outcomes", "name", "why"),
     [
-        (["amqp:accepted:list", "amqp:rejected:list"], ["disposition"]),
-        (["amqp:accepted:list"], ["detach"]),
+        (None, "disposition", None),
+        (["amqp:accepted:list", "amqp:rejected:list"], "disposition", "amqp:not-found"),
+        (["amqp:accepted:list"], "detach", "amqp:not-found"),
     ],
 )
-def test_unroutable_message_is_not_released_where_the_source_does_not_list_that(
-    outcomes: list[str], expected: list[str]
+def test_unroutable_message_is_released_only_where_the_source_lists_that(
+    outcomes: list[str] | None, name: str, why: str | None
 ) -> None:
     client = Amqp10Dialogue()
     client.attach_sender("/exchanges/amq.topic/news", source=composite(spec.SOURCE, outcomes=outcomes))
     (heard,) = client.say(client.transfer(data_section(b"x")))
-    assert ([heard.name], condition(heard)) == (expected, "amqp:not-found")
+    assert (heard.name, condition(heard)) == (name, why)
+    assert outcomes or heard.performative.inner("state").code == spec.RELEASED
 
 
-def test_message_held_past_its_deadline_detaches_a_sender_that_does_not_list_rejected() -> None:
-    client = sender(attach={"source": ACCEPTS}, capacity_messages=1, hold_deadline=1.0)
+@pytest.mark.parametrize(("source", "name"), [(ACCEPTS, "detach"), (composite(spec.SOURCE), "disposition")])
+def test_message_held_past_its_deadline_is_rejected_or_detaches_a_sender_that_does_not_list_that(
+    source: Composite, name: str
+) -> None:
+    client = sender(capacity_messages=1, hold_deadline=1.0, attach={"source": source})
     client.driver.begin(100.0)
     client.say(client.transfer(data_section(b"x")))
     client.say(client.transfer(data_section(b"y")))
-    detached = client.listen(102.0)[-1]
-    assert (detached.name, condition(detached)) == ("detach", "amqp:resource-limit-exceeded")
+    refused = next(each for each in client.listen(102.0) if condition(each) is not None)
+    assert (refused.name, condition(refused)) == (name, "amqp:resource-limit-exceeded")
+    assert name == "detach" or "retry-after" in str(refused.field("state"))
     assert client.depth("q") == 1
 
 
-def test_message_held_past_its_deadline_is_rejected_with_the_reason() -> None:
-    client = sender(capacity_messages=1, hold_deadline=1.0)
-    client.driver.begin(100.0)
-    client.say(client.transfer(data_section(b"x")))
-    client.say(client.transfer(data_section(b"y")))
-    heard = client.listen(102.0)
-    rejected = next(each for each in heard if condition(each) is not None)
-    assert condition(rejected) == "amqp:resource-limit-exceeded"
-    assert "retry-after" in str(rejected.field("state"))
-    assert client.depth("q") == 1
-
-
-def test_end_of_the_link_gives_all_reserved_room_back() -> None:
+@pytest.mark.parametrize("code", [spec.DETACH, spec.END])
+def test_end_of_link_or_session_gives_all_reserved_room_back(code: int) -> None:
     client = sender(capacity_messages=100)
     queue = client.vhost.queues["q"]
     assert queue.reserved.messages > 0
-    client.detach(0)
+    client.say(performative(code, **({"handle": 0} if code == spec.DETACH else {})))
     assert queue.reserved.messages == 0
 
 
@@ -334,11 +321,3 @@ def test_messages_beyond_the_credit_are_held_within_the_bound_and_then_the_link_
     assert condition(detached) == "amqp:link:transfer-limit-exceeded"
     assert client.depth("q") <= 10
     assert client.connection.pausing.budget.bytes <= client.connection.limits.hold_bytes + 101_000
-
-
-def test_end_of_the_session_leaves_no_room_reserved() -> None:
-    client = sender(capacity_messages=100)
-    queue = client.vhost.queues["q"]
-    assert queue.reserved.messages > 0
-    client.say(performative(spec.END))
-    assert queue.reserved.messages == 0

@@ -74,27 +74,20 @@ def test_guesses_at_one_user_from_many_addresses_are_delayed_as_well(backoff: Ba
     assert delays[-1] == 8
 
 
-def test_a_user_is_not_delayed_by_guesses_elsewhere_where_it_has_logged_in_before(backoff: Backoff) -> None:
-    backoff.succeeded("ada", "10.0.0.7")
+@pytest.mark.parametrize(("user", "shares"), [("ada", 0), ("served", SHARES)], ids=["stored", "of a back end"])
+def test_a_user_is_not_delayed_by_guesses_elsewhere_where_it_has_logged_in_before(
+    backoff: Backoff, user: str, shares: int
+) -> None:
+    backoff.shares = shares or backoff.shares
+    backoff.succeeded(user, "10.0.0.7")
     for index in range(100):
-        backoff.failed("ada", f"10.0.1.{index}", 0.0)
-        backoff.wait("ada", f"10.0.1.{index}")
-    assert backoff.refusal("ada", "10.0.2.1") != ""
-    assert backoff.refusal("ada", "10.0.0.7") == ""
-    assert fail(backoff, 1, address="10.0.0.7") == [0]
-
-
-def test_a_user_of_a_back_end_is_not_delayed_by_guesses_elsewhere_either(backoff: Backoff) -> None:
-    backoff.shares = SHARES
-    backoff.succeeded("served", "10.0.0.7")
-    for index in range(100):
-        backoff.failed("served", f"10.0.1.{index}", 0.0)
-        backoff.wait("served", f"10.0.1.{index}")
-    assert backoff.refusal("served", "10.0.2.1") != ""
-    assert backoff.refusal("served", "10.0.0.7") == ""
-    assert fail(backoff, 1, user="served", address="10.0.0.7") == [0]
-    backoff.wait("served", "10.0.0.7")
-    assert backoff.refusal("served", "10.0.0.7") == ""
+        backoff.failed(user, f"10.0.1.{index}", 0.0)
+        backoff.wait(user, f"10.0.1.{index}")
+    assert backoff.refusal(user, "10.0.2.1") != ""
+    assert backoff.refusal(user, "10.0.0.7") == ""
+    assert fail(backoff, 1, user=user, address="10.0.0.7") == [0]
+    backoff.wait(user, "10.0.0.7")
+    assert backoff.refusal(user, "10.0.0.7") == ""
 
 
 def test_at_the_bound_of_waiting_answers_an_address_is_refused_and_others_are_not() -> None:
