@@ -139,10 +139,16 @@ def test_publishes_of_a_link_stay_counted_after_its_detach() -> None:
     assert counted(client.driver)["node"][:2] == (1, 1)
 
 
-def test_deleted_virtual_host_stays_in_the_sum_of_the_node(driver: BrokerDriver) -> None:
+def published(driver: BrokerDriver, messages: int) -> Dialogue:
+    """Return a client that has published so many messages in the first slot."""
     client = Dialogue(driver).declare("q")
-    client.say(publish("q", b"x") * 3)
+    client.say(publish("q", b"x") * messages)
     sampled(driver, 1)
+    return client
+
+
+def test_deleted_virtual_host_stays_in_the_sum_of_the_node(driver: BrokerDriver) -> None:
+    client = published(driver, 3)
     driver.disconnect(client.connection)
     sampled(driver, 2)
     delete_vhost(driver, "/")
@@ -152,9 +158,7 @@ def test_deleted_virtual_host_stays_in_the_sum_of_the_node(driver: BrokerDriver)
 
 
 def test_virtual_host_that_is_deleted_during_a_pass_stays_in_the_sum_of_the_node(driver: BrokerDriver) -> None:
-    client = Dialogue(driver).declare("q")
-    client.say(publish("q", b"x") * 3)
-    sampled(driver, 1)
+    published(driver, 3)
     driver.begin(2 * SLOT_S)
     driver.stats.tick(driver.connections)
     assert driver.stats.has_more()
@@ -165,9 +169,7 @@ def test_virtual_host_that_is_deleted_during_a_pass_stays_in_the_sum_of_the_node
 
 
 def test_virtual_host_that_is_created_again_begins_at_nothing(driver: BrokerDriver) -> None:
-    client = Dialogue(driver).declare("q")
-    client.say(publish("q", b"x") * 3)
-    sampled(driver, 1)
+    published(driver, 3)
     delete_vhost(driver, "/")
     declare_vhost(driver, "/")
     sampled(driver, 2)

@@ -26,12 +26,13 @@ class House:
         self.session = Session()
         self.origin = ConnectionGates("alice", "1")
         self.broker.gates.add_connection(self.origin)
-        for name in queues:
-            self.queue(name, **arguments)
+        self.queue(*queues, **arguments)
 
-    def queue(self, name: str, **arguments: object) -> None:
+    def queue(self, *names: str, **arguments: object) -> None:
+        """Declare queues of these names with these arguments."""
         given = {key if "." in key else key.replace("_", "-"): value for key, value in arguments.items()}
-        self.vhost.declare_queue(name, given, False, False, None, None)
+        for name in names:
+            self.vhost.declare_queue(name, given, False, False, None, None)
 
     def producer(self, name: str, confirming: bool = True, origin: ConnectionGates | None = None) -> Producer:
         """A producer of alice's connection, or of another."""

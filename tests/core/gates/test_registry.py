@@ -15,8 +15,7 @@ def test_virtual_host_that_is_overfull_holds_back_publishes_to_any_of_its_queues
     house = House()
     other = house.broker.add_vhost("other")
     other.declare_queue("free", {}, False, False, None, None)
-    house.queue("a")
-    house.queue("b")
+    house.queue("a", "b")
     house.broker.gates.set_vhost_limit(house.vhost, in_bytes(1000, 800, 500))
     producer = house.published("p", "a", 100, count=8)
     assert told(producer) == [(1, 8, True)]

@@ -54,8 +54,7 @@ def test_rate_lets_saved_credit_pass_as_slowly_as_all_else(house: House, scope: 
 def test_link_and_channel_of_one_user_share_its_rate(house: House) -> None:
     how = read_settings("user", "alice", {"rate-messages": 20})
     at_once.set_settings(house.broker, "user", "alice", how)
-    house.queue("a")
-    house.queue("b")
+    house.queue("a", "b")
     link, channel = Link(house, "a"), house.producer("channel")
     house.publish(channel, "b", CHARGE, count=200)
     passed: list[float] = []

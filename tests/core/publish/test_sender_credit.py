@@ -348,8 +348,7 @@ def test_policy_that_never_holds_gets_the_window_without_a_reservation(house: Ho
 
 
 def test_full_memory_leaves_credit_to_the_senders_of_an_empty_queue_within_its_share(house: House) -> None:
-    house.queue("hog")
-    house.queue("empty")
+    house.queue("hog", "empty")
     total = 400 * 1024
     full = in_bytes(total, total * 8 // 10, total * 7 // 10)
     house.broker.gates.set_memory_capacity(full, 40 * 1024)

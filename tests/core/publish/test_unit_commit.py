@@ -186,8 +186,7 @@ def test_the_deletion_of_the_queue_that_was_full_lets_the_commit_go_on(house: Ho
 
 
 def test_the_sum_of_a_virtual_host_is_for_the_whole_commit(house: House, client: Client) -> None:
-    house.queue("a")
-    house.queue("b")
+    house.queue("a", "b")
     house.set("vhost", "#", capacity_bytes=1000)
     house.publish_now("a", 100, count=9)
     client.publish("a", 100)

@@ -19,8 +19,7 @@ def returned(house: House) -> list[str]:
 
 
 def test_nothing_goes_in_before_the_commit_and_everything_in_order_with_it(house: House, client: Client) -> None:
-    house.queue("a")
-    house.queue("b")
+    house.queue("a", "b")
     client.publish("a", 1, 2)
     client.publish("b", 3)
     client.publish("a", 4)
@@ -263,8 +262,7 @@ def test_drop_head_makes_room_and_keeps_the_last(house: House, client: Client) -
 
 
 def test_a_queue_that_was_deleted_takes_nothing_and_what_is_mandatory_goes_back(house: House, client: Client) -> None:
-    house.queue("a")
-    house.queue("b")
+    house.queue("a", "b")
     house.vhost.bind("amq.fanout", house.vhost.queues["a"], None, "", {})
     house.vhost.bind("amq.fanout", house.vhost.queues["b"], None, "", {})
     client.publish("a", 1, mandatory=True)

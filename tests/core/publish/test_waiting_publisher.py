@@ -14,7 +14,6 @@ from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import PRODUCER_STATES, ProducerState
 from penstock.errors import InternalError, PreconditionFailed, ResourceError
 from tests.support.broker_fixture import House, told
-from tests.support.repeated_publishes import publish
 from tests.support.setting_values import in_bytes
 from tests.support.transaction_client import Client, traces
 
@@ -26,8 +25,7 @@ def house() -> House:
 
 def closed(house: House, count: int = 4) -> Producer:
     """A producer whose publishes closed the gate at 100.0; it is told of all of them at 105.0."""
-    producer = house.producer("p")
-    publish(house, producer, count)
+    producer = house.published("p", "a", 100, count=count)
     house.at(105.0)
     assert told(producer) == [(1, count, True)]
     return producer
@@ -42,10 +40,9 @@ def stops(house: House) -> list[tuple[str, str, float]]:
 
 
 def test_the_zone_takes_what_was_under_way_when_the_gate_closed(house: House) -> None:
-    producer = house.producer("p")
-    publish(house, producer, 4)
+    producer = house.published("p", "a", 100, count=4)
     house.at(104.9)
-    publish(house, producer, 5)
+    house.publish(producer, "a", 100, count=5)
     assert (house.depth("a"), len(producer.outbox)) == (9, 0)
 
 
@@ -54,13 +51,13 @@ def test_what_a_stopped_producer_publishes_is_held_although_there_is_room_and_re
 ) -> None:
     producer = closed(house)
     house.at(106.0)
-    publish(house, producer)
+    house.publish(producer, "a", 100)
     assert (house.depth("a"), len(producer.outbox)) == (4, 1)
     house.at(110.9)
     assert told(producer) == []
     house.at(111.0)
     assert told(producer) == [(5, 5, False)]
-    publish(house, producer)
+    house.publish(producer, "a", 100)
     house.at(116.0)
     assert told(producer) == [(6, 6, False)], "and so it goes on"
     assert house.depth("a") == 4
@@ -68,9 +65,9 @@ def test_what_a_stopped_producer_publishes_is_held_although_there_is_room_and_re
 
 def test_a_stopped_producer_without_confirms_has_its_channel_closed_with_the_reason(house: House) -> None:
     producer = house.producer("p", confirming=False)
-    publish(house, producer, 4)
+    house.publish(producer, "a", 100, count=4)
     house.at(105.0)
-    publish(house, producer)
+    house.publish(producer, "a", 100)
     assert (house.depth("a"), len(producer.outbox)) == (4, 1)
     house.at(110.0)
     assert producer.closing.code == 506
@@ -82,50 +79,48 @@ def test_a_stopped_producer_without_confirms_has_its_channel_closed_with_the_rea
 
 def test_the_state_ends_when_the_gate_opens_and_what_is_held_goes_in_in_turn(house: House) -> None:
     producer = closed(house)
-    publish(house, producer, 2)
+    house.publish(producer, "a", 100, count=2)
     for _ in range(3):
         assert house.take("a")
     assert told(producer) == [(5, 6, True)]
     assert (house.depth("a"), len(producer.outbox)) == (3, 0)
-    publish(house, producer, 5)
+    house.publish(producer, "a", 100, count=5)
     assert (house.depth("a"), len(producer.outbox)) == (8, 0), "the gate has closed anew: a new wait begins"
 
 
 def test_a_wait_counts_from_when_the_gate_last_closed_for_those_who_stand_in_line_all_the_time(house: House) -> None:
     first, second = house.producer("first"), house.producer("second")
-    publish(house, first, 10)
-    publish(house, second, 3)
+    house.publish(first, "a", 100, count=10)
+    house.publish(second, "a", 100, count=3)
     house.at(104.0)
     while house.vhost.queues["a"].gate.stats.transitions == 1:
         assert house.take("a")
     assert not house.vhost.queues["a"].gate.open
     assert second.gates or not second.outbox
     house.at(106.0)
-    publish(house, second)
+    house.publish(second, "a", 100)
     assert not second.outbox, "the gate was open 2 s ago"
 
 
 def test_each_producer_waits_for_itself_but_nobody_goes_past_one_who_stands_in_line(house: House) -> None:
     other, late = house.producer("other"), house.producer("late")
     stopped = closed(house)
-    publish(house, other)
+    house.publish(other, "a", 100)
     assert (house.depth("a"), len(other.outbox)) == (5, 0), "it has not waited yet"
-    publish(house, stopped)
-    publish(house, late)
+    house.publish(stopped, "a", 100)
+    house.publish(late, "a", 100)
     assert (house.depth("a"), len(stopped.outbox), len(late.outbox)) == (5, 1, 1)
 
 
 def test_who_comes_when_the_gate_is_closed_waits_as_long_as_that_is_closed(house: House) -> None:
     """A client that connects anew for each try does not fill the queue."""
-    publish(house, house.producer("p"), 4)
+    house.publish(house.producer("p"), "a", 100, count=4)
     house.at(103.0)
-    early = house.producer("early")
-    publish(house, early)
+    early = house.published("early", "a", 100)
     assert (house.depth("a"), len(early.outbox)) == (5, 0)
     house.at(105.0)
-    late = house.producer("late")
-    publish(house, late)
-    publish(house, early)
+    late = house.published("late", "a", 100)
+    house.publish(early, "a", 100)
     assert (house.depth("a"), len(early.outbox), len(late.outbox)) == (5, 1, 1)
     house.at(108.0)
     assert told(early) == [(1, 1, True)]
@@ -136,13 +131,13 @@ def test_who_comes_when_the_gate_is_closed_waits_as_long_as_that_is_closed(house
 def test_a_producer_is_stopped_by_one_gate_and_not_by_others(house: House) -> None:
     house.queue("b", capacity_messages=10, stop_messages=3, resume_messages=1, hold_deadline=5)
     producer = closed(house)
-    publish(house, producer, 4, "b")
+    house.publish(producer, "b", 100, count=4)
     assert house.depth("b") == 4
     house.at(107.0)
-    publish(house, producer, 1, "b")
+    house.publish(producer, "b", 100)
     assert house.depth("b") == 5, "it has waited 2 s there"
-    publish(house, producer)
-    publish(house, producer, 1, "b")
+    house.publish(producer, "a", 100)
+    house.publish(producer, "b", 100)
     assert (house.depth("a"), house.depth("b"), len(producer.outbox)) == (4, 5, 2), "its order is kept"
 
 
@@ -160,10 +155,9 @@ def test_the_gate_of_a_virtual_host_stops_as_a_queues_does() -> None:
     house.queue("b", hold_deadline=5)
     bound = in_bytes(1000, 500, 400)
     house.broker.gates.set_vhost_limit(house.vhost, bound)
-    producer = house.producer("p")
-    publish(house, producer, 6)
+    producer = house.published("p", "a", 100, count=6)
     house.at(105.0)
-    publish(house, producer, 1, "b")
+    house.publish(producer, "b", 100)
     assert (house.depth("a"), house.depth("b"), len(producer.outbox)) == (6, 0, 1)
 
 
@@ -172,23 +166,21 @@ def test_a_queue_below_its_guaranteed_share_of_the_memory_is_not_stopped_by_the_
     house.queue("small", hold_deadline=5)
     bound = in_bytes(9000, 5000, 4000)
     house.broker.gates.set_memory_capacity(bound, 1000)
-    producer = house.producer("p")
-    publish(house, producer, 55, "hog")
+    producer = house.published("p", "hog", 100, count=55)
     memory = house.broker.gates.memory
     assert not memory.gate.open
     house.at(105.0)
-    publish(house, producer, 1, "small")
+    house.publish(producer, "small", 100)
     assert (house.depth("small"), len(producer.outbox)) == (1, 0)
-    publish(house, producer, 1, "hog")
+    house.publish(producer, "hog", 100)
     assert (house.depth("hog"), len(producer.outbox)) == (55, 1)
 
 
 def test_where_a_publish_may_wait_for_ever_nobody_is_ever_stopped() -> None:
     house = House("a", capacity_messages=10, stop_messages=3, resume_messages=1, hold_deadline=0)
-    producer = house.producer("p")
-    publish(house, producer, 4)
+    producer = house.published("p", "a", 100, count=4)
     house.at(1e6)
-    publish(house, producer, 6)
+    house.publish(producer, "a", 100, count=6)
     assert (house.depth("a"), len(producer.outbox)) == (10, 0)
     assert stops(house) == []
 
@@ -203,39 +195,39 @@ def test_a_hold_deadline_that_changes_counts_from_then_on_for_who_is_stopped(
     house.at(108.0)
     house.set("queue", "a", hold_deadline=deadline)
     house.at(109.9 if held_at is None else held_at - 0.1)
-    publish(house, producer)
+    house.publish(producer, "a", 100)
     assert (house.depth("a"), len(producer.outbox)) == (5, 0), "it has a whole hold deadline again"
     house.at(1e6 if held_at is None else held_at)
-    publish(house, producer)
+    house.publish(producer, "a", 100)
     assert len(producer.outbox) == (0 if held_at is None else 1)
 
 
 def test_a_producer_that_goes_away_leaves_no_trace_of_having_been_stopped(house: House) -> None:
     producer = closed(house)
-    publish(house, producer)
+    house.publish(producer, "a", 100)
     producer.abort()
     gate = house.vhost.queues["a"].gate
     assert (gate.waiters, gate.blocked, gate.to_release, gate.stats.blocks) == ([], {}, {}, {})
     house.take("a", count=3)
-    publish(house, house.producer("p"), 4)
+    house.publish(house.producer("p"), "a", 100, count=4)
     assert house.depth("a") == 5
 
 
 def test_a_queue_that_is_deleted_stops_nobody(house: House) -> None:
     producer = closed(house)
-    publish(house, producer)
+    house.publish(producer, "a", 100)
     house.broker.delete_queue(house.vhost.queues["a"])
     house.at(105.1)
     assert told(producer) == [(5, 5, False)]
     house.queue("a", capacity_messages=10, stop_messages=3, resume_messages=1, hold_deadline=5)
-    publish(house, producer, 4)
+    house.publish(producer, "a", 100, count=4)
     assert (house.depth("a"), len(producer.outbox)) == (4, 0)
 
 
 def test_a_policy_that_refuses_does_so_at_once_also_for_who_is_stopped() -> None:
     house = House("a", capacity_messages=4, stop_messages=3, resume_messages=1, hold_deadline=5, overflow="reject")
     producer = closed(house)
-    publish(house, producer)
+    house.publish(producer, "a", 100)
     assert told(producer) == [(5, 5, False)]
 
 
@@ -246,7 +238,7 @@ def test_with_any_capacity_the_second_publish_that_meets_the_closed_gate_is_refu
     number, now, outcomes = 0, 100.0, []
     while len(outcomes) < 2:
         number += 1
-        publish(house, producer)
+        house.publish(producer, "a", 100)
         if not told(producer):
             now += 5.0
             house.at(now)
@@ -258,12 +250,12 @@ def test_with_any_capacity_the_second_publish_that_meets_the_closed_gate_is_refu
 def test_it_is_told_once_for_each_time_that_the_gate_closes(house: House) -> None:
     producer = closed(house)
     assert stops(house) == [("p", "a", 5.0)]
-    publish(house, producer, 3)
+    house.publish(producer, "a", 100, count=3)
     house.at(120.0)
     told(producer)
     assert stops(house) == []
     house.take("a", count=3)
-    publish(house, producer, 3)
+    house.publish(producer, "a", 100, count=3)
     house.at(130.0)
     assert stops(house) == [("p", "a", 5.0)]
     (block,) = house.vhost.queues["a"].gate.stats.blocks.values()
@@ -273,9 +265,9 @@ def test_it_is_told_once_for_each_time_that_the_gate_closes(house: House) -> Non
 
 def test_without_confirms_it_is_told_when_the_first_publish_is_held(house: House) -> None:
     producer = house.producer("p", confirming=False)
-    publish(house, producer, 4)
+    house.publish(producer, "a", 100, count=4)
     house.at(120.0)
-    publish(house, producer)
+    house.publish(producer, "a", 100)
     assert stops(house) == [("p", "a", 5.0)]
 
 
@@ -367,8 +359,7 @@ def withheld(producer: Producer) -> list[tuple[int, int, float]]:
 
 
 def test_a_row_is_withheld_as_one_and_counted_one_by_one(house: House) -> None:
-    producer = house.producer("p")
-    publish(house, producer, 9)
+    producer = house.published("p", "a", 100, count=9)
     assert withheld(producer) == [(4, 9, 105.0)]
     assert producer.withheld_run is not None
     assert told(producer) == [(1, 3, True)]
@@ -378,8 +369,7 @@ def test_a_row_is_withheld_as_one_and_counted_one_by_one(house: House) -> None:
 
 
 def test_a_row_ends_at_the_capacity_and_the_next_is_held(house: House) -> None:
-    producer = house.producer("p")
-    publish(house, producer, 12)
+    producer = house.published("p", "a", 100, count=12)
     assert (house.depth("a"), len(producer.outbox), producer.withheld_run) == (10, 2, None)
     assert withheld(producer)[0] == (4, 10, 105.0)
 
@@ -387,36 +377,33 @@ def test_a_row_ends_at_the_capacity_and_the_next_is_held(house: House) -> None:
 def test_nobody_in_a_row_goes_past_those_who_wait(house: House) -> None:
     large, small = house.producer("large"), house.producer("small")
     house.queue("bytes", capacity_bytes=1000, stop_bytes=300, resume_bytes=100)
-    publish(house, small, 5, "bytes")
+    house.publish(small, "bytes", 100, count=5)
     house.publish(large, "bytes", 600)
     assert len(large.outbox) == 1
-    publish(house, small, 1, "bytes")
+    house.publish(small, "bytes", 100)
     assert len(small.outbox) == 1, "there is room for it, but somebody waits"
 
 
 def test_a_row_ends_with_the_turn_for_the_next_has_a_later_deadline(house: House) -> None:
-    producer = house.producer("p")
-    publish(house, producer, 5)
+    producer = house.published("p", "a", 100, count=5)
     house.broker.begin(101.0)
-    publish(house, producer, 2)
+    house.publish(producer, "a", 100, count=2)
     assert withheld(producer) == [(4, 5, 105.0), (6, 7, 106.0)]
 
 
 def test_a_gate_that_opens_ends_the_row(house: House) -> None:
-    producer = house.producer("p")
-    publish(house, producer, 5)
+    producer = house.published("p", "a", 100, count=5)
     for _ in range(4):
         assert house.take("a")
-    publish(house, producer, 1)
+    house.publish(producer, "a", 100)
     assert told(producer) == [(1, 6, True)]
 
 
 def test_another_queue_between_does_not_join(house: House) -> None:
     house.queue("b")
-    producer = house.producer("p")
-    publish(house, producer, 5)
-    publish(house, producer, 1, "b")
-    publish(house, producer, 1)
+    producer = house.published("p", "a", 100, count=5)
+    house.publish(producer, "b", 100)
+    house.publish(producer, "a", 100)
     assert (house.depth("a"), house.depth("b")) == (6, 1)
     assert [each[:2] for each in withheld(producer)] == [(4, 5), (6, 6), (7, 7)]
 
@@ -428,16 +415,14 @@ def test_a_lowered_capacity_counts_in_the_same_turn(house: House) -> None:
 
     say(10)
     house.queue("said")
-    producer = house.producer("p")
-    publish(house, producer, 5, "said")
+    producer = house.published("p", "said", 100, count=5)
     say(6)
-    publish(house, producer, 2, "said")
+    house.publish(producer, "said", 100, count=2)
     assert (house.depth("said"), len(producer.outbox)) == (6, 1)
 
 
 def test_a_producer_that_is_closed_joins_nothing(house: House) -> None:
-    producer = house.producer("p")
-    publish(house, producer, 5)
+    producer = house.published("p", "a", 100, count=5)
     producer.close(PreconditionFailed("enough"))
-    publish(house, producer, 1)
+    house.publish(producer, "a", 100)
     assert house.depth("a") == 5
