@@ -130,10 +130,7 @@ class Lives(RuleBasedStateMachine):
                 content = some_large(self.house.broker, content, pieces)
             route = self.house.route(*where, priority, persistent)
             charge = LARGE if large else 300
-            if route.stored_queue is not None:
-                self.house.producer.publish(route, content, charge)
-            else:
-                self.house.producer.publish(route, content, charge)
+            self.house.producer.publish(route, content, charge)
             if persistent:
                 self.group_of[int(self.house.producer.confirms.published)] = int(self.house.journal.open.number)
                 for name in BOUND if where[0] else (where[1],):
