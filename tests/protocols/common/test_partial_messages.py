@@ -16,6 +16,7 @@ from penstock.driver.driver import BrokerDriver
 from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.management.why import of_connection
 from penstock.protocols.amqp091.frame_reader import ContentState
+from penstock.protocols.common.engine import SESSION_OPEN
 from penstock.protocols.common.partial_messages import PIECE_BYTES
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, decode_method, encode_header, frame, method_frame
