@@ -168,8 +168,7 @@ class Queue(GateOwner):
 
         The caller appends the message to the ready queue and records it in the journal.
         """
-        # As `takes_at_once`: the call would be 1.5 % of a publish.
-        if self.messages >= self.fast_path_max_messages or self.bytes + charge > self.fast_path_max_bytes:
+        if not self.takes_at_once(charge):
             return 0
         self.messages += 1
         self.bytes += charge
