@@ -39,7 +39,7 @@ from penstock.core.queue.cursor_state import (
     trim_settled,
 )
 from penstock.core.queue.indexed_ready_queue import REACH_WORK
-from penstock.core.queue.overflow import DropHead
+from penstock.core.queue.overflow.drop_head import DropHead
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_room import visible_tail
 from penstock.core.queue.shared_ready_queue import DropsWritten, SharedReadyQueue

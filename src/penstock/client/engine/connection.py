@@ -467,7 +467,7 @@ class Engine(Wakes):
                 yield from publisher.closing(timeout)
             if self.phase == OPEN:
                 self.phase = CLOSING
-                closed = Call("connection.close")
+                closed = Call("the close of a connection")
                 self.calls.append(closed)
                 self.write_close()
                 self.wake_output()

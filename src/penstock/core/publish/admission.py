@@ -13,7 +13,7 @@ from mypy_extensions import i64
 
 from penstock.core.gates.address_depth import share_of
 from penstock.core.publish.publisher_counts import take_counts
-from penstock.core.queue.overflow import HOLD
+from penstock.core.queue.overflow.policy import HOLD
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_room import PinnedRoom
 from penstock.core.routing.route import Route

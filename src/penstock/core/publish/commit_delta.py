@@ -12,7 +12,7 @@ from penstock.core.gates.address_depth import AddressShare
 from penstock.core.message import Message
 from penstock.core.publish.held import HeldPublish
 from penstock.core.publish.producer import Producer
-from penstock.core.queue.overflow import REFUSE
+from penstock.core.queue.overflow.policy import REFUSE
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.flow.gate import Gate

@@ -23,7 +23,8 @@ from penstock.core.queue import queue_settings
 from penstock.core.queue.context import ContentChange, DeadLetterSink, Requeueing, Subscriber, Subscriptions
 from penstock.core.queue.counters import QueueCounters
 from penstock.core.queue.deferred_free import DeferredFree
-from penstock.core.queue.overflow import ACCEPT, HOLD, READ_BACK
+from penstock.core.queue.overflow import READ_BACK
+from penstock.core.queue.overflow.policy import ACCEPT, HOLD
 from penstock.core.queue.queue_room import Clearing, Membership, QueueRoom
 from penstock.core.queue.queue_settings import Settings
 from penstock.core.queue.ready_queue import Priorities, ReadyQueue

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mypy_extensions import i64
 
-from penstock.core.queue.overflow import PAGE, POLICIES, OverflowPolicy
+from penstock.core.queue.overflow import PAGE, POLICIES
+from penstock.core.queue.overflow.policy import OverflowPolicy
 from penstock.core.settings.limits import (
     QPIDS,
     Defaults,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.core.queue.overflow import HOLD, POLICIES
+from penstock.core.queue.overflow import POLICIES
+from penstock.core.queue.overflow.policy import HOLD
 from tests.support.broker_fixture import House, told
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.queue.overflow import HOLD, PAGE, READ_BACK, REFUSE
+from penstock.core.queue.overflow import PAGE, READ_BACK
+from penstock.core.queue.overflow.policy import HOLD, REFUSE
 from penstock.flow.level import Level
 from tests.support.paging_broker import house_with, publish
 
