@@ -55,9 +55,13 @@ async def received(connection: Connection, queue: str, most: int = 1 << 30) -> l
     """Take all messages off a queue."""
     bodies: list[bytes] = []
     async with connection.receiver(queue) as receiver:
-        while len(bodies) < most and (message := await receiver.receive(timeout=0.3)) is not None:
-            bodies.append(message.body)
-            message.accept()
+        while len(bodies) < most:
+            message = await receiver.receive(timeout=0.3)
+            if message is not None:
+                bodies.append(message.body)
+                message.accept()
+            elif not await receiver.count():
+                break  # Messages that came before the answer would be counted.
     return bodies
 
 
