@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from penstock.client.errors import ClientError, ConnectionClosed
 
@@ -31,7 +31,7 @@ class ReplayUncertain(ConnectionLost):
 class TransactionError(ClientError):
     """Failure of a transaction; `reason` says why."""
 
-    says: str = ""
+    says: ClassVar[str] = ""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
