@@ -1,13 +1,9 @@
-"""Connections, publishers and the others, as far as both shells have them in common: all that is not a hot path.
-
-Counters of a connection, a publisher and a receiver; they are not reset by a loss of the connection.
-"""
+"""Connections, publishers and the others, as far as both shells have them in common: all that is not a hot path."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from penstock.client import calls
@@ -16,7 +12,7 @@ from penstock.client.engine.failures import Blocked
 from penstock.client.engine.messages import Delivery, Message
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receipt import Receipt
-from penstock.client.engine.terms import Event, Tally
+from penstock.client.engine.terms import Event
 from penstock.client.engine.waits import Steps, Wait
 from penstock.client.options import Options
 from penstock.client.shells import Operation, Shell
@@ -24,9 +20,9 @@ from penstock.flow.timers import NEVER
 from penstock.markers import override
 
 if TYPE_CHECKING:
+    from penstock.client.counters import ConnectionCounters, PublisherCounters, ReceiverCounters
     from penstock.client.engine.receiver import ReceiverCore
     from penstock.client.engine.transaction import TransactionCore
-
 
 PublisherT = TypeVar("PublisherT", bound="PublisherShell")
 ReceiverT = TypeVar("ReceiverT", bound="ReceiverShell")
@@ -152,7 +148,7 @@ class ConnectionShell(Linked[PublisherT, ReceiverT], Generic[PublisherT, Receive
     @property
     def counters(self) -> ConnectionCounters:
         """Return what it has counted, with the sums of its publishers and receivers."""
-        from penstock.client.handles import of_connection  # Dataclasses take 5 ms to import.
+        from penstock.client.counters import of_connection  # Dataclasses take 5 ms to import.
 
         return of_connection(self.core())
 
@@ -217,7 +213,7 @@ class PublisherShell(Shell):
     @property
     def counters(self) -> PublisherCounters:
         """Return what it has counted."""
-        from penstock.client.handles import of_publisher
+        from penstock.client.counters import of_publisher
 
         return of_publisher(self._core)
 
@@ -303,7 +299,7 @@ class ReceiverShell(Shell):
     @property
     def counters(self) -> ReceiverCounters:
         """Return what it has counted."""
-        from penstock.client.handles import of_receiver
+        from penstock.client.counters import of_receiver
 
         return of_receiver(self._core())
 
@@ -392,75 +388,3 @@ class TransactionShell(Linked[PublisherT, ReceiverT]):
     @override
     def leaving(self, is_good: bool) -> Steps[None]:
         yield from self.core().closing(is_good)
-
-
-@dataclass(frozen=True)
-class PublisherCounters:
-    """Messages of a publisher."""
-
-    published: int = 0
-    """Written once or more often; each has one of the next three outcomes, or none yet."""
-    confirmed: int = 0
-    refused: int = 0
-    unknown: int = 0
-    """Lost with the connection."""
-    returned: int = 0
-    """Those among the refused that reached no queue."""
-    delayed: int = 0
-    """Had to wait for room."""
-    timed_out: int = 0
-    """Were not sent because no room came until their time-out."""
-    blocked: int = 0
-    """Times that the broker has stopped the publisher."""
-    replayed: int = 0
-    """Sent again after a loss of the connection."""
-    waited_s: float = 0.0
-    """Seconds that the delayed ones have waited, all together."""
-
-
-@dataclass(frozen=True)
-class ReceiverCounters:
-    """Messages of a receiver."""
-
-    received: int = 0
-    """Handed to the program."""
-    accepted: int = 0
-    rejected: int = 0
-    released: int = 0
-    modified: int = 0
-
-
-@dataclass(frozen=True)
-class ConnectionCounters:
-    """Of a connection, and the sums of its publishers and receivers, those that have ended included."""
-
-    publishers: PublisherCounters
-    receivers: ReceiverCounters
-    reconnects: int = 0
-    """Times that it was made again."""
-    blocked: int = 0
-    """Times that the broker has blocked it as a whole (connection.blocked)."""
-
-
-def of_publisher(core: PublisherCore) -> PublisherCounters:
-    """Return the counters of a publisher."""
-    return replace(PublisherCounters(*core.counts()), waited_s=core.waited)
-
-
-def of_receiver(core: ReceiverCore) -> ReceiverCounters:
-    """Return the counters of a receiver."""
-    return ReceiverCounters(*core.counts())
-
-
-def of_connection(engine: Engine) -> ConnectionCounters:
-    """Return the counters of a connection."""
-    own, sums = engine.tally, Tally()
-    sums.of_publishers, sums.of_receivers, sums.waited = own.of_publishers, own.of_receivers, own.waited
-    for publisher in engine.publishers:
-        sums.add_publisher(publisher)
-    for receiver in engine.receivers:
-        sums.add_receiver(receiver)
-    publishers = replace(PublisherCounters(*sums.of_publishers), waited_s=sums.waited)
-    return ConnectionCounters(
-        publishers, ReceiverCounters(*sums.of_receivers), reconnects=max(own.opened - 1, 0), blocked=own.blocked
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.client.errors import ClientError, ConnectionClosed
 
@@ -28,41 +28,43 @@ class ReplayUncertain(ConnectionLost):
     """
 
 
-class TransactionError(ClientError):
-    """Failure of a transaction; `reason` says why."""
+class TransactionAborted(ClientError):
+    """Transaction that was rolled back: none of its messages is in a queue, and none that it settled is settled.
 
-    says: ClassVar[str] = ""
+    `reason` says why. Its work can be done again, in a new transaction.
+    """
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"{self.says}: {self.reason}"
+        return f"the transaction was rolled back: {self.reason}"
 
 
-class TransactionAborted(TransactionError):
-    """Transaction that was rolled back: none of its messages is in a queue, and none that it settled is settled.
-
-    `reason` says why. Its work can be done again, in a new transaction.
-    """
-
-    says = "the transaction was rolled back"
-
-
-class TransactionInDoubt(TransactionError):
+class TransactionInDoubt(ClientError):
     """Commit that was sent and has no answer: all of the transaction is done, or nothing; `reason` says why."""
 
-    says = "the commit was sent, and whether it took place is unknown"
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"the commit was sent, and whether it took place is unknown: {self.reason}"
 
 
-class CommitRefused(TransactionError):
+class CommitRefused(ClientError):
     """Commit that found no room until the broker's hold deadline: the transaction is open as before, with all its work.
 
     `reason` is the broker's. Commit again, or roll back.
     """
 
-    says = "the broker refused the commit, and the transaction is open"
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"the broker refused the commit, and the transaction is open: {self.reason}"
 
 
 class MessageRefused(ClientError):

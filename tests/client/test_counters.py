@@ -7,7 +7,7 @@ from dataclasses import FrozenInstanceError, asdict
 import pytest
 
 import penstock
-from penstock.client.handles import ReceiverCounters
+from penstock.client.counters import ReceiverCounters
 from tests.client.conversations import both_protocols, fill, fresh, url_of
 
 
