@@ -144,6 +144,6 @@ def test_keys_survive_their_text() -> None:
         "SCRAM-SHA-1$4096:AAAAAAAAAAA=$AAAA:AAAA",
     ],
 )
-def test_what_are_no_keys_is_refused(text: str) -> None:
+def test_text_without_keys_is_refused(text: str) -> None:
     with pytest.raises(PreconditionFailed, match="scram_secret"):
         read_scram_keys(text)

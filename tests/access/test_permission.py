@@ -66,7 +66,7 @@ def test_tag_grants_what_it_includes(tag: str) -> None:
     )
 
 
-def test_one_of_several_tags_is_enough() -> None:
+def test_tag_among_several_is_enough() -> None:
     assert grants(["other", MONITORING], MANAGEMENT)
     assert not grants(["other", MONITORING], POLICYMAKER)
 

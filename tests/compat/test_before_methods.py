@@ -108,7 +108,7 @@ def test_consumer_that_comes_later_has_nothing_of_it_whatever_its_priority(peer:
     assert heard(peer)[0] == [("there", b"0"), ("there", b"1")]
 
 
-def test_what_is_committed_is_with_the_consumers_before_the_next_method(peer: Peer, queue: str) -> None:
+def test_committed_message_is_with_the_consumers_before_the_next_method(peer: Peer, queue: str) -> None:
     peer.consume(queue, "c", peer.channel(2), no_ack=True)
     peer.ask(1, Tx.Select(), Tx.SelectOk)
     together(peer, queue, Tx.Commit())

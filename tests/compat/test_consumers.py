@@ -65,7 +65,7 @@ def test_queue_that_is_not_there_is_404(peer: Peer, method: base.Frame) -> None:
     assert peer.refused(1) == (404, "NOT_FOUND - no queue 'no-such-queue' in vhost '/'")
 
 
-def test_what_a_cancelled_consumer_had_is_still_its_channels(peer: Peer, queue: str) -> None:
+def test_delivery_of_a_cancelled_consumer_is_still_its_channels(peer: Peer, queue: str) -> None:
     peer.put(queue, 1)
     peer.consume(queue, "c")
     assert next_delivery(peer) == ("c", 1, b"0")

@@ -49,7 +49,7 @@ def audience(connection: pika.BlockingConnection, name: str) -> Audience:
     return Audience(connection, name)
 
 
-def test_it_goes_round(audience: Audience) -> None:
+def test_queue_goes_round_its_consumers(audience: Audience) -> None:
     audience.joins("a", "b", "c")
     assert audience.hears(6) == list("abcabc")
 

@@ -43,7 +43,6 @@ def stored(bodies: LargeBodies, store: dict[tuple[int, int], bytes]) -> None:
     """Run a transaction of a store in memory."""
     writes = bodies.take_writes()
     for write in writes:
-        bodies.ledger.count(int(write.body.number), len(write.octets))
         store[int(write.body.number), int(write.index)] = write.octets
     bodies.written(writes)
 

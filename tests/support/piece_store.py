@@ -19,7 +19,6 @@ class PieceStore:
         """Write what waits, and delete what nothing refers to. Return the octets written."""
         writes, ledger = self._bodies.take_writes(), self._bodies.ledger
         for write in writes:
-            ledger.count(int(write.body.number), len(write.octets))
             self.pieces[int(write.body.number), int(write.index)] = write.octets
         octets = sum(len(write.octets) for write in writes)
         self._bodies.written(writes)

@@ -324,8 +324,9 @@ class LargeBodies:
 
     def take_writes(self) -> list[PieceWrite]:
         """Take the pieces of the next transaction."""
-        writes = self.writes
-        self.writes = []
+        writes, self.writes = self.writes, []
+        for write in writes:
+            self.ledger.count(int(write.body.number), len(write.octets))
         return writes
 
     def written(self, writes: list[PieceWrite]) -> None:
@@ -370,8 +371,7 @@ class LargeBodies:
     def take_unreferenced(self) -> list[int]:
         """Take the numbers of the bodies that the next transaction deletes."""
         self._review_ended()
-        gone = self._gone
-        self._gone = []
+        gone, self._gone = self._gone, []
         return gone
 
     def has_unreferenced(self) -> bool:

@@ -449,8 +449,6 @@ class JournaledPieces:
         """Take the pieces of a transaction."""
         ledger = self.large.ledger
         self.writing = self.large.take_writes()
-        for write in self.writing:
-            ledger.count(int(write.body.number), len(write.octets))
         left = PIECES_DELETED
         while self._unreferenced and left > 0:
             number = self._unreferenced[0]

@@ -119,7 +119,7 @@ class PageBodies:
         self._held: dict[int, list[LargeBody]] = {}
 
     def hold(self, row: int, content: bytes) -> None:
-        """Hold the body of a large message in a page; its kept pieces go to the store with it."""
+        """Hold the body of a large message in a page; its deferred pieces go to the store with it."""
         body = body_of(content)
         if body is not None:
             self._large.store(body)
