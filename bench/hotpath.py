@@ -106,7 +106,7 @@ class Bench:
         while more:
             more = driver.run_turn()
             for connection in driver.take_pending_output():
-                output = connection.take_output()
+                output = b"".join(connection.take_output())
                 if connection is self.watched and (at := output.rfind(ACK) + len(ACK)) >= len(ACK):
                     self.confirmed = int.from_bytes(output[at : at + 8], "big")
                 if not connection.output.writable:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+from librt.strings import BytesWriter
+
 from penstock.core.large_bodies import (
     DEFERRED_OF_THE_NODE,
     PIECE_OCTETS,
@@ -142,6 +146,22 @@ def test_a_piece_that_is_not_written_yet_is_read_from_memory() -> None:
     assert listener.calls == 0
 
 
+def test_many_octets_are_written_as_parts_of_the_piece_and_few_into_the_buffer() -> None:
+    bodies = LargeBodies()
+    body = arrived(bodies, OCTETS)
+    reader = body.open(bodies, body.spans, Listener())
+    out, parts = BytesWriter(), list[bytes | memoryview]()
+    while reader.left:
+        out.write(b"<%d>" % reader.ready(200_000 if reader.left > 300_000 else 9_000))
+        reader.write(out, parts)
+    sizes = [200_000, PIECE_OCTETS - 200_000, 200_000]
+    assert [len(part) for part in parts[1::2]] == sizes
+    assert all(isinstance(part, memoryview) and part.obj in body.pieces.values() for part in parts[1::2])
+    assert out.getvalue().startswith(b"<9000>")
+    written = b"".join([*parts, out.getvalue()])
+    assert re.sub(rb"<(200000|62144|9000|\d+)>", b"", written) == OCTETS
+
+
 def test_only_the_spans_of_data_are_read() -> None:
     bodies = LargeBodies()
     spans = [Span(5, 10), Span(PIECE_OCTETS - 3, 8), Span(len(OCTETS) - 1, 1)]
@@ -242,32 +262,6 @@ def test_deferred_pieces_wait_for_the_disk_only_when_there_are_too_many() -> Non
     arrival.append(bytes(PIECE_OCTETS))
     assert arrival.must_wait()
     assert bodies.begin(PieceBudget(bodies, Room())).must_wait()
-
-
-def test_the_last_handle_of_a_body_deletes_it() -> None:
-    bodies = LargeBodies()
-    bodies.stores = True
-    body = arrived(bodies, OCTETS)
-    number = int(body.number)
-    stored(bodies, {})
-    handle = bodies.restore(number, body.octets, body.spans)
-    del body
-    assert bodies.take_unreferenced() == []
-    assert bodies.ledger.holds(number)
-    del handle
-    assert bodies.take_unreferenced() == [number]
-    assert bodies.is_idle()
-
-
-def test_an_arrival_that_is_dropped_is_deleted() -> None:
-    bodies = LargeBodies()
-    bodies.stores = True
-    arrival = bodies.begin(PieceBudget(bodies, None))
-    arrival.append(OCTETS)
-    stored(bodies, {})
-    number = int(arrival.body.number)
-    del arrival
-    assert bodies.take_unreferenced() == [number]
 
 
 def test_a_connection_waits_while_its_pieces_are_not_written() -> None:

@@ -110,7 +110,7 @@ def scram(chance: random.Random, driver: BrokerDriver) -> Connection:
     init = composite(spec10.SASL_INIT, mechanism="SCRAM-SHA-256", initial_response=first)
     connection = driver.connect(Peer("10.0.0.1:1", False))
     connection.receive(SASL_HEADER + frame(0, encode_composite(init), spec10.FRAME_SASL))
-    output = connection.take_output()
+    output = b"".join(connection.take_output())
     at = output.find(b"r=")
     nonce = output[at + 2 : output.find(b",", at)] if at >= 0 else b"x"
     final = spoilt(chance, b"c=biws,r=%s,p=%s" % (nonce, base64.b64encode(chance.randbytes(32))))

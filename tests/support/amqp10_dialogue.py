@@ -93,7 +93,7 @@ class Amqp10Dialogue:
             self.driver.begin(now)
         while self.driver.run_turn():
             pass
-        return self.connection.take_output()
+        return b"".join(self.connection.take_output())
 
     def say(self, *frames: bytes) -> list[Heard]:
         """Send frames in one piece and return what comes back, without grants of credit."""

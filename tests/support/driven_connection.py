@@ -96,7 +96,7 @@ class Dialogue:
             self.driver.begin(now)
         while self.driver.run_turn():
             pass
-        return cut(self.connection.take_output())
+        return cut(b"".join(self.connection.take_output()))
 
     def names(self, data: bytes) -> list[str]:
         """Send octets and return the names of the methods that come back."""

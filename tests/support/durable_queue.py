@@ -62,7 +62,7 @@ class DurableQueue:
         """What the client is told now; nothing while its answers wait."""
         if self.client.connection.output.waits_for_disk():
             return []
-        frames = cut(self.client.connection.take_output())
+        frames = cut(b"".join(self.client.connection.take_output()))
         return [decode_method(payload).name for kind, _, payload in frames if kind == spec.FRAME_METHOD]
 
     def stored(self) -> int:

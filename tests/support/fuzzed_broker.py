@@ -79,7 +79,7 @@ class World:
             more = self.driver.run_turn()
             for client in self.clients:
                 connection = client.connection
-                client.hear(connection.take_output())
+                client.hear(b"".join(connection.take_output()))
                 if not connection.output.writable:
                     connection.output.drained()
                     more = True

@@ -33,7 +33,7 @@ def ask(connection: Connection, *data: bytes) -> Said:
     heard = b""
     for each in data:
         connection.receive(each)
-        heard += connection.take_output()
+        heard += b"".join(connection.take_output())
     last = last_method(heard)
     return Said(last.name, last.args.get("reply_code"), str(last.args.get("reply_text", "")))
 

@@ -33,7 +33,7 @@ def with_many_unsettled(count: int = MANY, **arguments: object) -> tuple[Dialogu
 
 def heard(client: Dialogue) -> list[str]:
     """What a client is told, without any turn being made."""
-    frames = cut(client.connection.take_output())
+    frames = cut(b"".join(client.connection.take_output()))
     return [decode_method(payload).name for kind, _, payload in frames if kind == spec.FRAME_METHOD]
 
 

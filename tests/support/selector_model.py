@@ -209,12 +209,19 @@ def related(operator: str, one: object, other: object) -> bool | None:
 
 
 def alike(value: str, pattern: str, escape: str) -> bool:
-    """Return whether a text is like a pattern, by a regular expression."""
-    parts = []
+    """Return whether a text is like a pattern: by all places that the pattern so far may end at."""
+    ends = {0}
     characters = iter(pattern)
     for each in characters:
         if escape and each == escape:
-            parts.append(re.escape(next(characters)))
+            ends = _after(ends, value, next(characters))
+        elif each == "%":
+            ends = set(range(min(ends, default=len(value) + 1), len(value) + 1))
         else:
-            parts.append({"%": ".*", "_": "."}.get(each, re.escape(each)))
-    return re.fullmatch("".join(parts), value, re.DOTALL) is not None
+            ends = _after(ends, value, None if each == "_" else each)
+    return len(value) in ends
+
+
+def _after(ends: set[int], value: str, character: str | None) -> set[int]:
+    """Return where the text goes on behind one character; None is any."""
+    return {end + 1 for end in ends if end < len(value) and character in (None, value[end])}

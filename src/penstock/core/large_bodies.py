@@ -18,11 +18,15 @@ the next store transaction, which deletes its pieces.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Final
+from typing import Final, TypeAlias
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64, mypyc_attr
 
+from penstock.core.body_ledger import BodyLedger
+
+Parts: TypeAlias = list[bytes | memoryview]
+"""Consecutive octets of an output that are never joined."""
 PIECE_OCTETS: Final = 262144
 """Octets of a piece, except the last one of a body."""
 UNWRITTEN_OF_A_CONNECTION: Final = 1048576
@@ -31,6 +35,8 @@ UNWRITTEN_OF_THE_NODE: Final = 67108864
 """The same for all connections."""
 DEFERRED_OF_THE_NODE: Final = 67108864
 """Octets of deferred pieces."""
+PART_OCTETS: Final = 16384
+"""Octets from which on they are sent as a part of their own, without a copy."""
 TAIL_PARTS: Final = 64
 """Parts of an incomplete piece; more are joined, as a part of one octet takes 34."""
 
@@ -43,51 +49,6 @@ class Span:
     def __init__(self, start: i64, octets: i64) -> None:
         self.start: i64 = start
         self.octets: i64 = octets
-
-
-class BodyLedger:
-    """Handles of bodies in the store, by number; a body without one is deleted from it."""
-
-    __slots__ = ("ended", "stored", "_handles")
-
-    def __init__(self) -> None:
-        self.stored: dict[int, int] = {}
-        """Octets of each body that are in the store, or in the transaction that is being written."""
-        self.ended: list[int] = []
-        """Numbers of the `LargeBody` objects that have ended, once for each."""
-        self._handles: dict[int, int] = {}
-
-    def add(self, number: int) -> None:
-        """Count a new handle."""
-        self._handles[number] = self._handles.get(number, 0) + 1
-
-    def holds(self, number: int) -> bool:
-        """Return whether a body has a handle."""
-        return number in self._handles
-
-    def count(self, number: int, octets: int) -> None:
-        """Count octets of a body in the store."""
-        self.stored[number] = self.stored.get(number, 0) + octets
-
-    def is_whole(self, number: int, octets: int) -> bool:
-        """Return whether a body of this length is in the store."""
-        return self.stored.get(number, 0) == octets
-
-    def take_unreferenced(self) -> list[int]:
-        """Take the numbers of bodies whose last handle has ended."""
-        if not self.ended:
-            return []
-        ended = self.ended[:]
-        del self.ended[: len(ended)]
-        gone: list[int] = []
-        for number in ended:
-            left = self._handles[number] - 1
-            if left:
-                self._handles[number] = left
-            else:
-                del self._handles[number]
-                gone.append(number)
-        return gone
 
 
 class LargeBody:
@@ -403,11 +364,11 @@ class LargeArrival:
         """The last piece, while it is incomplete, as it has come."""
         self._tail_octets: i64 = 0
 
-    def append(self, data: bytes) -> None:
-        """Append octets."""
-        start: i64 = 0
-        end: i64 = len(data)
-        self.octets += end
+    def append(self, data: bytes, start: i64 = 0, end: i64 = -1) -> None:
+        """Append octets of `data` from `start` on, up to `end`; -1: all."""
+        if end < 0:
+            end = len(data)
+        self.octets += end - start
         while self._tail_octets + end - start >= PIECE_OCTETS:
             stop = start + PIECE_OCTETS - self._tail_octets
             self._tail.append(data[start:stop])
@@ -468,7 +429,7 @@ class LargeReader:
         "_ahead",
         "_read",
         "_waits",
-        "_taken",
+        "_count",
     )
 
     def __init__(self, bodies: LargeBodies, body: LargeBody, spans: list[Span], listener: PieceListener) -> None:
@@ -499,34 +460,44 @@ class LargeReader:
         """The piece that is being read."""
         self._waits: bool = False
         """True if the listener waits for that piece."""
-        self._taken: bytes = b""
-        """Octets that `write` writes."""
-
-    def ready(self, most: i64) -> i64:
-        """Return how many octets `write` will write, at most `most`; 0 where `take` would return none."""
-        self._taken = self.take(most)
-        return len(self._taken)
-
-    def write(self, out: BytesWriter) -> None:
-        """Write the octets that `ready` has counted."""
-        out.write(self._taken)
-        self._taken = b""
+        self._count: i64 = 0
+        """Octets of the piece at hand that were counted, and `take` or `write` follows."""
 
     def take(self, most: i64) -> bytes:
-        """Take the next octets, at most `most`; empty at the end, after a fault, and while a piece is being read.
+        """Take the octets that `ready` counts."""
+        if self.ready(most) == 0:
+            return b""
+        start = self._start()
+        return self._piece[start : start + self._count]
 
-        In the last case the listener is notified. The octets may be fewer: those up to the end of a piece or a span.
+    def write(self, out: BytesWriter, parts: Parts) -> None:
+        """Write the octets that `ready` has counted. Many become a part, behind what was written before them."""
+        start = self._start()
+        octets = memoryview(self._piece)[start : start + self._count]
+        if self._count < PART_OCTETS:
+            out.write(bytes(octets))
+        else:
+            parts.append(out.getvalue())
+            out.truncate(0)
+            parts.append(octets)
+
+    def ready(self, most: i64) -> i64:
+        """Return how many octets are at hand, at most `most`; `take` or `write` has to follow.
+
+        None are at the end, after a fault, and while a piece is being read: then the listener is notified. They are
+        fewer at the end of a piece or a span.
         """
+        self._count = 0
         spans = self._spans
         while self._span < len(spans) and self._done == spans[self._span].octets:
             self._span += 1
             self._done = 0
         if self._span == len(spans):
-            return b""
+            return 0
         span = spans[self._span]
         position = span.start + self._done
         if not self._hold(position // PIECE_OCTETS):
-            return b""
+            return 0
         at = position % PIECE_OCTETS
         count = span.octets - self._done
         if count > most:
@@ -535,7 +506,12 @@ class LargeReader:
             count = PIECE_OCTETS - at
         self._done += count
         self.left -= count
-        return self._piece[at : at + count]
+        self._count = count
+        return count
+
+    def _start(self) -> i64:
+        """Return where the counted octets begin in the piece at hand."""
+        return (self._spans[self._span].start + self._done - self._count) % PIECE_OCTETS
 
     def pause(self) -> None:
         """Drop the pieces at hand: nothing is taken for some time."""

@@ -21,7 +21,7 @@ from librt.strings import BytesWriter, read_i32_le, write_i32_le
 from mypy_extensions import i32, i64
 from typing_extensions import override
 
-from penstock.core.large_bodies import LargeBodies, LargeBody, LargeReader, PieceListener, Span
+from penstock.core.large_bodies import LargeBodies, LargeBody, LargeReader, Parts, PieceListener, Span
 from penstock.core.large_content import BodyLoad, LoadListener, body_of
 from penstock.core.message import Message, StoredMessage
 from penstock.core.message_format import MessageFormats
@@ -179,12 +179,11 @@ class BlockBody(LargeBody):
 class _BlockReader(LargeReader):
     """A reader that always has the next octets at hand."""
 
-    __slots__ = ("_block", "_count", "_part", "_at")
+    __slots__ = ("_block", "_part", "_at")
 
     def __init__(self, bodies: LargeBodies, body: BlockBody, spans: list[Span], listener: PieceListener) -> None:
         super().__init__(bodies, body, spans, listener)
         self._block = body
-        self._count: i64 = 0
         self._part: i64 = -1
         """Index of a value; -1 is the head, and the one after the last value is the end."""
         self._at: i64 = 0
@@ -199,11 +198,11 @@ class _BlockReader(LargeReader):
     def take(self, most: i64) -> bytes:
         out = BytesWriter()
         self.ready(most)
-        self.write(out)
+        self.write(out, [])
         return out.getvalue()
 
     @override
-    def write(self, out: BytesWriter) -> None:
+    def write(self, out: BytesWriter, parts: Parts) -> None:
         values = self._block.values
         rows: i64 = len(values.starts)
         part = self._part

@@ -18,9 +18,9 @@ from typing import Final
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import StartError
 from penstock.protocols.common.log_line import FILES
+from penstock.server.socket_transport import SocketTransport
 from penstock.server.tls.contexts import TlsServer
 from penstock.server.tls.layer import TlsLayer
-from penstock.server.transport import SocketTransport
 from penstock.server.turn_loop import TurnLoop
 
 BACKLOG: Final = 100

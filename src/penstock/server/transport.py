@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
+from penstock.core.large_bodies import Parts
 from penstock.core.publish.closed_sessions import ENDED, RESET
 from penstock.flow.states import StateTable
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.peer import Peer, TlsSession, is_loopback
 from penstock.server.tls.layer import SecuredProtocol, TlsLayer
-from penstock.server.turn_loop import TurnLoop
 
 if TYPE_CHECKING:
     from penstock.server.event_loop import EventLoop
@@ -212,14 +212,17 @@ class Transport(SecuredProtocol):
 
     # Calls of the event loop
 
-    def write(self, data: bytes) -> bool:
-        """Write bytes; return whether the socket's buffer is full now, which `full` says as well."""
+    def write(self, parts: Parts) -> bool:
+        """Write one part or more; return whether the socket's buffer is full now, which `full` says as well."""
         connection = self.connection
-        if self._socket is not None and data:
+        if self._socket is not None and (len(parts) > 1 or parts[0]):
             losses = None if connection is None else connection.losses
             looks = losses is not None and (losses.held_unconfirmed or losses.may_be_unread)
             if not looks or not self._peer_has_ended():
-                self._socket.write(data)
+                if len(parts) == 1:
+                    self._socket.write(parts[0])
+                else:
+                    self._socket.writelines(parts)
         return self.full
 
     def write_later(self, seconds: float) -> None:
@@ -353,244 +356,3 @@ class Transport(SecuredProtocol):
         sock = None if self._socket is None else self._socket.get_extra_info("socket")
         if sock is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL_RECEIVE_BUFFER)
-
-
-READS: Final = getattr(select, "EPOLLIN", 1)
-WRITES: Final = getattr(select, "EPOLLOUT", 4)
-HIGH: Final = 64 * 1024
-"""Bytes that wait to be sent at which writing pauses, until `set_write_buffer_limits`."""
-NOBODY: Final = asyncio.BufferedProtocol()
-"""Protocol of a transport that has ended: it no longer refers to its own, which refers to it."""
-
-
-class SocketFacts:
-    """Answers of `get_extra_info`, in a fifth of the memory of a dict with both addresses."""
-
-    __slots__ = ("_socket", "_peer_name")
-
-    def __init__(self, sock: socket.socket) -> None:
-        self._socket = sock
-        self._peer_name = _name(sock, peer=True)
-        """Address of the peer, also when it is gone; None if it was gone already."""
-
-    def get(self, name: str, default: object = None) -> object:
-        """Return the socket, or one of its addresses."""
-        if name == "socket":
-            return self._socket
-        known = self._peer_name if name == "peername" else None
-        return (_name(self._socket, peer=False) if name == "sockname" else known) or default
-
-
-class SocketTransport(asyncio.Transport):
-    """Transport of one connected socket, which must not block, and its protocol."""
-
-    __slots__ = (
-        "_loop", "_selector", "_socket", "_protocol", "_get_buffer", "_receive",
-        "_received", "_unsent", "_high", "_low", "_paused_writer", "_events", "_eof", "_closing", "_lost",
-    )  # fmt: skip
-
-    def __init__(self, loop: TurnLoop, sock: socket.socket, protocol: asyncio.BufferedProtocol) -> None:
-        super().__init__(SocketFacts(sock))  # type: ignore[arg-type]  # asyncio calls nothing but `get`.
-        self._loop = loop
-        self._selector = loop.turn_selector
-        self._socket = sock
-        self._protocol = protocol
-        self._get_buffer = protocol.get_buffer
-        self._receive = sock.recv_into
-        self._received = protocol.buffer_updated
-        self._unsent = bytearray()
-        self._high = HIGH
-        self._low = HIGH // 4
-        self._paused_writer = False
-        """True from `pause_writing` to `resume_writing`."""
-        self._events = 0
-        """Epoll events that are watched; 0: the socket is not watched."""
-        self._eof = False
-        """True if our side is to be closed when all is sent."""
-        self._closing = False
-        self._lost = False
-        """True if nothing is sent or received any more."""
-        protocol.connection_made(self)
-        if not self._closing:
-            self._watch(READS)
-
-    # Events
-
-    def _on_events(self, events: int) -> None:
-        if events == READS:
-            self._read()
-            return
-        if events & ~WRITES and self._events & READS:
-            self._read()
-        if events & ~READS and self._events & WRITES:
-            self._send_rest()
-
-    def _read(self) -> None:
-        try:
-            count = self._receive(self._get_buffer(-1))
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError as error:
-            self._fail(error)
-            return
-        try:
-            if count:
-                pacer = self._selector.pacer
-                if pacer is not None:
-                    pacer.received(count)
-                self._received(count)
-            elif self._protocol.eof_received():
-                self.pause_reading()
-            else:
-                self.close()
-        except Exception as error:
-            self._fail(error)
-
-    def _send_rest(self) -> None:
-        unsent = self._unsent
-        try:
-            del unsent[: self._socket.send(unsent)]
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError as error:
-            self._fail(error)
-            return
-        if self._paused_writer and len(unsent) <= self._low:
-            self._paused_writer = False
-            self._protocol.resume_writing()  # It may write.
-        if not unsent and not self._lost:
-            self._watch(self._events & ~WRITES)
-            if self._closing:
-                self._lose(None)
-            elif self._eof:
-                self._socket.shutdown(socket.SHUT_WR)
-
-    def _watch(self, events: int) -> None:
-        """Watch for these epoll events.
-
-        With 0 the socket is not watched, because epoll would report the end of the peer's side in each pass.
-        """
-        if events == self._events:
-            return
-        self._events = events
-        if events:
-            self._selector.watch(self._socket.fileno(), events, self._on_events)
-        else:
-            self._selector.unwatch(self._socket.fileno())
-
-    # Writing
-
-    @override
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        if not data or self._lost:
-            return
-        if self._eof:
-            raise RuntimeError("write after write_eof")
-        if not self._unsent:
-            try:
-                sent = self._socket.send(data)
-            except (BlockingIOError, InterruptedError):
-                sent = 0
-            except OSError as error:
-                self._fail(error)
-                return
-            if sent == len(data):
-                return
-            data = memoryview(data)[sent:]
-            self._watch(self._events | WRITES)
-        self._unsent += data
-        if len(self._unsent) > self._high and not self._paused_writer:
-            self._paused_writer = True
-            self._protocol.pause_writing()
-
-    @override
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        self._high = HIGH if high is None else high
-        self._low = self._high // 4 if low is None else low
-
-    @override
-    def get_write_buffer_size(self) -> int:
-        return len(self._unsent)
-
-    @override
-    def can_write_eof(self) -> bool:
-        return True
-
-    @override
-    def write_eof(self) -> None:
-        if not self._closing and not self._eof:
-            self._eof = True
-            if not self._unsent:
-                self._socket.shutdown(socket.SHUT_WR)
-
-    # Reading
-
-    @override
-    def is_reading(self) -> bool:
-        return bool(self._events & READS)
-
-    @override
-    def pause_reading(self) -> None:
-        self._watch(self._events & ~READS)
-
-    @override
-    def resume_reading(self) -> None:
-        if not self._closing:
-            self._watch(self._events | READS)
-
-    # End
-
-    @override
-    def is_closing(self) -> bool:
-        return self._closing
-
-    @override
-    def close(self) -> None:
-        if not self._closing:
-            self._closing = True
-            self.pause_reading()
-            if not self._unsent:
-                self._lose(None)
-
-    @override
-    def abort(self) -> None:
-        self._lose(None)
-
-    def _fail(self, error: Exception) -> None:
-        """Abort because of an error; one that is no error of the socket is reported."""
-        if not isinstance(error, OSError):
-            self._loop.call_exception_handler(
-                {
-                    "message": "Exception in the protocol of a socket",
-                    "exception": error,
-                    "transport": self,
-                    "protocol": self._protocol,
-                }
-            )
-        self._lose(error)
-
-    def _lose(self, error: Exception | None) -> None:
-        """Cease to send and receive, and notify the protocol in the next pass of the loop."""
-        if not self._lost:
-            self._lost = True
-            self._closing = True
-            self._unsent.clear()
-            self._watch(0)
-            self._loop.call_soon(self._end, error)
-
-    def _end(self, error: Exception | None) -> None:
-        try:
-            self._protocol.connection_lost(error)
-        finally:
-            self._socket.close()
-            self._protocol = NOBODY
-            self._get_buffer = NOBODY.get_buffer
-            self._received = NOBODY.buffer_updated
-
-
-def _name(sock: socket.socket, peer: bool) -> object:
-    """Return the address of a socket, or of its peer; None if it is gone already."""
-    try:
-        return sock.getpeername() if peer else sock.getsockname()
-    except OSError:
-        return None

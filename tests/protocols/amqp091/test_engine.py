@@ -19,7 +19,7 @@ def test_engine_answers_the_close_of_its_client_and_ends() -> None:
 def test_engine_closes_a_connection_with_the_code_of_the_error() -> None:
     client = Dialogue(make_driver())
     client.connection.close(NotAllowed("too much"))
-    (frame,) = cut(client.connection.take_output())
+    (frame,) = cut(b"".join(client.connection.take_output()))
     method = decode_method(frame[2])
     assert (method.name, method.args["reply_code"], method.args["reply_text"]) == (
         "connection.close", 530, "NOT_ALLOWED - too much",

@@ -39,7 +39,7 @@ def test_a_publish_that_comes_in_any_pieces_is_the_same(size: int) -> None:
 
 def closed_with(connection: Connection) -> tuple[int, str]:
     """Return code and text of the close that a connection sends."""
-    _, _, payload = cut(connection.take_output())[-1]
+    _, _, payload = cut(b"".join(connection.take_output()))[-1]
     method = decode_method(payload)
     assert method.id == spec.CONNECTION_CLOSE
     return int(str(method.args["reply_code"])), str(method.args["reply_text"])

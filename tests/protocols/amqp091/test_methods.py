@@ -56,7 +56,7 @@ def test_before_the_connection_is_open_every_method_but_the_next_one_ends_it(met
     for channel in (0, 1):
         connection = driver.connect(Peer("127.0.0.1:1", True))
         connection.receive(b"AMQP\x00\x00\x09\x01" + frame(spec.FRAME_METHOD, channel, octets_of(method)))
-        methods = [decode_method(payload) for _, _, payload in cut(connection.take_output())]
+        methods = [decode_method(payload) for _, _, payload in cut(b"".join(connection.take_output()))]
         assert methods[0].id == spec.CONNECTION_START
         said = methods[-1]
         if channel == 0 and method.id == spec.CONNECTION_CLOSE:

@@ -85,7 +85,7 @@ class Old:
 
     def answers(self) -> list[str]:
         """Return the methods that have come."""
-        frames = cut(self.client.connection.take_output())
+        frames = cut(b"".join(self.client.connection.take_output()))
         return [decode_method(payload).name for kind, _, payload in frames if kind == spec.FRAME_METHOD]
 
 

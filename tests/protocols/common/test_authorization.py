@@ -69,7 +69,7 @@ def open_vhost(driver: BrokerDriver, user: str) -> list[tuple[int, str]]:
     connection.access = NO_ACCESS
     connection.take_output()
     connection.receive(method_frame(0, spec.CONNECTION_OPEN, virtual_host="/"))
-    return close_reasons(cut(connection.take_output()))
+    return close_reasons(cut(b"".join(connection.take_output())))
 
 
 def test_nobody_may_do_nothing() -> None:

@@ -70,11 +70,11 @@ def held_login(
 
 def test_the_outcome_of_a_slow_check_comes_in_a_later_turn() -> None:
     driver, authenticator, connection = held_login()
-    assert (connection.state, connection.take_output()) == (ConnectionState.VERIFYING, b"")
+    assert (connection.state, b"".join(connection.take_output())) == (ConnectionState.VERIFYING, b"")
     assert connection.state.word() == "start"
     authenticator.let_go()
     assert (connection.state, connection.logged_in) == (ConnectionState.TUNE, True)
-    assert decode_method(cut(connection.take_output())[0][2]).name == "connection.tune"
+    assert decode_method(cut(b"".join(connection.take_output()))[0][2]).name == "connection.tune"
     driver, authenticator, connection = held_login("wrong")
     authenticator.let_go()
     assert (connection.state, connection.logged_in) == (ConnectionState.CLOSED, False)
@@ -280,7 +280,7 @@ def test_a_refused_token_is_answered_as_a_wrong_password() -> None:
         method_frame(0, spec.CONNECTION_START_OK, client_properties=capabilities, mechanism="PLAIN", response=response)
     )
     assert not other.logged_in
-    assert b"ACCESS_REFUSED" in other.take_output()
+    assert b"ACCESS_REFUSED" in b"".join(other.take_output())
     refusal = "login refused: audience of the token does not include 'penstock', resource-server-id"
     assert [line.text for line in driver.log_queue.take(9) if line.text.endswith(refusal)]
 

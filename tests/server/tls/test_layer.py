@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from penstock.file_tables import TlsSettings
 from penstock.protocols.common.peer import TlsSession
 from penstock.server import turn_loop
+from penstock.server.socket_transport import SocketTransport
 from penstock.server.tls.contexts import TlsServer
 from penstock.server.tls.layer import SecuredProtocol, TlsLayer, TlsState
-from penstock.server.transport import SocketTransport
 from penstock.server.turn_loop import TurnLoop
 from tests.profiles import examples
 from tests.support.certificates import Authority

@@ -20,7 +20,7 @@ from librt.strings import BytesWriter, read_i64_be, write_i16_be, write_i32_be, 
 from mypy_extensions import i32, i64
 from typing_extensions import override
 
-from penstock.core.large_bodies import LargeReader, PieceListener
+from penstock.core.large_bodies import LargeReader, Parts, PieceListener
 from penstock.core.large_content import body_of, head_of, is_large
 from penstock.core.message import NEVER_DELIVERED, EncodedAddress, Envelope, Message
 from penstock.errors import InternalError
@@ -255,7 +255,7 @@ class LargeOutput(OutputSource):
         connection.request_flush()
 
     @override
-    def write_some(self, out: BytesWriter) -> bool:
+    def write_some(self, out: BytesWriter, parts: Parts) -> bool:
         if not self._contents:
             return False
         content = self._contents[0]
@@ -270,7 +270,7 @@ class LargeOutput(OutputSource):
             out.append(FRAME_BODY)
             write_u16(out, self._channel.number)
             write_i32_be(out, i32(octets))
-            reader.write(out)
+            reader.write(out, parts)
             out.append(FRAME_END)
         if reader.left == 0:
             out.write(content.after.getvalue())

@@ -473,7 +473,7 @@ class ContentAssembly:
         self.octets_left -= size
         if self.state == ContentState.BODY:  # Otherwise the header suffices for the error reply.
             if self._large is not None:
-                self._large.append(data[pos + PAYLOAD_AT : end - 1])
+                self._large.append(data, pos + PAYLOAD_AT, end - 1)
             else:
                 charge = size if size < SMALL_PIECE else size + PIECE_BYTES
                 assert self._partial is not None

@@ -21,7 +21,7 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.large_bodies import LargeBody, LargeReader, PieceListener, Span
+from penstock.core.large_bodies import LargeBody, LargeReader, Parts, PieceListener, Span
 from penstock.errors import BrokerError, InternalError
 from penstock.protocols.amqp10.error_scopes import MalformedMessage
 from penstock.protocols.common.connection_output import SHARE_OCTETS, OutputSource
@@ -76,7 +76,7 @@ class LargeDelivery(OutputSource):
             self.begin()
 
     @override
-    def write_some(self, out: BytesWriter) -> bool:
+    def write_some(self, out: BytesWriter, parts: Parts) -> bool:
         link, reader = self._link, self._reader
         session = link.session
         if reader.left == 0 or not session.is_open():
@@ -87,12 +87,12 @@ class LargeDelivery(OutputSource):
             session.connection.output.close_source(self)
             return False
         most = session.engine.peer_max_frame_size - TRANSFER_OVERHEAD
-        octets = reader.take(most if most < SHARE_OCTETS else SHARE_OCTETS)
-        if not octets:
+        octets = reader.ready(most if most < SHARE_OCTETS else SHARE_OCTETS)
+        if octets == 0:
             return False
         more = reader.left > 0
-        write_continuation(out, session.number, link.handle, more, len(octets))
-        out.write(octets)
+        write_continuation(out, session.number, link.handle, more, octets)
+        reader.write(out, parts)
         session.windows.count_sent(1)
         if not more:
             self.end()

@@ -15,6 +15,7 @@ from typing_extensions import override
 from penstock.access.permission import MANAGEMENT
 from penstock.access.rules import ConnectionAccess, UserRules
 from penstock.core.broker import Broker
+from penstock.core.large_bodies import Parts
 from penstock.core.publish.admission import ConnectionGates
 from penstock.core.publish.closed_sessions import ENDED, RESET
 from penstock.core.publish.producer import Producer
@@ -271,30 +272,30 @@ class Connection(Worker):
 
     # Output
 
-    def take_output(self) -> bytes:
+    def take_output(self) -> Parts:
         """Take the pending output. The event loop calls `output.drained` when the peer has taken it."""
-        self.output.touched = False
+        output = self.output
+        output.touched = False
         urgent = self.engine.take_urgent()
-        if self.output.waits_for_disk():
+        if output.waits_for_disk():
             if urgent:
                 self.peer.traffic.count_sent(len(urgent))
-            return urgent
+            return [urgent]
         self.engine.complete_output()
-        output = self.output
+        parts: Parts = [urgent] if urgent else []
         if output.sources and not self.is_closing():
-            self.broker.work.count(output.fill() // SOURCE_OCTETS_A_UNIT)
-            data = output.take()
+            self.broker.work.count(output.fill(parts) // SOURCE_OCTETS_A_UNIT)
             if output.sources:
                 self.request_flush()
-        else:
-            data = output.take()
+        parts.append(output.take())
         self.engine.on_output_taken()
-        if urgent:
-            data = urgent + data
-        if data:
+        octets: i64 = 0
+        for part in parts:
+            octets += len(part)
+        if octets > 0:
             self.times.sent = self.broker.now
-            self.peer.traffic.count_sent(len(data))
-        return data
+            self.peer.traffic.count_sent(octets)
+        return parts
 
     def request_flush(self) -> None:
         """Register the connection for a flush at the end of the turn."""

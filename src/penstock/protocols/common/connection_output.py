@@ -24,6 +24,7 @@ from typing_extensions import override
 
 from penstock.core.consume.consumer import WaitList
 from penstock.core.journal.group import DurabilityListener, JournalGroup
+from penstock.core.large_bodies import Parts
 from penstock.errors import InternalError
 from penstock.flow.timers import NEVER, TimerHandler
 
@@ -136,8 +137,11 @@ class OutputSource:
     is_open: bool = False
     """True while it is one of the `OPEN_SOURCES`."""
 
-    def write_some(self, out: BytesWriter) -> bool:
-        """Write about `SHARE_OCTETS`. Return whether more is at hand; if not, it is added again later."""
+    def write_some(self, out: BytesWriter, parts: Parts) -> bool:
+        """Write about `SHARE_OCTETS`. Return whether more is at hand; if not, it is added again later.
+
+        `parts` go before `out`, whose octets become one of them where a large part follows.
+        """
         raise NotImplementedError
 
     def end(self) -> None:
@@ -205,15 +209,22 @@ class ConnectionOutput(WaitList):
             self.buffer.write(octets)
         return self.buffer
 
-    def fill(self) -> i64:
-        """Write from the sources until the output is full; returns the octets."""
+    def fill(self, parts: Parts) -> i64:
+        """Write from the sources until the output is full; returns the octets. The parts go before the buffer."""
         buffer = self.buffer
         before: i64 = len(buffer)
-        while self.sources and len(buffer) < OUTPUT_FULL:
+        octets = before
+        taken: i64 = len(parts)
+        while self.sources and octets < OUTPUT_FULL:
             source = self.sources.pop(0)
-            if source.write_some(buffer):
+            octets -= len(buffer)
+            if source.write_some(buffer, parts):
                 self.sources.append(source)
-        return len(buffer) - before
+            octets += len(buffer)
+            while taken < len(parts):
+                octets += len(parts[taken])
+                taken += 1
+        return octets - before
 
     def open_source(self, source: OutputSource) -> None:
         """Let a source write: now, or when another one is closed."""

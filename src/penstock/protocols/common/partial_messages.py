@@ -161,10 +161,10 @@ class LargeMessage:
         """Return how many octets of its body have come."""
         return self._arrival.octets
 
-    def append(self, data: bytes) -> None:
-        """Append octets of its body. Raises ResourceError (506) if too much has arrived in part."""
+    def append(self, data: bytes, start: i64 = 0, end: i64 = -1) -> None:
+        """Append octets of its body, as `LargeArrival`. Raises ResourceError (506) if too much has arrived in part."""
         arrival = self._arrival
-        arrival.append(data)
+        arrival.append(data, start, end)
         connection = self._connection
         connection.services.partial_messages.resize(self._partial, arrival.held() + 1)
         if arrival.must_wait() and self._pieces.listener is None:

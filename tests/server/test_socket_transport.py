@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.server import turn_loop
-from penstock.server.transport import SocketTransport
+from penstock.server.socket_transport import SocketTransport
 from penstock.server.turn_loop import TurnLoop
 
 pytestmark = pytest.mark.skipif(not turn_loop.HAS_EPOLL, reason="this system has no epoll")
@@ -114,6 +114,21 @@ def test_what_the_socket_does_not_take_waits_and_is_bounded_by_pause_and_resume(
         assert transport.get_write_buffer_size() > 1000
         assert await received(loop, far, len(LARGE) + 8) == LARGE + b"after it"
         assert transport.get_write_buffer_size() == 0
+        assert protocol.happened == ["pause", "resume"]
+
+    run(story)
+
+
+def test_lines_are_sent_in_order_and_what_the_socket_does_not_take_waits() -> None:
+    async def story(loop: TurnLoop, protocol: Recording, far: socket.socket) -> None:
+        transport = protocol.transport
+        transport.writelines([b"a", b"", memoryview(b"-bc-")[1:3]])
+        assert await received(loop, far, 3) == b"abc"
+        transport.set_write_buffer_limits(high=1000, low=100)
+        transport.writelines([b"<", LARGE, memoryview(LARGE), b">"])
+        assert protocol.happened == ["pause"]
+        transport.writelines([b"after", b" it"])
+        assert await received(loop, far, 2 * len(LARGE) + 10) == b"<" + LARGE + LARGE + b">after it"
         assert protocol.happened == ["pause", "resume"]
 
     run(story)
