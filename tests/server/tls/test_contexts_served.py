@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import signal
 import socket
 import ssl
@@ -17,6 +18,7 @@ from penstock.client.errors import ConnectError, ControlError
 from penstock.client.tls import tls_context
 from penstock.config import load
 from penstock.sync import connect
+from tests.client.conversations import both_protocols
 from tests.support.brokers import BrokerProcess, eventually, penstock_command
 from tests.support.certificates import SETTINGS, Authority, localhost, serving_tls
 from tests.support.http_client import Web
@@ -109,6 +111,18 @@ def test_octets_of_a_connection_are_those_inside_of_tls(broker: BrokerProcess, a
         assert peer.is_well()
         [found] = [each for each in Web(broker.https, tls=authority.trusting()).get("/connections") if each["ssl"]]
         assert (found["recv_oct"], found["send_oct"]) == (meter.sent, meter.received)
+
+
+@both_protocols
+def test_large_body_passes_by_tls_both_ways(broker: BrokerProcess, authority: Authority, protocol: str) -> None:
+    body = random.Random(1).randbytes(3_000_001)
+    with connect(tls_url(broker), tls=authority.trusting(None), protocol=protocol) as connection:
+        queue = connection.declare_queue(f"large-{protocol}")
+        connection.publisher(queue).send(body)
+        with connection.receiver(queue) as receiver:
+            delivery = receiver.receive(60)
+            assert delivery is not None
+            assert delivery.body == body
 
 
 def test_client_that_speaks_no_tls_is_told_in_the_log(broker: BrokerProcess) -> None:
