@@ -50,6 +50,7 @@ def test_reader_gives_the_block_in_any_portions(bodies: list[bytes], portions: l
         if turn % 2:
             before = len(out)
             count = reader.ready(portion)
+            assert reader.left == block.octets - len(taken) - count
             reader.write(out, [])
             assert len(out) - before == count == min(portion, block.octets - len(taken))
             taken += out.getvalue()[before:]

@@ -482,7 +482,7 @@ class LargeReader:
             parts.append(octets)
 
     def ready(self, most: i64) -> i64:
-        """Return how many octets are at hand, at most `most`; `take` or `write` has to follow.
+        """Return how many octets are at hand, at most `most`, and take them from `left`; `write` has to follow.
 
         None are at the end, after a fault, and while a piece is being read: then the listener is notified. They are
         fewer at the end of a piece or a span.

@@ -192,6 +192,7 @@ class _BlockReader(LargeReader):
     @override
     def ready(self, most: i64) -> i64:
         self._count = most if most < self.left else self.left
+        self.left -= self._count
         return self._count
 
     @override
@@ -208,7 +209,6 @@ class _BlockReader(LargeReader):
         part = self._part
         at = self._at
         count = self._count
-        self.left -= count
         while count > 0:
             if 0 <= part < rows:
                 first = i64(read_i32_le(values.offsets, part * 4))

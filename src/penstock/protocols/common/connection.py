@@ -285,9 +285,9 @@ class Connection(Worker):
         parts: Parts = [urgent] if urgent else []
         if output.sources and not self.is_closing():
             self.broker.work.count(output.fill(parts) // SOURCE_OCTETS_A_UNIT)
-            if output.sources:
-                self.request_flush()
         parts.append(output.take())
+        if output.sources and not self.is_closing():
+            self.request_flush()
         self.engine.on_output_taken()
         octets: i64 = 0
         for part in parts:
