@@ -90,12 +90,21 @@ def depth(scene: Scene) -> list[tuple[float, float]]:
 
 
 def busiest(scene: Scene) -> tuple[float, float]:
-    """Return the part to be drawn larger: where the gate closed most often, sums of closings included."""
+    """Return the part to be drawn larger: where most publishers are blocked, and of such the most closings.
+
+    Sums of closings are included.
+    """
     if scene.seconds <= DETAIL_SECONDS:
         return 0.0, scene.seconds
     times = [(span.begin - scene.begun, span.count) for span in scene.story.closed]
-    starts = [0.0] + [min(at, scene.seconds - DETAIL_SECONDS) for at, _ in times]
-    first = max(starts, key=lambda start: sum(count for at, count in times if start <= at < start + DETAIL_SECONDS))
+    blocked = [[span.begin - scene.begun for span in spans] for spans in scene.story.blocked.values()]
+
+    def happens(start: float) -> tuple[int, int]:
+        end = start + DETAIL_SECONDS
+        publishers = sum(any(start <= at < end for at in begins) for begins in blocked)
+        return publishers, sum(count for at, count in times if start <= at < end)
+
+    first = max([0.0] + [min(at, scene.seconds - DETAIL_SECONDS) for at, _ in times], key=happens)
     first = max(0.0, first - DETAIL_SECONDS / 25)  # what comes before the closing
     return first, first + DETAIL_SECONDS
 

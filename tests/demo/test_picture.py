@@ -54,6 +54,14 @@ def test_what_is_drawn_larger_is_where_the_gate_moved_most():
     assert last >= 21.5
 
 
+def test_what_is_drawn_larger_has_every_publisher_while_all_of_them_send():
+    closed = [Span(begin, begin + 0.5) for begin in (1010.0, 1013.0, 1020.0, 1021.0, 1022.0)]
+    blocked = {"pika": closed, "aiormq": closed[:2]}
+    first, last = busiest(replace(SCENE, story=Story([], closed, blocked)))
+    assert first <= 10.0
+    assert 13.5 <= last < 20.0
+
+
 def test_run_without_samples_or_blocks_is_still_a_picture(tmp_path: Path):
     scene = Scene("Nothing", [], Story(), 1000.0, 1004.0, 1004.0, 2**20, 800_000, 700_000)
     assert "capacity 1.00" in drawn(scene, tmp_path / "depth.svg")
