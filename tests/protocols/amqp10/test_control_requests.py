@@ -16,6 +16,7 @@ from penstock.wire.amqp10.value_writer import encode_value
 from penstock.wire.amqp10.values import Described, Typed, ulong
 from tests.support.amqp10_dialogue import Amqp10Dialogue, data_section
 from tests.support.amqp10_messages import DecodedMessage, decode_message, delivered
+from tests.support.large_messages import transfers
 
 WHY = json.dumps({"queue": "q"}).encode()
 
@@ -85,6 +86,9 @@ def test_block_of_messages_goes_to_a_dynamic_node(client: Amqp10Dialogue) -> Non
     assert kind == "data"
     assert isinstance(block, bytes)
     assert b"".join(bytes([number]) * 12_000 for number in range(9)) in block
+    more = [bool(each.field("more")) for each in transfers(heard, 3)]
+    assert more == [True] * (len(more) - 1) + [False]
+    assert len(more) > 2
 
 
 def test_error_is_an_answer(client: Amqp10Dialogue) -> None:
