@@ -90,7 +90,7 @@ def depth(scene: Scene) -> list[tuple[float, float]]:
 
 
 def busiest(scene: Scene) -> tuple[float, float]:
-    """Return the part to be drawn larger: where most publishers are blocked, and of such the most closings.
+    """Return the part to be drawn larger: where most publishers become blocked, and of such the most closings.
 
     Sums of closings are included.
     """

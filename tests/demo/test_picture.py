@@ -48,13 +48,13 @@ def test_closings_that_are_summed_are_lighter_and_the_legend_says_so(tmp_path: P
     assert busiest(replace(SCENE, story=summed))[1] > 1021.0 - SCENE.begun
 
 
-def test_what_is_drawn_larger_is_where_the_gate_moved_most():
+def test_part_drawn_larger_is_where_the_gate_moved_most():
     first, last = busiest(SCENE)
     assert first <= 20.0
     assert last >= 21.5
 
 
-def test_what_is_drawn_larger_has_every_publisher_while_all_of_them_send():
+def test_part_drawn_larger_has_every_publisher_while_all_of_them_send():
     closed = [Span(begin, begin + 0.5) for begin in (1010.0, 1013.0, 1020.0, 1021.0, 1022.0)]
     blocked = {"pika": closed, "aiormq": closed[:2]}
     first, last = busiest(replace(SCENE, story=Story([], closed, blocked)))
