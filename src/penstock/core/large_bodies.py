@@ -473,13 +473,12 @@ class LargeReader:
     def write(self, out: BytesWriter, parts: Parts) -> None:
         """Write the octets that `ready` has counted. Many become a part, behind what was written before them."""
         start = self._start()
-        octets = memoryview(self._piece)[start : start + self._count]
+        end = start + self._count
         if self._count < PART_OCTETS:
-            out.write(bytes(octets))
+            out.write(self._piece[start:end])
         else:
-            parts.append(out.getvalue())
+            parts += [out.getvalue(), memoryview(self._piece)[start:end]]
             out.truncate(0)
-            parts.append(octets)
 
     def ready(self, most: i64) -> i64:
         """Return how many octets are at hand, at most `most`, and take them from `left`; `write` has to follow.

@@ -154,7 +154,11 @@ class SocketTransport(asyncio.Transport):
             if sent == len(data):
                 return
             data = memoryview(data)[sent:]
-        self._send_later(data)
+            self._watch(self._events | WRITES)
+        self._unsent += data
+        if len(self._unsent) > self._high and not self._paused_writer:
+            self._paused_writer = True
+            self._protocol.pause_writing()
 
     @override
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
@@ -167,25 +171,10 @@ class SocketTransport(asyncio.Transport):
                 pass
             except OSError as error:
                 self._fail(error)
-                return
-            for part in parts:
-                if sent < len(part):
-                    self._send_later(memoryview(part)[sent:])
-                    sent = 0
-                else:
-                    sent -= len(part)
-        else:
-            for part in parts:
-                self.write(part)
-
-    def _send_later(self, data: bytes | bytearray | memoryview) -> None:
-        """Send octets when the socket can take them."""
-        if not self._unsent:
-            self._watch(self._events | WRITES)
-        self._unsent += data
-        if len(self._unsent) > self._high and not self._paused_writer:
-            self._paused_writer = True
-            self._protocol.pause_writing()
+        for part in parts:
+            if sent < len(part):
+                self.write(memoryview(part)[sent:])
+            sent = max(sent - len(part), 0)
 
     @override
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:

@@ -94,6 +94,16 @@ def test_sources_take_turns_until_the_output_is_full() -> None:
     assert not output.sources
 
 
+def test_buffer_whose_octets_became_parts_is_given_back() -> None:
+    output = ConnectionOutput()
+    output.open_source(Source(output, 1))
+    buffer = output.buffer
+    buffer.write(bytes(OUTPUT_FULL - 1))
+    output.fill([])
+    assert output.renew() is not buffer
+    assert output.renew() is output.buffer
+
+
 def test_only_some_sources_are_open_and_the_next_begins_when_one_is_closed() -> None:
     output = ConnectionOutput()
     sources = [Source(output, 2, bytes([ord("a") + number])) for number in range(OPEN_SOURCES + 2)]
@@ -101,10 +111,11 @@ def test_only_some_sources_are_open_and_the_next_begins_when_one_is_closed() -> 
         output.open_source(source)
     assert [source.is_open for source in sources] == [True] * OPEN_SOURCES + [False] * 2
     output.close_source(sources[-1])
-    parts: Parts = []
+    found, parts = "", list[bytes | memoryview]()
     while output.fill(parts):
-        pass
-    assert marks(b"".join(parts)) == "abcdabcdee"
+        found += marks(b"".join(parts))
+        parts = []
+    assert found == "abcdabcdee"
 
 
 def test_all_sources_end_with_the_connection() -> None:

@@ -29,7 +29,7 @@ from penstock.flow.work import Worker
 from penstock.log_ids import CLOSED, CLOSED_BY_BROKER, DROPPED, INACTIVE, OPENED
 from penstock.protocols.common.authorization import NO_ACCESS
 from penstock.protocols.common.connection_limits import ConnectionLimits
-from penstock.protocols.common.connection_output import ConnectionOutput
+from penstock.protocols.common.connection_output import ConnectionOutput, octets_of
 from penstock.protocols.common.connection_state import (
     CONNECTION_STATES,
     TEARDOWN_STATES,
@@ -285,13 +285,12 @@ class Connection(Worker):
         parts: Parts = [urgent] if urgent else []
         if output.sources and not self.is_closing():
             self.broker.work.count(output.fill(parts) // SOURCE_OCTETS_A_UNIT)
-        parts.append(output.take())
-        if output.sources and not self.is_closing():
-            self.request_flush()
+            if output.sources:
+                self.request_flush()
+        else:
+            parts.append(output.take())
         self.engine.on_output_taken()
-        octets: i64 = 0
-        for part in parts:
-            octets += len(part)
+        octets = octets_of(parts)
         if octets > 0:
             self.times.sent = self.broker.now
             self.peer.traffic.count_sent(octets)

@@ -130,6 +130,14 @@ OUTPUT_LEFT_UNREAD: Final = 1024 * 1024
 """Bytes of unread output at which input is not handled: a client that never reads must not fill the memory."""
 
 
+def octets_of(parts: Parts) -> i64:
+    """Return the octets of all parts."""
+    octets: i64 = 0
+    for part in parts:
+        octets += len(part)
+    return octets
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class OutputSource:
     """A large message that is written to a connection as its peer reads."""
@@ -210,20 +218,17 @@ class ConnectionOutput(WaitList):
         return self.buffer
 
     def fill(self, parts: Parts) -> i64:
-        """Write from the sources until the output is full; returns the octets. The parts go before the buffer."""
+        """Take the buffered octets, and more from the sources until the output is full; returns how many more."""
         buffer = self.buffer
-        before: i64 = len(buffer)
+        before = octets_of(parts) + len(buffer)
         octets = before
-        taken: i64 = len(parts)
         while self.sources and octets < OUTPUT_FULL:
             source = self.sources.pop(0)
-            octets -= len(buffer)
             if source.write_some(buffer, parts):
                 self.sources.append(source)
-            octets += len(buffer)
-            while taken < len(parts):
-                octets += len(parts[taken])
-                taken += 1
+            octets = octets_of(parts) + len(buffer)
+        parts.append(self.take())
+        self._grown = True  # Its octets may have become parts before.
         return octets - before
 
     def open_source(self, source: OutputSource) -> None:
