@@ -12,7 +12,7 @@ from penstock.driver.log_queue import LINE_MOST, LINES_KEPT, LINES_MOST, PLACES_
 from penstock.flow.work import Steps
 from penstock.protocols.common.log_line import LOGIN
 from penstock.wire.amqp091.codec import decode_method
-from tests.support.driven_connection import Dialogue, cut, make_driver
+from tests.support.driven_connection import Dialogue, cut, make_driver, output_of
 from tests.support.log_lines import texts
 
 
@@ -129,7 +129,7 @@ def test_job_that_raises_closes_its_connection_and_the_next_one_runs() -> None:
     while driver.scheduler.has_jobs():
         driver.run_turn()
     assert done == [1]
-    closed = decode_method(cut(b"".join(waiting.connection.take_output()))[-1][2])
+    closed = decode_method(cut(output_of(waiting.connection))[-1][2])
     assert (closed.name, closed.args["reply_code"]) == ("connection.close", 541)
     assert "a job broke off with an internal error (KeyError)" in str(closed.args["reply_text"])
     assert waiting.connection.busy == 0

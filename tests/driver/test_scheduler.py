@@ -8,7 +8,7 @@ from penstock.flow.level import UNLIMITED
 from penstock.flow.work import ASKING_SHARE, LOOKING_SHARE, SHARE, TURN, Steps
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
-from tests.support.driven_connection import Dialogue, cut, make_driver, publish
+from tests.support.driven_connection import Dialogue, cut, make_driver, output_of, publish
 from tests.support.input_shares import declarations, request, turn
 
 
@@ -63,7 +63,7 @@ def test_octets_that_wait_for_their_share_are_acted_on_in_the_order_in_which_the
         other.connection, method_frame(1, spec.BASIC_CONSUME, queue="q", consumer_tag="c", no_ack=True)
     )
     turn(driver)
-    bodies = [payload for kind, _, payload in cut(b"".join(other.connection.take_output())) if kind == spec.FRAME_BODY]
+    bodies = [payload for kind, _, payload in cut(output_of(other.connection)) if kind == spec.FRAME_BODY]
     assert bodies == [b"0", b"1", b"2", b"3", b"4"]
 
 
@@ -73,10 +73,10 @@ def test_connection_that_begins_while_the_turn_is_used_up_is_greeted_in_a_later_
     driver.broker.work.done += 2 * TURN
     driver.scheduler.receive(fresh, b"AMQP\x00")
     driver.scheduler.receive(fresh, b"\x00\x09\x01")
-    assert b"".join(fresh.take_output()) == b""
+    assert output_of(fresh) == b""
     driver.scheduler.begin_turn()
     turn(driver)
-    assert [kind for kind, _, _ in cut(b"".join(fresh.take_output()))] == [spec.FRAME_METHOD]
+    assert [kind for kind, _, _ in cut(output_of(fresh))] == [spec.FRAME_METHOD]
 
 
 def test_longest_turn_names_the_connection_that_cost_most(driver: BrokerDriver) -> None:

@@ -25,7 +25,7 @@ from penstock.wire.amqp10 import spec as spec10
 from penstock.wire.amqp10.composite import composite, encode_composite
 from penstock.wire.amqp10.frames import SASL_HEADER, frame
 from penstock.wire.sasl import plain_response
-from tests.support.driven_connection import make_driver
+from tests.support.driven_connection import make_driver, output_of
 from tests.support.fuzzed_broker import INPUTS, SEED
 from tests.support.tokens import policy, token
 
@@ -110,7 +110,7 @@ def scram(chance: random.Random, driver: BrokerDriver) -> Connection:
     init = composite(spec10.SASL_INIT, mechanism="SCRAM-SHA-256", initial_response=first)
     connection = driver.connect(Peer("10.0.0.1:1", False))
     connection.receive(SASL_HEADER + frame(0, encode_composite(init), spec10.FRAME_SASL))
-    output = b"".join(connection.take_output())
+    output = output_of(connection)
     at = output.find(b"r=")
     nonce = output[at + 2 : output.find(b",", at)] if at >= 0 else b"x"
     final = spoilt(chance, b"c=biws,r=%s,p=%s" % (nonce, base64.b64encode(chance.randbytes(32))))

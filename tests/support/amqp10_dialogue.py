@@ -13,7 +13,7 @@ from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite, decode_performative, encode_composite
 from penstock.wire.amqp10.frames import AMQP_HEADER, SASL_HEADER, frame
 from penstock.wire.sasl import plain_response
-from tests.support.driven_connection import make_driver
+from tests.support.driven_connection import make_driver, output_of
 from tests.support.frame_splitter import FrameSplitter
 
 LARGEST_FRAME = 1 << 20
@@ -93,7 +93,7 @@ class Amqp10Dialogue:
             self.driver.begin(now)
         while self.driver.run_turn():
             pass
-        return b"".join(self.connection.take_output())
+        return output_of(self.connection)
 
     def say(self, *frames: bytes) -> list[Heard]:
         """Send frames in one piece and return what comes back, without grants of credit."""

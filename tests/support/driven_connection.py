@@ -9,6 +9,7 @@ from penstock.core.settings.limits import Defaults
 from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.series import SLOT_S
+from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp091 import spec
@@ -27,6 +28,11 @@ def make_driver(policy: ConnectionLimits | None = None, now: float = 0.0) -> Bro
     if now:
         driver.begin(now)
     return driver
+
+
+def output_of(connection: Connection) -> bytes:
+    """Take the pending output of a connection as one."""
+    return b"".join(connection.take_output())
 
 
 def cut(data: bytes) -> list[Frame]:
@@ -96,7 +102,7 @@ class Dialogue:
             self.driver.begin(now)
         while self.driver.run_turn():
             pass
-        return cut(b"".join(self.connection.take_output()))
+        return cut(output_of(self.connection))
 
     def names(self, data: bytes) -> list[str]:
         """Send octets and return the names of the methods that come back."""

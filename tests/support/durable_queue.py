@@ -11,7 +11,7 @@ from penstock.driver.driver import BrokerDriver
 from penstock.flow.work import UNITS_A_TURN
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
-from tests.support.driven_connection import Dialogue, cut
+from tests.support.driven_connection import Dialogue, cut, output_of
 from tests.support.restored_broker import Declared, journaled
 
 SLICE = UNITS_A_TURN * RELEASED_A_UNIT
@@ -62,7 +62,7 @@ class DurableQueue:
         """What the client is told now; nothing while its answers wait."""
         if self.client.connection.output.waits_for_disk():
             return []
-        frames = cut(b"".join(self.client.connection.take_output()))
+        frames = cut(output_of(self.client.connection))
         return [decode_method(payload).name for kind, _, payload in frames if kind == spec.FRAME_METHOD]
 
     def stored(self) -> int:

@@ -15,7 +15,7 @@ from penstock.flow.gate_stats import BlockStats
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.settings import read
-from tests.support.driven_connection import make_driver
+from tests.support.driven_connection import make_driver, output_of
 from tests.support.nearly_amqp import Octets
 from tests.support.piece_store import PieceStore
 
@@ -79,7 +79,7 @@ class World:
             more = self.driver.run_turn()
             for client in self.clients:
                 connection = client.connection
-                client.hear(b"".join(connection.take_output()))
+                client.hear(output_of(connection))
                 if not connection.output.writable:
                     connection.output.drained()
                     more = True

@@ -10,6 +10,7 @@ from penstock.protocols.common.peer import THIS_MACHINE, Peer
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from tests.support.amqp091_frames import last_method
+from tests.support.driven_connection import output_of
 from tests.support.logging_in import GREETING
 
 OPENING = (
@@ -33,7 +34,7 @@ def ask(connection: Connection, *data: bytes) -> Said:
     heard = b""
     for each in data:
         connection.receive(each)
-        heard += b"".join(connection.take_output())
+        heard += output_of(connection)
     last = last_method(heard)
     return Said(last.name, last.args.get("reply_code"), str(last.args.get("reply_text", "")))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.flow.work import SHARE, UNITS_A_TURN
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
-from tests.support.driven_connection import Dialogue, cut, make_driver, publish
+from tests.support.driven_connection import Dialogue, cut, make_driver, output_of, publish
 
 MANY = 6 * SHARE
 CONNECTION_CLOSE = method_frame(0, spec.CONNECTION_CLOSE, reply_code=200)
@@ -33,7 +33,7 @@ def with_many_unsettled(count: int = MANY, **arguments: object) -> tuple[Dialogu
 
 def heard(client: Dialogue) -> list[str]:
     """What a client is told, without any turn being made."""
-    frames = cut(b"".join(client.connection.take_output()))
+    frames = cut(output_of(client.connection))
     return [decode_method(payload).name for kind, _, payload in frames if kind == spec.FRAME_METHOD]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.errors import NotAllowed
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
-from tests.support.driven_connection import Dialogue, cut, make_driver
+from tests.support.driven_connection import Dialogue, cut, make_driver, output_of
 
 
 def test_engine_answers_the_close_of_its_client_and_ends() -> None:
@@ -19,7 +19,7 @@ def test_engine_answers_the_close_of_its_client_and_ends() -> None:
 def test_engine_closes_a_connection_with_the_code_of_the_error() -> None:
     client = Dialogue(make_driver())
     client.connection.close(NotAllowed("too much"))
-    (frame,) = cut(b"".join(client.connection.take_output()))
+    (frame,) = cut(output_of(client.connection))
     method = decode_method(frame[2])
     assert (method.name, method.args["reply_code"], method.args["reply_text"]) == (
         "connection.close", 530, "NOT_ALLOWED - too much",

@@ -8,7 +8,7 @@ from penstock.protocols.amqp091 import frame_reader as frames
 from penstock.protocols.common.connection import Connection
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import FLAGS_AT, decode_method, method_frame
-from tests.support.driven_connection import Dialogue, cut, make_driver, publish
+from tests.support.driven_connection import Dialogue, cut, make_driver, output_of, publish
 from tests.support.logging_in import GREETING, start_ok, stranger
 
 
@@ -39,7 +39,7 @@ def test_a_publish_that_comes_in_any_pieces_is_the_same(size: int) -> None:
 
 def closed_with(connection: Connection) -> tuple[int, str]:
     """Return code and text of the close that a connection sends."""
-    _, _, payload = cut(b"".join(connection.take_output()))[-1]
+    _, _, payload = cut(output_of(connection))[-1]
     method = decode_method(payload)
     assert method.id == spec.CONNECTION_CLOSE
     return int(str(method.args["reply_code"])), str(method.args["reply_text"])

@@ -19,7 +19,7 @@ from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import CodecError, decode_method, encode_method, frame, method_frame
 from penstock.wire.amqp091.spec import METHODS, MethodSpec, ReplyCode
 from tests.support.amqp091_frames import closes
-from tests.support.driven_connection import Dialogue, cut, make_driver, refused
+from tests.support.driven_connection import Dialogue, cut, make_driver, output_of, refused
 
 FILLED: dict[str, object] = {"shortstr": "text", "longstr": b"octets", "table": {"a": 1, "b": {"c": [None, "d"]}}}
 """A value for each type of field that has a size of its own."""
@@ -56,7 +56,7 @@ def test_before_the_connection_is_open_every_method_but_the_next_one_ends_it(met
     for channel in (0, 1):
         connection = driver.connect(Peer("127.0.0.1:1", True))
         connection.receive(b"AMQP\x00\x00\x09\x01" + frame(spec.FRAME_METHOD, channel, octets_of(method)))
-        methods = [decode_method(payload) for _, _, payload in cut(b"".join(connection.take_output()))]
+        methods = [decode_method(payload) for _, _, payload in cut(output_of(connection))]
         assert methods[0].id == spec.CONNECTION_START
         said = methods[-1]
         if channel == 0 and method.id == spec.CONNECTION_CLOSE:

@@ -15,7 +15,17 @@ from penstock.core.queue.queue import Queue
 from penstock.flow.work import SHARE
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
-from tests.support.driven_connection import Dialogue, Frame, cut, drain, make_driver, methods, publish, refused
+from tests.support.driven_connection import (
+    Dialogue,
+    Frame,
+    cut,
+    drain,
+    make_driver,
+    methods,
+    output_of,
+    publish,
+    refused,
+)
 
 
 def test_methods_of_basic_deliver_up_to_the_prefetch_and_then_what_is_acknowledged() -> None:
@@ -85,7 +95,7 @@ class Old:
 
     def answers(self) -> list[str]:
         """Return the methods that have come."""
-        frames = cut(b"".join(self.client.connection.take_output()))
+        frames = cut(output_of(self.client.connection))
         return [decode_method(payload).name for kind, _, payload in frames if kind == spec.FRAME_METHOD]
 
 

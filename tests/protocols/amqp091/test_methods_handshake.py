@@ -10,7 +10,7 @@ from penstock.driver.driver import BrokerDriver
 from penstock.protocols.common.connection import Connection
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
-from tests.support.driven_connection import cut, make_driver
+from tests.support.driven_connection import cut, make_driver, output_of
 from tests.support.logging_in import CLOSES, GREETING, start_ok, stranger
 
 
@@ -35,7 +35,7 @@ def test_rates_among_the_properties_of_a_client_are_those_of_its_channels_or_ref
     assert (rates.rate_messages, rates.rate_bytes) == (10.0, 1000.0)
     connection = stranger(make_driver(), "127.0.0.1")
     connection.receive(GREETING + start_ok("guest", producerMaxRate=0))
-    close = decode_method(cut(b"".join(connection.take_output()))[-1][2])
+    close = decode_method(cut(output_of(connection))[-1][2])
     assert close.id == spec.CONNECTION_CLOSE
     assert close.args["reply_code"] == 530
     assert str(close.args["reply_text"]).startswith("NOT_ALLOWED - client: producerMaxRate=0 is not a positive")
@@ -68,7 +68,7 @@ def offers(driver: BrokerDriver, subject: str = "", address: str = "127.0.0.1") 
     connection = stranger(driver, address)
     connection.peer.tls_subject = subject
     connection.receive(GREETING)
-    start = decode_method(cut(b"".join(connection.take_output()))[0][2])
+    start = decode_method(cut(output_of(connection))[0][2])
     return connection, bytes(start.args["mechanisms"]).decode()  # type: ignore[call-overload]
 
 
@@ -80,7 +80,7 @@ def choose(connection: Connection, mechanism: str, response: bytes = b"") -> str
     )
     connection.broker.begin(connection.broker.now + 10)
     connection.services.dispatch_effects()
-    return decode_method(cut(b"".join(connection.take_output()))[0][2]).name
+    return decode_method(cut(output_of(connection))[0][2]).name
 
 
 def test_clients_are_offered_what_suits_them() -> None:

@@ -11,7 +11,7 @@ from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.frames import AMQP_HEADER, SASL_HEADER, TLS_HEADER, frame
 from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, login, names, performative
-from tests.support.driven_connection import make_driver
+from tests.support.driven_connection import make_driver, output_of
 from tests.support.limited_connections import limits
 
 
@@ -43,7 +43,7 @@ def test_connection_without_sasl_is_answered_with_its_header_and_closed(
     connection = make_driver(limits).connect(Peer(f"{address}:1", address.startswith("127.")))
     opening = performative(spec.OPEN, container_id="c")
     connection.receive(header + opening)
-    assert b"".join(connection.take_output()) == SASL_HEADER
+    assert output_of(connection) == SASL_HEADER
     assert connection.is_closed()
     assert not connection.logged_in
 
@@ -59,7 +59,7 @@ def test_connection_without_sasl_is_anonymous_where_that_is_offered(pieces: int)
         connection.receive(data[at : at + size])
     assert (connection.user, connection.peer.mechanism) == ("guest", "ANONYMOUS")
     assert connection.state is ConnectionState.RUNNING
-    assert b"".join(connection.take_output()).startswith(AMQP_HEADER)
+    assert output_of(connection).startswith(AMQP_HEADER)
 
 
 def test_connection_without_sasl_counts_as_a_login() -> None:
@@ -67,8 +67,8 @@ def test_connection_without_sasl_counts_as_a_login() -> None:
     first, second = (driver.connect(Peer("127.0.0.1:1", True)) for _ in range(2))
     first.receive(AMQP_HEADER)
     second.receive(AMQP_HEADER)
-    assert (b"".join(first.take_output()), first.logged_in) == (AMQP_HEADER, True)
-    assert (b"".join(second.take_output()), second.logged_in, second.is_closed()) == (SASL_HEADER, False, True)
+    assert (output_of(first), first.logged_in) == (AMQP_HEADER, True)
+    assert (output_of(second), second.logged_in, second.is_closed()) == (SASL_HEADER, False, True)
 
 
 def test_connection_without_sasl_has_no_second_login() -> None:

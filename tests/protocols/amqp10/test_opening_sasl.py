@@ -16,7 +16,7 @@ from penstock.wire.amqp10.composite import Composite, composite, decode_performa
 from penstock.wire.amqp10.frames import SASL_HEADER, frame
 from penstock.wire.sasl import plain_response
 from tests.support.amqp10_dialogue import login
-from tests.support.driven_connection import make_driver
+from tests.support.driven_connection import make_driver, output_of
 from tests.support.frame_splitter import FrameSplitter
 from tests.support.held_logins import HeldAuthenticator
 from tests.support.limited_connections import limits
@@ -32,7 +32,7 @@ class Login:
         self.connection = self.driver.connect(peer)
         self._splitter = FrameSplitter(512)
         self.connection.receive(SASL_HEADER)
-        said = b"".join(self.connection.take_output())
+        said = output_of(self.connection)
         assert said.startswith(SASL_HEADER)
         (self.offered,) = self._performatives(said[8:])
 
@@ -46,7 +46,7 @@ class Login:
         self.connection.receive(frame(0, encode_composite(composite(code, **fields)), spec.FRAME_SASL))
         self.driver.begin(self.driver.broker.now + 10)
         self.driver.run_turn()
-        (answer,) = self._performatives(b"".join(self.connection.take_output()))
+        (answer,) = self._performatives(output_of(self.connection))
         return answer
 
     def init(self, mechanism: str, initial_response: bytes | None) -> Composite:
@@ -123,7 +123,7 @@ def test_login_with_a_wrong_password_is_refused_late_after_several(driver: Broke
     driver.begin(driver.broker.now + 0.5)
     driver.run_turn()
     assert connection.is_closed()
-    assert b"".join(connection.take_output()).endswith(b"\x50\x01")
+    assert output_of(connection).endswith(b"\x50\x01")
 
 
 @pytest.mark.parametrize(
@@ -176,11 +176,11 @@ def asked_for_scram() -> tuple[Login, HeldAuthenticator]:
 def test_first_login_by_scram_waits_for_its_library_beside_the_event_loop() -> None:
     client, authenticator = asked_for_scram()
     client.driver.run_turn()
-    assert b"".join(client.connection.take_output()) == b""
+    assert output_of(client.connection) == b""
     assert (client.connection.busy, len(authenticator.held)) == (1, 1)
     authenticator.let_go()
     assert password_hash.scram_is_loaded()
-    (challenge,) = client._performatives(b"".join(client.connection.take_output()))
+    (challenge,) = client._performatives(output_of(client.connection))
     assert challenge.octets("challenge").startswith(b"r=client")
     assert (client.connection.busy, client.connection.login.attempt) == (0, None)
     other = Login()
@@ -196,7 +196,7 @@ def test_client_that_goes_while_the_library_is_loaded_is_not_answered() -> None:
     assert (client.connection.busy, client.connection.login.attempt) == (0, None)
     assert authenticator.held[0].cancelled
     authenticator.let_go()
-    assert b"".join(client.connection.take_output()) == b""
+    assert output_of(client.connection) == b""
 
 
 @pytest.mark.usefixtures("unloaded")

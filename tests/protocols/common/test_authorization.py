@@ -19,7 +19,7 @@ from tests.profiles import examples
 from tests.support.access_matrix import NEW, Grants, cells, grants, octets_of, refusal_of, rows
 from tests.support.access_needs import AMQP_0_9_1
 from tests.support.amqp091_frames import close_reasons
-from tests.support.driven_connection import Dialogue, cut, make_driver, publish, refused
+from tests.support.driven_connection import Dialogue, cut, make_driver, output_of, publish, refused
 from tests.support.granted_access import restrict
 
 NONE = Permission("", "", "")
@@ -69,7 +69,7 @@ def open_vhost(driver: BrokerDriver, user: str) -> list[tuple[int, str]]:
     connection.access = NO_ACCESS
     connection.take_output()
     connection.receive(method_frame(0, spec.CONNECTION_OPEN, virtual_host="/"))
-    return close_reasons(cut(b"".join(connection.take_output())))
+    return close_reasons(cut(output_of(connection)))
 
 
 def test_nobody_may_do_nothing() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.wire.amqp091 import spec
-from tests.support.driven_connection import cut, make_driver
+from tests.support.driven_connection import cut, make_driver, output_of
 from tests.support.logging_in import stranger
 
 HEADER = b"AMQP\x00\x00\x09\x01"
@@ -14,16 +14,16 @@ def test_protocol_header_may_come_octet_by_octet() -> None:
     found = stranger(make_driver(), "127.0.0.1")
     for octet in HEADER[:-1]:
         found.receive(bytes([octet]))
-        assert b"".join(found.take_output()) == b""
+        assert output_of(found) == b""
         assert found.state is ConnectionState.HEADER
     found.receive(HEADER[-1:])
     assert found.state is ConnectionState.START
-    assert cut(b"".join(found.take_output()))[0][0] == spec.FRAME_METHOD
+    assert cut(output_of(found))[0][0] == spec.FRAME_METHOD
 
 
 def test_protocol_header_that_is_unknown_is_answered_with_ours_at_the_first_wrong_octet() -> None:
     for start in (b"G", b"AMQP\x07", b"HTTP/1.1"):
         found = stranger(make_driver(), "127.0.0.1")
         found.receive(start)
-        assert b"".join(found.take_output()) == HEADER
+        assert output_of(found) == HEADER
         assert found.state is ConnectionState.CLOSED

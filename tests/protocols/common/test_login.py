@@ -23,7 +23,7 @@ from penstock.wire.amqp091.codec import Method, decode_method, method_frame
 from penstock.wire.sasl import plain_response
 from tests.support.amqp10_dialogue import Amqp10Dialogue, condition
 from tests.support.amqp10_management import ManagementClient, request_message
-from tests.support.driven_connection import Dialogue, cut, make_driver, methods
+from tests.support.driven_connection import Dialogue, cut, make_driver, methods, output_of
 from tests.support.held_logins import HeldAuthenticator, holding, logging_in
 from tests.support.logging_in import log_in
 from tests.support.tokens import policy, rsa_key, token
@@ -70,11 +70,11 @@ def held_login(
 
 def test_the_outcome_of_a_slow_check_comes_in_a_later_turn() -> None:
     driver, authenticator, connection = held_login()
-    assert (connection.state, b"".join(connection.take_output())) == (ConnectionState.VERIFYING, b"")
+    assert (connection.state, output_of(connection)) == (ConnectionState.VERIFYING, b"")
     assert connection.state.word() == "start"
     authenticator.let_go()
     assert (connection.state, connection.logged_in) == (ConnectionState.TUNE, True)
-    assert decode_method(cut(b"".join(connection.take_output()))[0][2]).name == "connection.tune"
+    assert decode_method(cut(output_of(connection))[0][2]).name == "connection.tune"
     driver, authenticator, connection = held_login("wrong")
     authenticator.let_go()
     assert (connection.state, connection.logged_in) == (ConnectionState.CLOSED, False)
@@ -280,7 +280,7 @@ def test_a_refused_token_is_answered_as_a_wrong_password() -> None:
         method_frame(0, spec.CONNECTION_START_OK, client_properties=capabilities, mechanism="PLAIN", response=response)
     )
     assert not other.logged_in
-    assert b"ACCESS_REFUSED" in b"".join(other.take_output())
+    assert b"ACCESS_REFUSED" in output_of(other)
     refusal = "login refused: audience of the token does not include 'penstock', resource-server-id"
     assert [line.text for line in driver.log_queue.take(9) if line.text.endswith(refusal)]
 

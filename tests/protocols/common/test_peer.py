@@ -11,7 +11,7 @@ import pytest
 
 from penstock.driver.driver import BrokerDriver
 from penstock.protocols.common.peer import THIS_MACHINE, WITHOUT, Peer, TlsSession, Traffic, network_of, rabbitmq_fields
-from tests.support.driven_connection import Dialogue, publish
+from tests.support.driven_connection import Dialogue, output_of, publish
 
 
 @pytest.mark.parametrize(
@@ -53,9 +53,9 @@ def test_traffic_counts_what_a_connection_reads_and_writes(driver: BrokerDriver)
     assert (received - before[0], reads - before[2]) == (2 * len(frames), 2)
     assert (sent, writes) == (before[1], before[3])
     client.connection.output.buffer.write(b"\x08\x00\x00\x00\x00\x00\x00\xce")
-    taken = b"".join(client.connection.take_output())
+    taken = output_of(client.connection)
     assert counts(client.connection.peer.traffic)[1::2] == (sent + len(taken), writes + 1)
-    assert b"".join(client.connection.take_output()) == b""
+    assert output_of(client.connection) == b""
     assert counts(client.connection.peer.traffic)[3] == writes + 1, "nothing to write is no write"
 
 
