@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 
 from penstock.cli.common import Feed
 from penstock.flow.work import LOOKING_SHARE
 from penstock.server.http import messages
 from penstock.server.turn_loop import Slices
 from tests.support.brokers import in_process
-from tests.support.http_client import Web
+from tests.support.http_client import Web, received
 from tests.support.loop_steps import steps_of
 
 
@@ -28,6 +30,29 @@ async def test_gets_with_requeue_of_eight_clients_are_cut_into_slices() -> None:
         assert sorted(len(each) for each in got) == [40] * 8
         again = await asyncio.to_thread(web.take, "q")
         assert [each["payload"] for each in again] == [str(number) for number in range(400)]
+
+
+async def test_gets_whose_bodies_arrive_at_once_have_one_slice_in_a_pass() -> None:
+    body = b'{"ackmode":"ack_requeue_false","count":20,"encoding":"auto"}'
+    async with in_process(http="127.0.0.1:0") as broker:
+        web = Web(broker.http_url)
+        await asyncio.to_thread(web.fill, 160)
+        queue = broker.driver.broker.vhosts["/"].queues["q"]
+        head = (
+            f"POST /api/queues/%2F/q/get HTTP/1.1\r\nHost: localhost\r\nAuthorization: {web.login}\r\n"
+            f"Content-Length: {len(body)}\r\nExpect: 100-continue\r\n\r\n"
+        )
+        with contextlib.ExitStack() as sockets:
+            clients = [sockets.enter_context(web.connected()) for _ in range(8)]
+            for client in clients:
+                client.sendall(head.encode())
+                await asyncio.to_thread(received, client, b"100 Continue\r\n\r\n")
+            for client in clients:
+                client.sendall(body)
+            answered = [functools.partial(received, client, b"}]") for client in clients]
+            steps = await steps_of(lambda: int(queue.waiting()), *answered)
+        assert min(steps) >= -2 * messages.MESSAGES_AT_ONCE
+        assert sum(steps) == -160
 
 
 class Onlookers:

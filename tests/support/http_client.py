@@ -39,6 +39,16 @@ class Answer:
         return str(self.json["reason"])
 
 
+def received(client: socket.socket, end: bytes) -> bytes:
+    """Return what comes up to these octets."""
+    found = b""
+    while not found.endswith(end):
+        part = client.recv(65536)
+        assert part, found
+        found += part
+    return found
+
+
 class Web:
     """Asks one API, a connection for each request."""
 

@@ -9,20 +9,10 @@ import time
 import pytest
 
 from tests.support.brokers import BrokerProcess, eventually
-from tests.support.http_client import Web
+from tests.support.http_client import Web, received
 from tests.support.stalls import undisturbed
 
 HALF = b"GET /api/overview HTTP/1.1\r\nHost: localhost\r\n"
-
-
-def received(client: socket.socket, end: bytes) -> bytes:
-    """Return what comes up to these octets."""
-    found = b""
-    while not found.endswith(end):
-        part = client.recv(65536)
-        assert part, found
-        found += part
-    return found
 
 
 def is_open(client: socket.socket) -> bool:

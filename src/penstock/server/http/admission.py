@@ -101,11 +101,13 @@ class HttpDebts:
         self._until: dict[str, float] = {}
         """End of the rest of each user, in monotonic seconds."""
 
-    async def rest(self, user: str) -> None:
-        """Wait until the pause imposed on a user has ended. Usually returns at once."""
-        until = self._until.get(user)
-        if until is not None:
-            await asyncio.sleep(until - monotonic())
+    async def rest(self, user: str) -> bool:
+        """Wait until the pause imposed on a user has ended. Return whether there was one: usually not."""
+        rest_s = self._until.get(user, 0.0) - monotonic()
+        if rest_s <= 0.0:
+            return False
+        await asyncio.sleep(rest_s)
+        return True
 
     @types.coroutine
     def timed(self, scope: Scope, request: Awaitable[None]) -> Generator[Any, Any, None]:

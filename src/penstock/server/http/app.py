@@ -257,8 +257,9 @@ def _endpoint(service: Service, path: str, places: Mapping[str, Place]) -> Calla
             method = "GET" if http_request.method == "HEAD" else http_request.method
             identity = await login(http_request, event_loop.driver)
             http_request.state.payer = identity.user
-            if not probes:
-                await service.debts.rest(identity.user)
+            if not probes and await service.debts.rest(identity.user):
+                await service.slices.pause()  # Its other requests rest until the same time.
+                event_loop.driver.begin(event_loop.loop.time())
             refusal = refusal_of(identity.rules, places[method].need, http_request.path_params)
             if refusal is not None:
                 actor = http_actor(http_request, identity.user)

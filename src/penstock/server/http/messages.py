@@ -177,7 +177,9 @@ async def get(request: ApiRequest) -> Response:
     queue = request.vhost().queue(request.part("name"))
     if queue.cursors:
         raise ResourceLocked(f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}'")
-    await request.event_loop.in_memory(queue)
+    if not queue.available():
+        await request.event_loop.in_memory(queue)
+        await request.pause()  # A page wakes all that wait for it.
     taking = Taking(request, queue, encoding == "base64", most)
     try:
         await taking.take(count)
@@ -263,8 +265,8 @@ class Taking:
                 await self.ask.event_loop.in_memory(self.queue)
         except TimeoutError:
             return False
-        self.ask.begin()
-        return self.queue.ready_queue.next() is not None
+        await self._pause()
+        return self.queue.ready_queue.next() is not None or not self.queue.available()  # Others have taken the page.
 
     async def _body(self, oldest: Message, most: int) -> bytes | None:
         """Return the beginning of a body; None if another message has become the oldest while it was read."""
@@ -285,7 +287,7 @@ class Taking:
             arrived = listener.expect()
             self.ask.begin()  # Pieces are read at the end of a turn.
             await arrived
-            self.ask.begin()
+            await self._pause()
         reader.end()
         if reader.fault:
             raise InternalError(f"a large message cannot be read from the store: {reader.fault}")

@@ -274,6 +274,7 @@ class ApiRequest:
             raise HttpError(408, "timeout", f"the body did not arrive within {BODY_S:g} s") from None
         except ClientDisconnect:
             raise HttpError(400, "bad_request", "the client went away") from None
+        await self.pause()  # The bodies of many requests may have arrived at once.
         self.begin()
         return b"".join(parts)
 
