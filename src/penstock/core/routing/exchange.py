@@ -54,7 +54,6 @@ NO_COUNTERS: Final = ExchangeCounters()
 
 ALTERNATE: Final = "alternate-exchange"
 """The argument that names the exchange for unroutable messages (an extension of RabbitMQ)."""
-EXCHANGE_TYPES: Final = ("direct", "fanout", "topic", "headers")
 
 
 class Exchange:
@@ -231,21 +230,20 @@ class Headers(Exchange):
         self._matches.discard(binding)
 
 
+EXCHANGE_TYPES: Final[dict[str, type[Exchange]]] = {each.kind: each for each in (Direct, Fanout, Topic, Headers)}
+"""Classes by the AMQP names of their types. A new type is a class in this row."""
+
+
 def make_exchange(kind: str, vhost: str, name: str) -> Exchange:
     """Create an exchange of a type by its AMQP name.
 
     Raises PreconditionFailed (406) for an unknown type, as RabbitMQ 4 does; before, it closed the connection (503).
     """
-    if kind == "direct":
-        return Direct(vhost, name)
-    if kind == "fanout":
-        return Fanout(vhost, name)
-    if kind == "topic":
-        return Topic(vhost, name)
-    if kind == "headers":
-        return Headers(vhost, name)
+    if kind in EXCHANGE_TYPES:
+        return EXCHANGE_TYPES[kind](vhost, name)
     near = nearest(kind, EXCHANGE_TYPES)
-    hint = f"did you mean '{near}'?" if near else "known are direct, fanout, topic and headers"
+    *most, last = EXCHANGE_TYPES
+    hint = f"did you mean '{near}'?" if near else f"known are {', '.join(most)} and {last}"
     raise PreconditionFailed(f"unknown exchange type '{kind}'; {hint}")
 
 

@@ -105,6 +105,20 @@ def test_every_page_opens_and_shows_what_there_is(process: BrokerProcess, web: W
             page.get_by_text(text).first.wait_for()
 
 
+def test_exchange_is_declared_with_any_type_that_the_broker_has(process: BrokerProcess, web: Web, page: Page) -> None:
+    name = some_name("declared")
+    page.goto(f"{process.http}/#/exchanges")
+    page.get_by_text("Declare an exchange").click()
+    page.get_by_label("Name", exact=True).fill(name)
+    types = [each["name"] for each in web.get("/overview")["exchange_types"]]
+    page.get_by_label("Type").get_by_role("option", name=types[-1]).wait_for(state="attached")
+    assert page.get_by_label("Type").get_by_role("option").all_inner_texts() == types
+    page.get_by_label("Type").select_option("topic")
+    page.get_by_role("button", name="Declare").click()
+    page.get_by_text(f"Exchange {name} is there.").wait_for()
+    assert web.get(f"/exchanges/%2F/{name}")["type"] == "topic"
+
+
 def test_settings_in_effect_have_their_units(process: BrokerProcess, page: Page) -> None:
     page.goto(f"{process.http}/#/settings")
     table = page.get_by_role("table", name="Settings in effect")

@@ -16,3 +16,10 @@ export function vhostChoice() {
   get("/vhosts").then((found) => offer(choice, found.map((each) => [each.name, each.name]))).catch(() => {});
   return choice;
 }
+
+// A choice of types of exchanges: direct until the broker has told the others.
+export function typeChoice() {
+  const choice = select([["direct", "direct"]]);
+  get("/overview?columns=exchange_types").then((found) => offer(choice, found.exchange_types.map((each) => [each.name, each.name]))).catch(() => {});
+  return choice;
+}

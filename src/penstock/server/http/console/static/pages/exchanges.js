@@ -1,7 +1,7 @@
 // Exchanges and bindings: the list, and one exchange with what leads to it and from it.
 
 import { call, get, path } from "../api.js";
-import { vhostChoice } from "../choices.js";
+import { typeChoice, vhostChoice } from "../choices.js";
 import { attempt, button, confirm, field, h, input, replace, select } from "../dom.js";
 import { rate, rateOf } from "../format.js";
 import { PagedTable } from "../table.js";
@@ -33,7 +33,7 @@ function list(main) {
   });
   const name = input({ required: true });
   const vhost = vhostChoice();
-  const type = select(["direct", "fanout", "topic", "headers"].map((each) => [each, each]));
+  const type = typeChoice();
   const durable = h("input", { type: "checkbox", checked: true });
   const declare = (event) => {
     event.preventDefault();
