@@ -18,7 +18,6 @@ ACCEPTED = {
     "penstock.core.queue": "a queue and its parts",
     "penstock.core.consume": "a consumer, its session and the lists in which it waits",
     "penstock.core.publish": "a producer, what it holds, and the units of work that it takes part in",
-    "penstock.core.routing": "an exchange and its bindings",
     "penstock.client.engine": "a connection, its publishers and receivers",
     "penstock.client.engine.amqp091": "a connection, its channels, publishers and receivers",
     "penstock.client.engine.amqp10": "a connection, its sessions, links and requests",

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from penstock.core.journal.journal import Journal
 from penstock.core.queue.queue import Queue
-from penstock.core.routing.binding import Binding
 from penstock.core.routing.declarations import is_durable, number_of
-from penstock.core.routing.exchange import Exchange
+from penstock.core.routing.exchange import Binding, Exchange
 from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
 from penstock.management.effective_settings import queue_settings, scope_settings

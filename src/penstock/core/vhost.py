@@ -21,15 +21,6 @@ from penstock.core.queue.length_limit import limit
 from penstock.core.queue.pager import check, enable_paging
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_roll import QueueRoll
-from penstock.core.routing.binding import (
-    EXCHANGE,
-    QUEUE,
-    Binding,
-    Bindings,
-    selector_in,
-    selector_memory,
-    selector_work,
-)
 from penstock.core.routing.declarations import (
     check_exchange,
     check_queue,
@@ -38,7 +29,18 @@ from penstock.core.routing.declarations import (
     persist,
     unpersist,
 )
-from penstock.core.routing.exchange import Exchange, alternate_of, make_exchange
+from penstock.core.routing.exchange import (
+    EXCHANGE,
+    QUEUE,
+    Binding,
+    Bindings,
+    Exchange,
+    alternate_of,
+    make_exchange,
+    selector_in,
+    selector_memory,
+    selector_work,
+)
 from penstock.core.routing.route import CONTROL_EXCHANGE, Route, RouteLookup, RouteTarget, through_exchanges
 from penstock.core.routing.topology import Topology
 from penstock.core.settings.policies import EXCHANGES, kind_of

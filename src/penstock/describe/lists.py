@@ -21,10 +21,9 @@ from penstock.core.consume.rotation import browsers_of
 from penstock.core.consume.session import Session
 from penstock.core.queue.cursor_state import CursorState
 from penstock.core.queue.queue import Queue
-from penstock.core.routing.binding import EXCHANGE as TO_EXCHANGE
-from penstock.core.routing.binding import QUEUE as TO_QUEUE
-from penstock.core.routing.binding import Binding
-from penstock.core.routing.exchange import Exchange
+from penstock.core.routing.exchange import EXCHANGE as TO_EXCHANGE
+from penstock.core.routing.exchange import QUEUE as TO_QUEUE
+from penstock.core.routing.exchange import Binding, Exchange
 from penstock.core.vhost import VirtualHost
 from penstock.describe.message_stats import SampleRanges
 from penstock.describe.queue import CURSOR, POSITION_WORK, QUEUE

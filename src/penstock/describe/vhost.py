@@ -11,8 +11,7 @@ from penstock.access.permission import Permission, TopicPermission
 from penstock.access.rules import Rules
 from penstock.access.user import User
 from penstock.core.queue.queue import Queue
-from penstock.core.routing.binding import Binding, arguments_digest
-from penstock.core.routing.exchange import EXCHANGE_TYPES, Exchange
+from penstock.core.routing.exchange import EXCHANGE_TYPES, Binding, Exchange, arguments_digest
 from penstock.core.routing.route import CONTROL_EXCHANGE
 from penstock.core.settings.policies import Policy, PolicyPair
 from penstock.core.settings.table import Parameter

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from penstock.access.user import User
 from penstock.core.queue.queue import Queue
-from penstock.core.routing.binding import Binding
-from penstock.core.routing.exchange import Exchange
+from penstock.core.routing.exchange import Binding, Exchange
 from penstock.core.routing.route import CONTROL_EXCHANGE
 from penstock.core.settings.policies import OVERFLOWS, Policy
 from penstock.core.settings.table import Parameter

@@ -11,9 +11,8 @@ from penstock.content.field_table import InvalidTable, check_table
 from penstock.content.properties import check_name
 from penstock.core.queue.pager import check
 from penstock.core.queue.queue import Queue
-from penstock.core.routing.binding import Binding, arguments_digest, selector_in
 from penstock.core.routing.declarations import check_exchange, check_queue
-from penstock.core.routing.exchange import Exchange, alternate_of, make_exchange
+from penstock.core.routing.exchange import Binding, Exchange, alternate_of, arguments_digest, make_exchange, selector_in
 from penstock.core.routing.route import CONTROL_EXCHANGE
 from penstock.core.settings.policies import kind_of
 from penstock.core.vhost import PREDECLARED, RESERVED, VirtualHost

@@ -22,11 +22,10 @@ from penstock.core.journal.journal import Journal, numbers_end
 from penstock.core.publish.producer_lanes import LaneRecord
 from penstock.core.queue.cursor_state import CursorState
 from penstock.core.queue.queue import Queue
-from penstock.core.routing.binding import EXCHANGE as TO_EXCHANGE
-from penstock.core.routing.binding import QUEUE as TO_QUEUE
-from penstock.core.routing.binding import Binding
 from penstock.core.routing.declarations import number_of
-from penstock.core.routing.exchange import Exchange
+from penstock.core.routing.exchange import EXCHANGE as TO_EXCHANGE
+from penstock.core.routing.exchange import QUEUE as TO_QUEUE
+from penstock.core.routing.exchange import Binding, Exchange
 from penstock.core.settings.policies import OPERATOR, Policy
 from penstock.core.settings.table import Parameter, SettingsEntry
 from penstock.core.vhost import VirtualHost

@@ -19,7 +19,7 @@ from penstock.core.effects import Drained
 from penstock.core.gates.metadata_memory import SHARE_OF_VHOST
 from penstock.core.message import Envelope
 from penstock.core.queue.indexed_ready_queue import MISSED_MAX, IndexedReadyQueue
-from penstock.core.routing.binding import SELECTOR
+from penstock.core.routing.exchange import SELECTOR
 from penstock.errors import ResourceError
 from tests.profiles import examples
 from tests.support.paging_broker import numbered, settled

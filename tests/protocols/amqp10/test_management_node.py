@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.routing.binding import arguments_digest
-from penstock.core.routing.exchange import Topic
+from penstock.core.routing.exchange import Topic, arguments_digest
 from penstock.errors import BrokerError, InvalidField
 from penstock.protocols.amqp10.management_node import pairs, read_request, response
 from penstock.wire.amqp10 import spec

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.access.permission import TopicPermission
 from penstock.access.rules import ConnectionAccess, UserRules
-from penstock.core.routing.binding import SELECTOR
+from penstock.core.routing.exchange import SELECTOR
 from penstock.core.routing.route import Route
 from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused, BrokerError, InvalidField, NotFound

@@ -7,8 +7,7 @@ from typing import Final
 from penstock.core.journal.journal import Journal
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.storage import QueueStorage
-from penstock.core.routing.binding import Binding
-from penstock.core.routing.exchange import ALTERNATE, Exchange
+from penstock.core.routing.exchange import ALTERNATE, Binding, Exchange
 from penstock.core.routing.header_match import alike, text_of, type_name
 from penstock.errors import PreconditionFailed
 from penstock.settings.table import ALIASES, OURS

@@ -14,8 +14,7 @@ from penstock.content.selector.selector import Selector
 from penstock.core.message import BccEnvelope, Envelope, Message
 from penstock.core.message_format import keys_in
 from penstock.core.queue.queue import Queue
-from penstock.core.routing.binding import Binding
-from penstock.core.routing.exchange import NO_COUNTERS, Exchange, ExchangeCounters
+from penstock.core.routing.exchange import NO_COUNTERS, Binding, Exchange, ExchangeCounters
 from penstock.core.routing.header_match import type_name
 from penstock.errors import PreconditionFailed, ResourceError
 from penstock.flow.gate import NO_GATES, Gate

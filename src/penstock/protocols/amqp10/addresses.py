@@ -28,7 +28,7 @@ from typing import Final
 
 from penstock.content.properties import is_name
 from penstock.core.message import Envelope
-from penstock.core.routing.binding import EXCHANGE, QUEUE
+from penstock.core.routing.exchange import EXCHANGE, QUEUE
 from penstock.core.settings.policies import CLASSIC
 from penstock.core.vhost import VirtualHost
 from penstock.errors import InvalidField, NotFound

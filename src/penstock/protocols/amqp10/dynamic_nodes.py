@@ -33,7 +33,7 @@ from typing_extensions import override
 
 from penstock.access.rules import QUEUE
 from penstock.content.properties import is_name
-from penstock.core.routing.binding import SELECTOR
+from penstock.core.routing.exchange import SELECTOR
 from penstock.errors import InvalidField, NotFound, ResourceError
 from penstock.flow.timers import NEVER, TimerHandler
 from penstock.protocols.amqp10.link import LinkNode

@@ -23,8 +23,7 @@ from urllib.parse import quote, unquote_to_bytes
 
 from penstock.content.field_table import InvalidTable, check_table
 from penstock.core.queue.queue import Queue
-from penstock.core.routing.binding import EXCHANGE, QUEUE, Binding, arguments_digest
-from penstock.core.routing.exchange import Exchange
+from penstock.core.routing.exchange import EXCHANGE, QUEUE, Binding, Exchange, arguments_digest
 from penstock.describe.queue import QUEUE as QUEUE_TABLE
 from penstock.describe.table import Reading
 from penstock.errors import AccessRefused, BrokerError, InvalidField, NotFound, PreconditionFailed

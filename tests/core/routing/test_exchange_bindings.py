@@ -7,7 +7,7 @@ import pytest
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
 from penstock.core.message import Envelope
-from penstock.core.routing.binding import EXCHANGE, QUEUE, SELECTOR, binding_key
+from penstock.core.routing.exchange import EXCHANGE, QUEUE, SELECTOR, binding_key
 from penstock.core.routing.topology import resolve_message
 from penstock.errors import InvalidField, ResourceError
 from tests.support.broker_fixture import House
