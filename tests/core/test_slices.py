@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import pytest
 
-from penstock.core.consume.bulk_requeue import settle_in_slices
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.outcome import Outcome
+from penstock.core.consume.session import settle_in_slices
 from penstock.core.publish.dead_letters import LETTER_UNITS, TARGET_UNITS
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import AT_ONCE, UNITS_A_TURN

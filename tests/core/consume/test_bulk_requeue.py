@@ -9,10 +9,10 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from penstock.core.consume.bulk_requeue import SORTED_A_UNIT, BulkRequeue, settle_in_slices
+from penstock.core.consume.bulk_requeue import SORTED_A_UNIT, BulkRequeue
 from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.outcome import Outcome
-from penstock.core.consume.session import Session
+from penstock.core.consume.session import Session, settle_in_slices
 from penstock.core.message import Envelope
 from penstock.core.queue.queue import Queue
 from penstock.errors import ResourceLocked

@@ -8,9 +8,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.broker import Broker
-from penstock.core.consume.bulk_requeue import settle_in_slices
 from penstock.core.consume.outcome import EXCLUDED_MAX, Outcome, modified
-from penstock.core.consume.session import Session
+from penstock.core.consume.session import Session, settle_in_slices
 from penstock.core.queue.queue import Queue
 from penstock.flow.work import AT_ONCE
 from penstock.wire.amqp10 import spec

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from penstock.content.selector.selector import parse_selector
 from penstock.core.broker import Broker
-from penstock.core.consume.bulk_requeue import settle_in_slices
 from penstock.core.consume.consumer import BATCH_BYTES, BATCH_MESSAGES, Consumer
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.scan import SLICE, MessageFilter, SelectorScan
-from penstock.core.consume.session import Session, cancel_drain, is_drained, request_drain
+from penstock.core.consume.session import Session, cancel_drain, is_drained, request_drain, settle_in_slices
 from penstock.core.effects import Drained
 from penstock.core.queue.queue import Queue
 from penstock.errors import PreconditionFailed

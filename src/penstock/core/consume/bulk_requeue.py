@@ -10,7 +10,7 @@ its own back, oldest first, before the next queue. Each queue is delayed as brie
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i64
 from typing_extensions import override
@@ -18,17 +18,11 @@ from typing_extensions import override
 from penstock.core.consume.consumer import Batch
 from penstock.core.consume.outcome import ADDING_COST, AddedHeaders, Outcome, is_rejection, settle_batch
 from penstock.core.message import Message
-from penstock.core.queue.context import Requeueing
+from penstock.core.queue.context import QueueContext, Requeueing
+from penstock.core.queue.queue import Queue
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import AT_ONCE, Chore
 
-if TYPE_CHECKING:
-    from penstock.core.consume.session import Session
-    from penstock.core.queue.context import QueueContext
-    from penstock.core.queue.queue import Queue
-
-SETTLING_COST: Final = 1
-"""Units of work to settle one delivery at once whose message returns, or leaves its queue as a dead letter."""
 SORTED_A_UNIT: Final = 8
 """Batches sorted by queue with one unit of work; all batches of a session are sorted at once."""
 
@@ -178,27 +172,6 @@ def finish_requeueing(queue: Queue, now: float) -> None:
         first.put_back(queue, now)
         if queue.features.max_priority and queue.available():
             return  # With priorities the next message need not be the oldest, so this might never end.
-
-
-def settle_in_slices(
-    broker: QueueContext,
-    session: Session,
-    first: i64,
-    last: i64,
-    outcome: Outcome,
-    added: AddedHeaders | None = None,
-) -> None:
-    """Settle the unsettled deliveries with the numbers first..last; many of them in later turns."""
-    unsettled = session.unsettled
-    at_once: i64 = AT_ONCE if added is None else AT_ONCE // ADDING_COST
-    count = unsettled.span(first, last)
-    if count <= at_once or (outcome is Outcome.ACCEPTED and unsettled.is_front(first)):
-        if outcome is not Outcome.ACCEPTED:
-            broker.work.done += count * (SETTLING_COST if added is None else ADDING_COST)
-        for queue in unsettled.settle(first, last, outcome, broker.now, added):
-            broker.schedule_delivery(queue)
-        return
-    settle_batches(broker, unsettled.detach(first, last), outcome, added)
 
 
 def settle_batches(

@@ -15,24 +15,22 @@ is not in the round-robin order of the consumers (as in Artemis).
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
 from penstock.content.selector.fields import LIKE_WORK_MAX, PatternsTooCostly
+from penstock.content.selector.selector import Selector
 from penstock.core.consume.consumer import BATCH_BYTES, BATCH_MESSAGES, Batch, Consumer
 from penstock.core.message import Message, OriginEnvelope, StoredMessage, TrackedMessage
 from penstock.core.message_format import MessageFormats, UnreadableContent
+from penstock.core.queue.context import QueueContext
 from penstock.core.queue.indexed_ready_queue import REACH_WORK, IndexedReadyQueue, Place, lines_of
 from penstock.core.queue.pager import PageReader
+from penstock.core.queue.queue import Queue
 from penstock.errors import NotImplementedHere
-
-if TYPE_CHECKING:
-    from penstock.content.selector.selector import Selector
-    from penstock.core.consume.context import ConsumeContext
-    from penstock.core.queue.queue import Queue
-    from penstock.flow.work import WorkMeter
+from penstock.flow.work import WorkMeter
 
 SLICE: Final = 500
 """Units of work of one turn of a scan."""
@@ -246,7 +244,7 @@ COPIED_BYTES: Final = 64 * 1024
 class BrowserScan(Scan, PageReader):
     """The scan of one browser."""
 
-    def __init__(self, consumer: Consumer, filter: MessageFilter, broker: ConsumeContext) -> None:
+    def __init__(self, consumer: Consumer, filter: MessageFilter, broker: QueueContext) -> None:
         super().__init__(consumer, filter)
         self.copies = True
         consumer.no_ack = True  # Nothing that it gets is ever settled.

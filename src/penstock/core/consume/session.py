@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
-from penstock.core.consume.bulk_requeue import BulkRequeue, finish_requeueing
+from penstock.core.consume.bulk_requeue import BulkRequeue, finish_requeueing, settle_batches
 from penstock.core.consume.consumer import (
     ALONE,
     BATCH_BYTES,
@@ -20,10 +21,11 @@ from penstock.core.consume.consumer import (
     Consumer,
     WaitList,
 )
-from penstock.core.consume.outcome import Outcome
+from penstock.core.consume.outcome import ADDING_COST, AddedHeaders, Outcome
 from penstock.core.consume.rotation import rotation_of, wake
 from penstock.core.consume.unsettled import UnsettledDeliveries
 from penstock.core.message import Message
+from penstock.core.queue.context import QueueContext
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_room import hides_next
 from penstock.core.queue.storage import record_delivery
@@ -31,6 +33,10 @@ from penstock.errors import BrokerError
 from penstock.flow.credit import Credit, LinkCredit
 from penstock.flow.gate import Waiter
 from penstock.flow.series import Series, Tally
+from penstock.flow.work import AT_ONCE
+
+SETTLING_COST: Final = 1
+"""Units of work to settle one delivery at once whose message returns, or leaves its queue as a dead letter."""
 
 
 class Outlet(WaitList):
@@ -315,3 +321,24 @@ def is_drained(consumer: Consumer) -> bool:
     elif queue.available() == 0:
         return queue.pager is None or queue.pager.messages == 0
     return consumer.state != LISTED and consumer.state != READY
+
+
+def settle_in_slices(
+    broker: QueueContext,
+    session: Session,
+    first: i64,
+    last: i64,
+    outcome: Outcome,
+    added: AddedHeaders | None = None,
+) -> None:
+    """Settle the unsettled deliveries with the numbers first..last; many of them in later turns."""
+    unsettled = session.unsettled
+    at_once: i64 = AT_ONCE if added is None else AT_ONCE // ADDING_COST
+    count = unsettled.span(first, last)
+    if count <= at_once or (outcome is Outcome.ACCEPTED and unsettled.is_front(first)):
+        if outcome is not Outcome.ACCEPTED:
+            broker.work.count(count * (SETTLING_COST if added is None else ADDING_COST))
+        for queue in unsettled.settle(first, last, outcome, broker.now, added):
+            broker.schedule_delivery(queue)
+        return
+    settle_batches(broker, unsettled.detach(first, last), outcome, added)

@@ -14,9 +14,9 @@ from typing import Final
 
 from librt.strings import BytesWriter, write_i16_be, write_i32_be, write_i64_be
 
-from penstock.core.consume.bulk_requeue import settle_in_slices
 from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.outcome import Outcome
+from penstock.core.consume.session import settle_in_slices
 from penstock.core.publish.unit_of_work import Transaction
 from penstock.core.queue.expiry import expire_slice, expire_steps
 from penstock.core.queue.pager import PageLoadListener

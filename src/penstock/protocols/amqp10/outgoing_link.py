@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.consume.bulk_requeue import settle_batches, settle_in_slices
+from penstock.core.consume.bulk_requeue import settle_batches
 from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.outcome import Outcome
-from penstock.core.consume.session import cancel_drain, request_drain
+from penstock.core.consume.session import cancel_drain, request_drain, settle_in_slices
 from penstock.core.queue.queue_settings import ConsumerSettings
 from penstock.errors import ContentTooLarge, NotImplementedHere
 from penstock.flow.credit import UNBOUNDED, LinkCredit

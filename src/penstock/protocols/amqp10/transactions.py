@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.consume.bulk_requeue import settle_batches, settle_in_slices
+from penstock.core.consume.bulk_requeue import settle_batches
 from penstock.core.consume.consumer import Batch
 from penstock.core.consume.outcome import EXCLUDED_MAX, Outcome, excluded
+from penstock.core.consume.session import settle_in_slices
 from penstock.core.publish.unit_of_work import Coordinator
 from penstock.errors import (
     BrokerError,
