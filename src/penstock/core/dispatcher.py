@@ -20,11 +20,10 @@ from penstock.core.journal.group import MarkRecord
 from penstock.core.publish.context import PublishContext
 from penstock.core.publish.credit_line import CreditLine
 from penstock.core.publish.producer_lanes import ProducerLanes
-from penstock.core.queue.cursor_state import Position
+from penstock.core.queue.cursor_state import PinnedRooms, Position
 from penstock.core.queue.expiry import EXPIRED_A_TURN, QueueExpiry, freshen
 from penstock.core.queue.pager import PageRead
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_room import PinnedRooms
 from penstock.core.vhost import VirtualHost
 from penstock.flow.timers import NEVER, Timers
 from penstock.flow.work import WorkMeter

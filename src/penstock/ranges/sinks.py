@@ -19,8 +19,8 @@ from penstock.core.publish import admission
 from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_listener import ProducerListener
+from penstock.core.queue.cursor_state import PinnedRooms
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_room import PinnedRooms
 from penstock.core.vhost import VirtualHost
 from penstock.describe.table import DescribedNode
 from penstock.errors import BrokerError, Fenced, NotFound, PreconditionFailed, ResourceError

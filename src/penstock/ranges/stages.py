@@ -21,8 +21,8 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.publish.commit_delta import RowSum, sum_of
+from penstock.core.queue.cursor_state import PinnedRoom
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_room import PinnedRoom
 from penstock.core.routing.route import Route
 from penstock.errors import ContentTooLarge, NotFound, PreconditionFailed, ResourceError
 from penstock.flow.gate import Gate

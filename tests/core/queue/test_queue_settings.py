@@ -1,19 +1,12 @@
-"""Arguments of queues: policies, lengths and deadlines, at all their bounds.
-
-Clauses that describe a queue's overflow and its paging.
-"""
+"""Arguments of queues: policies, lengths and deadlines, at all their bounds."""
 
 from __future__ import annotations
 
 import pytest
 
-from penstock.core.queue.queue_settings import describe_overflow, describe_paging
 from penstock.core.settings.limits import Defaults
 from penstock.flow.timers import NEVER
 from penstock.settings.table import CAPACITY_BYTES
-from tests.support.broker_fixture import House
-from tests.support.memory_store import Shelf
-from tests.support.paging_broker import PagedHouse, house_with, publish
 from tests.support.setting_values import marks, settings_of
 
 
@@ -79,38 +72,3 @@ def test_hold_deadline_of_zero_is_for_ever() -> None:
 def test_times_of_rabbitmq_are_milliseconds() -> None:
     queue = settings_of({"x-message-ttl": 1500, "x-expires": 2500})
     assert (queue.message_ttl_s, queue.expires_s) == (1.5, 2.5)
-
-
-def test_overflow_is_described_with_depth_capacity_and_policy() -> None:
-    house = House("a", capacity_messages=2, overflow="reject")
-    house.publish_now("a", 300)
-    assert describe_overflow(house.vhost.queues["a"]) == (
-        "queue 'a' holds 1 message, 300 bytes; its capacity is 2 messages and its overflow policy reject"
-    )
-
-
-def test_overflow_of_a_queue_that_pages_names_what_is_on_the_disk_and_its_limit() -> None:
-    house = house_with(page_limit_messages=20, messages=6)
-    said = describe_overflow(house.queues["q"])
-    assert "holds 6 messages, 1,800 bytes" in said
-    assert said.endswith("; of these 2, 600 bytes, are on the disk, where 20 messages is the most")
-
-
-def test_paging_is_described_by_what_waits_to_be_written_and_then_by_the_limit() -> None:
-    house = house_with(page_limit_messages=2, messages=5)
-    queue = house.queues["q"]
-    pages = house.pages("q")
-    assert describe_paging(queue, pages) == "300 bytes wait to be written to the disk"
-    publish(house, 6, 6)
-    house.settle()
-    assert describe_paging(queue, pages) == "2 of 2 messages: no room for the next message"
-
-
-def test_paging_that_was_switched_off_is_described_by_what_is_read_back() -> None:
-    house = PagedHouse(Shelf(), {"q": ({"capacity-messages": 4}, True)})
-    house.set("q", overflow="page")
-    publish(house, 1, 6)
-    house.settle()
-    house.set("q", overflow="block")
-    said = describe_paging(house.queues["q"], house.pages("q"))
-    assert said == "2 messages are read back from disk first: the queue no longer pages"

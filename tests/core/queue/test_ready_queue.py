@@ -58,7 +58,7 @@ def test_ready_queue_sweeps_tombstones_when_they_are_a_quarter_of_all() -> None:
 
 def test_ready_queue_hands_all_over_and_keeps_its_line_only_where_routes_still_use_it() -> None:
     for reroute in (True, False):
-        queue, leftovers = ReadyQueue(), DeferredFree(None)
+        queue, leftovers = ReadyQueue(), DeferredFree()
         for sequence in (1, 2):
             queue.append(message(sequence))
         line = queue.ready

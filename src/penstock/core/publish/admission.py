@@ -13,9 +13,9 @@ from mypy_extensions import i64
 
 from penstock.core.gates.address_depth import share_of
 from penstock.core.publish.publisher_counts import take_counts
+from penstock.core.queue.cursor_state import PinnedRoom
 from penstock.core.queue.overflow.policy import HOLD
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_room import PinnedRoom
 from penstock.core.routing.route import Route
 from penstock.errors import ContentTooLarge, ResourceError
 from penstock.flow.gate import NO_GATES, Gate
@@ -298,7 +298,7 @@ def too_large_error(route: Route, queues: list[Queue], charge: i64, now: float) 
 
 def must_wait(queue: Queue, charge: i64) -> bool:
     """Return whether a queue's policy makes a message wait for room, even if there can never be any."""
-    return not queue.deleted and not queue.fits(charge) and queue.overflow.verdict(queue, charge) == HOLD
+    return not queue.deleted and not queue.fits(charge) and queue.verdict(1, charge, charge) == HOLD
 
 
 def hold_deadline_s(queues: list[Queue]) -> float:

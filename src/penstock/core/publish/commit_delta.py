@@ -16,7 +16,6 @@ from penstock.core.queue.overflow.policy import REFUSE
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.flow.gate import Gate
-from penstock.flow.level import Level
 
 Key = TypeVar("Key")
 
@@ -156,8 +155,7 @@ class QueueDelta(RowSum):
             size -= self.freed_bytes
         if queue.covers(messages, size) or not self.enters():
             return False
-        unacked = Level(queue.unacked_messages - self.back, queue.unacked_bytes - self.back_bytes)
-        return queue.overflow.judge(queue, messages, size, self.largest, unacked) == REFUSE
+        return queue.verdict(messages, size, self.largest, self.back, self.back_bytes) == REFUSE
 
 
 def sum_of(sums: dict[Key, RowSum], key: Key) -> RowSum:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from penstock.core.publish.producer import Producer
     from penstock.core.publish.producer_lanes import ProducerLanes
     from penstock.core.publish.waiting_publisher import WaitingPublisher
-    from penstock.core.queue.queue_room import PinnedRooms
+    from penstock.core.queue.cursor_state import PinnedRooms
     from penstock.core.routing.route import Route
     from penstock.core.teardown import Teardowns
     from penstock.errors import BrokerError

@@ -35,8 +35,8 @@ from penstock.core.publish.waiting_publisher import (
     WithheldRun,
     count_arrival,
 )
+from penstock.core.queue.cursor_state import PinnedRoom
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_room import PinnedRoom
 from penstock.core.queue.storage import QueueStorage
 from penstock.core.routing.route import Route
 from penstock.core.settings.limits import Limits

@@ -17,11 +17,14 @@ from typing import Final
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.core.gates.address_depth import AddressDepth
 from penstock.core.queue.indexed_ready_queue import REACH_WORK, IndexedReadyQueue, indexed
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_room import PinnedRoom, visible_tail
+from penstock.core.queue.queue_room import visible_tail
 from penstock.core.queue.shared_ready_queue import SharedReadyQueue
+from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED
+from penstock.flow.shared_limit import CountedDepth
 from penstock.flow.timers import NEVER
 from penstock.flow.work import AT_ONCE, Chore, WorkMeter
 
@@ -128,6 +131,96 @@ class CursorState:
         """True if an operator has moved it since the last attach."""
         self.is_lease: bool = False
         """True for the cursor of a lease, which keeps messages and settles nothing."""
+
+
+BEYOND: Final = 2
+"""Part of a limit's capacity that the publishes of one query may take beyond it: 1/2."""
+
+
+class PinnedRoom:
+    """The cursors of one query, and the excess of its publishes over limits in which these cursors pin messages.
+
+    The amounts are those of all limits together, so a query that meets several is judged more strictly.
+    """
+
+    def __init__(self, query: str) -> None:
+        self.query = query
+        self.cursors: list[CursorState] = []
+        self.messages: i64 = 0
+        self.bytes: i64 = 0
+        """Bytes (charges) that its publishes took."""
+
+    def excuses(self, gate: Gate, messages: i64, bytes: i64) -> bool:
+        """Return whether a publish of this amount need not wait at a gate, open or closed."""
+        limit = gate.owner
+        if not isinstance(limit, CountedDepth) or not self.pins(limit):
+            return False
+        capacity = limit.thresholds.capacity
+        over = limit.messages - capacity.messages if limit.messages > capacity.messages else 0
+        over_bytes = limit.bytes - capacity.bytes if limit.bytes > capacity.bytes else 0
+        if over == 0 and over_bytes == 0:
+            self.messages = 0
+            self.bytes = 0
+        return (
+            self.messages + messages <= capacity.messages // BEYOND and self.bytes + bytes <= capacity.bytes // BEYOND
+        )
+
+    def pins(self, limit: CountedDepth) -> bool:
+        """Return whether a cursor has planned messages that count in a limit, and has not settled them."""
+        for cursor in self.cursors:
+            for position in cursor.positions.values():
+                if position.planned > position.settled and not position.queue.deleted and _counts(position, limit):
+                    return True
+        return False
+
+    def take(self, messages: i64, bytes: i64) -> None:
+        """Count a publish that passed a gate which is closed."""
+        self.messages += messages
+        self.bytes += bytes
+
+    def give_back(self, messages: i64, bytes: i64) -> None:
+        """Count messages that a cursor has settled."""
+        self.messages = self.messages - messages if self.messages > messages else 0
+        self.bytes = self.bytes - bytes if self.bytes > bytes else 0
+
+
+class PinnedRooms:
+    """The queries that read through cursors, by the names that they give themselves."""
+
+    def __init__(self) -> None:
+        self._rooms: dict[str, PinnedRoom] = {}
+
+    def of(self, query: str) -> PinnedRoom | None:
+        """Return the room of a query; None if it has no cursor."""
+        return self._rooms.get(query)
+
+    def assign(self, cursor: CursorState, query: str) -> None:
+        """Record the query that reads through a cursor now; empty: it is not known."""
+        room = cursor.room
+        if room is not None:
+            if room.query == query:
+                return
+            room.cursors.remove(cursor)
+            if not room.cursors:
+                del self._rooms[room.query]
+            cursor.room = None
+        if query:
+            present = self._rooms.get(query)
+            if present is None:
+                present = PinnedRoom(query)
+                self._rooms[query] = present
+            present.cursors.append(cursor)
+            cursor.room = present
+
+
+def _counts(position: Position, limit: CountedDepth) -> bool:
+    """Return whether the messages of a position count in a limit. All messages have the address of the first one."""
+    if not isinstance(limit, AddressDepth):
+        return limit in position.queue.membership.pools
+    for message in position.line.between(position.settled, position.planned, 1, UNLIMITED):
+        if message.share is not None:
+            return message.share.depth is limit
+    return False
 
 
 class Settling(Chore):

@@ -8,17 +8,13 @@ without its declaration nothing of a queue is recovered.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.message import Expiry, Message
-from penstock.flow.work import Chore
-
-if TYPE_CHECKING:
-    from penstock.core.journal.journal import Journal, Removal
-    from penstock.core.queue.queue import Queue
+from penstock.flow.work import Chore, Chores
 
 FREED_A_UNIT: Final = 8
 """Messages freed with one unit of work."""
@@ -29,19 +25,23 @@ RELEASED_A_UNIT: Final = 4
 class DeferredFree(Chore):
     """Removed messages of a queue or session, no longer counted in a queue."""
 
-    def __init__(self, queue: Queue | None = None) -> None:
+    def __init__(self, is_counted: bool = False) -> None:
         super().__init__()
-        self.queue = queue
-        """The queue whose store and address depths still count them; None if nothing does."""
-        self.removal: Removal | None = None
-        """The purge that ends with the last of them, if a client may wait for it."""
-        self.journal: Journal | None = None
-        """The journal that records the end of that purge."""
-        self._a_unit: i64 = FREED_A_UNIT if queue is None else RELEASED_A_UNIT
+        self.is_counted = is_counted
+        """True if something still counts them; see `release`."""
+        self._a_unit: i64 = RELEASED_A_UNIT if is_counted else FREED_A_UNIT
         self.lines: deque[deque[Message]] = deque()
         self.heaps: deque[list[tuple[int, Message]]] = deque()
         self.batches: deque[list[Message | None]] = deque()
         self.expiries: deque[list[tuple[float, int, Expiry]]] = deque()
+
+    def begin(self, chores: Chores) -> None:
+        """Free them in later turns."""
+        if self.has_more():
+            chores.add(self)
+
+    def release(self, messages: list[Message | None], now: float) -> None:
+        """Take messages from the counts that they are still in, if there are any."""
 
     @override
     def has_more(self) -> bool:
@@ -52,9 +52,6 @@ class DeferredFree(Chore):
         left: i64 = most * self._a_unit
         while left > 0 and self.has_more():
             left -= self._free(left, now)
-        if self.removal is not None and self.journal is not None and not self.has_more():
-            self.journal.finish_removal(self.removal)
-            self.removal = None
         return most - left // self._a_unit
 
     def _free(self, most: i64, now: float) -> i64:
@@ -71,15 +68,15 @@ class DeferredFree(Chore):
         if self.heaps:
             heap = self.heaps[0]
             count = _fewer(len(heap), most)
-            if self.queue is not None:
-                self.queue.release([entry[1] for entry in heap[len(heap) - count :]], now)
+            if self.is_counted:
+                self.release([entry[1] for entry in heap[len(heap) - count :]], now)
             del heap[len(heap) - count :]
             if not heap:
                 self.heaps.popleft()
             return count + 1
         batch = self.batches.popleft()
-        if self.queue is not None:
-            self.queue.release(batch, now)
+        if self.is_counted:
+            self.release(batch, now)
         return len(batch) + 1
 
     def _free_expiries(self, entries: list[tuple[float, int, Expiry]], most: i64) -> i64:
@@ -93,15 +90,14 @@ class DeferredFree(Chore):
 
     def _free_front(self, line: deque[Message], count: int, now: float) -> None:
         """Free the oldest messages of a line. In this order the settlements are recorded as few ranges."""
-        queue = self.queue
-        if queue is None:
+        if not self.is_counted:
             for _ in range(count):
                 line.popleft()
             return
         gone: list[Message | None] = []
         for _ in range(count):
             gone.append(line.popleft())
-        queue.release(gone, now)
+        self.release(gone, now)
 
 
 def _fewer(count: int, most: i64) -> int:

@@ -19,17 +19,23 @@ from typing_extensions import override
 from penstock.core.deaths import DELIVERY_LIMIT, MAXLEN
 from penstock.core.gates.address_depth import AddressShare
 from penstock.core.message import Envelope, Message, StoredMessage, TrackedMessage
-from penstock.core.queue import queue_settings
 from penstock.core.queue.context import ContentChange, DeadLetterSink, Requeueing, Subscriber, Subscriptions
 from penstock.core.queue.counters import QueueCounters
 from penstock.core.queue.deferred_free import DeferredFree
 from penstock.core.queue.overflow import READ_BACK
 from penstock.core.queue.overflow.policy import ACCEPT, HOLD
-from penstock.core.queue.queue_room import Clearing, Membership, QueueRoom
+from penstock.core.queue.queue_room import (
+    Clearing,
+    Leftovers,
+    Membership,
+    QueueRoom,
+    describe_overflow,
+    describe_paging,
+)
 from penstock.core.queue.queue_settings import Settings
 from penstock.core.queue.ready_queue import Priorities, ReadyQueue
 from penstock.flow.gate import Gate, GateOwner
-from penstock.flow.level import OVERHEAD, UNLIMITED, Level, Measure
+from penstock.flow.level import OVERHEAD, UNLIMITED, Measure
 from penstock.flow.reserved_room import Party
 from penstock.flow.shared_limit import SharedLimit
 from penstock.flow.timers import NEVER, TimerHandler
@@ -143,8 +149,8 @@ class Queue(GateOwner):
             pages.add(address, content, charge, self.tail, now)
             self.update_gate(now)
             return
-        if not self.fits(charge):
-            self.overflow.make_room(self, charge, now)
+        while not self.fits(charge) and self.overflow.drops:
+            self.drop_oldest(now)
         if share is None and address.ttl_s == NEVER:
             self.append(address, content, charge, now)
         else:
@@ -218,7 +224,7 @@ class Queue(GateOwner):
         """
         capacity = self.thresholds.capacity
         wanted = self.bytes + self.reserved.bytes + charge - capacity.bytes
-        if wanted <= AT_ONCE * OVERHEAD or self.deleted or self.overflow.verdict(self, charge) != ACCEPT:
+        if wanted <= AT_ONCE * OVERHEAD or self.deleted or self.verdict(1, charge, charge) != ACCEPT:
             return False
         if self.available() <= AT_ONCE or self.fits(charge):
             return False
@@ -231,7 +237,7 @@ class Queue(GateOwner):
         """Return whether a message need not wait for room here."""
         if self.deleted or self.fits(charge) or not self.can_ever_fit(charge):
             return True
-        return self.overflow.verdict(self, charge) != HOLD
+        return self.verdict(1, charge, charge) != HOLD
 
     def crowded(self, charge: i64) -> bool:
         """Return whether a message must wait for the dead letters in progress, because it would add to them."""
@@ -244,7 +250,19 @@ class Queue(GateOwner):
         """Return whether the overflow policy accepts a message that need not wait, or cannot wait any longer."""
         if self.deleted or (self.length is not None and not self.length.takes_content(content, now)):
             return False
-        return self.fits(charge) or self.overflow.verdict(self, charge) == ACCEPT
+        return self.fits(charge) or self.verdict(1, charge, charge) == ACCEPT
+
+    def verdict(self, messages: i64, bytes: i64, largest: i64, back: i64 = 0, back_bytes: i64 = 0) -> int:
+        """Return ACCEPT, HOLD or REFUSE for publishes that do not fit, the largest with this charge; changes nothing.
+
+        `back` is the amount that settlements of the same commit make unacknowledged no more.
+        """
+        policy, room = self.overflow, self.reserved
+        if policy.pages and (self.pager is None or self.pager.within_limit(messages, bytes)):
+            return HOLD
+        unacked = self.unacked_messages - back
+        rest = self.unacked_bytes - back_bytes + room.bytes
+        return policy.judge(self.thresholds.capacity, unacked, unacked + room.messages + 1, rest + largest)
 
     def may_defer_turn(self) -> bool:
         """Return whether consumers have enough ready messages: half of the resume threshold."""
@@ -263,7 +281,7 @@ class Queue(GateOwner):
         """Return whether a commit has room; false only if it must wait for room."""
         if self.deleted or self.covers(messages, bytes):
             return True
-        return self.overflow.judge(self, messages, bytes, bytes, self.unacked_level()) != HOLD
+        return self.verdict(messages, bytes, bytes) != HOLD
 
     def measure(self) -> Measure:
         """See `GateOwner.measure`: the depth, with the part that is on the disk."""
@@ -276,17 +294,16 @@ class Queue(GateOwner):
 
     @override
     def could_ever_take(self, messages: i64, bytes: i64) -> bool:
-        verdict = self.overflow.judge(self, messages, bytes, bytes, self.unacked_level())
-        return verdict != HOLD or self.can_ever_fit(bytes, messages)
+        return self.verdict(messages, bytes, bytes) != HOLD or self.can_ever_fit(bytes, messages)
 
     @override
     def describe_overflow(self) -> str:
-        return queue_settings.describe_overflow(self)
+        return describe_overflow(self)
 
     def describe_cause(self, now: float) -> str:
         """See `GateOwner.describe_cause`: a queue that pages has no room on the disk, or the disk is slow."""
         if self.gate.open and self.pager is not None and self.pager.messages > 0:
-            return queue_settings.describe_paging(self, self.pager)
+            return describe_paging(self, self.pager)
         return self.measure().describe_cause(self.gate.open)
 
     @override
@@ -314,10 +331,6 @@ class Queue(GateOwner):
     def fits(self, charge: i64) -> bool:
         """Return whether a message with this charge fits within the capacity, reservations included."""
         return self.covers(1, charge)
-
-    def unacked_level(self) -> Level:
-        """Return the unacknowledged messages and their bytes."""
-        return Level(self.unacked_messages, self.unacked_bytes)
 
     def can_ever_fit(self, charge: i64, messages: i64 = 1) -> bool:
         """Return whether this amount would fit into the empty queue."""
@@ -450,7 +463,7 @@ class Queue(GateOwner):
         More than `at_once` are removed from the store and from address depths in slices (see Leftovers).
         `reroute`: routes to this queue will be looked up again (see VirtualHost.purge_queue).
         """
-        leftovers = DeferredFree(self if self.tracks_removals else None)
+        leftovers: DeferredFree = Leftovers(self) if self.tracks_removals else DeferredFree()
         arriving = self.reserved.take_arriving()
         for returning in [] if self.returning is None else list(self.returning):
             leftovers.batches.extend(returning.take(self))
@@ -471,16 +484,8 @@ class Queue(GateOwner):
             self.update_gate(now)
         if self.storage is not None:
             self.storage.journal.require_flush()
-        self._free(leftovers)
+        leftovers.begin(self.turns.chores)
         return int(messages + paged + arriving)
-
-    def _free(self, leftovers: DeferredFree) -> None:
-        """Free purged messages in later turns. The answer to a purge waits for that, where the queue is stored."""
-        if leftovers.has_more():
-            if self.storage is not None and not self.deleted:
-                leftovers.journal = self.storage.journal
-                leftovers.removal = self.storage.journal.removals.begin()
-            self.turns.chores.add(leftovers)
 
     # Counted
 

@@ -19,17 +19,18 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.gates.address_depth import LEFT, AddressDepth
+from penstock.core.gates.address_depth import LEFT
+from penstock.core.journal.journal import Removal
 from penstock.core.message import Message
-from penstock.flow.gate import Gate
-from penstock.flow.level import UNLIMITED, Level
+from penstock.core.queue.deferred_free import DeferredFree
+from penstock.flow.level import UNLIMITED, Level, Measure, Thresholds, amount, amounts
 from penstock.flow.reserved_room import ReservedRoom, RoomHolder
-from penstock.flow.shared_limit import CountedDepth, LimitMember, SharedLimit
-from penstock.flow.work import Chore
+from penstock.flow.shared_limit import LimitMember, SharedLimit
+from penstock.flow.work import Chore, Chores
 
 if TYPE_CHECKING:
     from penstock.core.queue.context import LateCount
-    from penstock.core.queue.cursor_state import CursorState, Position
+    from penstock.core.queue.pager import QueuePager
     from penstock.core.queue.queue import Queue
 
 
@@ -196,96 +197,6 @@ class QueueRoom(ReservedRoom):
                 self.fit(Level(0, 0), now)
 
 
-BEYOND: Final = 2
-"""Part of a limit's capacity that the publishes of one query may take beyond it: 1/2."""
-
-
-class PinnedRoom:
-    """The cursors of one query, and the excess of its publishes over limits in which these cursors pin messages.
-
-    The amounts are those of all limits together, so a query that meets several is judged more strictly.
-    """
-
-    def __init__(self, query: str) -> None:
-        self.query = query
-        self.cursors: list[CursorState] = []
-        self.messages: i64 = 0
-        self.bytes: i64 = 0
-        """Bytes (charges) that its publishes took."""
-
-    def excuses(self, gate: Gate, messages: i64, bytes: i64) -> bool:
-        """Return whether a publish of this amount need not wait at a gate, open or closed."""
-        limit = gate.owner
-        if not isinstance(limit, CountedDepth) or not self.pins(limit):
-            return False
-        capacity = limit.thresholds.capacity
-        over = limit.messages - capacity.messages if limit.messages > capacity.messages else 0
-        over_bytes = limit.bytes - capacity.bytes if limit.bytes > capacity.bytes else 0
-        if over == 0 and over_bytes == 0:
-            self.messages = 0
-            self.bytes = 0
-        return (
-            self.messages + messages <= capacity.messages // BEYOND and self.bytes + bytes <= capacity.bytes // BEYOND
-        )
-
-    def pins(self, limit: CountedDepth) -> bool:
-        """Return whether a cursor has planned messages that count in a limit, and has not settled them."""
-        for cursor in self.cursors:
-            for position in cursor.positions.values():
-                if position.planned > position.settled and not position.queue.deleted and _counts(position, limit):
-                    return True
-        return False
-
-    def take(self, messages: i64, bytes: i64) -> None:
-        """Count a publish that passed a gate which is closed."""
-        self.messages += messages
-        self.bytes += bytes
-
-    def give_back(self, messages: i64, bytes: i64) -> None:
-        """Count messages that a cursor has settled."""
-        self.messages = self.messages - messages if self.messages > messages else 0
-        self.bytes = self.bytes - bytes if self.bytes > bytes else 0
-
-
-class PinnedRooms:
-    """The queries that read through cursors, by the names that they give themselves."""
-
-    def __init__(self) -> None:
-        self._rooms: dict[str, PinnedRoom] = {}
-
-    def of(self, query: str) -> PinnedRoom | None:
-        """Return the room of a query; None if it has no cursor."""
-        return self._rooms.get(query)
-
-    def assign(self, cursor: CursorState, query: str) -> None:
-        """Record the query that reads through a cursor now; empty: it is not known."""
-        room = cursor.room
-        if room is not None:
-            if room.query == query:
-                return
-            room.cursors.remove(cursor)
-            if not room.cursors:
-                del self._rooms[room.query]
-            cursor.room = None
-        if query:
-            present = self._rooms.get(query)
-            if present is None:
-                present = PinnedRoom(query)
-                self._rooms[query] = present
-            present.cursors.append(cursor)
-            cursor.room = present
-
-
-def _counts(position: Position, limit: CountedDepth) -> bool:
-    """Return whether the messages of a position count in a limit. All messages have the address of the first one."""
-    if not isinstance(limit, AddressDepth):
-        return limit in position.queue.membership.pools
-    for message in position.line.between(position.settled, position.planned, 1, UNLIMITED):
-        if message.share is not None:
-            return message.share.depth is limit
-    return False
-
-
 class Arrival:
     """The part of a batch that goes into one queue."""
 
@@ -394,6 +305,36 @@ class Clearing(Chore):
     def _is_crowded(self) -> bool:
         letters = self.queue.dead_letters
         return letters is not None and letters.crowded()
+
+
+class Leftovers(DeferredFree):
+    """Purged messages of a queue that is stored, or has messages with addresses, which still count them."""
+
+    def __init__(self, queue: Queue) -> None:
+        super().__init__(True)
+        self.queue = queue
+        self.removal: Removal | None = None
+        """The purge that ends with the last of them, if a client may wait for it."""
+
+    @override
+    def begin(self, chores: Chores) -> None:
+        queue = self.queue
+        if self.has_more() and queue.storage is not None and not queue.deleted:
+            self.removal = queue.storage.journal.removals.begin()
+        super().begin(chores)
+
+    @override
+    def release(self, messages: list[Message | None], now: float) -> None:
+        self.queue.release(messages, now)
+
+    @override
+    def work(self, most: i64, now: float) -> i64:
+        done = super().work(most, now)
+        storage = self.queue.storage
+        if self.removal is not None and storage is not None and not self.has_more():
+            storage.journal.finish_removal(self.removal)
+            self.removal = None
+        return done
 
 
 NO_POOLS: Final[list[SharedLimit]] = []
@@ -510,3 +451,27 @@ class Membership(LimitMember):
         for pool in self.pools:
             pool.part(self)
         self.pools = NO_POOLS
+
+
+def describe_overflow(queue: Queue) -> str:
+    """Return the depth, the capacity and the policy that refused a publish."""
+    paged = ""
+    if queue.pager is not None:
+        pages = queue.pager
+        paged = f"; of these {int(pages.messages):,}, {int(pages.bytes):,} bytes, are on the disk, where "
+        paged += f"{queue.settings.page_limit.describe()} is the most"
+    if queue.length is not None:
+        paged = f"; it has {queue.length.clause()}{paged}"
+    return (
+        f"queue '{queue.name}' holds {amounts(queue.depth_messages(), queue.measure().bytes)}; its "
+        f"capacity is {queue.thresholds.capacity.describe()} and its overflow policy {queue.overflow.name}{paged}"
+    )
+
+
+def describe_paging(queue: Queue, pages: QueuePager) -> str:
+    """Return the paging condition that holds publishes of a queue whose gate is open."""
+    if not queue.overflow.pages:
+        return f"{amount(pages.messages)} messages are read back from disk first: the queue no longer pages"
+    if pages.unwritten_bytes > 0 and pages.within_limit(1, 1):
+        return f"{amount(pages.unwritten_bytes)} bytes wait to be written to the disk"
+    return Measure(Thresholds(queue.settings.page_limit, Level(), Level()), pages.messages, pages.bytes).describe_full()

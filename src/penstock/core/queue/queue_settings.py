@@ -6,7 +6,7 @@ broker; the first source wins, setting by setting.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from mypy_extensions import i64
 
@@ -24,13 +24,9 @@ from penstock.core.settings.limits import (
 from penstock.core.settings.policies import NO_POLICIES
 from penstock.errors import PreconditionFailed
 from penstock.flow.credit import UNBOUNDED
-from penstock.flow.level import UNLIMITED, Level, Measure, Thresholds, amount, amounts
+from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.flow.timers import NEVER
 from penstock.settings.table import ARGUMENT, CONSUMERS, LENGTHS, WITH_FIELD, Setting, SettingValue
-
-if TYPE_CHECKING:
-    from penstock.core.queue.pager import QueuePager
-    from penstock.core.queue.queue import Queue
 
 CANCEL: Final = "cancel"
 """Action on a slow consumer, in addition to the log line."""
@@ -286,27 +282,3 @@ def capacity_bytes(values: dict[str, SettingValue], defaults: Defaults) -> int |
 
 def _most(value: SettingValue | None) -> int:
     return UNLIMITED if value is None or value.none else value.number
-
-
-def describe_overflow(queue: Queue) -> str:
-    """Return the depth, the capacity and the policy that refused a publish."""
-    paged = ""
-    if queue.pager is not None:
-        pages = queue.pager
-        paged = f"; of these {int(pages.messages):,}, {int(pages.bytes):,} bytes, are on the disk, where "
-        paged += f"{queue.settings.page_limit.describe()} is the most"
-    if queue.length is not None:
-        paged = f"; it has {queue.length.clause()}{paged}"
-    return (
-        f"queue '{queue.name}' holds {amounts(queue.depth_messages(), queue.measure().bytes)}; its "
-        f"capacity is {queue.thresholds.capacity.describe()} and its overflow policy {queue.overflow.name}{paged}"
-    )
-
-
-def describe_paging(queue: Queue, pages: QueuePager) -> str:
-    """Return the paging condition that holds publishes of a queue whose gate is open."""
-    if not queue.overflow.pages:
-        return f"{amount(pages.messages)} messages are read back from disk first: the queue no longer pages"
-    if pages.unwritten_bytes > 0 and pages.within_limit(1, 1):
-        return f"{amount(pages.unwritten_bytes)} bytes wait to be written to the disk"
-    return Measure(Thresholds(queue.settings.page_limit, Level(), Level()), pages.messages, pages.bytes).describe_full()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from penstock.core.queue.overflow import POLICIES
 from penstock.core.queue.overflow.policy import HOLD
 from tests.support.broker_fixture import House, told
 
@@ -11,7 +10,7 @@ def test_block_holds_what_passes_the_capacity_until_a_consumer_makes_room() -> N
     house = House("a", capacity_messages=2)
     producer = house.published("p", "a", 100, count=3)
     assert (house.depth("a"), len(producer.outbox)) == (2, 1)
-    assert POLICIES["block"].verdict(house.vhost.queues["a"], 100) == HOLD
+    assert house.vhost.queues["a"].verdict(1, 100, 100) == HOLD
     house.take("a", count=2)
     assert (house.depth("a"), len(producer.outbox)) == (1, 0)
     assert told(producer)[-1] == (1, 3, True)

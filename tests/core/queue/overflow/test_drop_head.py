@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from penstock.core.queue.overflow import POLICIES
 from penstock.core.queue.overflow.policy import ACCEPT, REFUSE
 from tests.support.broker_fixture import House, told
 
@@ -22,7 +21,7 @@ def test_drop_head_drops_nothing_that_a_consumer_has() -> None:
     house = House("a", capacity_messages=2, overflow="drop-head")
     queue = house.vhost.queues["a"]
     house.publish_now("a", 100, count=2)
-    assert POLICIES["drop-head"].verdict(queue, 100) == ACCEPT
+    assert queue.verdict(1, 100, 100) == ACCEPT
     for _ in range(2):
         house.session.get(queue, False, 100.0)
-    assert POLICIES["drop-head"].verdict(queue, 100) == REFUSE
+    assert queue.verdict(1, 100, 100) == REFUSE

@@ -12,14 +12,12 @@ from tests.support.paging_broker import house_with, publish
 
 @pytest.mark.parametrize(("full", "beyond"), [("block", HOLD), ("reject", REFUSE), ("drop-new", REFUSE)])
 def test_page_asks_the_policy_for_a_full_disk_only_beyond_the_page_limit(full: str, beyond: int) -> None:
-    house = house_with(page_limit_messages=2)
+    house = house_with(page_limit_messages=2, page_full_policy=full)
     queue = house.queues["q"]
     publish(house, 1, 5)
-    assert PAGE[full].verdict(queue, 300) == HOLD
-    assert PAGE[full].judge(queue, 1, 300, 300, Level(0, 0)) == HOLD
+    assert (queue.verdict(1, 300, 300), queue.verdict(1, 300, 300, 1, 300)) == (HOLD, HOLD)
     publish(house, 6, 6)
-    assert PAGE[full].verdict(queue, 300) == beyond
-    assert PAGE[full].judge(queue, 1, 300, 300, Level(0, 0)) == beyond
+    assert (queue.verdict(1, 300, 300), queue.verdict(1, 300, 300, 1, 300)) == (beyond, beyond)
 
 
 def test_page_returns_refused_messages_where_the_policy_for_a_full_disk_does() -> None:
@@ -29,5 +27,5 @@ def test_page_returns_refused_messages_where_the_policy_for_a_full_disk_does() -
 
 
 def test_page_holds_new_messages_of_a_queue_that_pages_no_more() -> None:
-    assert READ_BACK.verdict(house_with().queues["q"], 300) == HOLD
+    assert READ_BACK.judge(Level(9, 900), 0, 1, 300) == HOLD
     assert not READ_BACK.pages

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.queue.overflow.policy import ACCEPT, REFUSE, OverflowPolicy
 from penstock.flow.level import Level
-
-if TYPE_CHECKING:
-    from penstock.core.queue.queue import Queue
 
 
 class DropHead(OverflowPolicy):
@@ -25,15 +20,5 @@ class DropHead(OverflowPolicy):
     counts_ready = True
 
     @override
-    def verdict(self, queue: Queue, charge: i64) -> int:
-        return self.judge(queue, 1, charge, charge, queue.unacked_level())
-
-    @override
-    def judge(self, queue: Queue, messages: i64, bytes: i64, largest: i64, unacked: Level) -> int:
-        room = queue.thresholds.capacity.less(queue.reserved.messages, queue.reserved.bytes)
-        return ACCEPT if room.covers(unacked.messages + 1, unacked.bytes + largest) else REFUSE
-
-    @override
-    def make_room(self, queue: Queue, charge: i64, now: float) -> None:
-        while not queue.fits(charge):
-            queue.drop_oldest(now)
+    def judge(self, capacity: Level, unacked: i64, messages: i64, bytes: i64) -> int:
+        return ACCEPT if capacity.covers(messages, bytes) else REFUSE

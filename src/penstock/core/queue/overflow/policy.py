@@ -1,15 +1,12 @@
-"""Interface of an overflow policy, and its verdicts."""
+"""Interface of an overflow policy, and its verdicts. A policy judges amounts, and knows no queue."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i64
 
 from penstock.flow.level import Level
-
-if TYPE_CHECKING:
-    from penstock.core.queue.queue import Queue
 
 ACCEPT: Final = 0
 """The message is accepted now."""
@@ -40,18 +37,12 @@ class OverflowPolicy:
     pages: bool = False
     """True if messages go to disk instead, within the page limit."""
     at_capacity: int = REFUSE
-    """The verdict of a policy that does not look at the queue."""
+    """The verdict of a policy that does not look at the depth."""
 
-    def verdict(self, queue: Queue, charge: i64) -> int:
-        """Return ACCEPT, HOLD or REFUSE for a message with this charge; changes nothing."""
-        return self.at_capacity
+    def judge(self, capacity: Level, unacked: i64, messages: i64, bytes: i64) -> int:
+        """Return ACCEPT, HOLD or REFUSE for a message that does not fit; changes nothing.
 
-    def judge(self, queue: Queue, messages: i64, bytes: i64, largest: i64, unacked: Level) -> int:
-        """Return the verdict for a commit of several messages; `largest` is the charge of the largest.
-
-        `unacked` is the amount that stays unacknowledged after the commit's settlements. Changes nothing.
+        `messages` and `bytes` would be in the queue with that message if no other was ready; `unacked` of them are
+        unacknowledged, the others reserved.
         """
-        return self.verdict(queue, largest)
-
-    def make_room(self, queue: Queue, charge: i64, now: float) -> None:
-        """Drop messages, right before a message that was accepted past the capacity."""
+        return self.at_capacity
