@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.core.consume.consumer import Consumer
-from penstock.core.publish.held import HoldBudget
+from penstock.core.publish.hold_room import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_listener import NO_CLIENT, ProducerListener
 from penstock.core.unlinking import GONE, unlink

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from penstock.core.journal.group import JournalGroup
-from penstock.core.publish.held import HoldBudget
+from penstock.core.publish.hold_room import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_lanes import LaneRecord, LaneRequest
 from penstock.core.vhost import VirtualHost

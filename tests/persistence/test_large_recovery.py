@@ -6,7 +6,7 @@ from penstock.core.broker import Broker
 from penstock.core.journal.journal import Journal
 from penstock.core.large_bodies import PIECE_OCTETS, PieceBudget
 from penstock.core.large_content import body_of, head_of
-from penstock.core.publish.held import HoldBudget
+from penstock.core.publish.hold_room import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.queue.queue import Queue
 from penstock.core.settings.limits import Defaults

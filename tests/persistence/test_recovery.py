@@ -15,7 +15,7 @@ from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
 from penstock.core.journal.journal import TAKEN_BYTES, Journal
 from penstock.core.message import Message, StoredMessage
-from penstock.core.publish.held import HoldBudget
+from penstock.core.publish.hold_room import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.unit_of_work import Transaction
 from penstock.core.queue.deferred_free import DeferredFree

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.publish.held import HoldBudget
+from penstock.core.publish.hold_room import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.persistence.metadata_records import MARK
 from penstock.ranges.marks import BatchProgress, SinkMarks

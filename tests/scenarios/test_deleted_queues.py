@@ -5,7 +5,8 @@ from __future__ import annotations
 from penstock.core.broker import Broker
 from penstock.core.consume.session import Session
 from penstock.core.effects import GateChanged
-from penstock.core.publish.producer import HoldBudget, Producer
+from penstock.core.publish.hold_room import HoldBudget
+from penstock.core.publish.producer import Producer
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.core.settings.limits import Defaults

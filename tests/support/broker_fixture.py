@@ -5,8 +5,8 @@ from __future__ import annotations
 from penstock.core.broker import Broker
 from penstock.core.consume.session import Session
 from penstock.core.message import Envelope
-from penstock.core.publish.admission import ConnectionGates
-from penstock.core.publish.held import HoldBudget
+from penstock.core.publish.connection_gates import ConnectionGates
+from penstock.core.publish.hold_room import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.queue.queue import Queue
 from penstock.core.settings.limits import Defaults

@@ -5,8 +5,7 @@ from __future__ import annotations
 from penstock.core.gates.address_depth import depth_of
 from penstock.core.publish.credit_state import is_draining, is_idle
 from penstock.core.publish.credit_window import CreditWindow
-from penstock.core.publish.held import HoldBudget
-from penstock.core.publish.hold_room import ASIDE_BYTES
+from penstock.core.publish.hold_room import ASIDE_BYTES, HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.sender_credit import QUEUES_MAX
 from penstock.errors import BrokerError

@@ -6,7 +6,8 @@ from itertools import count
 
 from penstock.core.broker import Broker
 from penstock.core.effects import Blocked, CloseSession, Departed, GateChanged, Unblocked
-from penstock.core.publish.producer import HoldBudget, Producer
+from penstock.core.publish.hold_room import HoldBudget
+from penstock.core.publish.producer import Producer
 from penstock.core.queue.queue import Queue
 from penstock.flow.gate import DEADLINE, Gate, GateTransition
 from tests.support import example_counts

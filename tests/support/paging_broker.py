@@ -7,7 +7,7 @@ from penstock.core.consume.session import Session
 from penstock.core.journal.group import JournalGroup
 from penstock.core.journal.journal import Journal
 from penstock.core.message import Message, StoredMessage
-from penstock.core.publish.held import HoldBudget
+from penstock.core.publish.hold_room import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.queue.pager import PageRead, QueuePager
 from penstock.core.queue.queue import Queue

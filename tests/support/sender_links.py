@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.core.publish.admission import ConnectionGates
+from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.publish.credit_window import CreditWindow
-from penstock.core.publish.held import HoldBudget
+from penstock.core.publish.hold_room import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_listener import ProducerListener
 from penstock.core.publish.sender_credit import SenderCredit
@@ -88,7 +88,7 @@ def run_turn(house: House, turns: int = 1000) -> None:
     for producer in house.broker.take_confirming():
         producer.listener.on_confirms()
     for credit in house.broker.credits.take_changed():
-        credit.producer.listener.on_credit()
+        credit.announce()
 
 
 def run_until_quiet(house: House) -> None:

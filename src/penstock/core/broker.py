@@ -48,11 +48,11 @@ from penstock.core.gates.registry import Gates
 from penstock.core.journal.group import DurableChanges
 from penstock.core.large_bodies import LargeBodies
 from penstock.core.message_format import LargeFormat, MessageFormats
-from penstock.core.publish.admission import ConnectionGates, gates_of
-from penstock.core.publish.closed_sessions import Lingering
+from penstock.core.publish.admission import gates_of
+from penstock.core.publish.connection_gates import ConnectionGates, count_unroutable
 from penstock.core.publish.dead_letters import PendingDeadLetters
+from penstock.core.publish.held import Lingering
 from penstock.core.publish.producer import Producer
-from penstock.core.publish.publisher_counts import count_unroutable
 from penstock.core.publish.waiting_publisher import WaitingPublisher, recheck_roads
 from penstock.core.queue.context import QueueContext
 from penstock.core.queue.counters import UnreportedLosses

@@ -86,7 +86,7 @@ class PublishRefused(Effect):
         self.producer = producer
         self.gate = gate
         self.cause = cause
-        """One of the causes in `flow/gate.py` and `closed_sessions.py`, or the queue's overflow policy."""
+        """One of the causes in `flow/gate.py` and `held.py`, or the queue's overflow policy."""
         self.why: str = ""
         """The reason as a clause, if it is known only now; empty if gate and cause say it."""
         self.messages: i64 = 0

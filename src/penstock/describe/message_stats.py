@@ -10,8 +10,7 @@ from typing import Final, NamedTuple
 from mypy_extensions import i64
 
 from penstock.core.consume.session import Session
-from penstock.core.publish.admission import ConnectionGates
-from penstock.core.publish.publisher_counts import add_counts
+from penstock.core.publish.connection_gates import ConnectionGates, add_counts
 from penstock.core.publish.session_counts import consumed, tally_of
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.exchange import ExchangeCounters

@@ -28,7 +28,7 @@ from penstock.access.rules import CredentialCheck
 from penstock.access.tokens import TokenCheck, TokenPolicy, looks_like_token
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Batch
-from penstock.core.publish.closed_sessions import ENDED
+from penstock.core.publish.held import ENDED
 from penstock.core.queue.cursor_state import CursorState
 from penstock.core.queue.queue import Queue
 from penstock.core.unlinking import unlink
@@ -347,8 +347,8 @@ class BrokerDriver(Node):
             self.tracer.confirmed(confirming)
         if confirming and self.broker.has_dirty():
             more = True  # Some answer requests by messages, which came after the deliveries of this turn.
-        for credit in self.broker.credits.take_changed():
-            credit.producer.listener.on_credit()
+        for link in self.broker.credits.take_changed():
+            link.announce()
         unlink(ended)
         if looking and self.scheduler.has_onlookers():
             self.scheduler.look()

@@ -15,7 +15,7 @@ from mypy_extensions import i64
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Consumer
 from penstock.core.publish.dead_letters import DeadLetterPublisher
-from penstock.core.publish.held import HoldBudget
+from penstock.core.publish.hold_room import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.counters import LastLook

@@ -21,10 +21,10 @@ from mypy_extensions import i64, mypyc_attr
 from penstock.content.properties import TRACEPARENT, TRACESTATE, TraceContext, read_context
 from penstock.core.broker import Broker
 from penstock.core.publish.dead_letters import DeadLetter
-from penstock.core.publish.held import HeldPublish, HoldEnd, ProducerEnded, Withheld
+from penstock.core.publish.held import HeldPublish, ProducerEnded, Withheld
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.unit_commit import UnitCommit
-from penstock.core.publish.waiting_publisher import WaitingPublisher
+from penstock.core.publish.waiting_publisher import HoldEnd, WaitingPublisher
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.flow.gate import DEADLINE, Gate
@@ -51,7 +51,7 @@ UNCONFIRMED: Final = "unconfirmed"
 SESSION_CLOSED: Final = "session-closed"
 """Cause of a hold that was dropped because another one was refused at its deadline, without a confirm to say so."""
 SESSION_ENDS: Final = frozenset(("ended", "reset", "linger-bound", "unconfirmed", SESSION_CLOSED))
-"""Causes of a dropped one (see closed_sessions.py); others refuse."""
+"""Causes of a dropped one (see held.py); others refuse."""
 
 
 class HoldSpan:

@@ -24,9 +24,10 @@ from typing_extensions import override
 
 from penstock.core.publish import admission
 from penstock.core.publish.admission import NOT_PREPAID, enqueue_all
-from penstock.core.publish.held import Held, HeldPublish, begin_withheld
+from penstock.core.publish.held import HeldPublish, begin_withheld
+from penstock.core.publish.outbox import Held
 from penstock.core.publish.producer import Producer, publish_at_once
-from penstock.core.publish.waiting_publisher import ProducerState, count_arrival
+from penstock.core.publish.waiting_publisher import ProducerState, count_arrival, stopping_gate
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.errors import BrokerError
@@ -201,9 +202,7 @@ class HeldBlock(Held):
             return
         obstacle = self._gate_for_next(broker.turns.pending)
         if obstacle is None:
-            obstacle = admission.stopping_gate(
-                producer, route, self.source.content, charge, broker.now, producer.pinned_room()
-            )
+            obstacle = stopping_gate(producer, route, self.source.content, charge, broker.now, producer.pinned_room())
         if obstacle is None:
             self._accept(queues)
             return

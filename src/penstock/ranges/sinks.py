@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from penstock.access.permission import READ
 from penstock.core.publish import admission
-from penstock.core.publish.held import HoldBudget
+from penstock.core.publish.hold_room import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_listener import ProducerListener
 from penstock.core.queue.cursor_state import PinnedRooms

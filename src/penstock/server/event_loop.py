@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from penstock.core.publish.closed_sessions import ENDED
+from penstock.core.publish.held import ENDED
 from penstock.core.queue.queue import Queue
 from penstock.driver.driver import BrokerDriver
 from penstock.driver.entry_times import END, TICK

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from typing_extensions import override
 
 from penstock.core.large_bodies import Parts
-from penstock.core.publish.closed_sessions import ENDED, RESET
+from penstock.core.publish.held import ENDED, RESET
 from penstock.flow.states import StateTable
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import ConnectionState

@@ -11,7 +11,7 @@ from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.scan import LOOK_WORK, MessageFilter, SelectorScan
 from penstock.core.consume.session import Session
 from penstock.core.message import Envelope, Message, OriginEnvelope
-from penstock.core.publish.held import HoldBudget
+from penstock.core.publish.hold_room import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.routing.route import Route
 from penstock.errors import NotImplementedHere

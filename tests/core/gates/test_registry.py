@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.core.gates.operator import VHOST
-from penstock.core.publish.held import HoldBudget
+from penstock.core.publish.hold_room import HoldBudget
 from penstock.core.publish.producer import Producer
 from tests.support import at_once
 from tests.support.broker_fixture import MIB, House, told

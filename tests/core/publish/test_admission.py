@@ -7,8 +7,9 @@ Enqueueing into all queues of a route.
 
 from __future__ import annotations
 
-from penstock.core.publish.admission import QUEUE_WORK, ConnectionGates, enqueue_all
-from penstock.core.publish.held import HoldBudget
+from penstock.core.publish.admission import QUEUE_WORK, enqueue_all
+from penstock.core.publish.connection_gates import ConnectionGates
+from penstock.core.publish.hold_room import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route

@@ -1,4 +1,4 @@
-"""Held publishes and the hold budget of a connection.
+"""Held publishes: how they pass and are refused.
 
 Events of waiting publishes: recorded while somebody asks for them, and only then.
 
@@ -7,49 +7,13 @@ Prompt producers: confirms behind a closed gate, and publishes that are withdraw
 
 from __future__ import annotations
 
-from penstock.core.publish.held import (
-    HELD_ON_CREDIT_BYTES,
-    Held,
-    HeldPublish,
-    HoldBudget,
-    HoldEnd,
-    HoldEvent,
-    ProducerEnded,
-    Withheld,
-    withdraw,
-)
+from penstock.core.publish.held import HeldPublish, ProducerEnded, Withheld, withdraw
+from penstock.core.publish.outbox import HoldEvent
 from penstock.core.publish.producer import Producer
+from penstock.core.publish.waiting_publisher import HoldEnd
 from penstock.flow.gate import WITHDRAWN
 from tests.support.broker_fixture import House, told
 from tests.support.sender_links import CHARGE, run_turn
-
-
-def test_hold_budget_takes_a_single_message_of_any_size_and_then_up_to_its_bound() -> None:
-    budget = HoldBudget(1000)
-    assert budget.fits(5000)
-    budget.take(600, 1)
-    assert budget.fits(400)
-    assert not budget.fits(401)
-    budget.release(600, 1)
-    assert budget.fits(5000)
-
-
-def test_message_on_credit_is_held_beyond_the_budget_up_to_a_bound_of_its_own() -> None:
-    budget = HoldBudget(1000)
-    budget.take(1000, 1)
-    budget.reserved = 500
-    assert not budget.fits(1)
-    assert budget.fits_on_credit(HELD_ON_CREDIT_BYTES - 1000)
-    assert not budget.fits_on_credit(HELD_ON_CREDIT_BYTES - 999)
-    budget.release(1000, 1)
-    assert budget.fits_on_credit(2 * HELD_ON_CREDIT_BYTES)
-    in_transactions = HoldBudget(2 * HELD_ON_CREDIT_BYTES)
-    in_transactions.take(1000, 1)
-    assert in_transactions.fits_on_credit(2 * HELD_ON_CREDIT_BYTES - 1000)
-
-
-def test_held_publish_without_a_confirm_closes_its_session_when_it_is_refused() -> None:
-    assert Held([], 250, 1, None, 0.0).closes_session()
 
 
 def test_held_publish_is_refused_at_its_deadline_with_the_gate_that_stopped_it() -> None:

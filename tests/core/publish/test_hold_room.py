@@ -1,14 +1,44 @@
-"""Hold room of a connection: reserved beside what is held, never more than its bound, one message always."""
+"""Hold budget of a connection, and its hold room: reserved beside what is held, one message always."""
 
 from __future__ import annotations
 
-from penstock.core.publish.held import HoldBudget
-from penstock.core.publish.hold_room import ASIDE_BYTES, HoldRoom, HoldShare, hold_room_of
+from penstock.core.publish.hold_room import (
+    ASIDE_BYTES,
+    HELD_ON_CREDIT_BYTES,
+    HoldBudget,
+    HoldRoom,
+    HoldShare,
+    hold_room_of,
+)
 from tests.support.broker_fixture import House
 
 
 def make_room(bound: int = 1000) -> HoldRoom:
-    return HoldRoom(House().broker, "1", HoldBudget(bound))
+    return HoldRoom(House().broker.turns, "1", HoldBudget(bound))
+
+
+def test_hold_budget_takes_a_single_message_of_any_size_and_then_up_to_its_bound() -> None:
+    budget = HoldBudget(1000)
+    assert budget.fits(5000)
+    budget.take(600, 1)
+    assert budget.fits(400)
+    assert not budget.fits(401)
+    budget.release(600, 1)
+    assert budget.fits(5000)
+
+
+def test_message_on_credit_is_held_beyond_the_budget_up_to_a_bound_of_its_own() -> None:
+    budget = HoldBudget(1000)
+    budget.take(1000, 1)
+    budget.reserved = 500
+    assert not budget.fits(1)
+    assert budget.fits_on_credit(HELD_ON_CREDIT_BYTES - 1000)
+    assert not budget.fits_on_credit(HELD_ON_CREDIT_BYTES - 999)
+    budget.release(1000, 1)
+    assert budget.fits_on_credit(2 * HELD_ON_CREDIT_BYTES)
+    in_transactions = HoldBudget(2 * HELD_ON_CREDIT_BYTES)
+    in_transactions.take(1000, 1)
+    assert in_transactions.fits_on_credit(2 * HELD_ON_CREDIT_BYTES - 1000)
 
 
 def test_room_is_what_is_neither_held_nor_reserved() -> None:
@@ -54,15 +84,15 @@ def test_larger_charge_is_reserved_only_if_there_is_room() -> None:
 def test_connection_has_one_hold_room_and_says_how_much_of_it_is_used() -> None:
     house = House()
     budget = HoldBudget(1000)
-    room = hold_room_of(house.broker, budget, "1")
-    assert hold_room_of(house.broker, budget, "1") is room
+    room = hold_room_of(house.broker.turns, budget, "1")
+    assert hold_room_of(house.broker.turns, budget, "1") is room
     budget.take(300, 1)
     assert "300 bytes are held and 0 are reserved" in room.gate.describe_refusal()
 
 
 def test_open_units_of_work_leave_their_room_to_credit() -> None:
     budget = HoldBudget(10_000)
-    room = HoldRoom(House().broker, "1", budget, 1000)
+    room = HoldRoom(House().broker.turns, "1", budget, 1000)
     budget.take(900, 1)
     assert (room.free(), room.is_unused()) == (100, False)
     budget.uncommitted = 900

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.publish.admission import ConnectionGates
+from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.publish.credit_state import is_draining, is_idle
 from penstock.core.publish.credit_window import CreditWindow
-from penstock.core.publish.held import HoldBudget
-from penstock.core.publish.hold_room import ASIDE_BYTES
+from penstock.core.publish.hold_room import ASIDE_BYTES, HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.flow.level import OVERHEAD
 from tests.support.broker_fixture import MIB, House

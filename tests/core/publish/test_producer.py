@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.effects import Returned
-from penstock.core.publish.closed_sessions import UNCONFIRMED
+from penstock.core.publish.held import UNCONFIRMED
 from penstock.core.publish.producer import Producer
 from penstock.errors import ResourceError
 from tests.support.broker_fixture import House, told

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.core.publish.held import Held, HoldBudget
+from penstock.core.publish.hold_room import HoldBudget
+from penstock.core.publish.outbox import Held
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_listener import NO_CLIENT, ProducerListener
 from penstock.core.routing.route import Route

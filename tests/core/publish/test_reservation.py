@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from penstock.core.gates.address_depth import AddressDepth, depth_of
-from penstock.core.publish.reservation import GRANT_MAX, Reservation
+from penstock.core.publish.credit_window import GRANT_MAX
+from penstock.core.publish.reservation import Reservation
 from penstock.describe.gate import gate_row
 from penstock.settings.read import read_settings
 from tests.support import at_once

@@ -7,9 +7,9 @@ import random
 import pytest
 
 from penstock.core.effects import Blocked, Unblocked
-from penstock.core.publish.admission import ConnectionGates
+from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.publish.credit_window import CreditWindow
-from penstock.core.publish.held import HoldBudget
+from penstock.core.publish.hold_room import HoldBudget
 from penstock.core.publish.sender_credit import QUEUES_MAX
 from penstock.core.publish.unit_of_work import Coordinator
 from penstock.settings.read import read_settings

@@ -15,7 +15,7 @@ from itertools import pairwise
 
 import pytest
 
-from penstock.core.publish.closed_sessions import ENDED, RESET
+from penstock.core.publish.held import ENDED, RESET
 from penstock.driver.driver import LIMITED_A_SECOND, BrokerDriver
 from penstock.errors import ConnectionForced, FrameError
 from penstock.flow.work import UNITS_A_TURN

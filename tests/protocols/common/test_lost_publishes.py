@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.core.publish.closed_sessions import RESET
+from penstock.core.publish.held import RESET
 from penstock.management import why
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame

@@ -20,7 +20,7 @@ from penstock.core.gates.metadata_memory import Metadata, NodeMemory, OtherMemor
 from penstock.core.gates.operator import ADDRESS, CONNECTION, QUEUE, USER, VHOST, OperatorGate
 from penstock.core.gates.rate_gate import RateGate, rated
 from penstock.core.gates.topic_depths import AddressCount, KnownTopics, TopicDepths
-from penstock.core.publish.admission import ConnectionGates
+from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.publish.context import PublishContext
 from penstock.core.publish.producer import Producer
 from penstock.core.queue.queue import Queue

@@ -7,30 +7,21 @@ condition; all must let the message pass.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i64
 
 from penstock.core.gates.address_depth import share_of
-from penstock.core.publish.publisher_counts import take_counts
+from penstock.core.queue.context import QueueContext
 from penstock.core.queue.cursor_state import PinnedRoom
 from penstock.core.queue.overflow.policy import HOLD
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.errors import ContentTooLarge, ResourceError
-from penstock.flow.gate import NO_GATES, Gate
+from penstock.flow.gate import NO_GATES, Gate, Waiter
 from penstock.flow.level import UNLIMITED, Level
-from penstock.flow.reserved_room import Party
-from penstock.flow.series import Tally
 from penstock.flow.timers import NEVER
-
-if TYPE_CHECKING:
-    from penstock.core.gates.rate_gate import RateGate
-    from penstock.core.publish.context import PublishContext
-    from penstock.core.publish.producer import Producer
-    from penstock.core.publish.waiting_publisher import WaitingPublisher
-    from penstock.core.settings.limits import Limits
-    from penstock.flow.series import Series
+from penstock.flow.turns import Turns
 
 NOT_PREPAID: Final = 0
 OWN_GATES_PREPAID: Final = 1
@@ -212,12 +203,11 @@ def _passes(gate: Gate, charge: i64, copies: i64, now: float, is_new: bool, fini
     return gate.lets_pass(charge, copies, now, finishing)
 
 
-def gate_of_returning(producer: WaitingPublisher, route: Route, charge: i64, now: float) -> Gate | None:
+def gate_of_returning(turns: Turns, waiter: Waiter, route: Route, charge: i64, now: float) -> Gate | None:
     """Return the open gate where a publish waits for others that return soon (`Turns.pass_at_once`), or None."""
-    turns = producer.broker.turns
     for queue in route.queues:
         gate = queue.gate
-        if gate.open and gate.returning and not turns.pass_at_once(producer, gate, charge, now):
+        if gate.open and gate.returning and not turns.pass_at_once(waiter, gate, charge, now):
             return gate
     return None
 
@@ -225,35 +215,6 @@ def gate_of_returning(producer: WaitingPublisher, route: Route, charge: i64, now
 def is_excused(room: PinnedRoom | None, gate: Gate, messages: i64, bytes: i64) -> bool:
     """Return whether a publish need not wait at a gate, because its query pins messages there."""
     return room is not None and room.excuses(gate, messages, bytes)
-
-
-def stopping_gate(
-    producer: WaitingPublisher, route: Route, content: bytes, charge: i64, now: float, room: PinnedRoom | None = None
-) -> Gate | None:
-    """Return the gate that stops a producer's new publish although there is room; None: it passes.
-
-    The room between stop and capacity is for messages in flight when the gate closed. A producer that has waited a
-    whole hold deadline at the gate has had its share. If a policy refuses the message at once, the policy applies.
-    """
-    for gate in route.gates:
-        if (
-            not gate.open
-            and producer.is_stopped_at(gate, hold_deadline_s(route.queues))
-            and not is_excused(room, gate, 1, charge)
-        ):
-            return gate
-    for queue in route.queues:
-        size = queue.bytes + charge
-        for gate in queue.gates:
-            if (
-                not gate.open
-                and size > gate.guaranteed_bytes
-                and producer.is_stopped_at(gate, hold_deadline_s(route.queues))
-                and not is_excused(room, gate, len(route.queues), charge * len(route.queues))
-            ):
-                if queue.takes(content, charge, now):
-                    return gate
-    return None
 
 
 def record_blocked(
@@ -353,7 +314,7 @@ QUEUE_WORK: Final = 1
 
 
 def enqueue_all(
-    broker: PublishContext,
+    broker: QueueContext,
     own: list[Gate],
     route: Route,
     queues: list[Queue],
@@ -396,45 +357,3 @@ def enqueue_all(
         route.counters.published += 1
         route.counters.more_routed += taken - 1
     return refused
-
-
-NO_SINKS: Final[list[Tally]] = []
-
-
-class ConnectionGates(Party):
-    """The gates, rate and producers of one connection."""
-
-    def __init__(self, user: str, name: str, rates: Limits | None = None) -> None:
-        super().__init__(user, name)
-        self.weight: int = 1
-        """Share of the turns of each of its producers (see Turns)."""
-        self.gates: list[Gate] = []
-        """The gates of the connection and of its user."""
-        self.producers: list[Producer] = []
-        self.rate: RateGate | None = None
-        """The rate limit of the connection; None for none."""
-        self.rates = rates
-        """Rates that its client has set for each of its producers; None for none."""
-        self.counts = Tally()
-        """Counts of its sessions and producers that have ended."""
-        self.sinks: list[Tally] = NO_SINKS
-        """Tallies that take these counts in its place, once it has ended."""
-        self.series: Series | None = None
-        """Its samples; None before its first message."""
-
-    def count(self, counts: Tally) -> None:
-        """Add the counts of a session or producer that ends."""
-        if not self.sinks:
-            self.counts.add(counts)
-        for sink in self.sinks:
-            sink.add(counts)
-
-    def part(self, producer: Producer) -> None:
-        """Remove a closed producer."""
-        if producer in self.producers:
-            self.producers.remove(producer)
-            taken = Tally()
-            take_counts(producer, taken)
-            self.count(taken)
-        if producer.rate is not None:
-            producer.rate.drop()

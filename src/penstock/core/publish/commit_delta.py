@@ -10,11 +10,8 @@ from penstock.core.consume.outcome import AddedHeaders, Outcome, is_rejection
 from penstock.core.consume.session import Session
 from penstock.core.gates.address_depth import AddressShare
 from penstock.core.message import Message
-from penstock.core.publish.held import HeldPublish
-from penstock.core.publish.producer import Producer
 from penstock.core.queue.overflow.policy import REFUSE
 from penstock.core.queue.queue import Queue
-from penstock.core.routing.route import Route
 from penstock.flow.gate import Gate
 
 Key = TypeVar("Key")
@@ -167,28 +164,6 @@ def sum_of(sums: dict[Key, RowSum], key: Key) -> RowSum:
     return row_sum
 
 
-class ProducerDelta:
-    """Publishes of one producer in a commit."""
-
-    __slots__ = ("producer", "messages", "bytes")
-
-    def __init__(self, producer: Producer, messages: i64 = 0, bytes: i64 = 0) -> None:
-        self.producer = producer
-        self.messages: i64 = messages
-        self.bytes: i64 = bytes
-
-
-class RouteDelta:
-    """Publishes of a commit by one route."""
-
-    __slots__ = ("route", "messages", "bytes")
-
-    def __init__(self, route: Route) -> None:
-        self.route = route
-        self.messages: i64 = 0
-        self.bytes: i64 = 0
-
-
 class GateDelta:
     """The change by a commit of the amount that one gate guards."""
 
@@ -253,34 +228,6 @@ def delta_of(deltas: dict[int, QueueDelta], queue: Queue) -> QueueDelta:
         delta = QueueDelta(queue)
         deltas[id(queue)] = delta
     return delta
-
-
-def producer_deltas_of(publishes: list[HeldPublish]) -> list[ProducerDelta]:
-    """Sum the publishes by producer, in the order of their first publish."""
-    deltas: dict[int, ProducerDelta] = {}
-    for held in publishes:
-        delta = deltas.get(id(held.producer))
-        if delta is None:
-            delta = ProducerDelta(held.producer)
-            deltas[id(held.producer)] = delta
-        delta.messages += 1
-        delta.bytes += held.charge
-    return list(deltas.values())
-
-
-def route_deltas_of(publishes: list[HeldPublish]) -> list[RouteDelta]:
-    """Sum the publishes by route; routes that depend on headers only matter where gates exist."""
-    passages: dict[int, RouteDelta] = {}
-    for held in publishes:
-        route = held.route
-        if route.gates or not route.by_headers:
-            passage = passages.get(id(route))
-            if passage is None:
-                passage = RouteDelta(route)
-                passages[id(route)] = passage
-            passage.messages += 1
-            passage.bytes += held.charge
-    return list(passages.values())
 
 
 def gate_delta_at(at_gates: dict[int, GateDelta], gate: Gate) -> GateDelta:

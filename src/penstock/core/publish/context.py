@@ -11,11 +11,11 @@ from penstock.core.consume.context import ConsumeContext
 if TYPE_CHECKING:
     from penstock.access.access_table import AccessTable
     from penstock.core.journal.group import DurableChanges
-    from penstock.core.publish.admission import ConnectionGates
-    from penstock.core.publish.closed_sessions import Lingering
+    from penstock.core.publish.connection_gates import ConnectionGates
     from penstock.core.publish.credit_line import CreditLine
     from penstock.core.publish.dead_letters import PendingDeadLetters
-    from penstock.core.publish.held import HoldEvent
+    from penstock.core.publish.held import Lingering
+    from penstock.core.publish.outbox import HoldEvent
     from penstock.core.publish.producer import Producer
     from penstock.core.publish.producer_lanes import ProducerLanes
     from penstock.core.publish.waiting_publisher import WaitingPublisher

@@ -12,13 +12,72 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.core.publish.sender_credit import SenderCredit
+from penstock.core.publish.credit_state import CreditCounts, CreditState
+from penstock.core.publish.credit_window import CreditWindow
+from penstock.core.publish.hold_room import HoldShare
 from penstock.core.routing.topology import Topology
+from penstock.flow.gate import Waiter
+from penstock.flow.reserved_room import Party
 
 REVIEWED_A_TURN: Final = 1000
 """Most links that are reviewed in a turn; the others follow in the next one."""
 REVIEW_WORK: Final = 3
 """Units of work of a review."""
+
+
+class CreditedLink(Waiter):
+    """A link whose sender has credit: what it has left, and whether it is to be reviewed or notified."""
+
+    def __init__(
+        self, line: CreditLine, vhost: Topology, window: CreditWindow, hold: HoldShare, party: Party | None, now: float
+    ) -> None:
+        super().__init__(party, True)
+        self.line = line
+        self.vhost = vhost
+        self.window = window
+        self.hold = hold
+        self.credit: i64 = 0
+        """Messages that were granted and have not arrived: the sender may still send them."""
+        self.counts = CreditCounts()
+        self.state: CreditState = CreditState.IN_USE
+        self.used_at: float = now
+        """Time of the last grant or settled message: monotonic seconds."""
+        self.is_listed: bool = False
+        """True if it is to be reviewed in the next turn."""
+        self.is_changed: bool = False
+        """True if its sender is to be notified at the end of this turn."""
+
+    def schedule_review(self) -> None:
+        """Review it in the next turn."""
+        if not self.is_listed and self.state is not CreditState.CLOSED:
+            self.is_listed = True
+            self.line.add(self)
+
+    def notify(self) -> None:
+        """Notify the sender at the end of this turn."""
+        if not self.is_changed:
+            self.is_changed = True
+            self.line.add_changed(self)
+
+    def review(self) -> None:
+        """Settle the used credit, and request more if there is demand. The line calls this once a turn."""
+        raise NotImplementedError
+
+    def settle(self, now: float) -> None:
+        """Release the room of the messages that came since the last time."""
+        raise NotImplementedError
+
+    def recall(self, beyond_share: bool, now: float) -> None:
+        """Give back idle room; see `RoomHolder.recall`."""
+        raise NotImplementedError
+
+    def report_blocked(self) -> None:
+        """Report the gate at which it waits, if its sender has no credit: once for as long as that lasts."""
+        raise NotImplementedError
+
+    def announce(self) -> None:
+        """Write the present credit to the client. The driver calls this at the end of a turn."""
+        raise NotImplementedError
 
 
 class WaitingLinks:
@@ -30,7 +89,7 @@ class WaitingLinks:
         self.vhost = vhost
         self.epoch: i64 = vhost.epoch
         """Epoch of the topology in which their roads were last looked up."""
-        self.links: dict[int, SenderCredit] = {}
+        self.links: dict[int, CreditedLink] = {}
         """By identity."""
 
 
@@ -38,21 +97,21 @@ class CreditLine:
     """The links of all connections whose credit changes."""
 
     def __init__(self) -> None:
-        self._to_review: list[SenderCredit] = []
-        self._changed: list[SenderCredit] = []
-        self._began_to_wait: list[SenderCredit] = []
+        self._to_review: list[CreditedLink] = []
+        self._changed: list[CreditedLink] = []
+        self._began_to_wait: list[CreditedLink] = []
         self._waiting: dict[str, WaitingLinks] = {}
         """Links that wait, by virtual host."""
 
-    def add(self, credit: SenderCredit) -> None:
+    def add(self, credit: CreditedLink) -> None:
         """Review a link in the next turn; the caller knows that it is not listed yet."""
         self._to_review.append(credit)
 
-    def add_changed(self, credit: SenderCredit) -> None:
+    def add_changed(self, credit: CreditedLink) -> None:
         """Notify a sender at the end of the turn; the caller knows that it is not listed yet."""
         self._changed.append(credit)
 
-    def begin_wait(self, credit: SenderCredit) -> None:
+    def begin_wait(self, credit: CreditedLink) -> None:
         """Add a link that waits at a gate, or that moves to another one."""
         vhost = credit.vhost
         waiting = self._waiting.get(vhost.name)
@@ -62,7 +121,7 @@ class CreditLine:
         waiting.links[id(credit)] = credit
         self._began_to_wait.append(credit)
 
-    def end_wait(self, credit: SenderCredit) -> None:
+    def end_wait(self, credit: CreditedLink) -> None:
         """Remove a link that waits no longer."""
         waiting = self._waiting.get(credit.vhost.name)
         if waiting is not None and waiting.links.pop(id(credit), None) is not None and not waiting.links:
@@ -97,7 +156,7 @@ class CreditLine:
             for credit in waiting:
                 credit.report_blocked()
 
-    def take_changed(self) -> list[SenderCredit]:
+    def take_changed(self) -> list[CreditedLink]:
         """Take the links whose senders are to be notified."""
         changed = self._changed
         if changed:

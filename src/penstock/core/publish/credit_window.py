@@ -23,6 +23,10 @@ from penstock.core.settings.table import SettingsTable
 from penstock.flow.level import OVERHEAD, UNLIMITED
 from penstock.settings.table import BROKER, BY_NAME, CREDIT_WINDOW_BYTES, CREDIT_WINDOW_MESSAGES, CREDITS, SettingValue
 
+SHARE: Final = 4
+"""A grant takes at most this part (a quarter) of the free room: the less there is, the smaller the grants."""
+GRANT_MAX: Final = 65_536
+"""Most messages of one grant, whatever the sender wants."""
 FIRST_GRANT: Final = 64
 """Most messages of the first grant."""
 TRIAL_OCTETS: Final = 1_048_576

@@ -28,8 +28,9 @@ from penstock.core.message_format import MessageFormat
 from penstock.core.publish import admission
 from penstock.core.publish.admission import enqueue_all
 from penstock.core.publish.context import PublishContext
-from penstock.core.publish.held import Held, HoldBudget, end_hold
-from penstock.core.publish.waiting_publisher import WaitingPublisher, count_arrival
+from penstock.core.publish.hold_room import HoldBudget
+from penstock.core.publish.outbox import Held
+from penstock.core.publish.waiting_publisher import WaitingPublisher, count_arrival, end_hold
 from penstock.core.queue.context import ContentChange, DeadLetterSink
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route

@@ -1,4 +1,10 @@
-"""Held publishes and commits: the hold budget of a connection, their events, and their withdrawal by clients."""
+"""Held publishes: how they pass, their events, and their withdrawal by clients.
+
+Held publishes of closed sessions stay in line, or are dropped and reported as lost. A publisher without confirms that
+closes its channel or connection, or whose process ends, has done all it can. Its held publishes stay in line
+(`Lingering`) until they pass or reach their deadline. In confirm mode they are dropped: the publisher has no confirm
+and publishes again, so that keeping them would duplicate messages.
+"""
 
 from __future__ import annotations
 
@@ -10,97 +16,16 @@ from typing_extensions import override
 
 from penstock.core.publish import admission
 from penstock.core.publish.admission import NOT_PREPAID
+from penstock.core.publish.hold_room import HoldBudget
+from penstock.core.publish.outbox import Held, HoldEvent
+from penstock.core.publish.waiting_publisher import ProducerState, end_hold
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.flow.confirms import PendingConfirm
-from penstock.flow.gate import WITHDRAWN, Gate, Refusal
+from penstock.flow.gate import DEADLINE, WITHDRAWN, Gate, Refusal
 
 if TYPE_CHECKING:
-    from penstock.core.publish.hold_room import HoldRoom
     from penstock.core.publish.producer import Producer
-    from penstock.core.publish.waiting_publisher import WaitingPublisher
-
-HELD_ON_CREDIT_BYTES: Final = 16 * 1024 * 1024
-"""Most bytes (charges) of a connection that are held if they came on credit: its sender was allowed to send them.
-
-Granted credit has its room in queues, or in the smaller hold budget. Only messages larger than expected need more. The
-value is that of a client's messages in flight after channel.flow (decision 18).
-"""
-
-
-class Held:
-    """An entry of the outbox that passes in one turn: a publish, or a whole commit."""
-
-    __slots__ = ("queues", "charge", "messages", "pending", "deadline", "since", "gate")
-
-    def __init__(
-        self, queues: list[Queue], charge: i64, messages: i64, pending: PendingConfirm | None, deadline: float
-    ) -> None:
-        self.queues = queues
-        """Its queues. The route may change before it passes, but a publish keeps its queues."""
-        self.charge: i64 = charge
-        self.messages: i64 = messages
-        """Number of publishes."""
-        self.pending = pending
-        """Its confirm; None for a publish without one, whatever its producer does now."""
-        self.deadline = deadline
-        self.since: float = 0.0
-        """Time from which it has been held (monotonic seconds)."""
-        self.gate: Gate | None = None
-        """The gate at which its wait began."""
-
-    def first_closed_gate(self, own: list[Gate], now: float, finishing: Gate | None = None) -> Gate | None:
-        """Return the first gate that stops it in its turn; `own` are its producer's gates.
-
-        A closed gate whose round is being finished (`finishing`) stops it only if there is no room.
-        """
-        raise NotImplementedError
-
-    def turn_gate(self) -> Gate | None:
-        """Return the gate to wait at when no gate stops it; None: it need not wait."""
-        raise NotImplementedError
-
-    def admit(self) -> str:
-        """Pass: enqueue the messages and handle the confirm. Return the cause if they were refused; empty if not."""
-        raise NotImplementedError
-
-    def traced(self) -> Held:
-        """Return the entry that a trace span of this wait describes.
-
-        If the entry later waits for something else, this is a copy.
-        """
-        return self
-
-    def closes_session(self) -> bool:
-        """Return whether its refusal closes the session, because no confirm can say it."""
-        return self.pending is None
-
-    def return_to_publisher(self, own: list[Gate], now: float) -> None:
-        """Return a mandatory publish that was refused at its deadline; other entries do nothing."""
-
-    def follows(self, refused: Held) -> bool:
-        """Return whether it is refused together with an earlier entry at whose deadline; by default not."""
-        return False
-
-    def reopen(self) -> None:
-        """Keep a commit that was refused at its deadline for another attempt. No-op for other entries."""
-
-    def deadline_message(self, own: list[Gate], now: float) -> str:
-        """Return the text of its refusal at the deadline, with the gate that stopped it."""
-        raise NotImplementedError
-
-    def deadline_reason(self, own: list[Gate], now: float) -> str:
-        """Return the reason of its refusal at the deadline as a clause, without its target."""
-        return self.deadline_message(own, now)
-
-
-def due_at(outbox: deque[Held], now: float) -> list[Held]:
-    """Return the held publishes to refuse at a time: those whose deadline has passed, and those that follow one."""
-    due: list[Held] = []
-    for held in outbox:
-        if held.deadline <= now or (due and held.follows(due[len(due) - 1])):
-            due.append(held)
-    return due
 
 
 class HeldPublish(Held):
@@ -159,66 +84,6 @@ class HeldPublish(Held):
         return f"refused after {admission.describe_deadline(self.queues)}; {reason}"
 
 
-class HoldBudget:
-    """The limit of held publishes of one connection, shared by its producers."""
-
-    __slots__ = ("bytes", "messages", "bound", "uncommitted", "reserved", "room")
-
-    def __init__(self, bound: i64) -> None:
-        self.bytes: i64 = 0
-        self.messages: i64 = 0
-        self.bound: i64 = bound
-        """Bytes (charges) at which the next publish is refused; a single message may always be held."""
-        self.uncommitted: i64 = 0
-        """Those of the bytes that are publishes of open units of work: they wait for their client, not for room."""
-        self.reserved: i64 = 0
-        """Bytes reserved for publishes that come on credit."""
-        self.room: HoldRoom | None = None
-        """The owner of that reserved part; None for connections without credit for publishes."""
-
-    def fits(self, charge: i64) -> bool:
-        """Return whether one more publish may be held."""
-        return self.messages == 0 or self.bytes + self.reserved + charge <= self.bound
-
-    def fits_on_credit(self, charge: i64) -> bool:
-        """Return whether one more publish may be held that came on credit."""
-        most = self.bound if self.bound > HELD_ON_CREDIT_BYTES else HELD_ON_CREDIT_BYTES
-        return self.messages == 0 or self.bytes + charge <= most
-
-    def take(self, charge: i64, messages: i64) -> None:
-        """Count held publishes."""
-        self.messages += messages
-        self.bytes += charge
-
-    def release(self, charge: i64, messages: i64) -> None:
-        """Count publishes that are no longer held."""
-        self.messages -= messages
-        self.bytes -= charge
-        if self.room is not None:
-            self.room.on_released()
-
-
-class HoldEvent:
-    """Base class of these events."""
-
-    def __init__(self, now: float) -> None:
-        self.now = now
-        """Time of the event: monotonic seconds."""
-
-
-class HoldEnd(HoldEvent):
-    """A held publish, dead letter, row of a block or commit is held no more."""
-
-    def __init__(self, producer: WaitingPublisher, held: Held, cause: str, why: str, now: float) -> None:
-        super().__init__(now)
-        self.producer = producer
-        self.held = held
-        self.cause = cause
-        """The cause if it was refused or dropped, as in `PublishRefused`; empty if it passed."""
-        self.why = why
-        """The reason as a sentence, if it is known."""
-
-
 class Withheld(HoldEvent):
     """A message is in its queues, and its confirm, or that of its block or commit, is withheld by a closed gate."""
 
@@ -241,13 +106,6 @@ class ProducerEnded(HoldEvent):
     def __init__(self, producer: Producer, now: float) -> None:
         super().__init__(now)
         self.producer = producer
-
-
-def end_hold(producer: WaitingPublisher, held: Held, cause: str, why: str = "") -> None:
-    """Record the end of a hold, while holds are traced; see `HoldEnd`."""
-    events = producer.broker.hold_events
-    if events is not None:
-        events.append(HoldEnd(producer, held.traced(), cause, why, producer.broker.now))
 
 
 def begin_withheld(
@@ -284,3 +142,101 @@ def withdraw(producer: Producer, number: i64) -> bool:
         producer.rejoin_line(producer.broker.now)
     producer.after_release(producer.broker.now)
     return True
+
+
+LINGERING_BYTES: Final = 64 * 1024 * 1024
+LINGERING_SESSIONS: Final = 4096
+"""Limits of the publishes held for closed sessions: bytes (charges), and sessions (each takes about 10 KiB more)."""
+
+ENDED: Final = "ended"
+"""The broker closed the channel or the connection: its publisher is notified, or can know."""
+RESET: Final = "reset"
+"""The client reset the socket."""
+LINGER_BOUND: Final = "linger-bound"
+"""No room is left in `Lingering`."""
+UNCONFIRMED: Final = "unconfirmed"
+"""The session closed normally, in confirm mode."""
+
+
+class Loss:
+    """Publishes of one producer that were held when its session closed, and were dropped later."""
+
+    __slots__ = ("messages", "bytes", "cause", "why")
+
+    def __init__(self, cause: str) -> None:
+        self.messages: i64 = 0
+        self.bytes: i64 = 0
+        self.cause = cause
+        """Cause of the first loss."""
+        self.why: str = ""
+        """The cause as a sentence that names the gate, for those whose deadline passed; otherwise empty."""
+
+
+class Lingering(HoldBudget):
+    """The held publishes of all sessions that closed normally; counted apart from their connections."""
+
+    __slots__ = ("producers", "sessions")
+
+    def __init__(self) -> None:
+        super().__init__(LINGERING_BYTES)
+        self.sessions: i64 = LINGERING_SESSIONS
+        """Limit of producers."""
+        self.producers: dict[int, Producer] = {}
+        """Their producers, by identity."""
+
+    def adopt(self, producer: Producer) -> bool:
+        """Keep a producer's held publishes, in order, within the limits. Returns whether any was kept."""
+        keep: i64 = 0
+        if len(self.producers) < self.sessions:
+            for held in producer.outbox:
+                if self.bytes + held.charge > self.bound:
+                    break
+                producer.hold_budget.release(held.charge, held.messages)
+                self.take(held.charge, held.messages)
+                keep += 1
+        drop_held(producer, keep, LINGER_BOUND)
+        if keep == 0:
+            return False
+        self.producers[id(producer)] = producer
+        producer.hold_budget = self
+        return True
+
+
+def drop_held(producer: Producer, keep: i64, cause: str) -> None:
+    """Drop the held publishes of a producer except the first `keep`, and count them as refused."""
+    outbox = producer.outbox
+    dropped: list[Held] = []
+    while len(outbox) > keep:
+        dropped.append(outbox.pop())
+    for held in reversed(dropped):
+        producer.hold_budget.release(held.charge, held.messages)
+        count_lost(producer, held, cause)
+
+
+def drop_unconfirmed(producer: Producer) -> None:
+    """Drop the held publishes that wait for a confirm, and count them as refused; the others stay in line."""
+    outbox = producer.outbox
+    remaining = deque([held for held in outbox if held.pending is None])
+    if len(remaining) == len(outbox):
+        return
+    for held in outbox:
+        if held.pending is not None:
+            producer.hold_budget.release(held.charge, held.messages)
+            count_lost(producer, held, UNCONFIRMED)
+    producer.outbox = remaining
+    if remaining and remaining[0] is not outbox[0]:
+        producer.rejoin_line(producer.broker.now)
+
+
+def count_lost(producer: Producer, held: Held, cause: str, why: str = "") -> None:
+    """Count a held publish as refused, and as lost unless its publisher is connected and notified."""
+    end_hold(producer, held, cause, why)
+    for queue in held.queues:
+        queue.counters.count_refusal()
+        producer.count_refused(queue.gate, cause, held.charge, why)
+    if cause == DEADLINE and producer.state is not ProducerState.LINGERING:
+        return
+    if producer.loss is None:
+        producer.loss = Loss(cause)
+    producer.loss.messages += held.messages
+    producer.loss.bytes += held.charge

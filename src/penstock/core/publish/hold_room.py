@@ -1,4 +1,4 @@
-"""Hold room: the part of a connection's hold budget that is reserved for credit without room in a queue.
+"""Hold budget: the limit of a connection's held publishes. Hold room: its part for credit without room in a queue.
 
 A link that may lead anywhere cannot reserve room in the queues of its messages. Its credit is reserved here: a message
 that does not fit into its queues is held, and is never refused for want of hold room. The room is shared by the links
@@ -11,43 +11,84 @@ may all come at once: with the hold room it is what may be held of messages on c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.publish.held import HELD_ON_CREDIT_BYTES, HoldBudget
-from penstock.core.publish.reservation import GRANT_MAX, SHARE
+from penstock.core.publish.credit_window import GRANT_MAX, SHARE
 from penstock.flow.gate import Gate, GateOwner
-from penstock.flow.reserved_room import RECALL_S, Party
+from penstock.flow.reserved_room import RECALL_S, Party, RoomHolder
 from penstock.flow.timers import NEVER
+from penstock.flow.turns import Turns
 
-if TYPE_CHECKING:
-    from penstock.core.publish.context import PublishContext
-    from penstock.core.publish.sender_credit import SenderCredit
+HELD_ON_CREDIT_BYTES: Final = 16 * 1024 * 1024
+"""Most bytes (charges) of a connection that are held if they came on credit: its sender was allowed to send them.
 
+Granted credit has its room in queues, or in the smaller hold budget. Only messages larger than expected need more. The
+value is that of a client's messages in flight after channel.flow (decision 18).
+"""
 HOLD_ROOM_BYTES: Final = 1_048_576
 """Most bytes (charges) of a connection's hold budget that are reserved for credit."""
 ASIDE_BYTES: Final = HELD_ON_CREDIT_BYTES - HOLD_ROOM_BYTES
 """Most bytes (charges) of a connection's credit that is set aside."""
 
 
+class HoldBudget:
+    """The limit of held publishes of one connection, shared by its producers."""
+
+    __slots__ = ("bytes", "messages", "bound", "uncommitted", "reserved", "room")
+
+    def __init__(self, bound: i64) -> None:
+        self.bytes: i64 = 0
+        self.messages: i64 = 0
+        self.bound: i64 = bound
+        """Bytes (charges) at which the next publish is refused; a single message may always be held."""
+        self.uncommitted: i64 = 0
+        """Those of the bytes that are publishes of open units of work: they wait for their client, not for room."""
+        self.reserved: i64 = 0
+        """Bytes reserved for publishes that come on credit."""
+        self.room: HoldRoom | None = None
+        """The owner of that reserved part; None for connections without credit for publishes."""
+
+    def fits(self, charge: i64) -> bool:
+        """Return whether one more publish may be held."""
+        return self.messages == 0 or self.bytes + self.reserved + charge <= self.bound
+
+    def fits_on_credit(self, charge: i64) -> bool:
+        """Return whether one more publish may be held that came on credit."""
+        most = self.bound if self.bound > HELD_ON_CREDIT_BYTES else HELD_ON_CREDIT_BYTES
+        return self.messages == 0 or self.bytes + charge <= most
+
+    def take(self, charge: i64, messages: i64) -> None:
+        """Count held publishes."""
+        self.messages += messages
+        self.bytes += charge
+
+    def release(self, charge: i64, messages: i64) -> None:
+        """Count publishes that are no longer held."""
+        self.messages -= messages
+        self.bytes -= charge
+        if self.room is not None:
+            self.room.on_released()
+
+
 class HoldRoom(GateOwner):
     """The hold room of one connection."""
 
-    def __init__(self, broker: PublishContext, name: str, budget: HoldBudget, bound: i64 = HOLD_ROOM_BYTES) -> None:
-        self.broker = broker
+    def __init__(self, turns: Turns, name: str, budget: HoldBudget, bound: i64 = HOLD_ROOM_BYTES) -> None:
+        self.turns = turns
         self.budget = budget
         self.bound: i64 = bound
         """Bytes that held publishes and reserved room have together."""
         self.aside_bytes: i64 = 0
         """Bytes of credit that is set aside."""
-        self.gate = Gate("hold", name, broker.turns.transitions)
+        self.gate = Gate("hold", name, turns.transitions)
         self.gate.owner = self
         self.first_bytes: i64 = 0
         """Bytes of first grants of links that have not sent anything yet. Their reservations could move here."""
-        self.links: dict[int, SenderCredit] = {}
-        """The links that may have room here, by identity."""
+        self.holders: dict[HoldShare, RoomHolder] = {}
+        """The links that may have room here: their shares, and what gives their idle credit back."""
         self._recalled_at: float = -NEVER
         """Time of the last recall: monotonic seconds."""
         budget.room = self
@@ -75,9 +116,9 @@ class HoldRoom(GateOwner):
     def recall(self, parties: list[Party], now: float) -> float:
         if now >= self._recalled_at + RECALL_S:
             self._recalled_at = now
-            for credit in self.links.values():
-                if credit.hold.messages > 0:
-                    credit.idle.recall(False, now)
+            for share, holder in self.holders.items():
+                if share.messages > 0:
+                    holder.recall(False, now)
         return self._recalled_at + RECALL_S
 
     def is_unused(self) -> bool:
@@ -93,7 +134,7 @@ class HoldRoom(GateOwner):
     def on_released(self) -> None:
         """Let a link that waits look again: there is more room."""
         if self.gate.requests:
-            self.broker.turns.schedule(self.gate)
+            self.turns.schedule(self.gate)
 
     @override
     def update_gate(self, now: float) -> None:
@@ -224,7 +265,7 @@ class HoldShare:
             self.room.reserve(messages * self.charge)
 
 
-def hold_room_of(broker: PublishContext, budget: HoldBudget, name: str) -> HoldRoom:
+def hold_room_of(turns: Turns, budget: HoldBudget, name: str) -> HoldRoom:
     """Return the hold room of a connection; its first link with credit creates it."""
     room = budget.room
-    return HoldRoom(broker, name, budget) if room is None else room
+    return HoldRoom(turns, name, budget) if room is None else room

@@ -11,17 +11,14 @@ has come since, as a new one does.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.core.publish.credit_line import CreditedLink
 from penstock.core.publish.credit_state import CreditState, is_draining, is_idle, without_room
-from penstock.flow.timers import NEVER, TimerHandler
+from penstock.core.publish.reservation import Reservation
+from penstock.flow.timers import NEVER, TimerHandler, Timers
 from penstock.settings.table import CREDIT_IDLE_S
-
-if TYPE_CHECKING:
-    from penstock.core.publish.sender_credit import SenderCredit
 
 
 class IdleCredit(TimerHandler):
@@ -29,9 +26,13 @@ class IdleCredit(TimerHandler):
 
     __deletable__ = ("credit",)
 
-    def __init__(self, credit: SenderCredit, idle_s: float = CREDIT_IDLE_S) -> None:
+    def __init__(
+        self, credit: CreditedLink, reservation: Reservation, timers: Timers, idle_s: float = CREDIT_IDLE_S
+    ) -> None:
         super().__init__()
         self.credit = credit
+        self.reservation = reservation
+        self.timers = timers
         self.idle_s = idle_s
         """Seconds without a message after which its credit is idle; infinity for never."""
         self.asks: bool = True
@@ -48,24 +49,24 @@ class IdleCredit(TimerHandler):
         if self.idle_s == NEVER or credit.state is CreditState.CLOSED:
             return
         credit.settle(now)
-        if credit.reservation.messages == 0 and credit.hold.messages == 0:
+        if self.reservation.messages == 0 and credit.hold.messages == 0:
             return
         if now >= credit.used_at + self.idle_s or (beyond_share and credit.window.is_unproven()):
             self._take_back(0, now)
         elif self.due == NEVER:
             self._used_before = self._used()
-            credit.broker.timers.add(self, now + self.idle_s)
+            self.timers.add(self, now + self.idle_s)
 
     def end(self) -> None:
         """End with its link."""
-        self.credit.broker.timers.drop(self)
+        self.timers.drop(self)
         self.idle_s = NEVER  # It watches nothing any more.
         del self.credit
 
     def others_wait(self) -> bool:
         """Return whether anybody else waits at the gate of an amount in which the link has room."""
         credit = self.credit
-        reservation, hold = credit.reservation, credit.hold
+        reservation, hold = self.reservation, credit.hold
         if hold.messages > 0 and hold.room.gate.in_line() > (1 if hold.room.gate is credit.gate else 0):
             return True
         for queue in reservation.queues:
@@ -82,7 +83,7 @@ class IdleCredit(TimerHandler):
         used = self._used()
         self._take_back(used - self._used_before, now)
         self._used_before = used
-        return NEVER if credit.reservation.messages == 0 and credit.hold.messages == 0 else now + self.idle_s
+        return NEVER if self.reservation.messages == 0 and credit.hold.messages == 0 else now + self.idle_s
 
     def _used(self) -> i64:
         """Return the messages that have come since the beginning of the link."""
@@ -92,7 +93,7 @@ class IdleCredit(TimerHandler):
     def _take_back(self, remaining: i64, now: float) -> None:
         """Free the room of its unused credit but for so many messages, and have the sender drain."""
         credit = self.credit
-        reservation, hold = credit.reservation, credit.hold
+        reservation, hold = self.reservation, credit.hold
         moved = hold.set_own_aside(remaining)
         left = reservation.messages - remaining
         if left > 0:

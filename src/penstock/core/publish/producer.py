@@ -23,17 +23,29 @@ from penstock.core.gates.rate_gate import RateGate
 from penstock.core.journal.group import NONE_UNFLUSHED, DurabilityListener, JournalGroup, UnflushedConfirm
 from penstock.core.message import Message, StoredMessage
 from penstock.core.publish import admission
-from penstock.core.publish.admission import NOT_PREPAID, ConnectionGates, enqueue_all
-from penstock.core.publish.closed_sessions import ENDED, Loss, count_lost, drop_held, drop_unconfirmed
-from penstock.core.publish.held import Held, HeldPublish, HoldBudget, ProducerEnded, begin_withheld, due_at, end_hold
+from penstock.core.publish.admission import NOT_PREPAID, enqueue_all
+from penstock.core.publish.connection_gates import ConnectionGates, count_refused
+from penstock.core.publish.held import (
+    ENDED,
+    HeldPublish,
+    Loss,
+    ProducerEnded,
+    begin_withheld,
+    count_lost,
+    drop_held,
+    drop_unconfirmed,
+)
+from penstock.core.publish.hold_room import HoldBudget
+from penstock.core.publish.outbox import Held, due_at
 from penstock.core.publish.producer_listener import NO_CLIENT, ProducerListener
-from penstock.core.publish.publisher_counts import count_refused
 from penstock.core.publish.waiting_publisher import (
     PRODUCER_STATES,
     ProducerState,
     WaitingPublisher,
     WithheldRun,
     count_arrival,
+    end_hold,
+    stopping_gate,
 )
 from penstock.core.queue.cursor_state import PinnedRoom
 from penstock.core.queue.queue import Queue
@@ -171,9 +183,9 @@ class Producer(WaitingPublisher, DurabilityListener):
                 self.own, route, route.queues, charge, broker.now, pending, prepaid, room
             )
             if obstacle is None:
-                obstacle = admission.stopping_gate(self, route, content, charge, broker.now, room)
+                obstacle = stopping_gate(self, route, content, charge, broker.now, room)
             if obstacle is None and prepaid == NOT_PREPAID:
-                obstacle = admission.gate_of_returning(self, route, charge, broker.now)
+                obstacle = admission.gate_of_returning(broker.turns, self, route, charge, broker.now)
         if self.outbox or obstacle is not None:
             self._hold(route, content, charge, obstacle, prepaid)
         else:
@@ -455,7 +467,7 @@ class Producer(WaitingPublisher, DurabilityListener):
     # Going away
 
     def close_gracefully(self) -> None:
-        """Close it after a normal close of the session; closed_sessions.py keeps its held publishes.
+        """Close it after a normal close of the session; held.py says what becomes of its held publishes.
 
         If the broker was about to close the session with an error, they are dropped.
         """

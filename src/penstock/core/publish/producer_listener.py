@@ -12,7 +12,7 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from penstock.core.publish.held import Held
+from penstock.core.publish.outbox import Held
 from penstock.core.routing.route import Route
 from penstock.errors import BrokerError
 from penstock.flow.gate import Gate

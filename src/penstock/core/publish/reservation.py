@@ -27,27 +27,22 @@ and its messages take the ordinary way. For protocols with sender credit; AMQP 0
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.gates.address_depth import AddressDepth, depth_of
+from penstock.core.publish.credit_line import CreditedLink
+from penstock.core.publish.credit_window import GRANT_MAX, SHARE
 from penstock.core.queue.queue import Queue
 from penstock.flow.gate import Gate, Waiter
 from penstock.flow.level import UNLIMITED, Level
 from penstock.flow.reserved_room import Party, RoomHolder
 from penstock.flow.shared_limit import SharedLimit
 
-if TYPE_CHECKING:
-    from penstock.core.publish.sender_credit import SenderCredit
-
-SHARE: Final = 4
-"""A grant takes at most this part (a quarter) of the free room: the less there is, the smaller the grants."""
 GRANT_LEAST: Final = 32
 """Messages of a grant where a part of the free room has fewer, or half of that room: each grant costs a frame."""
-GRANT_MAX: Final = 65_536
-"""Most messages of one grant, whatever the sender wants."""
 
 
 class Reservation(RoomHolder):
@@ -71,8 +66,8 @@ class Reservation(RoomHolder):
         """Those of them that are in their queue already, and not settled yet (`take_place`)."""
         self.revoked: i64 = 0
         """Messages granted and not used whose room was taken back."""
-        self.owner: SenderCredit | None = None
-        """The credit that it belongs to; None for none, which gives no idle room back."""
+        self.owner: CreditedLink | None = None
+        """The link with the credit that it belongs to; None for none, which gives no idle room back."""
         self._reserving: list[Queue] = []
         """The queues in which its room is reserved."""
         self._address: AddressDepth | None = None
@@ -267,7 +262,7 @@ class Reservation(RoomHolder):
     @override
     def recall(self, beyond_share: bool, now: float) -> None:
         if self.owner is not None:
-            self.owner.idle.recall(beyond_share, now)
+            self.owner.recall(beyond_share, now)
 
     def revoke(self, messages: i64, now: float) -> None:
         """Take the room of so many messages back; their credit stays, and they take the ordinary way."""

@@ -28,17 +28,18 @@ from typing_extensions import override
 from penstock.core.gates.disk import DISK_KIND
 from penstock.core.publish import admission
 from penstock.core.publish.admission import OWN_GATES_PREPAID, RATES_PREPAID, credit_gates, is_stored, passes_disk
-from penstock.core.publish.credit_state import CREDIT_STATES, CreditCounts, CreditState, after_drain, after_use, is_idle
-from penstock.core.publish.credit_window import TRIAL_OCTETS, CreditWindow
+from penstock.core.publish.credit_line import CreditedLink
+from penstock.core.publish.credit_state import CREDIT_STATES, CreditState, after_drain, after_use, is_idle
+from penstock.core.publish.credit_window import SHARE, TRIAL_OCTETS, CreditWindow
 from penstock.core.publish.hold_room import HoldShare, hold_room_of
 from penstock.core.publish.idle_credit import IdleCredit
 from penstock.core.publish.producer import Producer, publish_at_once
-from penstock.core.publish.reservation import SHARE, Reservation
+from penstock.core.publish.reservation import Reservation
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import UNRESOLVED, Route, RouteTarget
 from penstock.core.routing.topology import Topology
 from penstock.errors import BrokerError
-from penstock.flow.gate import NO_GATES, Gate, Waiter, retry_after_s
+from penstock.flow.gate import NO_GATES, Gate, retry_after_s
 from penstock.flow.level import OVERHEAD
 
 QUEUES_MAX: Final = 16
@@ -48,7 +49,7 @@ PARTS_MAX: Final = 16
 """Most parts of the free room, where many wait: smaller grants are fairer, and cost more flow frames."""
 
 
-class SenderCredit(Waiter):
+class SenderCredit(CreditedLink):
     """The credit of one link, whose messages one producer publishes.
 
     `route` is the road of all its messages; None: each message has its own. `name` is that of the connection. The
@@ -64,29 +65,18 @@ class SenderCredit(Waiter):
         name: str,
         exact: bool = False,
     ) -> None:
-        super().__init__(producer.origin, True)
+        broker = producer.broker
+        hold = HoldShare(hold_room_of(broker.turns, producer.hold_budget, name))
+        super().__init__(broker.credits, vhost, window, hold, producer.origin, broker.now)
         self.producer = producer
-        self.broker = producer.broker
-        self.vhost = vhost
+        self.broker = broker
         self.route = route
-        self.window = window
-        self.credit: i64 = 0
-        """Messages that were granted and have not arrived: the sender may still send them."""
         self.available: i64 = 0
         """Further messages that the sender has ready, as it reported; 0 if it reported none."""
-        self.counts = CreditCounts()
         self.exact = producer.prompt = exact
         self.reservation = Reservation(NO_QUEUES, window.charge, NO_GATES, self.party, exact)
         self.reservation.owner = self
-        self.hold = HoldShare(hold_room_of(producer.broker, producer.hold_budget, name))
-        self.hold.room.links[id(self)] = self
-        self.used_at: float = producer.broker.now
-        """Time of the last grant or settled message: monotonic seconds."""
-        self.is_listed: bool = False
-        """True if it is to be reviewed in the next turn."""
-        self.is_changed: bool = False
-        """True if its sender is to be notified at the end of this turn."""
-        self.state: CreditState = CreditState.IN_USE
+        hold.room.holders[hold] = self.reservation
         self._largest: i64 = 0
         """Largest charge since the last settlement."""
         self._target: RouteTarget = UNRESOLVED
@@ -99,7 +89,7 @@ class SenderCredit(Waiter):
         """The gate that was last announced to the sender since its last grant; None if none was."""
         self._was_active: bool = False
         """The same before the last grant: its sender soon uses that too."""
-        self.idle = IdleCredit(self)
+        self.idle = IdleCredit(self, self.reservation, broker.timers)
         """Room that is taken back if others wait for it."""
         producer.credit = self
         producer.set_gates(producer.own)
@@ -210,14 +200,8 @@ class SenderCredit(Waiter):
 
     # Turns
 
-    def schedule_review(self) -> None:
-        """Review it in the next turn."""
-        if not self.is_listed and self.state is not CreditState.CLOSED:
-            self.is_listed = True
-            self.broker.credits.add(self)
-
+    @override
     def review(self) -> None:
-        """Settle the used credit, and request more if there is demand. The broker calls this once a turn."""
         self.is_listed = False
         if self.state is CreditState.CLOSED:
             return
@@ -282,7 +266,7 @@ class SenderCredit(Waiter):
 
     @override
     def waits_at(self, gate: Gate, now: float) -> None:
-        self.broker.credits.begin_wait(self)
+        self.line.begin_wait(self)
         self.reservation.close_full(now)
         if gate.kind == DISK_KIND:
             self.schedule_review()  # A trial may go on.
@@ -297,7 +281,7 @@ class SenderCredit(Waiter):
 
     @override
     def take_turn(self, now: float) -> i64:
-        self.broker.credits.end_wait(self)
+        self.line.end_wait(self)
         self.settle(now)
         charge = self._recharge(now)
         wanted = self._wanted(charge, now)
@@ -341,6 +325,10 @@ class SenderCredit(Waiter):
     def release(self, gate: Gate, now: float) -> i64:
         return 0
 
+    @override
+    def recall(self, beyond_share: bool, now: float) -> None:
+        self.idle.recall(beyond_share, now)
+
     def close(self) -> None:
         """Release everything: the link has ended. Repeating it changes nothing."""
         if self.state is CreditState.CLOSED:
@@ -353,7 +341,7 @@ class SenderCredit(Waiter):
         self.reservation.give_back(now)
         self.hold.release(self.hold.count())
         self.hold.count_first(0)
-        self.hold.room.links.pop(id(self), None)
+        self.hold.room.holders.pop(self.hold, None)
         self.reservation.owner = None
         self.idle.end()
 
@@ -375,8 +363,12 @@ class SenderCredit(Waiter):
         gate = self.blocked_by()
         return 0.0 if gate is None else retry_after_s(gate, self.broker.now)
 
+    @override
+    def announce(self) -> None:
+        self.producer.listener.on_credit()
+
+    @override
     def report_blocked(self) -> None:
-        """Report the gate at which it waits, if its sender has no credit: once for as long as that lasts."""
         gate = self.gate
         if gate is None or self.credit > 0:
             return
@@ -507,12 +499,6 @@ class SenderCredit(Waiter):
         self.used_at = now
         self.notify()
 
-    def notify(self) -> None:
-        """Notify the sender at the end of this turn."""
-        if not self.is_changed:
-            self.is_changed = True
-            self.broker.credits.add_changed(self)
-
     def _stopping_gate(self, now: float, in_turn: bool) -> Gate | None:
         """Return the first gate that lets no credit be granted: closed, or without room.
 
@@ -556,8 +542,8 @@ class SenderCredit(Waiter):
 
     # Settlement
 
+    @override
     def settle(self, now: float) -> None:
-        """Release the room of the messages that came since the last time."""
         self._settle(self._unsettled(), now)
 
     def _unsettled(self) -> i64:
@@ -592,7 +578,7 @@ class SenderCredit(Waiter):
     def _leave_line(self, now: float) -> None:
         gate = self.gate
         if gate is not None:
-            self.broker.credits.end_wait(self)
+            self.line.end_wait(self)
             gate.leave(self)
             gate.review(now)
             self.producer.update_blocked(now)

@@ -11,9 +11,8 @@ in slices: `counted` says how much of a session is there already. So the sums ne
 from __future__ import annotations
 
 from penstock.core.consume.session import Session
-from penstock.core.publish.admission import ConnectionGates
+from penstock.core.publish.connection_gates import ConnectionGates, add_counts, take_counts
 from penstock.core.publish.producer import Producer
-from penstock.core.publish.publisher_counts import add_counts, take_counts
 from penstock.flow.series import Tally
 
 

@@ -23,26 +23,75 @@ from penstock.core.publish import admission
 from penstock.core.publish.admission import enqueue_all
 from penstock.core.publish.commit_delta import (
     GateDelta,
-    ProducerDelta,
     QueueDelta,
     Settlement,
     add_queue,
     adds,
     delta_of,
     gate_delta_at,
-    producer_deltas_of,
-    route_deltas_of,
     shares_of,
 )
-from penstock.core.publish.held import Held, HeldPublish, begin_withheld
+from penstock.core.publish.held import HeldPublish, begin_withheld
+from penstock.core.publish.outbox import Held
+from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import ProducerState, count_arrival
+from penstock.core.routing.route import Route
 from penstock.errors import BrokerError, ContentTooLarge, ResourceError
 from penstock.flow.gate import NEVER_FITS, NO_GATES, ROLLED_BACK, Gate, Refusal
 from penstock.flow.timers import CLOSE_ENOUGH_S, NEVER
 
 if TYPE_CHECKING:
-    from penstock.core.publish.producer import Producer
     from penstock.core.publish.unit_of_work import UnitOfWork
+
+
+class ProducerDelta:
+    """Publishes of one producer in a commit."""
+
+    __slots__ = ("producer", "messages", "bytes")
+
+    def __init__(self, producer: Producer, messages: i64 = 0, bytes: i64 = 0) -> None:
+        self.producer = producer
+        self.messages: i64 = messages
+        self.bytes: i64 = bytes
+
+
+class RouteDelta:
+    """Publishes of a commit by one route."""
+
+    __slots__ = ("route", "messages", "bytes")
+
+    def __init__(self, route: Route) -> None:
+        self.route = route
+        self.messages: i64 = 0
+        self.bytes: i64 = 0
+
+
+def producer_deltas_of(publishes: list[HeldPublish]) -> list[ProducerDelta]:
+    """Sum the publishes by producer, in the order of their first publish."""
+    deltas: dict[int, ProducerDelta] = {}
+    for held in publishes:
+        delta = deltas.get(id(held.producer))
+        if delta is None:
+            delta = ProducerDelta(held.producer)
+            deltas[id(held.producer)] = delta
+        delta.messages += 1
+        delta.bytes += held.charge
+    return list(deltas.values())
+
+
+def route_deltas_of(publishes: list[HeldPublish]) -> list[RouteDelta]:
+    """Sum the publishes by route; routes that depend on headers only matter where gates exist."""
+    passages: dict[int, RouteDelta] = {}
+    for held in publishes:
+        route = held.route
+        if route.gates or not route.by_headers:
+            passage = passages.get(id(route))
+            if passage is None:
+                passage = RouteDelta(route)
+                passages[id(route)] = passage
+            passage.messages += 1
+            passage.bytes += held.charge
+    return list(passages.values())
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -35,11 +35,12 @@ from penstock.core.consume.outcome import AddedHeaders, Outcome
 from penstock.core.consume.session import Session
 from penstock.core.publish import admission
 from penstock.core.publish.admission import NOT_PREPAID
-from penstock.core.publish.closed_sessions import ENDED
 from penstock.core.publish.commit_delta import Settlement
-from penstock.core.publish.held import Held, HeldPublish, end_hold
+from penstock.core.publish.held import ENDED, HeldPublish
+from penstock.core.publish.outbox import Held
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.unit_commit import RowBatch, UnitCommit
+from penstock.core.publish.waiting_publisher import end_hold
 from penstock.core.routing.route import Route
 from penstock.errors import BrokerError, PreconditionFailed, ResourceError, TransactionRolledBack
 from penstock.flow.gate import ROLLED_BACK

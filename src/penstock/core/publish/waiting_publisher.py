@@ -13,10 +13,14 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
+from penstock.core.publish.admission import hold_deadline_s, is_excused
 from penstock.core.publish.context import PublishContext
-from penstock.core.publish.held import Held, HoldBudget, end_hold
+from penstock.core.publish.hold_room import HoldBudget
+from penstock.core.publish.outbox import Held, HoldEvent
 from penstock.core.publish.producer_listener import NO_CLIENT, ProducerListener
+from penstock.core.queue.cursor_state import PinnedRoom
 from penstock.core.queue.queue import Queue
+from penstock.core.routing.route import Route
 from penstock.errors import BrokerError
 from penstock.flow.confirms import PendingConfirm
 from penstock.flow.gate import Gate, Waiter
@@ -346,6 +350,35 @@ class WaitingPublisher(Waiter):
         self.gates.clear()
 
 
+def stopping_gate(
+    producer: WaitingPublisher, route: Route, content: bytes, charge: i64, now: float, room: PinnedRoom | None = None
+) -> Gate | None:
+    """Return the gate that stops a producer's new publish although there is room; None: it passes.
+
+    The room between stop and capacity is for messages in flight when the gate closed. A producer that has waited a
+    whole hold deadline at the gate has had its share. If a policy refuses the message at once, the policy applies.
+    """
+    for gate in route.gates:
+        if (
+            not gate.open
+            and producer.is_stopped_at(gate, hold_deadline_s(route.queues))
+            and not is_excused(room, gate, 1, charge)
+        ):
+            return gate
+    for queue in route.queues:
+        size = queue.bytes + charge
+        for gate in queue.gates:
+            if (
+                not gate.open
+                and size > gate.guaranteed_bytes
+                and producer.is_stopped_at(gate, hold_deadline_s(route.queues))
+                and not is_excused(room, gate, len(route.queues), charge * len(route.queues))
+            ):
+                if queue.takes(content, charge, now):
+                    return gate
+    return None
+
+
 def recheck_roads(gate: Gate, queue: Queue, now: float) -> None:
     """Check the roads of all waiters at a gate that a queue no longer has on its road."""
     for _, _, waiter in list(gate.waiters):
@@ -362,6 +395,26 @@ def count_arrival(sender: WaitingPublisher, queues: list[Queue], charge: i64) ->
     for queue in queues:
         if queue.tail >= queue.counters.next_sample:
             queue.counters.sample(sender.name, charge, queue.tail)
+
+
+class HoldEnd(HoldEvent):
+    """A held publish, dead letter, row of a block or commit is held no more."""
+
+    def __init__(self, producer: WaitingPublisher, held: Held, cause: str, why: str, now: float) -> None:
+        super().__init__(now)
+        self.producer = producer
+        self.held = held
+        self.cause = cause
+        """The cause if it was refused or dropped, as in `PublishRefused`; empty if it passed."""
+        self.why = why
+        """The reason as a sentence, if it is known."""
+
+
+def end_hold(producer: WaitingPublisher, held: Held, cause: str, why: str = "") -> None:
+    """Record the end of a hold, while holds are traced; see `HoldEnd`."""
+    events = producer.broker.hold_events
+    if events is not None:
+        events.append(HoldEnd(producer, held.traced(), cause, why, producer.broker.now))
 
 
 class ProducerState(IntEnum):

@@ -94,9 +94,7 @@ class DeferredFree(Chore):
             for _ in range(count):
                 line.popleft()
             return
-        gone: list[Message | None] = []
-        for _ in range(count):
-            gone.append(line.popleft())
+        gone: list[Message | None] = [line.popleft() for _ in range(count)]
         self.release(gone, now)
 
 

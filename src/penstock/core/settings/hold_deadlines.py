@@ -7,7 +7,7 @@ an unlimited wait gets an end. A stopped producer has a whole hold deadline agai
 from __future__ import annotations
 
 from penstock.core.publish import admission
-from penstock.core.publish.admission import ConnectionGates
+from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.publish.producer import Producer
 from penstock.core.queue.queue import Queue
 from penstock.flow.confirms import WITHHELD

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from penstock.core.publish.closed_sessions import Loss
+from penstock.core.publish.held import Loss
 from penstock.core.queue.queue import Queue
 from penstock.errors import AccessRefused, BrokerError, ChannelError, CommandInvalid, NotAllowed, ResourceError
 from penstock.protocols.amqp091 import method_arguments as arg

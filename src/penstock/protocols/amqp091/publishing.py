@@ -47,7 +47,7 @@ from penstock.wire.amqp091.codec import REPLY_TO as REPLY_TO_INDEX
 from penstock.wire.amqp091.fields import encode_shortstr
 
 if TYPE_CHECKING:
-    from penstock.core.publish.held import Held
+    from penstock.core.publish.outbox import Held
     from penstock.core.routing.route import Route
     from penstock.flow.gate import Gate
     from penstock.protocols.amqp091.channel import Channel

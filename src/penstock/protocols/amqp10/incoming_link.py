@@ -10,10 +10,10 @@ from typing_extensions import override
 from penstock.core.large_bodies import LargeBody
 from penstock.core.large_content import large_content
 from penstock.core.publish.admission import describe_target
+from penstock.core.publish.connection_gates import take_counts
 from penstock.core.publish.credit_state import is_draining
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_listener import ProducerListener
-from penstock.core.publish.publisher_counts import take_counts
 from penstock.core.routing.route import Route
 from penstock.errors import (
     BrokerError,

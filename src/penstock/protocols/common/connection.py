@@ -16,8 +16,8 @@ from penstock.access.permission import MANAGEMENT
 from penstock.access.rules import ConnectionAccess, UserRules
 from penstock.core.broker import Broker
 from penstock.core.large_bodies import Parts
-from penstock.core.publish.admission import ConnectionGates
-from penstock.core.publish.closed_sessions import ENDED, RESET
+from penstock.core.publish.connection_gates import ConnectionGates
+from penstock.core.publish.held import ENDED, RESET
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.session_counts import leave_counts
 from penstock.core.queue.queue import Queue

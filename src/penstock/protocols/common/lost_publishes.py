@@ -6,8 +6,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.core.publish.admission import ConnectionGates
-from penstock.core.publish.closed_sessions import ENDED, LINGER_BOUND, RESET, UNCONFIRMED, Loss
+from penstock.core.publish.connection_gates import ConnectionGates
+from penstock.core.publish.held import ENDED, LINGER_BOUND, RESET, UNCONFIRMED, Loss
 from penstock.flow.gate import DEADLINE
 
 CLOSED_BEFORE: Final = "channel-closed"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.core.broker import Broker
 from penstock.core.large_bodies import PieceBudget
-from penstock.core.publish.held import HoldBudget
+from penstock.core.publish.hold_room import HoldBudget
 from penstock.core.unlinking import unlink_gate
 from penstock.flow.timers import NEVER
 from penstock.flow.work import SHARE

@@ -12,11 +12,10 @@ from penstock.access.rules import ConnectionAccess
 from penstock.content.properties import BCC, Properties
 from penstock.core.broker import Broker
 from penstock.core.publish import admission
-from penstock.core.publish.admission import ConnectionGates
-from penstock.core.publish.held import HoldBudget
+from penstock.core.publish.connection_gates import ConnectionGates, take_counts
+from penstock.core.publish.hold_room import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_listener import ProducerListener
-from penstock.core.publish.publisher_counts import take_counts
 from penstock.core.routing.route import Route, route_for, route_with_copies
 from penstock.core.routing.topology import resolve_message
 from penstock.core.vhost import REPLY_TO, VirtualHost

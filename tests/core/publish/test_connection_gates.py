@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from penstock.core.publish.connection_gates import add_counts, take_counts
 from penstock.core.publish.producer import Producer
-from penstock.core.publish.publisher_counts import add_counts, take_counts
 from penstock.flow.series import Tally
 from tests.support.broker_fixture import House
 

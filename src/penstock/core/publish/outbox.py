@@ -1,0 +1,94 @@
+"""Entries of an outbox: what passes in one turn when its gate lets it; and events of their wait."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from mypy_extensions import i64
+
+from penstock.core.queue.queue import Queue
+from penstock.flow.confirms import PendingConfirm
+from penstock.flow.gate import Gate
+
+
+class Held:
+    """An entry of the outbox that passes in one turn: a publish, or a whole commit."""
+
+    __slots__ = ("queues", "charge", "messages", "pending", "deadline", "since", "gate")
+
+    def __init__(
+        self, queues: list[Queue], charge: i64, messages: i64, pending: PendingConfirm | None, deadline: float
+    ) -> None:
+        self.queues = queues
+        """Its queues. The route may change before it passes, but a publish keeps its queues."""
+        self.charge: i64 = charge
+        self.messages: i64 = messages
+        """Number of publishes."""
+        self.pending = pending
+        """Its confirm; None for a publish without one, whatever its producer does now."""
+        self.deadline = deadline
+        self.since: float = 0.0
+        """Time from which it has been held (monotonic seconds)."""
+        self.gate: Gate | None = None
+        """The gate at which its wait began."""
+
+    def first_closed_gate(self, own: list[Gate], now: float, finishing: Gate | None = None) -> Gate | None:
+        """Return the first gate that stops it in its turn; `own` are its producer's gates.
+
+        A closed gate whose round is being finished (`finishing`) stops it only if there is no room.
+        """
+        raise NotImplementedError
+
+    def turn_gate(self) -> Gate | None:
+        """Return the gate to wait at when no gate stops it; None: it need not wait."""
+        raise NotImplementedError
+
+    def admit(self) -> str:
+        """Pass: enqueue the messages and handle the confirm. Return the cause if they were refused; empty if not."""
+        raise NotImplementedError
+
+    def traced(self) -> Held:
+        """Return the entry that a trace span of this wait describes.
+
+        If the entry later waits for something else, this is a copy.
+        """
+        return self
+
+    def closes_session(self) -> bool:
+        """Return whether its refusal closes the session, because no confirm can say it."""
+        return self.pending is None
+
+    def return_to_publisher(self, own: list[Gate], now: float) -> None:
+        """Return a mandatory publish that was refused at its deadline; other entries do nothing."""
+
+    def follows(self, refused: Held) -> bool:
+        """Return whether it is refused together with an earlier entry at whose deadline; by default not."""
+        return False
+
+    def reopen(self) -> None:
+        """Keep a commit that was refused at its deadline for another attempt. No-op for other entries."""
+
+    def deadline_message(self, own: list[Gate], now: float) -> str:
+        """Return the text of its refusal at the deadline, with the gate that stopped it."""
+        raise NotImplementedError
+
+    def deadline_reason(self, own: list[Gate], now: float) -> str:
+        """Return the reason of its refusal at the deadline as a clause, without its target."""
+        return self.deadline_message(own, now)
+
+
+def due_at(outbox: deque[Held], now: float) -> list[Held]:
+    """Return the held publishes to refuse at a time: those whose deadline has passed, and those that follow one."""
+    due: list[Held] = []
+    for held in outbox:
+        if held.deadline <= now or (due and held.follows(due[len(due) - 1])):
+            due.append(held)
+    return due
+
+
+class HoldEvent:
+    """Base class of these events."""
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+        """Time of the event: monotonic seconds."""
