@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.publish.reservation import Reservation
-from penstock.core.queue.queue_room import describe_overflow, describe_paging
+from penstock.core.queue.queue_room import describe_depth, describe_paging
 from tests.support.broker_fixture import House
 from tests.support.memory_store import Shelf
 from tests.support.paging_broker import PagedHouse, house_with, publish
@@ -33,14 +33,14 @@ def test_free_room_is_neither_filled_nor_reserved() -> None:
 def test_overflow_is_described_with_depth_capacity_and_policy() -> None:
     house = House("a", capacity_messages=2, overflow="reject")
     house.publish_now("a", 300)
-    assert describe_overflow(house.vhost.queues["a"]) == (
+    assert describe_depth(house.vhost.queues["a"]) == (
         "queue 'a' holds 1 message, 300 bytes; its capacity is 2 messages and its overflow policy reject"
     )
 
 
 def test_overflow_of_a_queue_that_pages_names_what_is_on_the_disk_and_its_limit() -> None:
     house = house_with(page_limit_messages=20, messages=6)
-    said = describe_overflow(house.queues["q"])
+    said = describe_depth(house.queues["q"])
     assert "holds 6 messages, 1,800 bytes" in said
     assert said.endswith("; of these 2, 600 bytes, are on the disk, where 20 messages is the most")
 

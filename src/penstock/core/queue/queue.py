@@ -24,14 +24,7 @@ from penstock.core.queue.counters import QueueCounters
 from penstock.core.queue.deferred_free import DeferredFree
 from penstock.core.queue.overflow import READ_BACK
 from penstock.core.queue.overflow.policy import ACCEPT, HOLD
-from penstock.core.queue.queue_room import (
-    Clearing,
-    Leftovers,
-    Membership,
-    QueueRoom,
-    describe_overflow,
-    describe_paging,
-)
+from penstock.core.queue.queue_room import Clearing, Leftovers, Membership, QueueRoom, describe_depth, describe_paging
 from penstock.core.queue.queue_settings import Settings
 from penstock.core.queue.ready_queue import Priorities, ReadyQueue
 from penstock.flow.gate import Gate, GateOwner
@@ -298,7 +291,7 @@ class Queue(GateOwner):
 
     @override
     def describe_overflow(self) -> str:
-        return describe_overflow(self)
+        return describe_depth(self)
 
     def describe_cause(self, now: float) -> str:
         """See `GateOwner.describe_cause`: a queue that pages has no room on the disk, or the disk is slow."""

@@ -453,7 +453,7 @@ class Membership(LimitMember):
         self.pools = NO_POOLS
 
 
-def describe_overflow(queue: Queue) -> str:
+def describe_depth(queue: Queue) -> str:
     """Return the depth, the capacity and the policy that refused a publish."""
     paged = ""
     if queue.pager is not None:
