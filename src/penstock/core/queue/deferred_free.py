@@ -1,7 +1,7 @@
 """Deferred freeing of removed messages, a slice a turn: freeing a million at once takes 70 ms (compiled).
 
-Messages of a purged or deleted queue are also removed from the store and from address depths here, which takes another
-150 ms for a million. A purge is answered after that (core/journal/journal.py). A deletion need not wait for it:
+Messages of a purged or deleted queue are also removed from the store and from address depths (`Leftovers`), which takes
+another 150 ms for a million. A purge is answered after that (core/journal/journal.py). A deletion need not wait for it:
 without its declaration nothing of a queue is recovered.
 """
 

@@ -9,7 +9,8 @@ part of it. Others may publish meanwhile; their messages wait behind the horizon
 
 A purge is after the admission, so it takes the rest of the batch too. The same holds for the deletion of the queue.
 
-Membership of a queue in shared limits: its virtual host's, the node's memory, and those of addresses.
+Membership of a queue in shared limits: its virtual host's, the node's memory, and those of addresses. Chores that make
+room: for a large message, or after a purge. Clauses that describe how full a queue is.
 """
 
 from __future__ import annotations
