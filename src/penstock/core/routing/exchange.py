@@ -6,7 +6,7 @@ Bindings lead from an exchange to a queue or another exchange; all of a virtual 
 from __future__ import annotations
 
 import hashlib
-from typing import Final
+from typing import ClassVar, Final
 
 from mypy_extensions import i64
 from typing_extensions import override
@@ -177,7 +177,7 @@ ALTERNATE: Final = "alternate-exchange"
 class Exchange:
     """An exchange; subclasses choose the bindings that match."""
 
-    kind: str = ""
+    kind: ClassVar[str] = ""
     by_headers: bool = False
 
     def __init__(self, vhost: str, name: str) -> None:
@@ -261,7 +261,7 @@ class Exchange:
 class Direct(Exchange):
     """Direct exchange: the binding key equals the routing key (AMQP 0-9-1 section 3.1.3.1)."""
 
-    kind = "direct"
+    kind: ClassVar[str] = "direct"
 
     def __init__(self, vhost: str, name: str) -> None:
         super().__init__(vhost, name)
@@ -294,7 +294,7 @@ class Direct(Exchange):
 class Fanout(Exchange):
     """Fanout exchange: every binding matches (section 3.1.3.2)."""
 
-    kind = "fanout"
+    kind: ClassVar[str] = "fanout"
 
     @override
     def match(self, key: str, headers: dict[str, object], matched: list[Binding], most: i64) -> i64:
@@ -306,7 +306,7 @@ class Fanout(Exchange):
 class Topic(Exchange):
     """Topic exchange: `*` matches one word, `#` any number of words (section 3.1.3.3)."""
 
-    kind = "topic"
+    kind: ClassVar[str] = "topic"
 
     def __init__(self, vhost: str, name: str) -> None:
         super().__init__(vhost, name)
@@ -326,7 +326,7 @@ class Topic(Exchange):
 class Headers(Exchange):
     """Headers exchange: the binding's arguments match the headers (section 3.1.3.4)."""
 
-    kind = "headers"
+    kind: ClassVar[str] = "headers"
     by_headers = True
 
     def __init__(self, vhost: str, name: str) -> None:
