@@ -102,6 +102,22 @@ def test_step_is_bounded(tmp_path: Path) -> None:
         assert free_pages(store) == pages - FREED_AT_ONCE
 
 
+def test_idle_store_is_measured_once_after_a_change(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        asked: list[str] = []
+        store._connection.set_trace_callback(asked.append)
+        for number in (1, 2):
+            store.commit(committing(rows=[some_row(number, 1000)]))
+            asked.clear()
+            tidied(store)
+            usage = store.usage()
+            assert asked
+            asked.clear()
+            assert tidied(store) == 1
+            assert store.usage()._replace(free=usage.free) == usage
+            assert asked == []
+
+
 def free_pages(store: SqliteStore) -> int:
     return int(store._connection.execute("PRAGMA freelist_count").fetchone()[0])
 

@@ -125,7 +125,7 @@ def log_bytes(path: Path) -> int:
 
 
 def measure(connection: sqlite3.Connection, path: Path) -> Usage:
-    """Return the size of the file, its log, the log's index and the counter file.
+    """Return the size of the file, its log, the log's index and the counter file, without the room beside them.
 
     `needed` is the growth of the file by a checkpoint, plus the growth of the log to its usual length and one
     transaction.
@@ -133,15 +133,18 @@ def measure(connection: sqlite3.Connection, path: Path) -> Usage:
     free, pages, page_size = _pages(connection)
     files = [path.with_name(path.name + end) for end in ("", "-wal", "-shm")]
     taken = sum(_taken(file) for file in (*files, path.with_name(COUNTER_FILE)))
-    left: int | None = None
-    total: int | None = None
-    with contextlib.suppress(OSError):
-        system = os.statvfs(path.parent)
-        left = system.f_bavail * system.f_frsize
-        total = system.f_blocks * system.f_frsize
     growth = max(0, pages * page_size - _length(path))
     growth += max(0, log_bytes(path) * 3 // 2 - _length(path.with_name(path.name + "-wal")))
-    return Usage(max(0, taken - free * page_size), taken, left, total, growth)
+    return Usage(max(0, taken - free * page_size), taken, None, None, growth)
+
+
+def room(folder: Path) -> tuple[int | None, int | None]:
+    """Return the free bytes and the size of the file system of a folder; None if unknown."""
+    try:
+        system = os.statvfs(folder)
+    except OSError:
+        return None, None
+    return system.f_bavail * system.f_frsize, system.f_blocks * system.f_frsize
 
 
 class Space:
@@ -153,6 +156,8 @@ class Space:
         self._step = FREED_AT_ONCE
         self._shrunk = False
         """True if pages were cut off in the log and not yet in the file."""
+        self.is_done = False
+        """True if there is nothing to return until the next transaction."""
 
     def reclaim(self, connection: sqlite3.Connection) -> bool:
         """Do one step; return whether there is more. Raises sqlite3.Error."""
@@ -171,8 +176,10 @@ class Space:
         self._step = FREED_AT_ONCE
         if self._shrunk or _length(self._log) > LOG_KEPT:
             busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            if not busy:  # Otherwise a backup still reads an older state: try again later.
-                self._shrunk = False
+            if busy:  # A backup still reads an older state: try again later.
+                return False
+            self._shrunk = False
+        self.is_done = True
         return False
 
     def take_smaller_steps(self) -> bool:

@@ -27,7 +27,7 @@ from penstock.store.directory import DataDirectory, Identity, identity_of
 from penstock.store.faults import corruption, fault, is_damage, refused, translated
 from penstock.store.reading import PageIndex, Reading, read_piece_at
 from penstock.store.salvage import judge, secure
-from penstock.store.space import Reserve, Space, copy, log_bytes, measure
+from penstock.store.space import Reserve, Space, copy, log_bytes, measure, room
 from penstock.store.store import (
     METADATA_RECORDS,
     POSITIONS,
@@ -134,6 +134,8 @@ class SqliteStore(Store):
         """Identities of the open file and its log."""
         self.damaged = []
         self._space = Space(self.path)
+        self._usage: Usage | None = None
+        """Its size, as it was measured; None after a change. An idle store is looked at once a second."""
         self._reserve = None if held is None else Reserve(directory)
         self._connection: sqlite3.Connection | None = None
         self._is_open = False
@@ -230,6 +232,7 @@ class SqliteStore(Store):
         return self._connection
 
     def _disconnect(self) -> None:
+        self._changes()
         if self._connection is not None:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.close()
@@ -304,6 +307,7 @@ class SqliteStore(Store):
 
     def _commit(self, commit: StoreTransaction) -> None:
         self._check_files()
+        self._changes()
         connection = self._connected()
         count = self._count.plus(commit)
         try:
@@ -333,12 +337,18 @@ class SqliteStore(Store):
         if self._reserve is None:
             return False
         self._reserve.release()
+        self._changes()
         connection = self._connected()
         try:
             busy, frames, written = connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
         except sqlite3.Error:
             return False
         return not busy and bool(frames == written)
+
+    def _changes(self) -> None:
+        """Note that the file or its log changes."""
+        self._usage = None
+        self._space.is_done = False
 
     def _keep_room(self) -> None:
         """Restore the reserve if the disk has room for it in addition to the store's needs. Raises StoreError."""
@@ -394,23 +404,27 @@ class SqliteStore(Store):
     def reclaim_space(self) -> bool:
         """Return some free pages to the file system; return whether there are more. Raises StoreError, StoreLost."""
         self._check_files()
-        try:
-            more = self._space.reclaim(self._connected())
-        except sqlite3.Error as error:
-            failure = fault(error, self.path, "write")
-            if isinstance(failure, StoreFull) and self._make_room() and self._space.take_smaller_steps():
-                return True
-            raise failure from None
-        if not more:
-            self._keep_room()
-        return more
+        if not self._space.is_done:
+            self._usage = None
+            try:
+                if self._space.reclaim(self._connected()):
+                    return True
+            except sqlite3.Error as error:
+                failure = fault(error, self.path, "write")
+                if isinstance(failure, StoreFull) and self._make_room() and self._space.take_smaller_steps():
+                    return True
+                raise failure from None
+        self._keep_room()
+        return False
 
     def usage(self) -> Usage:
         """Return the present disk usage."""
-        with translated(self.path, "read"):
-            usage = measure(self._connected(), self.path)
+        if self._usage is None:
+            with translated(self.path, "read"):
+                self._usage = measure(self._connected(), self.path)
+        free, total = room(self.path.parent)
         missing = 0 if self._reserve is None else self._reserve.missing()
-        return usage._replace(needed=usage.needed + missing)
+        return self._usage._replace(free=free, total=total, needed=self._usage.needed + missing)
 
     def backup(self, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
         """Copy the store into an empty folder, in the calling thread, while another thread uses it.
