@@ -6,8 +6,8 @@ may follow. Nothing of it is stored but where the data lies. Descriptors are in 
 
 from __future__ import annotations
 
-from codecs import getincrementaldecoder
-from typing import TYPE_CHECKING, Final
+from codecs import IncrementalDecoder, getincrementaldecoder
+from typing import Final
 
 from mypy_extensions import i64
 
@@ -27,9 +27,6 @@ from penstock.wire.amqp10.value_walk import (
     value_end,
 )
 from penstock.wire.amqp10.values import CodecError
-
-if TYPE_CHECKING:
-    from codecs import IncrementalDecoder
 
 START_OCTETS: Final = 8
 """Octets of a section up to its data: a descriptor, a format code and a size of four octets."""
