@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from penstock.protocols.common.engine import Protocol
+from penstock.protocols.common.engine import Protocol
 
 
 def standard_protocols() -> list[Protocol]:

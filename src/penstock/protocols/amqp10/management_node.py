@@ -18,7 +18,7 @@ request's message-id. Bodies are amqp-value: maps and lists, not octets.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
 from penstock.content.field_table import InvalidTable, check_table
@@ -30,6 +30,7 @@ from penstock.errors import AccessRefused, BrokerError, InvalidField, NotFound, 
 from penstock.protocols.amqp10.error_scopes import MalformedMessage
 from penstock.protocols.common import authorization, topology
 from penstock.protocols.common.audit_trail import actor_of, audit_refusal
+from penstock.protocols.common.engine import ClientSession
 from penstock.protocols.common.login import SecretUpdate
 from penstock.wire.amqp10.composite import Composite, decode_composite, encode
 from penstock.wire.amqp10.field_cursor import FieldCursor
@@ -38,9 +39,6 @@ from penstock.wire.amqp10.spec import AMQP_VALUE, APPLICATION_PROPERTIES, PROPER
 from penstock.wire.amqp10.value_reader import decode_value
 from penstock.wire.amqp10.value_writer import encode_value
 from penstock.wire.amqp10.values import UINT, Array, CodecError, Described, Symbol, Typed, ulong
-
-if TYPE_CHECKING:
-    from penstock.protocols.amqp10.session import AmqpSession
 
 REPLY_TO: Final = "$me"
 _VERSION: Final[dict[object, object]] = {"http:response": "1.1"}
@@ -142,7 +140,7 @@ BINDING_FIELDS: Final[dict[str, object]] = {
 """Fields of bodies with their defaults, which are RabbitMQ's and whose types are required."""
 
 
-def answer(session: AmqpSession, request: HttpRequest) -> bytes:
+def answer(session: ClientSession, request: HttpRequest) -> bytes:
     """Carry out a request and return the response as message."""
     node = ManagementNode(session)
     vhost, services = session.vhost, session.connection.services
@@ -171,10 +169,10 @@ def _status(error: BrokerError) -> int:
 class ManagementNode:
     """The operations, for one client."""
 
-    def __init__(self, session: AmqpSession) -> None:
+    def __init__(self, session: ClientSession) -> None:
         self._connection = session.connection
         self._vhost = session.vhost
-        self._work = session.engine.work
+        self._work = session.broker.work
 
     def carry_out(self, request: HttpRequest) -> Answer:
         """Carry out a request. Raises BrokerError."""
