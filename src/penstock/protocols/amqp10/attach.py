@@ -1,15 +1,4 @@
-"""Attach: links for the termini that a peer asks for (section 2.6.3).
-
-Filters of a source: selectors, no-local and browsing (section 3.5.8, and Apache's registered filters).
-
-| filter, or field | meaning |
-|---|---|
-| `apache.org:selector-filter:string` | message selector; on a topic it filters before the queue |
-| `apache.org:no-local-filter:list` | no messages that this connection has published |
-| `distribution-mode` `copy` | browsing: the queue keeps its messages |
-
-Filters that are not known are left out of the source in our attach, as section 3.5.3 wants it.
-"""
+"""Attach: links for the termini that a peer asks for (section 2.6.3)."""
 
 from __future__ import annotations
 
@@ -17,12 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from penstock.content.selector.selector import LETTERS_A_UNIT, Selector, parse_selector
 from penstock.core.consume.outcome import Outcome
-from penstock.core.consume.scan import BrowserScan, MessageFilter, SelectorScan
 from penstock.core.queue.queue import Queue
 from penstock.errors import BrokerError, InvalidField, NotImplementedHere, ResourceError
-from penstock.flow.work import WorkMeter
 from penstock.protocols.amqp10.addresses import (
     MANAGEMENT,
     TOPIC_CAPABILITY,
@@ -34,18 +20,10 @@ from penstock.protocols.amqp10.addresses import (
     source_node,
 )
 from penstock.protocols.amqp10.delivery_outcomes import outcome_of
-from penstock.protocols.amqp10.dynamic_nodes import (
-    EXPIRES_NEVER,
-    CreatedNode,
-    DynamicNode,
-    SenderOfNode,
-    Subscription,
-    find_subscription,
-    subscribe,
-)
+from penstock.protocols.amqp10.dynamic_nodes import CreatedNode, DynamicNode, LinkNode, SenderOfNode
 from penstock.protocols.amqp10.error_scopes import error_composite
 from penstock.protocols.amqp10.incoming_link import IncomingLink
-from penstock.protocols.amqp10.link import FIRST, MIXED, SECOND, SETTLED, UNSETTLED, LinkNode, link_key
+from penstock.protocols.amqp10.link import FIRST, MIXED, SECOND, SETTLED, UNSETTLED, link_key
 from penstock.protocols.amqp10.link_credit import link_properties, sender_fields
 from penstock.protocols.amqp10.outgoing_link import OutgoingLink
 from penstock.protocols.amqp10.request_links import (
@@ -57,16 +35,22 @@ from penstock.protocols.amqp10.request_links import (
     ManagementLink,
     response_queue,
 )
+from penstock.protocols.amqp10.subscriptions import (
+    EXPIRES_NEVER,
+    SourceFilters,
+    Subscription,
+    find_subscription,
+    subscribe,
+)
 from penstock.protocols.amqp10.target import target_of
 from penstock.protocols.common import authorization
 from penstock.protocols.common.audit_trail import audit_refusal
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.neutral import queue_address
 from penstock.wire.amqp10.spec import ATTACH, COORDINATOR, DETACH, SOURCE
-from penstock.wire.amqp10.values import Described, Symbol, Typed
+from penstock.wire.amqp10.values import Symbol
 
 if TYPE_CHECKING:
-    from penstock.core.consume.consumer import Consumer
     from penstock.protocols.amqp10.session import AmqpSession
 
 LINKS_MAX: Final = 10_000
@@ -201,11 +185,9 @@ def _attach_outgoing(session: AmqpSession, attach: Composite) -> None:
     filters = SourceFilters(composite(SOURCE) if terminus is None else terminus, session.broker.work)
     node, queue, text = _source(session, attach, terminus, filters)
     is_subscription = isinstance(node, Subscription)
-    if is_subscription:
-        filters.browses = False  # Its queue is a copy already; Qpid JMS asks for `copy` in durable subscriptions.
     is_management = queue.name.startswith(RESPONSES)
-    if is_management:
-        filters.browses = False  # A browser would not end the queue.
+    if is_subscription or is_management:
+        filters.take_messages()  # Qpid JMS asks for `copy` in durable subscriptions; no browser would end a queue.
     if terminus is None:
         terminus = composite(
             SOURCE, durable=UNSETTLED_STATE, expiry_policy=EXPIRES_NEVER, capabilities=[TOPIC_CAPABILITY]
@@ -214,7 +196,7 @@ def _attach_outgoing(session: AmqpSession, attach: Composite) -> None:
     link = OutgoingLink(session, attach, queue, _default_outcome(terminus))
     try:
         settings = link.apply_properties(link_properties(attach))
-        filters.apply(session, link.consumer, is_subscription)
+        link.consumer.scan = filters.scan(session, link.consumer, is_subscription)
         session.broker.consume(session, link.consumer, settings)
     except BrokerError:
         if node is not None:
@@ -246,10 +228,10 @@ def _source(
 
     Raises BrokerError.
     """
-    name = attach.text("name")
+    name, container = attach.text("name"), session.engine.container
     access = session.connection.access
     if terminus is None:
-        found = find_subscription(session, name, attach.texts("desired_capabilities"))
+        found = find_subscription(session, container, name, attach.texts("desired_capabilities"))
         authorization.check_delete_queue(access, found.queue.name)  # The close of the link ends it.
         authorization.check_read_queue(access, found.queue.name)
         return found, session.vhost.queue(found.queue.name, session.connection), queue_address(found.queue.name)
@@ -260,7 +242,7 @@ def _source(
             return CreatedNode(session.engine.nodes, created), created.queue, created.address
         assert created.exchange is not None
         node = Node("", created.exchange.name, "", True)
-        topic = subscribe(session, terminus, name, node, filters)
+        topic = subscribe(session, container, terminus, name, node, filters)
         topic.created = CreatedNode(session.engine.nodes, created)
         return topic, topic.queue, created.address
     text = terminus.text("address")
@@ -272,7 +254,7 @@ def _source(
     if node.queue:
         authorization.check_read_queue(access, node.queue)
         return None, session.vhost.queue(node.queue, session.connection), text
-    subscription = subscribe(session, terminus, name, node, filters)
+    subscription = subscribe(session, container, terminus, name, node, filters)
     return subscription, subscription.queue, text
 
 
@@ -297,69 +279,3 @@ def _granted(terminus: Composite, filters: SourceFilters) -> Composite:
 def _default_outcome(terminus: Composite) -> Outcome:
     state = terminus.inner("default_outcome")
     return Outcome.RELEASED if state is None else outcome_of(state.code, state)
-
-
-SELECTOR: Final = ("apache.org:selector-filter:string", 0x0000468C00000004)
-NO_LOCAL: Final = ("apache.org:no-local-filter:list", 0x0000468C00000003)
-DIRECT_BINDING: Final = ("apache.org:legacy-amqp-direct-binding:string", 0x0000468C00000000)
-TOPIC_BINDING: Final = ("apache.org:legacy-amqp-topic-binding:string", 0x0000468C00000001)
-"""Descriptors of filters, as symbols and as numbers; the bindings name the routing key of a subscription."""
-COPY: Final = "copy"
-"""Distribution mode of a browser (section 3.5.7)."""
-
-
-class SourceFilters:
-    """Filters of one source. Raises InvalidField for a selector that is none."""
-
-    def __init__(self, terminus: Composite, work: WorkMeter) -> None:
-        self.browses: bool = terminus.text("distribution_mode") == COPY
-        self.selector: str = ""
-        """Text of the selector; empty for none."""
-        self.no_local: bool = False
-        self.binding_key: str | None = None
-        """Routing key of a subscription; None if no filter names one."""
-        self.granted: dict[object, object] = {}
-        """The filters that are in force, as they came."""
-        for key, value in terminus.mapping("filter").items():
-            if isinstance(value, Described) and self._take(value):
-                self.granted[key] = value
-        work.done += len(self.selector) // LETTERS_A_UNIT
-        self._parsed: Selector | None = parse_selector(self.selector) if self.selector else None
-
-    def _take(self, value: Described) -> bool:
-        """Take a filter; return whether it is known."""
-        name = _name(value.descriptor)
-        if name in NO_LOCAL:
-            self.no_local = True
-            return True
-        if name in SELECTOR:
-            self.selector = _text(value)
-            return True
-        if name in DIRECT_BINDING or name in TOPIC_BINDING:
-            self.binding_key = _text(value)
-            return True
-        return False
-
-    def apply(self, session: AmqpSession, consumer: Consumer, is_bound: bool) -> None:
-        """Give a consumer its scan, if it needs one; `is_bound`: the binding of its queue has the selector."""
-        selector = None if is_bound else self._parsed
-        origin = session.connection.number if self.no_local else 0
-        if not self.browses and selector is None and origin == 0:
-            return
-        wanted = MessageFilter(session.broker.formats, selector, origin)
-        if self.browses:
-            consumer.scan = BrowserScan(consumer, wanted, session.broker)
-        else:
-            consumer.scan = SelectorScan(consumer, wanted, session.broker.work)
-
-
-def _name(descriptor: object) -> object:
-    if isinstance(descriptor, Symbol):
-        return descriptor.text
-    return descriptor.value if isinstance(descriptor, Typed) else descriptor
-
-
-def _text(value: Described) -> str:
-    if not isinstance(value.value, str):
-        raise InvalidField(f"filter {_name(value.descriptor)} must be a string")
-    return value.value

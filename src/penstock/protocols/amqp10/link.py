@@ -5,10 +5,11 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
-from mypy_extensions import i64, mypyc_attr
+from mypy_extensions import i64
 
 from penstock.errors import BrokerError, ErrantLink
 from penstock.flow.states import StateTable
+from penstock.protocols.amqp10.dynamic_nodes import LinkNode
 from penstock.protocols.amqp10.error_scopes import error_composite
 from penstock.protocols.common.client_profiles import Profile, profile_of_sender
 from penstock.wire.amqp10.composite import Composite, composite
@@ -44,15 +45,6 @@ LINK_STATES: Final = StateTable(
         LinkState.DETACH_SENT: {LinkState.DETACHED: "peer's detach, or end of its session"},
     },
 )
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class LinkNode:
-    """Node of a link outside of its session: a dynamic node, or a subscription."""
-
-    def on_link_ended(self, closed: bool) -> None:
-        """Handle the end of the link; `closed`: it was closed for good, not by the loss of its connection."""
-        raise NotImplementedError
 
 
 UNSETTLED: Final = 0

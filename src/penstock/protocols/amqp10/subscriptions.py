@@ -1,0 +1,209 @@
+r"""Subscriptions: queues bound to an exchange, for receivers on a topic (AMQP JMS mapping 1.0, sections 4 and 5).
+
+| terminus | queue | ends with |
+|---|---|---|
+| expiry-policy `never`, or durable | named after container and link; durable | the close of its last link |
+| capability `shared` | the same for all links of the name before `\|` | its last link |
+| capability `global` | the same, without the container in its name | its last link |
+| all others | exclusive to the connection | its link |
+
+A durable subscription stays when its link is detached, or its connection lost. A link with a null source and the name
+of a durable subscription finds it again, and ends it when it is closed, as Qpid JMS does to unsubscribe.
+
+Filters of a source: selectors, no-local and browsing (section 3.5.8, and Apache's registered filters).
+
+| filter, or field | meaning |
+|---|---|
+| `apache.org:selector-filter:string` | message selector; on a topic it filters before the queue |
+| `apache.org:no-local-filter:list` | no messages that this connection has published |
+| `distribution-mode` `copy` | browsing: the queue keeps its messages |
+
+Filters that are not known are left out of the source in our attach, as section 3.5.3 wants it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from typing_extensions import override
+
+from penstock.access.rules import QUEUE
+from penstock.content.properties import is_name
+from penstock.content.selector.selector import LETTERS_A_UNIT, Selector, parse_selector
+from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.scan import BrowserScan, MessageFilter, Scan, SelectorScan
+from penstock.core.queue.queue import Queue
+from penstock.core.routing.exchange import SELECTOR as BOUND_SELECTOR
+from penstock.core.routing.exchange import Exchange
+from penstock.errors import InvalidField, NotFound
+from penstock.flow.work import WorkMeter
+from penstock.protocols.amqp10.addresses import Node
+from penstock.protocols.amqp10.dynamic_nodes import LinkNode
+from penstock.protocols.common import authorization
+from penstock.protocols.common.engine import ClientSession
+from penstock.wire.amqp10.composite import Composite
+from penstock.wire.amqp10.values import Described, Symbol, Typed
+
+SELECTOR: Final = ("apache.org:selector-filter:string", 0x0000468C00000004)
+NO_LOCAL: Final = ("apache.org:no-local-filter:list", 0x0000468C00000003)
+DIRECT_BINDING: Final = ("apache.org:legacy-amqp-direct-binding:string", 0x0000468C00000000)
+TOPIC_BINDING: Final = ("apache.org:legacy-amqp-topic-binding:string", 0x0000468C00000001)
+"""Descriptors of filters, as symbols and as numbers; the bindings name the routing key of a subscription."""
+COPY: Final = "copy"
+"""Distribution mode of a browser (section 3.5.7)."""
+
+
+class SourceFilters:
+    """Filters of one source. Raises InvalidField for a selector that is none."""
+
+    def __init__(self, terminus: Composite, work: WorkMeter) -> None:
+        self.browses: bool = terminus.text("distribution_mode") == COPY
+        self.selector: str = ""
+        """Text of the selector; empty for none."""
+        self.no_local: bool = False
+        self.binding_key: str | None = None
+        """Routing key of a subscription; None if no filter names one."""
+        self.granted: dict[object, object] = {}
+        """The filters that are in force, as they came."""
+        for key, value in terminus.mapping("filter").items():
+            if isinstance(value, Described) and self._take(value):
+                self.granted[key] = value
+        work.count(len(self.selector) // LETTERS_A_UNIT)
+        self._parsed: Selector | None = parse_selector(self.selector) if self.selector else None
+
+    def _take(self, value: Described) -> bool:
+        """Take a filter; return whether it is known."""
+        name = _name(value.descriptor)
+        if name in NO_LOCAL:
+            self.no_local = True
+            return True
+        if name in SELECTOR:
+            self.selector = _text(value)
+            return True
+        if name in DIRECT_BINDING or name in TOPIC_BINDING:
+            self.binding_key = _text(value)
+            return True
+        return False
+
+    def take_messages(self) -> None:
+        """Ignore that the receiver asks for copies: a queue of its own has nothing else."""
+        self.browses = False
+
+    def scan(self, session: ClientSession, consumer: Consumer, is_bound: bool) -> Scan | None:
+        """Return the scan of a consumer, if it needs one; `is_bound`: the binding of its queue has the selector."""
+        selector = None if is_bound else self._parsed
+        origin = session.connection.number if self.no_local else 0
+        if not self.browses and selector is None and origin == 0:
+            return None
+        wanted = MessageFilter(session.broker.formats, selector, origin)
+        if self.browses:
+            return BrowserScan(consumer, wanted, session.broker)
+        return SelectorScan(consumer, wanted, session.broker.work)
+
+
+def _name(descriptor: object) -> object:
+    if isinstance(descriptor, Symbol):
+        return descriptor.text
+    return descriptor.value if isinstance(descriptor, Typed) else descriptor
+
+
+def _text(value: Described) -> str:
+    if not isinstance(value.value, str):
+        raise InvalidField(f"filter {_name(value.descriptor)} must be a string")
+    return value.value
+
+
+SUBSCRIPTION_PREFIX: Final = "amq.subscription"
+SHARED: Final = "shared"
+GLOBAL: Final = "global"
+"""Capabilities of a source (AMQP JMS mapping 1.0, section 5.2)."""
+EXPIRES_NEVER: Final = "never"
+"""Expiry policy of a terminus that stays (section 3.5.6)."""
+
+
+class Subscription(LinkNode):
+    """The queue of a subscription, for one of its links."""
+
+    def __init__(self, session: ClientSession, queue: Queue, lasting: bool) -> None:
+        self._broker = session.broker
+        self.queue: Queue = queue
+        self._lasting = lasting
+        self.created: LinkNode | None = None
+        """The dynamic topic that its link has created with it; None for another."""
+
+    @override
+    def on_link_ended(self, closed: bool) -> None:
+        queue = self.queue
+        if not queue.deleted and not queue.consumers and (closed or not self._lasting):
+            self._broker.delete_queue(queue)
+        if self.created is not None:
+            self.created.on_link_ended(closed)
+
+
+def is_lasting(terminus: Composite) -> bool:
+    """Return whether a terminus outlives its connection."""
+    return terminus.text("expiry_policy") == EXPIRES_NEVER or terminus.number("durable", 0) > 0
+
+
+def subscribe(
+    session: ClientSession, container: str, terminus: Composite, link_name: str, node: Node, filters: SourceFilters
+) -> Subscription:
+    """Return the subscription of a receiver on an exchange; it is created at need. Raises BrokerError."""
+    vhost = session.vhost
+    exchange = vhost.exchange(node.exchange)
+    capabilities = terminus.texts("capabilities")
+    lasting, shared = is_lasting(terminus), SHARED in capabilities
+    key = _binding_key(exchange, node, filters)
+    arguments: dict[str, object] = {BOUND_SELECTOR: filters.selector} if filters.selector else {}
+    connection = session.connection
+    if not lasting and not shared:
+        name = connection.services.make_name(SUBSCRIPTION_PREFIX)
+        _check_access(session, name, exchange, key)
+        queue = vhost.declare_queue(name, {}, False, False, connection, connection)
+        connection.exclusive.add(queue)
+    else:
+        name = subscription_name(container, link_name, lasting, GLOBAL in capabilities)
+        _check_access(session, name, exchange, key)
+        before = vhost.queues.get(name)
+        if before is not None and not before.consumers and exchange.find(before, None, key, arguments) is None:
+            session.broker.delete_queue(before)  # Another topic is another subscription (JMS 2.0, section 8.3.3).
+        queue = vhost.declare_queue(name, {}, lasting, False, None, connection)
+    vhost.bind(exchange.name, queue, None, key, arguments)
+    return Subscription(session, queue, lasting)
+
+
+def _check_access(session: ClientSession, name: str, exchange: Exchange, key: str) -> None:
+    """Check a subscription: its queue is declared, bound and consumed from. Raises AccessRefused."""
+    access = session.connection.access
+    authorization.check_declare_queue(access, session.vhost, name, {})
+    authorization.check_binding(access, session.vhost, exchange.name, QUEUE, name, key)
+    authorization.check_read_queue(access, name)
+
+
+def find_subscription(session: ClientSession, container: str, link_name: str, capabilities: list[str]) -> Subscription:
+    """Return the durable subscription of a link's name. Raises NotFound."""
+    for is_global in (GLOBAL in capabilities, True):
+        name = subscription_name(container, link_name, True, is_global)
+        queue = session.vhost.queues.get(name)
+        if queue is not None:
+            return Subscription(session, queue, True)
+    raise NotFound(f"no durable subscription '{link_name}' of container '{container}'")
+
+
+def subscription_name(container: str, link_name: str, lasting: bool, is_global: bool) -> str:
+    """Return the name of a subscription's queue. Raises InvalidField if it is too long for one."""
+    base = link_name.partition("|")[0]  # Qpid JMS adds `|` and a number for further links of a shared subscription.
+    owner = "" if is_global else f".{container}"
+    name = f"{SUBSCRIPTION_PREFIX}{'' if lasting else '.volatile'}{owner}.{base}"
+    if not is_name(name):
+        raise InvalidField(f"subscription '{base}': the name of its queue, '{name}', has more than 255 octets")
+    return name
+
+
+def _binding_key(exchange: Exchange, node: Node, filters: SourceFilters) -> str:
+    """Return the routing key of a subscription: of the address, of a filter, or all messages of a topic exchange."""
+    if not node.by_subject:
+        return node.key
+    if filters.binding_key is not None:
+        return filters.binding_key
+    return "#" if exchange.kind == "topic" else ""

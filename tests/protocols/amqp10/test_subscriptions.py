@@ -1,0 +1,239 @@
+"""Subscriptions of receivers on exchanges: volatile, durable, shared and global.
+
+Filters of sources: selectors on queues and topics, no-local, browsing, drain, and what is echoed.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.driver.driver import BrokerDriver
+from penstock.wire.amqp10 import spec
+from penstock.wire.amqp10.composite import Composite, composite
+from penstock.wire.amqp10.value_writer import encode_value
+from penstock.wire.amqp10.values import Described, Symbol, Typed
+from tests.support.amqp10_dialogue import (
+    Amqp10Dialogue,
+    Heard,
+    condition,
+    data_section,
+    names,
+    performative,
+    sender,
+)
+from tests.support.amqp10_messages import last_octets
+
+
+@pytest.fixture
+def client() -> Amqp10Dialogue:
+    return Amqp10Dialogue()
+
+
+TOPIC = "/exchanges/amq.topic/news"
+DURABLE = {"durable": 2, "expiry_policy": "never"}
+
+
+def subscribe(
+    client: Amqp10Dialogue, handle: int, name: str, *capabilities: str, address: str = TOPIC, **fields: object
+) -> list[Heard]:
+    source = composite(spec.SOURCE, address=address, capabilities=["topic", *capabilities], **fields)
+    return client.attach_receiver(None, handle, credit=10, name=name, source=source)
+
+
+def publish(driver: BrokerDriver, body: bytes, address: str = TOPIC) -> None:
+    client = Amqp10Dialogue(driver)
+    client.attach_sender(address)
+    client.say(client.transfer(data_section(body)))
+
+
+def subscriptions(client: Amqp10Dialogue) -> list[str]:
+    return [name for name in client.vhost.queues if name.startswith("amq.subscription")]
+
+
+def test_each_volatile_subscription_gets_every_message_and_ends_with_its_link(client: Amqp10Dialogue) -> None:
+    subscribe(client, 1, "a")
+    subscribe(client, 2, "b")
+    publish(client.driver, b"1")
+    assert last_octets(client.listen()) == [b"1", b"1"]
+    client.detach(1)
+    assert len(subscriptions(client)) == 1
+    client.say(performative(spec.CLOSE))
+    assert subscriptions(client) == []
+
+
+def test_topic_without_a_key_is_all_of_it_unless_a_filter_names_one(client: Amqp10Dialogue) -> None:
+    subscribe(client, 1, "all", address="amq.topic")
+    key = Described(Symbol("apache.org:legacy-amqp-topic-binding:string"), "sport.#")
+    subscribe(client, 2, "some", address="amq.topic", filter={Symbol("topic"): key})
+    publish(client.driver, b"1")
+    publish(client.driver, b"2", "/exchanges/amq.topic/sport.golf")
+    heard = [(each.field("handle"), each.payload[-1:]) for each in client.listen() if each.name == "transfer"]
+    assert sorted(heard) == [(1, b"1"), (1, b"2"), (2, b"2")]
+
+
+def test_durable_subscription_keeps_messages_while_nobody_is_there_and_ends_when_it_is_closed() -> None:
+    client = Amqp10Dialogue(container_id="me")
+    subscribe(client, 1, "sub", **DURABLE)
+    client.detach(1, closed=False)
+    client.say(performative(spec.CLOSE))
+    publish(client.driver, b"1")
+    again = Amqp10Dialogue(client.driver, container_id="me")
+    assert last_octets(subscribe(again, 1, "sub", **DURABLE)) == [b"1"]
+    again.detach(1)
+    assert subscriptions(again) == []
+
+
+def test_durable_subscription_that_asks_for_copies_takes_its_messages() -> None:
+    """Qpid JMS asks for distribution-mode copy in all durable subscriptions."""
+    client = Amqp10Dialogue(container_id="me")
+    heard = subscribe(client, 1, "sub", distribution_mode="copy", **DURABLE)
+    assert heard[0].field("snd_settle_mode") == 0
+    publish(client.driver, b"1")
+    (transfer,) = client.listen()
+    assert not transfer.field("settled")
+    (queue,) = subscriptions(client)
+    client.say(performative(spec.DISPOSITION, role=True, first=0, settled=True, state=composite(spec.ACCEPTED)))
+    assert client.depth(queue) == 0
+
+
+def test_unsubscribe_finds_the_durable_subscription_by_a_null_source() -> None:
+    client = Amqp10Dialogue(container_id="me")
+    subscribe(client, 1, "sub", **DURABLE)
+    client.say(performative(spec.CLOSE))
+    again = Amqp10Dialogue(client.driver, container_id="me")
+    (attached,) = again.attach_receiver(None, 1, name="sub", source=None)
+    assert attached.performative.inner("source") is not None
+    again.detach(1)
+    assert subscriptions(again) == []
+    attached, detached = again.attach_receiver(None, 1, name="sub", source=None)
+    assert attached.field("source") is None
+    assert condition(detached) == "amqp:not-found"
+
+
+def test_another_topic_is_another_subscription() -> None:
+    client = Amqp10Dialogue(container_id="me")
+    subscribe(client, 1, "sub", **DURABLE)
+    client.say(performative(spec.CLOSE))
+    publish(client.driver, b"1")
+    again = Amqp10Dialogue(client.driver, container_id="me")
+    assert last_octets(subscribe(again, 1, "sub", address="/exchanges/amq.topic/other", **DURABLE)) == []
+
+
+def test_links_of_a_shared_subscription_share_its_messages() -> None:
+    client = Amqp10Dialogue(container_id="me")
+    subscribe(client, 1, "sub", "shared", **DURABLE)
+    subscribe(client, 2, "sub|2", "shared", **DURABLE)
+    for number in range(4):
+        publish(client.driver, b"%d" % number)
+    assert sorted(last_octets(client.listen())) == [b"0", b"1", b"2", b"3"]
+    client.detach(1)
+    assert len(subscriptions(client)) == 1
+    client.detach(2)
+    assert subscriptions(client) == []
+
+
+def test_global_subscription_is_shared_by_containers_and_others_are_not() -> None:
+    first, second = Amqp10Dialogue(container_id="one"), None
+    second = Amqp10Dialogue(first.driver, container_id="two")
+    for client in (first, second):
+        subscribe(client, 1, "both|global", "shared", "global", **DURABLE)
+        subscribe(client, 2, "own", "shared", **DURABLE)
+    publish(first.driver, b"1")
+    assert len(last_octets(first.listen()) + last_octets(second.listen())) == 3
+
+
+def test_name_that_is_too_long_is_refused(client: Amqp10Dialogue) -> None:
+    attached, detached = subscribe(client, 1, "x" * 250, **DURABLE)[:2]
+    assert names([attached, detached]) == ["attach", "detach"]
+    assert condition(detached) == "amqp:invalid-field"
+
+
+def source(address: str, capabilities: tuple[str, ...] = (), **filters: object) -> Composite:
+    chosen = {Symbol(name): value for name, value in filters.items()}
+    return composite(spec.SOURCE, address=address, filter=chosen or None, capabilities=list(capabilities))
+
+
+def selector(text: object) -> Described:
+    return Described(Symbol("apache.org:selector-filter:string"), text)
+
+
+NO_LOCAL = Described(Typed("ulong", 0x0000468C00000003), [])
+
+
+def coloured(colour: str) -> bytes:
+    return b"\x00\x53\x74" + encode_value({"colour": colour}) + data_section(colour.encode())
+
+
+def bodies(heard: list[Heard]) -> list[str]:
+    return [each.payload.rsplit(b"\xa0", 1)[1][1:].decode() for each in heard if each.name == "transfer"]
+
+
+def with_colours(*colours: str) -> Amqp10Dialogue:
+    client = sender()
+    client.say(*(client.transfer(coloured(each)) for each in colours))
+    return client
+
+
+def test_consumer_gets_what_its_selector_matches_and_others_the_rest() -> None:
+    client = with_colours("red", "blue", "red", "green")
+    heard = client.attach_receiver(None, 1, credit=10, source=source("/queues/q", s=selector("colour = 'red'")))
+    assert bodies(heard) == ["red", "red"]
+    assert bodies(client.attach_receiver("/queues/q", 2, credit=10)) == ["blue", "green"]
+    granted = heard[0].performative.inner("source")
+    assert list(granted.mapping("filter")) == [Symbol("s")]
+
+
+def test_on_a_topic_the_selector_filters_before_the_queue() -> None:
+    client = Amqp10Dialogue()
+    topic = source("amq.topic", ("topic",), s=selector("colour = 'red'"))
+    client.attach_receiver(None, 1, credit=10, source=topic)
+    client.attach_sender("/exchanges/amq.topic/news")
+    heard = client.say(*(client.transfer(coloured(each)) for each in ("red", "blue", "red")))
+    assert bodies(heard) == ["red", "red"]
+    queues = client.vhost.queues.values()
+    assert sum(int(queue.messages) for queue in queues) == 2
+
+
+def test_text_that_is_no_selector_is_refused() -> None:
+    client = with_colours()
+    for handle, text in ((1, "colour ="), (2, 7)):
+        _, detached = client.attach_receiver(None, handle, source=source("/queues/q", s=selector(text)))
+        assert condition(detached) == "amqp:invalid-field"
+
+
+def test_unknown_filters_are_not_echoed() -> None:
+    client = with_colours("red")
+    unknown = {"u": Described(Symbol("example:unknown"), "x"), "plain": "x"}
+    heard = client.attach_receiver(None, 1, credit=1, source=source("/queues/q", **unknown))
+    granted = heard[0].performative.inner("source")
+    assert granted.mapping("filter") == {}
+    assert bodies(heard) == ["red"]
+
+
+def test_browser_takes_nothing_and_sees_arrivals() -> None:
+    client = with_colours("red", "blue")
+    copy = composite(spec.SOURCE, address="/queues/q", distribution_mode="copy")
+    heard = client.attach_receiver(None, 1, credit=10, source=copy)
+    assert bodies(heard) == ["red", "blue"]
+    assert heard[0].field("snd_settle_mode") == 1, "the attach says that deliveries are settled"
+    assert {each.field("settled") for each in heard if each.name == "transfer"} == {True}
+    assert bodies(client.say(client.transfer(coloured("green")))) == ["green"]
+    assert client.depth("q") == 3
+
+
+def test_browser_with_a_selector_drains() -> None:
+    client = with_colours("red", "blue", "red")
+    fields = {"address": "/queues/q", "distribution_mode": "copy", "filter": {Symbol("s"): selector("colour='red'")}}
+    client.attach_receiver(None, 1, source=composite(spec.SOURCE, **fields))
+    *sent, flow = client.flow(1, 10, drain=True)
+    assert bodies(sent) == ["red", "red"]
+    assert (flow.name, flow.field("link_credit"), flow.field("delivery_count")) == ("flow", 0, 10)
+
+
+def test_no_local_leaves_out_what_its_own_connection_has_published() -> None:
+    client = with_colours("own")
+    other = Amqp10Dialogue(client.driver)
+    other.attach_sender("/queues/q")
+    other.say(other.transfer(coloured("foreign")))
+    assert bodies(client.attach_receiver(None, 1, credit=10, source=source("/queues/q", n=NO_LOCAL))) == ["foreign"]
+    assert bodies(other.attach_receiver("/queues/q", 2, credit=10)) == ["own"]
