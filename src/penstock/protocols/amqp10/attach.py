@@ -134,7 +134,11 @@ def _attach_incoming(session: AmqpSession, attach: Composite) -> None:
     suspended = session.engine.suspended
     suspended.steal(link_key(session, attach))
     link = IncomingLink(session, attach, target)
-    fields = sender_fields(link, attach)
+    try:
+        fields = sender_fields(session, link.credit, session.engine.peer_max_frame_size, attach)
+    except BrokerError:
+        link.end(False)
+        raise
     session.links.add(link)
     suspended.add(link.key, link)
     if created is not None:

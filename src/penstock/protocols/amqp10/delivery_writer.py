@@ -2,6 +2,13 @@
 
 Deliveries that do not fit into the window wait here, in order: at most one batch, for the session receives no further
 one meanwhile (`AmqpSession.receiving`).
+
+Large deliveries are sent within the window of the session. The first frame is written in order with the other
+deliveries of the session. From then on the delivery is a source of the connection's output, and takes turns: other
+links and sessions go between. Its own link gets nothing else until it is complete (section 2.6.14), which is a matter
+of its credit (`LinkCredit.paused`).
+
+A delivery whose link is detached meanwhile is aborted. If a piece of it cannot be read, its link is detached.
 """
 
 from __future__ import annotations
@@ -11,17 +18,19 @@ from typing import TYPE_CHECKING, Final
 
 from librt.strings import BytesWriter, read_i64_be
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.core.consume.consumer import Batch
-from penstock.core.large_bodies import LargeBody, LargeReader, PieceListener, Span
+from penstock.core.large_bodies import LargeBody, LargeReader, Parts, PieceListener, Span
 from penstock.core.large_content import LARGE_OCTET, body_of, head_of, is_large
 from penstock.core.message import NEVER_DELIVERED, Envelope, Message
 from penstock.core.message_format import MessageFormat
+from penstock.errors import InternalError
 from penstock.flow.timers import NEVER
 from penstock.protocols.amqp10.addresses import annotations_octets, with_address
-from penstock.protocols.amqp10.delivery_assembly import LargeDelivery
 from penstock.protocols.amqp10.delivery_ids import SentIds
 from penstock.protocols.amqp10.message_format import FIRST_OCTET
+from penstock.protocols.common.connection_output import SHARE_OCTETS, OutputSource
 from penstock.wire.amqp10.composite import Composite, composite, encode_composite
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.frames import frame
@@ -45,6 +54,93 @@ DATA_START: Final = b"\x00\x53\x75\xb0"
 PLAIN_FIRST: Final = 0x005373
 PLAIN_LAST: Final = 0x005378
 """First three octets of a message that begins with its properties or a later section, up to the footer."""
+
+
+class LargeDelivery(OutputSource):
+    """A delivery whose first frame is written, up to its body."""
+
+    def __init__(self, link: OutgoingLink, reader: LargeReader) -> None:
+        self._link = link
+        self._reader = reader
+        self._waits: bool = False
+        """True while the window of the session is used up."""
+        reader.listener = _Wake(self)
+        link.credit.paused = True
+
+    def begin(self) -> None:
+        """Begin to write, or continue after the window of the session was used up."""
+        connection = self._link.session.connection
+        self._waits = False
+        connection.output.open_source(self)
+        connection.request_flush()
+
+    def go_on(self) -> None:
+        """Go on writing: the next piece was read, or could not be."""
+        session = self._link.session
+        fault = self._reader.fault
+        if not session.is_open():
+            self.end()
+        elif fault:
+            self._link.detach(InternalError(f"a large message cannot be read from the store: {fault}"))
+        else:
+            session.connection.output.sources.append(self)
+            session.connection.request_flush()
+
+    def on_window(self) -> None:
+        """Go on if only the window of the session was missing."""
+        if self._waits:
+            self.begin()
+
+    @override
+    def write_some(self, out: BytesWriter, parts: Parts) -> bool:
+        link, reader = self._link, self._reader
+        session = link.session
+        if reader.left == 0 or not session.is_open():
+            return False
+        if session.windows.remote_incoming_window <= 0:
+            self._waits = True
+            reader.pause()
+            session.connection.output.close_source(self)
+            return False
+        most = session.engine.peer_max_frame_size - TRANSFER_OVERHEAD
+        octets = reader.ready(most if most < SHARE_OCTETS else SHARE_OCTETS)
+        if octets == 0:
+            return False
+        more = reader.left > 0
+        write_continuation(out, session.number, link.handle, more, octets)
+        reader.write(out, parts)
+        session.windows.count_sent(1)
+        if not more:
+            self.end()
+            session.writer.on_large_sent(link)
+        return more
+
+    def abort(self) -> None:
+        """Abort the delivery: its link is being detached. Without a window the detach alone announces that."""
+        link = self._link
+        session = link.session
+        self.end()
+        if session.is_open() and session.windows.remote_incoming_window > 0:
+            aborted = composite(TRANSFER, handle=int(link.handle), more=False, aborted=True)
+            session.engine.out.write(frame(int(session.number), encode_composite(aborted)))
+            session.windows.count_sent(1)
+
+    @override
+    def end(self) -> None:
+        self._reader.end()
+        self._link.credit.paused = False
+        self._link.session.connection.output.close_source(self)
+
+
+class _Wake(PieceListener):
+    """Wakes the delivery when a piece was read."""
+
+    def __init__(self, delivery: LargeDelivery) -> None:
+        self._delivery = delivery
+
+    @override
+    def on_piece(self, reader: LargeReader) -> None:
+        self._delivery.go_on()
 
 
 class PendingDelivery:

@@ -92,14 +92,14 @@ class IncomingLink(Link):
         """Error of a refused publish that the `rejected` outcome cannot express: the link is detached with it."""
         self.producer.confirming = True
         self.ids = DeliveryIds()
-        self.credit = request.credit(self)
+        self.credit = request.credit(self.producer)
         self.credit.idle.asks = self.profile.answers_drain or self.credit.exact
         self._reported_at: float = -NEVER
         """Time of the last flow that announced the blocking gate, in monotonic seconds."""
         self._reported: Gate | None = None
         """The gate that it named; None before the first."""
         self._sections = session.engine.reader.parts.sections
-        self._assembly = DeliveryAssembly(self)
+        self._assembly = DeliveryAssembly(self, target)
         """The delivery that arrives in several frames."""
         self._arriving_id: i64 = ABSENT
         """Delivery-id of that delivery; `ABSENT` if there is none."""

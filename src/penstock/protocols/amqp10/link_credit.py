@@ -5,27 +5,25 @@ A lane is begun by link properties too, and answered with others (decision 106).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i64
 
 from penstock.core.gates.operator import QUEUE as QUEUE_KIND
 from penstock.core.publish.credit_window import CreditSettings
+from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_lanes import WINDOW_MAX, LaneRequest
 from penstock.core.publish.sender_credit import SenderCredit
 from penstock.core.settings.limits import rates
-from penstock.errors import BrokerError, PreconditionFailed, ResourceError
+from penstock.errors import PreconditionFailed, ResourceError
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED, Level
+from penstock.protocols.amqp10.target import Target
+from penstock.protocols.common.engine import ClientSession
 from penstock.settings.read import read_link_properties
 from penstock.wire.amqp10.composite import Composite
 from penstock.wire.amqp10.spec import UINT_MAX
 from penstock.wire.amqp10.values import UINT, ULONG, Symbol, Typed
-
-if TYPE_CHECKING:
-    from penstock.protocols.amqp10.incoming_link import IncomingLink
-    from penstock.protocols.amqp10.session import AmqpSession
-    from penstock.protocols.amqp10.target import Target
 
 EXACT_CREDIT: Final = "penstock:exact-credit"
 """Capability of a sender's link with one target: its credit ends at the stop threshold, and outcomes are not withheld.
@@ -49,7 +47,8 @@ A gate without a depth (a rate, an operator) has none of the four.
 class CreditRequest:
     """Request of an attach for the credit and rates of its sender. Raises PreconditionFailed for an invalid setting."""
 
-    def __init__(self, session: AmqpSession, name: str, target: Target, attach: Composite) -> None:
+    def __init__(self, session: ClientSession, name: str, target: Target, attach: Composite) -> None:
+        self._session = session
         self.route = target.fixed_route()
         properties = link_properties(attach)
         values = read_link_properties(name, properties)
@@ -62,12 +61,11 @@ class CreditRequest:
         self.message_octets: i64 = min(octets, UINT_MAX) if isinstance(octets, int) and octets > 0 else 0
         """Octets of its messages; 0 if it does not say."""
 
-    def credit(self, link: IncomingLink) -> SenderCredit:
-        """Return the credit of the new link."""
-        session, settings = link.session, self.settings
+    def credit(self, producer: Producer) -> SenderCredit:
+        """Return the credit of the new producer."""
+        session, settings = self._session, self.settings
         window = settings.window(self.message_octets)
-        name = session.connection.name()
-        credit = SenderCredit(link.producer, session.vhost, self.route, window, name, self.exact)
+        credit = SenderCredit(producer, session.vhost, self.route, window, session.connection.name(), self.exact)
         credit.idle.idle_s = settings.idle_s
         return credit
 
@@ -148,21 +146,18 @@ ATTACH_OCTETS: Final = 2048
 """Octets of the other fields of an attach, approximately."""
 
 
-def sender_fields(link: IncomingLink, attach: Composite) -> dict[str, object]:
-    """Begin the lane that an attach asks for, if any.
+def sender_fields(
+    session: ClientSession, credit: SenderCredit, frame_octets: i64, attach: Composite
+) -> dict[str, object]:
+    """Begin the lane that an attach asks for, if any; the answer has to fit into a frame.
 
-    Return the fields of our attach that describe the lane and credit.
-
-    Raises BrokerError, and the link has ended then.
+    Return the fields of our attach that describe the lane and credit. Raises BrokerError.
     """
-    fields = attach_fields(link.credit)
-    try:
-        request = _request(link_properties(attach))
-        if request is not None:
-            fields["properties"] = {**window_properties(link.credit), **_begin(link, request)}
-    except BrokerError:
-        link.end(False)
-        raise
+    fields = attach_fields(credit)
+    request = _request(link_properties(attach))
+    if request is not None:
+        lane = _begin(session, credit.producer, frame_octets, request)
+        fields["properties"] = {**window_properties(credit), **lane}
     return fields
 
 
@@ -179,10 +174,8 @@ def _request(properties: dict[str, object]) -> LaneRequest | None:
     )
 
 
-def _begin(link: IncomingLink, request: LaneRequest) -> dict[object, object]:
+def _begin(session: ClientSession, producer: Producer, octets: i64, request: LaneRequest) -> dict[object, object]:
     """Begin a lane; return the properties that answer, none if there are too many lanes. Raises BrokerError."""
-    session = link.session
-    octets = session.engine.peer_max_frame_size
     fits: i64 = max((octets - ATTACH_OCTETS) // NUMBER_OCTETS, 0)
     if request.window > fits:
         raise PreconditionFailed(
@@ -191,7 +184,7 @@ def _begin(link: IncomingLink, request: LaneRequest) -> dict[object, object]:
         )
     lanes = session.broker.producer_lanes
     try:
-        begun = lanes.begin(link.producer, session.vhost.name, session.connection.access.user, request)
+        begun = lanes.begin(producer, session.vhost.name, session.connection.access.user, request)
     except ResourceError:
         return {}
     return {
