@@ -134,11 +134,7 @@ def _attach_incoming(session: AmqpSession, attach: Composite) -> None:
     suspended = session.engine.suspended
     suspended.steal(link_key(session, attach))
     link = IncomingLink(session, attach, target)
-    try:
-        fields = sender_fields(session, link.credit, session.engine.peer_max_frame_size, attach)
-    except BrokerError:
-        link.end(False)
-        raise
+    fields = _sender_fields(session, link, attach)
     session.links.add(link)
     suspended.add(link.key, link)
     if created is not None:
@@ -158,6 +154,15 @@ def _attach_incoming(session: AmqpSession, attach: Composite) -> None:
             **fields,
         )
     )
+
+
+def _sender_fields(session: AmqpSession, link: IncomingLink, attach: Composite) -> dict[str, object]:
+    """Return the fields that describe lane and credit. Raises BrokerError, and the link has ended then."""
+    try:
+        return sender_fields(session, link.credit, session.engine.peer_max_frame_size, attach)
+    except BrokerError:
+        link.end(False)
+        raise
 
 
 def _attach_coordinator(session: AmqpSession, attach: Composite) -> None:

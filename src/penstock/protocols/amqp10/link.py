@@ -14,11 +14,10 @@ from penstock.protocols.amqp10.error_scopes import error_composite
 from penstock.protocols.common.client_profiles import Profile, profile_of_sender
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.spec import DETACH
+from penstock.wire.amqp10.transfer import Flow, Transfer
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.session import AmqpSession
-    from penstock.protocols.amqp10.suspended_links import LinkKey
-    from penstock.wire.amqp10.transfer import Flow, Transfer
 
 LINK_ATTACHED: Final = 0
 """The number of `LinkState.ATTACHED`, for the hot path."""
@@ -54,6 +53,10 @@ MIXED: Final = 2
 FIRST: Final = 0
 SECOND: Final = 1
 """Values of rcv-settle-mode (section 2.8.3)."""
+
+
+LinkKey = tuple[str, str, str, bool, str]
+"""Virtual host, user, container, whether the peer is the receiver, and the name of the link."""
 
 
 def link_key(session: AmqpSession, attach: Composite) -> LinkKey:

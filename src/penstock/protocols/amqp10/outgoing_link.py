@@ -6,10 +6,21 @@ of it. What lies before that message in its batch is sent first.
 
 What a delivery has in octets is known when it is written. So a consumer of such a link takes its messages unsettled,
 and the deliveries of one with snd-settle-mode settled are accepted as soon as they are written.
+
+Resumption of a receiver's link: its unsettled deliveries go on as both sides remember them (section 2.6.13).
+
+| the receiver has | the delivery |
+|---|---|
+| an outcome | is settled with it; a resumed transfer without a payload tells so |
+| the delivery without an outcome | is resumed: sent again from its beginning with its old delivery-tag |
+| no such delivery | returns to its queue |
+
+Resumed transfers use link credit like others, and come before new messages.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
@@ -19,23 +30,25 @@ from penstock.core.consume.bulk_requeue import settle_batches
 from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import cancel_drain, request_drain, settle_in_slices
+from penstock.core.message import Message
+from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import ConsumerSettings
 from penstock.errors import ContentTooLarge, NotImplementedHere
 from penstock.flow.credit import UNBOUNDED, LinkCredit
 from penstock.flow.level import UNLIMITED
-from penstock.protocols.amqp10.link import SETTLED, Link
-from penstock.protocols.amqp10.suspended_links import Expiry, Resumption, SuspendedReceiver
+from penstock.protocols.amqp10.delivery_outcomes import outcome_of
+from penstock.protocols.amqp10.link import SETTLED, Link, LinkKey
+from penstock.protocols.amqp10.suspended_links import LONGEST_S, Expiry, SuspendedLink, SuspendedLinks
 from penstock.settings.read import read_consume_arguments, read_priority
+from penstock.wire.amqp10.composite import Composite, as_composite, as_described
 from penstock.wire.amqp10.field_cursor import ABSENT
-from penstock.wire.amqp10.spec import UINT_MAX
-from penstock.wire.amqp10.values import UINT, ULONG, Symbol, Typed, serial_add
+from penstock.wire.amqp10.spec import ACCEPTED, MODIFIED, UINT_MAX
+from penstock.wire.amqp10.transfer import Flow
+from penstock.wire.amqp10.values import UINT, ULONG, CodecError, Symbol, Typed, serial_add
 
 if TYPE_CHECKING:
-    from penstock.core.queue.queue import Queue
     from penstock.protocols.amqp10.delivery_writer import DeliveryWriter
     from penstock.protocols.amqp10.session import AmqpSession
-    from penstock.wire.amqp10.composite import Composite
-    from penstock.wire.amqp10.transfer import Flow
 
 UNLIMITED_FROM: Final = 1 << 62
 """Octets from which on a limit is none: no message is that large."""
@@ -106,6 +119,155 @@ EXCLUSIVE: Final = "exclusive"
 """Link property: true for the only consumer of its queue."""
 TXN_ID: Final = Symbol("txn-id")
 """Property of a flow that asks for deliveries in a transaction (section 4.4.3)."""
+
+
+class SuspendedReceiver(SuspendedLink):
+    """Suspended link of a receiver. The number of a batch is the delivery-tag of its first message."""
+
+    def __init__(
+        self, owner: SuspendedLinks, key: LinkKey, expiry: Expiry, queue: Queue, batches: list[Batch], next_tag: i64
+    ) -> None:
+        super().__init__(owner, key, expiry)
+        self.queue = queue
+        self.batches = batches
+        self.next_tag: i64 = next_tag
+        """Delivery-tag of the next message; it is new to the link."""
+        self.detached: OutgoingLink | None = None
+        """The detached link whose unsettled messages are still in its session; None if `batches` has all."""
+
+    def collect(self) -> None:
+        """Take over the deliveries of the detached link from its session."""
+        link = self.detached
+        self.detached = None
+        if link is not None:
+            self.batches = self.batches + link.take_unsettled()
+            self.next_tag = link.next_tag()
+
+    @override
+    def on_session_ended(self) -> bool:
+        if self.expiry.timeout_s > 0:
+            self.collect()
+            return True
+        self.detached = None  # The session gives them their outcome.
+        return False
+
+    @override
+    def release(self) -> None:
+        self.collect()
+        batches = self.batches
+        self.batches = []
+        settle_batches(self.owner.broker, batches, Outcome.RELEASED)
+
+    @override
+    def longest_s(self) -> float:
+        longest_s = min(LONGEST_S, self.queue.settings.consumer_timeout_s)
+        return longest_s if self.detached is None else longest_s / 2  # Before the timeout would end the session.
+
+
+ENTRY_OCTETS = 32
+"""Octets of the frame of an attach that an entry of its unsettled map is counted with."""
+ATTACH_OCTETS = 1024
+"""Octets that are left for its other fields."""
+
+
+class ResumedDelivery:
+    """A delivery to be resumed: one message, or an outcome alone."""
+
+    __slots__ = ("tag", "batch", "state")
+
+    def __init__(self, tag: i64, batch: Batch | None, state: Composite | None) -> None:
+        self.tag: i64 = tag
+        self.batch = batch
+        """The message; None if it is settled."""
+        self.state = state
+
+
+class Resumption:
+    """Deliveries of one link that it has from a suspended one."""
+
+    def __init__(self, link: OutgoingLink) -> None:
+        self._link = link
+        self._waiting: deque[ResumedDelivery] = deque()
+        """Those that wait for credit."""
+        self._tags: dict[int, int] = {}
+        """Delivery-tags of those that were sent, by number: all others of the link have theirs by their number."""
+
+    def begin(self, suspended: SuspendedReceiver, unsettled: dict[object, object]) -> None:
+        """Take over the suspended deliveries; `unsettled` is the map of the receiver's attach."""
+        suspended.collect()
+        link = self._link
+        link.tag_base = suspended.next_tag - link.session.unsettled.next_number
+        back: list[Batch] = []
+        settled: dict[Outcome, list[Batch]] = {}
+        for batch in suspended.batches:
+            for index, message in enumerate(batch.messages):
+                if message is None:
+                    continue
+                tag = batch.first + index
+                octets = int(tag).to_bytes(8, "big")
+                one = _single(link, tag, message, batch.at)
+                if octets not in unsettled:
+                    back.append(one)
+                    continue
+                state = _state(unsettled[octets])
+                if state is None or not ACCEPTED <= state.code <= MODIFIED:
+                    self._waiting.append(ResumedDelivery(tag, one, None))
+                    continue
+                settled.setdefault(outcome_of(state.code, state), []).append(one)
+                self._waiting.append(ResumedDelivery(tag, None, state))
+        suspended.batches = []
+        broker = link.session.broker
+        settle_batches(broker, back, Outcome.RELEASED)
+        for outcome in settled:
+            settle_batches(broker, settled[outcome], outcome)
+
+    def unsettled(self) -> tuple[dict[object, object], bool]:
+        """Return the unsettled map for our attach, and whether it is incomplete: all of it has to fit into a frame."""
+        room = (self._link.session.engine.peer_max_frame_size - ATTACH_OCTETS) // ENTRY_OCTETS
+        states: dict[object, object] = {}
+        for delivery in self._waiting:
+            if len(states) >= room:
+                return states, True
+            state = delivery.state
+            states[int(delivery.tag).to_bytes(8, "big")] = None if state is None else as_described(state)
+        return states, False
+
+    def send(self) -> None:
+        """Send waiting deliveries, within credit and window."""
+        link = self._link
+        session = link.session
+        consumer = link.consumer
+        while self._waiting and consumer.credit.left() > 0 and not session.stopped():
+            delivery = self._waiting.popleft()
+            number = session.unsettled.next_number
+            session.unsettled.next_number = number + 1
+            batch = delivery.batch
+            charge: i64 = 0 if batch is None else batch.charge
+            consumer.credit.spend(1, charge)
+            if batch is None:
+                consumer.credit.restore(1, charge)
+                session.writer.write_outcome(link, number, delivery.tag, delivery.state)
+                continue
+            consumer.shared.spend(1, charge)
+            consumer.delivered += 1
+            batch.consumer = consumer
+            batch.first = number
+            batch.at = session.broker.now
+            session.unsettled.add(batch)
+            self._tags[int(number)] = int(delivery.tag)
+            message = batch.messages[0]
+            assert message is not None
+            session.writer.write_resumed(link, number, delivery.tag, message)
+
+    def take(self) -> list[Batch]:
+        """Take the messages that still wait; the number of each is its delivery-tag."""
+        waiting = self._waiting
+        self._waiting = deque()
+        return [each.batch for each in waiting if each.batch is not None]
+
+    def tag_of(self, number: i64) -> i64:
+        """Return the delivery-tag of a number."""
+        return self._tags.get(int(number), int(number + self._link.tag_base))
 
 
 class OutgoingLink(Link):
@@ -314,3 +476,15 @@ class OutgoingLink(Link):
     def next_tag(self) -> i64:
         """Return a delivery-tag that is new to the link."""
         return self.session.unsettled.next_number + self.tag_base
+
+
+def _single(link: OutgoingLink, tag: i64, message: Message, at: float) -> Batch:
+    messages: list[Message | None] = [message]
+    return Batch(link.consumer, tag, messages, message.charge, at)
+
+
+def _state(value: object) -> Composite | None:
+    try:
+        return value if isinstance(value, Composite) else as_composite(value)
+    except CodecError:
+        return None
