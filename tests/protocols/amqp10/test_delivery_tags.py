@@ -293,7 +293,7 @@ def test_outcomes_that_are_kept_are_bounded_and_the_oldest_are_forgotten() -> No
     for _ in range(TAGS_MAX // 16 + 1):
         client.say(*(client.transfer(BODY) for _ in range(16)))
     client.detach(0, closed=False)
-    assert client.session().engine.suspended.outcomes == TAGS_MAX
+    assert client.session().endpoint.shared.suspended.outcomes == TAGS_MAX
     unsettled = {n.to_bytes(4, "big"): None for n in (15, 16)}
     known = client.attach_sender("/queues/q", unsettled=unsettled)[0].performative.mapping("unsettled")
     assert list(known) == [(16).to_bytes(4, "big")]
@@ -370,13 +370,13 @@ def test_lost_connection_takes_its_awaited_outcomes_out_of_the_nodes_memory(clie
 
 def test_awaited_outcomes_of_a_link_leave_the_count_of_its_connection_with_it(client: Amqp10Dialogue) -> None:
     client.attach_sender(None, target=LASTING, rcv_settle_mode=1)
-    engine = client.session().engine
+    endpoint = client.session().endpoint
     for _ in range(3):
         client.say(client.transfer(BODY), client.transfer(BODY))
-        assert engine.unsent.count == 2
+        assert endpoint.unsent.count == 2
         client.detach(0, closed=False)
         client.listen()
-        assert engine.unsent.count == 0
+        assert endpoint.unsent.count == 0
         client.attach_sender(None, target=LASTING, rcv_settle_mode=1)
 
 
@@ -473,7 +473,7 @@ def test_outcomes_that_a_sender_missed_end_with_its_session() -> None:
     client = sender(capacity_messages=10, stop_messages=1, resume_messages=0)
     client.say(*(client.transfer(BODY) for _ in range(3)))
     client.detach(0, closed=False)
-    suspended = client.session().engine.suspended
+    suspended = client.session().endpoint.shared.suspended
     assert (suspended.count(), suspended.outcomes) == (1, 2)
     client.say(performative(spec.END))
     client.listen()

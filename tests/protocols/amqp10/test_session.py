@@ -119,8 +119,8 @@ def test_detach_with_very_many_unsettled_deliveries_is_done_in_slices() -> None:
 
 def test_links_of_a_connection_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     client = Amqp10Dialogue().declare("q")
-    engine = client.session().engine
-    engine.link_count += LINKS_MAX - 2
+    endpoint = client.session().endpoint
+    endpoint.link_count += LINKS_MAX - 2
     assert names(client.attach_receiver("q", 1)) == ["attach"]
     assert names(client.attach_sender("q", 2))[0] == "attach"
     attached, detached = client.attach_receiver("q", 3)
@@ -128,7 +128,7 @@ def test_links_of_a_connection_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     client.detach(2)
     assert names(client.attach_receiver("q", 4)) == ["attach"]
     client.say(performative(spec.END))
-    assert engine.link_count == LINKS_MAX - 2
+    assert endpoint.link_count == LINKS_MAX - 2
 
 
 def test_messages_of_all_links_are_accepted_as_one_range() -> None:

@@ -48,7 +48,7 @@ def receiver(count: int = 3, driver: BrokerDriver | None = None, **terminus: obj
 def owner(client: Amqp10Dialogue) -> SuspendedLinks:
     engine = client.connection.engine
     assert isinstance(engine, Amqp10Engine)
-    return engine.suspended
+    return engine.endpoint.shared.suspended
 
 
 def detach(client: Amqp10Dialogue, closed: bool = False) -> None:

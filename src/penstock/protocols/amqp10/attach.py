@@ -69,7 +69,7 @@ def on_attach(session: AmqpSession, attach: Composite) -> None:
     sends = not attach.flag("role")
     handle = session.links.free_handle(attach.number("handle"))
     try:
-        if session.engine.link_count >= LINKS_MAX:
+        if session.endpoint.link_count >= LINKS_MAX:
             raise ResourceError(f"the connection has {LINKS_MAX} links, the most it may have")
         if sends:
             _attach_incoming(session, attach)
@@ -126,20 +126,20 @@ def _attach_incoming(session: AmqpSession, attach: Composite) -> None:
     target = target_of(
         session.vhost,
         session.connection.access,
-        session.engine.format,
+        session.endpoint.format,
         address,
-        session.engine.targets,
+        session.endpoint.targets,
         session.connection.number,
     )
-    suspended = session.engine.suspended
+    suspended = session.endpoint.shared.suspended
     suspended.steal(link_key(session, attach))
     link = IncomingLink(session, attach, target)
     fields = _sender_fields(session, link, attach)
     session.links.add(link)
     suspended.add(link.key, link)
     if created is not None:
-        link.nodes.append(CreatedNode(session.engine.nodes, created))
-    lasting = session.engine.nodes.find(session.vhost, text)
+        link.nodes.append(CreatedNode(session.endpoint.shared.nodes, created))
+    lasting = session.endpoint.shared.nodes.find(session.vhost, text)
     if lasting is not None:
         link.nodes.append(SenderOfNode(lasting))
     session.send(
@@ -159,14 +159,14 @@ def _attach_incoming(session: AmqpSession, attach: Composite) -> None:
 def _sender_fields(session: AmqpSession, link: IncomingLink, attach: Composite) -> dict[str, object]:
     """Return the fields that describe lane and credit. Raises BrokerError, and the link has ended then."""
     try:
-        return sender_fields(session, link.credit, session.engine.peer_max_frame_size, attach)
+        return sender_fields(session, link.credit, session.endpoint.peer_max_frame_size, attach)
     except BrokerError:
         link.end(False)
         raise
 
 
 def _attach_coordinator(session: AmqpSession, attach: Composite) -> None:
-    suspended = session.engine.suspended
+    suspended = session.endpoint.shared.suspended
     suspended.steal(link_key(session, attach))
     link = CoordinatorLink(session, attach)
     session.links.add(link)
@@ -188,7 +188,7 @@ def _attach_management(session: AmqpSession, attach: Composite, terminus: Compos
 
 def _attach_outgoing(session: AmqpSession, attach: Composite) -> None:
     terminus = attach.inner("source")
-    suspended = session.engine.suspended
+    suspended = session.endpoint.shared.suspended
     if terminus is None or terminus.text("address") != MANAGEMENT:
         suspended.steal(link_key(session, attach))
     filters = SourceFilters(composite(SOURCE) if terminus is None else terminus, session.broker.work)
@@ -237,7 +237,7 @@ def _source(
 
     Raises BrokerError.
     """
-    name, container = attach.text("name"), session.engine.container
+    name, container = attach.text("name"), session.endpoint.container
     access = session.connection.access
     if terminus is None:
         found = find_subscription(session, container, name, attach.texts("desired_capabilities"))
@@ -248,11 +248,11 @@ def _source(
         created = _dynamic_node(session, terminus)
         if created.queue is not None:
             authorization.check_read_queue(access, created.queue.name)
-            return CreatedNode(session.engine.nodes, created), created.queue, created.address
+            return CreatedNode(session.endpoint.shared.nodes, created), created.queue, created.address
         assert created.exchange is not None
         node = Node("", created.exchange.name, "", True)
         topic = subscribe(session, container, terminus, name, node, filters)
-        topic.created = CreatedNode(session.engine.nodes, created)
+        topic.created = CreatedNode(session.endpoint.shared.nodes, created)
         return topic, topic.queue, created.address
     text = terminus.text("address")
     address = parse_source(text, terminus.texts("capabilities"))
@@ -271,7 +271,7 @@ def _dynamic_node(session: AmqpSession, terminus: Composite) -> DynamicNode:
     """Create the node of a dynamic terminus. Raises InvalidField if it has an address too (section 3.5.3)."""
     if terminus.text("address"):
         raise InvalidField(f"a dynamic terminus has the address '{terminus.text('address')}'; it must have none")
-    return session.engine.nodes.create(session, terminus)
+    return session.endpoint.shared.nodes.create(session, terminus)
 
 
 def _with_address(terminus: Composite, address: str) -> Composite:

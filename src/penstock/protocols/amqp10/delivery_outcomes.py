@@ -79,7 +79,7 @@ def write_outcome(session: AmqpSession, first: i64, last: i64, settled: bool, st
     if not session.is_open():
         return
     if len(state) <= STATE_OCTETS_MAX:
-        write_disposition(session.engine.out, session.number, True, first, last, settled, state)
+        write_disposition(session.connection.output.buffer, session.number, True, first, last, settled, state)
         session.connection.request_flush()
     else:
         session.send(_large_disposition(first, last, settled, state))

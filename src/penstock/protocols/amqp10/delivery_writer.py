@@ -102,7 +102,7 @@ class LargeDelivery(OutputSource):
             reader.pause()
             session.connection.output.close_source(self)
             return False
-        most = session.engine.peer_max_frame_size - TRANSFER_OVERHEAD
+        most = session.endpoint.peer_max_frame_size - TRANSFER_OVERHEAD
         octets = reader.ready(most if most < SHARE_OCTETS else SHARE_OCTETS)
         if octets == 0:
             return False
@@ -122,7 +122,7 @@ class LargeDelivery(OutputSource):
         self.end()
         if session.is_open() and session.windows.remote_incoming_window > 0:
             aborted = composite(TRANSFER, handle=int(link.handle), more=False, aborted=True)
-            session.engine.out.write(frame(int(session.number), encode_composite(aborted)))
+            session.connection.output.buffer.write(frame(int(session.number), encode_composite(aborted)))
             session.windows.count_sent(1)
 
     @override
@@ -218,9 +218,9 @@ class DeliveryWriter:
         Such a delivery differs from the last one in sizes and numbers only.
         """
         session = self._session
-        out, ids = session.engine.out, self.ids
+        out, ids = session.connection.output.buffer, self.ids
         head, settled = self._head_of(link.handle), link.sends_settled()
-        largest = session.engine.peer_max_frame_size - TRANSFER_OVERHEAD
+        largest = session.endpoint.peer_max_frame_size - TRANSFER_OVERHEAD
         left = self._room()
         sent: i64 = 0
         number, tag_base = batch.first, link.tag_base
@@ -314,7 +314,7 @@ class DeliveryWriter:
     ) -> None:
         """Write one delivery of any kind, or let it wait."""
         session = self._session
-        out = session.engine.out
+        out = session.connection.output.buffer
         windows = session.windows
         tag = number + link.tag_base
         if is_large(message.content):
@@ -338,7 +338,7 @@ class DeliveryWriter:
         pending = self._pending
         while pending and windows.remote_incoming_window > 0 and pending[0].link not in self._large:
             delivery = pending[0]
-            self._write_frame(session.engine.out, delivery)
+            self._write_frame(session.connection.output.buffer, delivery)
             windows.count_sent(1)
             if delivery.sent == len(delivery.payload):
                 pending.popleft()
@@ -374,7 +374,7 @@ class DeliveryWriter:
 
     def _write_frame(self, out: BytesWriter, delivery: PendingDelivery) -> None:
         session, link = self._session, delivery.link
-        largest = session.engine.peer_max_frame_size - TRANSFER_OVERHEAD
+        largest = session.endpoint.peer_max_frame_size - TRANSFER_OVERHEAD
         start = delivery.sent
         end: i64 = len(delivery.payload)
         if end - start > largest:
@@ -397,7 +397,7 @@ class DeliveryWriter:
     def _resumed_frame(self, delivery: PendingDelivery, more: bool) -> bytes:
         """Return the first frame of a resumed delivery up to its payload; the size of the frame counts that."""
         end: i64 = len(delivery.payload)
-        most = self._session.engine.peer_max_frame_size - TRANSFER_OVERHEAD
+        most = self._session.endpoint.peer_max_frame_size - TRANSFER_OVERHEAD
         performative = encode_composite(
             composite(
                 TRANSFER,

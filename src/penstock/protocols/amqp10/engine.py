@@ -21,39 +21,32 @@ from librt.strings import read_i64_be
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.broker import Broker
 from penstock.core.message_format import MessageFormat
-from penstock.errors import BrokerError, CommandInvalid, FrameError, PeerFrameTooSmall, ResourceError
+from penstock.errors import BrokerError, CommandInvalid, FrameError, ResourceError
 from penstock.protocols.amqp10 import opening
-from penstock.protocols.amqp10.delivery_tags import TagCount
-from penstock.protocols.amqp10.dynamic_nodes import DynamicNodes
-from penstock.protocols.amqp10.error_scopes import MalformedPerformative, error_composite, fitted
-from penstock.protocols.amqp10.message_format import FIRST_OCTET, Amqp10Format
-from penstock.protocols.amqp10.opening import SaslLayer, SoleConnections
+from penstock.protocols.amqp10.endpoint import Endpoint, FrameParts, SharedParts
+from penstock.protocols.amqp10.error_scopes import MalformedPerformative
+from penstock.protocols.amqp10.message_format import Amqp10Format
+from penstock.protocols.amqp10.opening import SaslLayer
 from penstock.protocols.amqp10.session import HANDLE_MAX, AmqpSession
-from penstock.protocols.amqp10.suspended_links import SuspendedLinks
-from penstock.protocols.amqp10.target import SharedTargets
-from penstock.protocols.amqp10.transactions import Transactions
 from penstock.protocols.common.audit_trail import audit_refusal
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_output import OUTPUT_LEFT_UNREAD
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.engine import SESSION_OPEN, Protocol, ProtocolEngine, SessionEngine, SessionState
-from penstock.wire.amqp10.composite import Composite, composite, decode_performative
-from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
+from penstock.wire.amqp10.composite import Composite, decode_performative
+from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.frames import (
     AMQP_HEADER,
     HEADER_OCTETS,
     INCOMPLETE,
     SASL_HEADER,
-    frame,
     frame_body,
     frame_channel,
     frame_end,
     frame_kind,
     is_header,
 )
-from penstock.wire.amqp10.sections import Sections
 from penstock.wire.amqp10.spec import (
     ATTACH,
     BEGIN,
@@ -63,30 +56,16 @@ from penstock.wire.amqp10.spec import (
     END,
     FLOW,
     FRAME_AMQP,
-    FRAME_MIN_SIZE,
     FRAME_SASL,
     OPEN,
     TRANSFER,
 )
-from penstock.wire.amqp10.transfer import Disposition, Flow, Transfer
 from penstock.wire.amqp10.values import FRAMING_ERROR, CodecError
 
 USUAL_FRAME: Final = 0x0200
 """Data offset and type of an AMQP frame without an extended header."""
 DECODED_A_UNIT: Final = 8
 """Octets of a performative with values, such as a map of unsettled deliveries, that are decoded with a unit of work."""
-
-
-class FrameParts:
-    """Structs for a frame that is read. All connections share them, because they hold nothing between two frames."""
-
-    def __init__(self) -> None:
-        self.cursor = FieldCursor()
-        self.transfer = Transfer()
-        self.flow = Flow()
-        self.disposition = Disposition()
-        self.sections = Sections()
-        """Sections of the message that a link acts on."""
 
 
 class FrameReader:
@@ -108,7 +87,7 @@ class FrameReader:
         n: i64 = len(data)
         connection, work = engine.connection, engine.work
         running = ConnectionState.RUNNING
-        largest = engine.max_frame_size
+        largest = engine.endpoint.max_frame_size
         transfer = self.parts.transfer
         while n - pos >= 8:
             start = read_i64_be(data, pos)
@@ -130,12 +109,12 @@ class FrameReader:
             else:
                 if connection.state is ConnectionState.TUNE:
                     return pos
-                end = frame_end(data, pos, n, engine.max_frame_size)
+                end = frame_end(data, pos, n, engine.endpoint.max_frame_size)
                 if end == INCOMPLETE:
                     return pos
                 self.next = end
                 self._frame(engine, data, pos, end)
-                largest = engine.max_frame_size
+                largest = engine.endpoint.max_frame_size
                 if connection.is_closed():
                     return n
             pos = end
@@ -214,18 +193,6 @@ COSTS: Final[dict[int, int]] = {ATTACH: 60, DETACH: 45, BEGIN: 60, END: 45}
 """Units of those that cost more: they make or end a session or a link. A consumer or a node adds its own cost."""
 
 
-class SharedParts:
-    """Parts that all connections of a broker share."""
-
-    def __init__(self, broker: Broker) -> None:
-        self.nodes = DynamicNodes(broker)
-        self.suspended = SuspendedLinks(broker)
-        """Attached and suspended links."""
-        self.sole = SoleConnections()
-        """Connections that are the only one of their container."""
-        self.frames = FrameParts()
-
-
 class Amqp10(Protocol):
     """AMQP 1.0 (OASIS Standard, 29 October 2012)."""
 
@@ -260,34 +227,11 @@ class Amqp10Engine(SessionEngine[AmqpSession]):
 
     def __init__(self, connection: Connection, shared: SharedParts) -> None:
         super().__init__(connection)
-        self.nodes: DynamicNodes = shared.nodes
-        self.suspended: SuspendedLinks = shared.suspended
-        self.sole: SoleConnections = shared.sole
+        self.endpoint = Endpoint(connection, shared)
         self.reader = FrameReader(shared.frames)
-        self.format = _format_of(self.broker)
         self.sasl: SaslLayer | None = None
         """SASL layer until the login is over."""
-        self.max_frame_size: i64 = self.limits.initial_frame_max
-        """Largest frame that the peer may send now."""
-        self.peer_max_frame_size: i64 = FRAME_MIN_SIZE
-        """Largest frame that the peer takes."""
-        self.channel_max: int = self.limits.channel_max
-        self.container: str = ""
-        """Container id of the peer."""
-        self._flowing: dict[int, AmqpSession] = {}
-        """Sessions with flows to write."""
-        self.targets = SharedTargets()
-        """Targets that its links share."""
-        self.unsent = TagCount(shared.suspended.stored_tags)
-        """Number of deliveries whose outcome their sender does not know, of all links."""
-        self.link_count: int = 0
-        """Number of links of all sessions."""
-        self.open_sent: bool = False
-        self.close_sent: bool = False
-        self.close_info: dict[object, object] | None = None
-        """The info map of the error that closes it; None for none."""
-        self.transactions: Transactions | None = None
-        """Transactions of the connection, once it has a coordinator link."""
+        self._open_sent: bool = False
 
     # Input
 
@@ -329,7 +273,7 @@ class Amqp10Engine(SessionEngine[AmqpSession]):
         connection = self.connection
         if connection.state is ConnectionState.HEADER and header in (SASL_HEADER, AMQP_HEADER):
             connection.move(ConnectionState.START)
-            self.sasl = SaslLayer(self, header == SASL_HEADER)
+            self.sasl = SaslLayer(self.endpoint, header == SASL_HEADER)
             self.sasl.begin()
             if header == SASL_HEADER or connection.is_closed():
                 return
@@ -356,7 +300,8 @@ class Amqp10Engine(SessionEngine[AmqpSession]):
         elif connection.state is ConnectionState.OPEN and performative.code == OPEN:
             if channel != 0:
                 raise FrameError(f"open on channel {channel}; it is sent on channel 0 (section 2.4.1)")
-            opening.on_open(self, performative)
+            opening.on_open(self.endpoint, performative)
+            self._open_sent = True
         elif connection.state is not ConnectionState.RUNNING:
             raise CommandInvalid(f"{performative.name} before open")
         elif performative.code == OPEN:
@@ -376,26 +321,27 @@ class Amqp10Engine(SessionEngine[AmqpSession]):
         """Return the session on a channel. Raises BrokerError if there is none."""
         session = self.channels.get(channel)
         if session is None:
-            if channel > self.channel_max:
-                raise FrameError(f"{what} on channel {channel}; the largest is {self.channel_max}")
+            if channel > self.endpoint.channel_max:
+                raise FrameError(f"{what} on channel {channel}; the largest is {self.endpoint.channel_max}")
             raise CommandInvalid(f"{what} on channel {channel}, which has no session")
         return session
 
     def _on_begin(self, channel: int, begin: Composite) -> None:
-        if channel > self.channel_max:
-            raise FrameError(f"begin on channel {channel}; the largest is {self.channel_max}")
+        if channel > self.endpoint.channel_max:
+            raise FrameError(f"begin on channel {channel}; the largest is {self.endpoint.channel_max}")
         if channel in self.channels:
             raise CommandInvalid(f"begin on channel {channel}, which has a session already")
         if begin.number("remote_channel") >= 0:
             raise CommandInvalid("begin with a remote-channel: this broker begins no sessions")
         self.services.open_connections.check_channels(self.connection)
-        session = AmqpSession(self, channel, begin)
+        session = AmqpSession(self, self.endpoint, channel, begin)
         self.channels[channel] = session
         if self.connection.vhost is not None:
             self.connection.vhost.churn.channels_opened += 1
         session.send(session.windows.begin(channel, HANDLE_MAX))
 
     def _on_end(self, session: AmqpSession) -> None:
+        self.reader.forget_session()
         if session.state == SessionState.CLOSE_SENT:
             session.forget()
         elif session.state == SESSION_OPEN:
@@ -405,7 +351,7 @@ class Amqp10Engine(SessionEngine[AmqpSession]):
 
     def _on_close(self, close: Composite) -> None:
         connection = self.connection
-        if self.close_sent:
+        if self.endpoint.close_sent:
             connection.end()
             return
         if connection.state is ConnectionState.OPEN:
@@ -414,31 +360,12 @@ class Amqp10Engine(SessionEngine[AmqpSession]):
 
     # Output
 
-    def send(self, channel: i64, performative: Composite, kind: int = FRAME_AMQP) -> None:
-        """Write a performative frame. Nothing follows a close."""
-        if self.close_sent and performative.code != CLOSE:
-            return
-        octets = fitted(performative, int(self.peer_max_frame_size))
-        if octets is None:
-            size = self.peer_max_frame_size
-            self.close(PeerFrameTooSmall(f"{performative.name} does not fit into the {size} octets of a frame"))
-            return
-        self.out.write(frame(int(channel), octets, kind))
-        self.connection.request_flush()
-
-    def request_flow(self, session: AmqpSession) -> None:
-        """Schedule the flows of a session, which are written when the output is taken at the end of the turn."""
-        self._flowing[int(session.number)] = session
-        self.connection.request_flush()
-
     @override
     def complete_output(self) -> None:
-        if self.transactions is not None:
-            self.transactions.write_provisional()
-        if self._flowing:
-            flowing = self._flowing
-            self._flowing = {}
-            for session in flowing.values():
+        self.endpoint.write_provisional()
+        for number in self.endpoint.take_flowing():
+            session = self.channels.get(number)
+            if session is not None:
                 session.write_flows()
 
     # Close
@@ -452,32 +379,32 @@ class Amqp10Engine(SessionEngine[AmqpSession]):
                 connection.end()  # Nothing can be said before the AMQP header.
             return
         if connection.start_closing(f"{error.condition}: {error}", error):
-            if not self.open_sent:
-                opening.write_open(self)
-            self.close_sent = True
-            self.send(0, composite(CLOSE, error=error_composite(error, self.close_info)))
+            if not self._open_sent:
+                opening.write_open(self.endpoint)
+            self.endpoint.send_close(error)
 
     @override
     def on_login(self, accepted: bool) -> None:
         if self.sasl is not None:
             self.sasl.conclude(accepted)
+            if accepted:
+                self.sasl = None
 
     @override
     def answer_close(self) -> None:
-        if not self.close_sent:
-            self.close_sent = True
-            self.send(0, composite(CLOSE))
+        if not self.endpoint.close_sent:
+            self.endpoint.send_close()
 
     @override
     def write_last_outcomes(self) -> None:
         super().write_last_outcomes()
-        self.suspended.on_connection_ended(self.connection.number)
+        self.endpoint.shared.suspended.on_connection_ended(self.connection.number)
 
     @override
     def on_disconnect(self) -> None:
         super().on_disconnect()
         self.sasl = None
-        self.sole.forget(self)
+        self.endpoint.shared.sole.forget(self.endpoint)
         for session in self.channels.values():
             session.writer.end()
 
@@ -495,14 +422,8 @@ class Amqp10Engine(SessionEngine[AmqpSession]):
     def details(self) -> dict[str, object]:
         return {
             "protocol": NAME,
-            "channel_max": self.channel_max,
-            "frame_max": int(self.peer_max_frame_size),
+            "channel_max": self.endpoint.channel_max,
+            "frame_max": int(self.endpoint.peer_max_frame_size),
             "timeout": 0 if self.idle is None else int(2 * self.idle.beat_s),
-            "container_id": self.container,
+            "container_id": self.endpoint.container,
         }
-
-
-def _format_of(broker: Broker) -> Amqp10Format:
-    message_format = broker.formats.by_octet(FIRST_OCTET)
-    assert isinstance(message_format, Amqp10Format)
-    return message_format

@@ -45,7 +45,7 @@ from penstock.protocols.amqp10.link import LINK_ATTACHED, MIXED, SECOND, SETTLED
 from penstock.protocols.amqp10.link_credit import CreditRequest, blocked_properties
 from penstock.protocols.amqp10.suspended_links import Expiry, SuspendedSender
 from penstock.protocols.amqp10.target import AnonymousTarget, Target
-from penstock.protocols.amqp10.transactions import Posting, transactions_of, write_provisional
+from penstock.protocols.amqp10.transactions import Posting
 from penstock.protocols.common.audit_trail import audit_refusal
 from penstock.protocols.common.client_profiles import Profile
 from penstock.wire.amqp10.composite import Composite, composite, encode_composite
@@ -68,7 +68,7 @@ class IncomingLink(Link):
         super().__init__(session, attach)
         request = CreditRequest(session, self.link_name, target, attach)  # It may be refused: the producer comes later.
         connection = session.connection
-        self.profile: Profile = sender_profile(session.engine.container, attach)
+        self.profile: Profile = sender_profile(session.endpoint.container, attach)
         self.target: Target = target
         self.delivery_count: i64 = attach.number("initial_delivery_count", 0)
         self.max_message_size: i64 = target.largest_message(connection.limits.message_bytes_max)
@@ -79,7 +79,7 @@ class IncomingLink(Link):
         self._second: bool = self.second
         """The same for the last delivery."""
         self.expiry = Expiry(attach.inner("target"))
-        self.unsent = UnsentOutcomes(session.engine.unsent)
+        self.unsent = UnsentOutcomes(session.endpoint.unsent)
         """Deliveries whose sender does not know the outcome."""
         self._tag: bytes = b""
         """Delivery-tag of the last delivery that was resumed, to the anonymous terminus, or of several frames."""
@@ -98,7 +98,7 @@ class IncomingLink(Link):
         """Time of the last flow that announced the blocking gate, in monotonic seconds."""
         self._reported: Gate | None = None
         """The gate that it named; None before the first."""
-        self._sections = session.engine.reader.parts.sections
+        self._sections = session.endpoint.shared.frames.sections
         self._assembly = DeliveryAssembly(self, target)
         """The delivery that arrives in several frames."""
         self._arriving_id: i64 = ABSENT
@@ -148,7 +148,7 @@ class IncomingLink(Link):
         gate = self.credit.blocked_by()
         if gate is None or (not self.is_news(gate) and now < self._reported_at + REPORTED_AGAIN_S):
             session.windows.write(
-                session.engine.out,
+                session.connection.output.buffer,
                 session.number,
                 self.handle,
                 self.delivery_count,
@@ -196,7 +196,7 @@ class IncomingLink(Link):
         state = transfer.state
         assert isinstance(state, Composite)
         if self.posting is None and self._arriving_id == ABSENT:
-            self.posting = Posting(transactions_of(self.session.engine), state)
+            self.posting = Posting(self.session.endpoint.transactions(), state)
         elif self.posting is None or self.posting.txn_id != state.octets("txn_id"):
             raise NotAllowed(f"frames of delivery {self._arriving_id} with different transactions")
 
@@ -468,7 +468,7 @@ class IncomingLink(Link):
             self.suspend()
         elif not closed and self.expiry.lasts_for_session():
             self._keep_outcomes()
-        write_provisional(self.session.engine)
+        self.session.endpoint.write_provisional()
         self.end(True)
 
     @override
@@ -482,17 +482,19 @@ class IncomingLink(Link):
         outcomes = self.unsent.outcomes(self.producer)
         if outcomes:
             session = self.session
-            suspended = session.engine.suspended
+            suspended = session.endpoint.shared.suspended
             sender = SuspendedSender(suspended, self.key, self.expiry, outcomes)
             suspended.suspend(sender, session, session.connection_number)
 
     def resume(self, attach: Composite) -> dict[str, object]:
         """Resume the suspended link of this name, if there is one; returns the fields for our attach."""
-        suspended = self.session.engine.suspended.take(self.key)
+        suspended = self.session.endpoint.shared.suspended.take(self.key)
         unsettled = attach.mapping("unsettled")
         if not isinstance(suspended, SuspendedSender) or not unsettled:
             return {}
-        entries, incomplete = self.unsent.resume(suspended.outcomes, unsettled, self.session.engine.peer_max_frame_size)
+        entries, incomplete = self.unsent.resume(
+            suspended.outcomes, unsettled, self.session.endpoint.peer_max_frame_size
+        )
         return {"unsettled": entries, "incomplete_unsettled": incomplete}
 
     def _on_resumed(self, transfer: Transfer, data: bytes) -> None:

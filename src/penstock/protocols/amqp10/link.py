@@ -62,7 +62,7 @@ LinkKey = tuple[str, str, str, bool, str]
 def link_key(session: AmqpSession, attach: Composite) -> LinkKey:
     """Return what names a link in the broker."""
     connection, role = session.connection, attach.flag("role")
-    return (session.vhost.name, connection.user, session.engine.container, role, attach.text("name"))
+    return (session.vhost.name, connection.user, session.endpoint.container, role, attach.text("name"))
 
 
 def sender_profile(container: str, attach: Composite) -> Profile:
@@ -133,7 +133,7 @@ class Link:
 
     def end_nodes(self, closed: bool) -> None:
         """Notify dynamic nodes and subscriptions that the link has ended; `closed`: for good."""
-        self.session.engine.suspended.forget(self.key, self)
+        self.session.endpoint.shared.suspended.forget(self.key, self)
         nodes = self.nodes
         self.nodes = []
         for node in nodes:

@@ -1,10 +1,5 @@
 """Open: limits, virtual host and the properties of both sides (section 2.7.1).
 
-A client may want to be the only connection of its container: "AMQP Enforcing Connection Uniqueness 1.0" (OASIS, 2018).
-A client asks with a desired capability of its open. The policy of the newer one decides: it is refused (the default),
-or the existing one is closed. As in RabbitMQ 4.4, only connections that have asked count (weak detection), and nobody
-closes the connection of another user.
-
 Logins over AMQP 1.0: frames of SASL before the AMQP header (section 5.3).
 
 A client that begins with the AMQP header logs in by ANONYMOUS, without frames, where it is offered that mechanism, as
@@ -13,22 +8,24 @@ with Qpid's brokers and RabbitMQ 3. Elsewhere it is answered with the SASL heade
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from typing_extensions import override
 
 from penstock.access.password_hash import load_scram, scram_is_loaded
-from penstock.errors import CommandInvalid, InvalidField, ResourceLocked
+from penstock.core.broker import Broker
+from penstock.core.vhost import VirtualHost
+from penstock.errors import CommandInvalid
+from penstock.protocols.amqp10.endpoint import CAPABILITY, DETECTION, Endpoint
 from penstock.protocols.amqp10.link_credit import plain_properties
+from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.engine import HOLD_DEADLINE
 from penstock.protocols.common.login import Verification, conclude_login
-from penstock.protocols.common.peer import SHOWN_LETTERS
 from penstock.protocols.common.sasl import ANONYMOUS, EXTERNAL, PLAIN, SCRAM, SaslExchange, SaslStep
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.frames import SASL_HEADER, frame
 from penstock.wire.amqp10.spec import (
-    FRAME_MIN_SIZE,
     FRAME_SASL,
     OPEN,
     SASL_CHALLENGE,
@@ -37,62 +34,7 @@ from penstock.wire.amqp10.spec import (
     SASL_OUTCOME,
     SASL_RESPONSE,
 )
-from penstock.wire.amqp10.values import UINT, Symbol, Typed, ulong
-
-if TYPE_CHECKING:
-    from penstock.core.vhost import VirtualHost
-    from penstock.protocols.amqp10.engine import Amqp10Engine
-    from penstock.protocols.common.connection import Connection
-
-
-CAPABILITY: Final = "sole-connection-for-container"
-"""Capability of an open: desired by the client, offered by us."""
-_POLICY: Final = Symbol("sole-connection-enforcement-policy")
-"""Property of the client's open: 0 is to refuse the new connection, 1 to close the existing one."""
-_CLOSE_EXISTING: Final = 1
-DETECTION: Final[dict[object, object]] = {Symbol("sole-connection-detection-policy"): Typed(UINT, 1)}
-"""Property of our open: weak, for connections that did not ask are not found."""
-
-
-class SoleConnections:
-    """The connections of one broker that are the only one of their container, at most one for each connection."""
-
-    def __init__(self) -> None:
-        self._engines: dict[tuple[str, str], Amqp10Engine] = {}
-        """Their engines by virtual host and container-id."""
-
-    def claim(self, engine: Amqp10Engine, vhost: str, opened: Composite) -> None:
-        """Register a connection, if its open asks for that. The existing one is closed where the open says so.
-
-        Raises InvalidField if the new one is to be refused.
-        """
-        if CAPABILITY not in opened.texts("desired_capabilities"):
-            return
-        container = engine.container
-        existing = self._engines.get((vhost, container))
-        if existing is not None and not existing.connection.is_closing():
-            policy = opened.mapping("properties").get(_POLICY)
-            closes = isinstance(policy, Typed) and policy.value == _CLOSE_EXISTING
-            if not closes or existing.connection.user != engine.connection.user:
-                engine.close_info = {Symbol("invalid-field"): Symbol("container-id")}
-                raise InvalidField(
-                    f"open of container '{container}', which has a connection that is to be its only one"
-                )
-            existing.close_info = {Symbol("sole-connection-enforcement"): True}
-            existing.connection.close(ResourceLocked(f"container '{container}' has opened another sole connection"))
-        self._engines[vhost, container] = engine
-
-    def holds(self, engine: Amqp10Engine) -> bool:
-        """Return whether a connection is registered."""
-        vhost = engine.connection.vhost
-        return vhost is not None and self._engines.get((vhost.name, engine.container)) is engine
-
-    def forget(self, engine: Amqp10Engine) -> None:
-        """Remove a connection that has ended."""
-        vhost = engine.connection.vhost
-        if vhost is not None and self.holds(engine):
-            del self._engines[vhost.name, engine.container]
-
+from penstock.wire.amqp10.values import Symbol, ulong
 
 KEPT: Final = ("product", "version", "platform")
 """Properties of a client that are stored for people."""
@@ -108,65 +50,59 @@ REFUSED: Final = Symbol("amqp:connection-establishment-failed")
 """Property of an open that is followed by a close: Qpid JMS and Proton then do not take the connection as open."""
 
 
-def on_open(engine: Amqp10Engine, open: Composite) -> None:
+def on_open(endpoint: Endpoint, open: Composite) -> None:
     """Agree on the limits and open a virtual host. Raises BrokerError."""
-    connection = engine.connection
-    size = open.number("max_frame_size", 0xFFFFFFFF)
-    if size < FRAME_MIN_SIZE:
-        raise InvalidField(f"open with a max-frame-size of {size}; at least 512 is valid")
-    engine.container = open.text("container_id")[:SHOWN_LETTERS]
-    engine.peer_max_frame_size = min(size, engine.limits.frame_max)
-    engine.channel_max = min(open.number("channel_max", 0xFFFF), engine.limits.channel_max)
+    connection = endpoint.connection
+    endpoint.agree(open)
     properties = plain_properties(open.mapping("properties"))
     connection.peer.introduce(properties, KEPT)
-    connection.peer.properties["connection_name"] = engine.container
+    connection.peer.properties["connection_name"] = endpoint.container
     connection.peer.set_rates(properties)
-    engine.max_frame_size = engine.limits.frame_max
-    vhost = _vhost(engine, open.text("hostname"))
-    engine.sole.claim(engine, vhost.name, open)
+    vhost = _vhost(connection.broker, open.text("hostname"))
+    endpoint.shared.sole.claim(endpoint, vhost.name, open)
     connection.open(vhost)
     connection.review_hold_bound()
-    write_open(engine)
+    write_open(endpoint)
     timeout_s = open.number("idle_time_out", 0) / 1000
     beat_s = max(timeout_s, PEER_TIMEOUT_MIN_S) / 2 if timeout_s > 0 else 0.0
-    engine.keep_time(EMPTY_FRAME, beat_s, 2.0 * engine.limits.heartbeat_s)
+    connection.engine.keep_time(EMPTY_FRAME, beat_s, 2.0 * connection.limits.heartbeat_s)
 
 
-def write_open(engine: Amqp10Engine) -> None:
+def write_open(endpoint: Endpoint) -> None:
     """Write our open; one that precedes a close says so."""
-    engine.open_sent = True
+    connection = endpoint.connection
+    limits, services = connection.limits, connection.services
     properties: dict[object, object] = {
         Symbol("product"): "Penstock",
-        Symbol("version"): engine.services.version,
+        Symbol("version"): services.version,
         Symbol("platform"): "Python",
-        Symbol(HOLD_DEADLINE): ulong(engine.broker.defaults.hold_deadline_ms()),
+        Symbol(HOLD_DEADLINE): ulong(connection.broker.defaults.hold_deadline_ms()),
     }
-    version = engine.limits.rabbitmq_version
+    version = limits.rabbitmq_version
     if version is not None:
         properties[Symbol("product")] = "RabbitMQ"
         properties[Symbol("version")] = version
-        properties[Symbol("penstock-version")] = engine.services.version
-    if engine.sole.holds(engine):
+        properties[Symbol("penstock-version")] = services.version
+    if endpoint.shared.sole.holds(endpoint):
         properties.update(DETECTION)
-    if engine.connection.is_closing():
+    if connection.is_closing():
         properties = {REFUSED: True}
-    engine.send(
+    endpoint.send(
         0,
         composite(
             OPEN,
             container_id="penstock",
-            max_frame_size=engine.limits.frame_max,
-            channel_max=engine.channel_max,
-            idle_time_out=engine.limits.heartbeat_s * 1000 or None,
+            max_frame_size=limits.frame_max,
+            channel_max=endpoint.channel_max,
+            idle_time_out=limits.heartbeat_s * 1000 or None,
             offered_capabilities=list(CAPABILITIES),
             properties=properties,
         ),
     )
 
 
-def _vhost(engine: Amqp10Engine, hostname: str) -> VirtualHost:
+def _vhost(broker: Broker, hostname: str) -> VirtualHost:
     """Return the virtual host of a host name: `vhost:NAME` (as RabbitMQ 4), one of that name, else "/"."""
-    broker = engine.broker
     if hostname.startswith(VHOST_PREFIX):
         return broker.vhost(hostname.removeprefix(VHOST_PREFIX))
     return broker.vhost(hostname if hostname in broker.vhosts else "/")
@@ -222,10 +158,11 @@ class ScramLoading(Verification):
 class SaslLayer:
     """SASL exchange of one connection; `has_frames` is false for a client that has begun with the AMQP header."""
 
-    def __init__(self, engine: Amqp10Engine, has_frames: bool) -> None:
-        self._engine = engine
+    def __init__(self, endpoint: Endpoint, has_frames: bool) -> None:
+        connection = endpoint.connection
+        self._endpoint = endpoint
         self._has_frames = has_frames
-        self._exchange = SaslExchange(engine.services, engine.connection.peer, MECHANISMS, RESPONSE_MAX)
+        self._exchange = SaslExchange(connection.services, connection.peer, MECHANISMS, RESPONSE_MAX)
         self._additional_data: bytes = b""
         """Proof for the client, with the outcome."""
 
@@ -234,7 +171,7 @@ class SaslLayer:
         if not self._has_frames:
             self._begin_without_frames()
             return
-        self._engine.out.write(SASL_HEADER)
+        self._endpoint.connection.output.buffer.write(SASL_HEADER)
         self._send(composite(SASL_MECHANISMS, sasl_server_mechanisms=self._exchange.mechanisms))
 
     def _begin_without_frames(self) -> None:
@@ -245,7 +182,7 @@ class SaslLayer:
 
     def on_frame(self, performative: Composite) -> None:
         """Act on a SASL frame. Raises BrokerError."""
-        connection = self._engine.connection
+        connection = self._endpoint.connection
         if connection.ignores_input():
             return
         if connection.state is not ConnectionState.START:
@@ -267,23 +204,22 @@ class SaslLayer:
             self._send(composite(SASL_CHALLENGE, challenge=step.data))
         else:
             self._additional_data = step.data
-        self._exchange.carry_out(self._engine.connection, step)
+        self._exchange.carry_out(self._endpoint.connection, step)
 
     def conclude(self, accepted: bool) -> None:
         """Tell the client that it is logged in, and the AMQP header follows; or refuse it, and close."""
         if accepted:
-            self._engine.connection.move(ConnectionState.TUNE)
+            self._endpoint.connection.move(ConnectionState.TUNE)
             self._send_outcome(OK)
-            self._engine.sasl = None
         else:
             if not self._has_frames:
-                self._engine.out.write(SASL_HEADER)
+                self._endpoint.connection.output.buffer.write(SASL_HEADER)
             self._send_outcome(SYS_TEMP if self._exchange.is_temporary else AUTH)
-            self._engine.connection.end()
+            self._endpoint.connection.end()
 
     def _send_outcome(self, code: int) -> None:
         if self._has_frames:
             self._send(composite(SASL_OUTCOME, code=code, additional_data=self._additional_data or None))
 
     def _send(self, performative: Composite) -> None:
-        self._engine.send(0, performative, FRAME_SASL)
+        self._endpoint.send(0, performative, FRAME_SASL)

@@ -223,7 +223,7 @@ class Resumption:
 
     def unsettled(self) -> tuple[dict[object, object], bool]:
         """Return the unsettled map for our attach, and whether it is incomplete: all of it has to fit into a frame."""
-        room = (self._link.session.engine.peer_max_frame_size - ATTACH_OCTETS) // ENTRY_OCTETS
+        room = (self._link.session.endpoint.peer_max_frame_size - ATTACH_OCTETS) // ENTRY_OCTETS
         states: dict[object, object] = {}
         for delivery in self._waiting:
             if len(states) >= room:
@@ -364,7 +364,7 @@ class OutgoingLink(Link):
         session = self.session
         waiting = session.writer.waiting(self)  # These are counted as delivered, but the peer has yet to see them.
         session.windows.write(
-            session.engine.out,
+            session.connection.output.buffer,
             session.number,
             self.handle,
             serial_add(self.credit.delivery_count, -waiting),
@@ -414,7 +414,7 @@ class OutgoingLink(Link):
 
     def resume(self, attach: Composite) -> dict[str, object]:
         """Resume the suspended link of this name, if there is one; returns the fields for our attach."""
-        suspended = self.session.engine.suspended.take(self.key)
+        suspended = self.session.endpoint.shared.suspended.take(self.key)
         unsettled = attach.mapping("unsettled")
         if not isinstance(suspended, SuspendedReceiver) or suspended.queue is not self.consumer.queue or not unsettled:
             if suspended is not None:
@@ -451,7 +451,7 @@ class OutgoingLink(Link):
 
     def _keep(self, batches: list[Batch], detached: OutgoingLink | None = None) -> None:
         session = self.session
-        suspended = session.engine.suspended
+        suspended = session.endpoint.shared.suspended
         receiver = SuspendedReceiver(suspended, self.key, self.expiry, self.consumer.queue, batches, self.next_tag())
         receiver.detached = detached
         suspended.suspend(receiver, session, session.connection_number)

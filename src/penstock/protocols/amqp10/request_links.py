@@ -43,7 +43,7 @@ from penstock.protocols.amqp10.error_scopes import MalformedMessage, error_compo
 from penstock.protocols.amqp10.link import LINK_ATTACHED, SECOND, Link
 from penstock.protocols.amqp10.management_node import answer, read_request
 from penstock.protocols.amqp10.outgoing_link import OutgoingLink
-from penstock.protocols.amqp10.transactions import Transaction, transactions_of
+from penstock.protocols.amqp10.transactions import Transaction
 from penstock.protocols.common.log_line import LogLine
 from penstock.wire.amqp10.composite import Composite, composite, decode_composite, encode_composite
 from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
@@ -101,7 +101,9 @@ class RequestLink(Link):
     @override
     def write_flow(self) -> None:
         session = self.session
-        session.windows.write(session.engine.out, session.number, self.handle, self.delivery_count, self.credit)
+        session.windows.write(
+            session.connection.output.buffer, session.number, self.handle, self.delivery_count, self.credit
+        )
 
     def take(self, transfer: Transfer, data: bytes, end: i64) -> bytes | None:
         """Return the request that a frame completes; None if more frames come, or it is aborted.
@@ -173,7 +175,7 @@ class ManagementLink(RequestLink):
     def _on_request(self, content: bytes, delivery_id: i64) -> None:
         """Carry out a request. One that cannot be answered is rejected, or the link detached if it is settled."""
         session = self.session
-        session.engine.work.done += REQUEST_WORK + len(content) // OCTETS_A_UNIT
+        session.broker.work.done += REQUEST_WORK + len(content) // OCTETS_A_UNIT
         declared = session.broker.durable_changes.durable_declarations
         try:
             request = read_request(content)
@@ -188,7 +190,9 @@ class ManagementLink(RequestLink):
             return
         self._respond(queue, answer(session, request))
         if not self.settled:
-            write_disposition(session.engine.out, session.number, True, delivery_id, delivery_id, True, ACCEPTED_STATE)
+            write_disposition(
+                session.connection.output.buffer, session.number, True, delivery_id, delivery_id, True, ACCEPTED_STATE
+            )
             session.connection.request_flush()
         session.connection.output.await_change(declared)
 
@@ -234,11 +238,11 @@ class CoordinatorLink(RequestLink):
         """False if the peer does not know `rejected`: the link is detached instead (sections 4.2 and 4.3)."""
         self.retries: bool = COMMIT_RETRY in attach.texts("desired_capabilities")
         """True if a transaction stays open when its commit is rejected at its hold deadline (decision 88)."""
-        self._transactions = transactions_of(session.engine)
+        self._transactions = session.endpoint.transactions()
         self._lanes: list[Lane] = []
         self._idle: list[Lane] = []
         """Lanes without a transaction."""
-        self._sections = session.engine.reader.parts.sections
+        self._sections = session.endpoint.shared.frames.sections
         session.coordinators += 1
 
     def terminus(self) -> Composite:
@@ -259,7 +263,7 @@ class CoordinatorLink(RequestLink):
             self.grant()
 
     def _on_message(self, content: bytes, delivery_id: i64) -> None:
-        self.session.engine.work.done += COORDINATOR_WORK
+        self.session.broker.work.done += COORDINATOR_WORK
         try:
             request = self._request(content)
             if request.code == DECLARE:

@@ -9,7 +9,7 @@ Windows of a session in transfer frames, in both directions (section 2.5.6).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64
@@ -31,22 +31,19 @@ from penstock.errors import (
 from penstock.protocols.amqp10 import attach as attaching
 from penstock.protocols.amqp10.delivery_ids import AcceptedRanges
 from penstock.protocols.amqp10.delivery_writer import DeliveryWriter
+from penstock.protocols.amqp10.endpoint import Endpoint
 from penstock.protocols.amqp10.error_scopes import Scope, error_composite, scope_of
 from penstock.protocols.amqp10.incoming_link import IncomingLink
 from penstock.protocols.amqp10.link import LINK_ATTACHED, Link, LinkState
 from penstock.protocols.amqp10.outgoing_link import OutgoingLink
 from penstock.protocols.amqp10.request_links import CoordinatorLink
-from penstock.protocols.amqp10.transactions import Settler, transactions_of, write_provisional
-from penstock.protocols.common.engine import ClientSession, SessionState
+from penstock.protocols.amqp10.transactions import Settler
+from penstock.protocols.common.engine import ClientSession, SessionEngine, SessionState
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.spec import ATTACH, BEGIN, DETACH, DISPOSITION, END, FLOW, TRANSFER
 from penstock.wire.amqp10.transfer import Disposition, Flow, Transfer, write_flow
 from penstock.wire.amqp10.values import serial_add, serial_distance
-
-if TYPE_CHECKING:
-    from penstock.protocols.amqp10.engine import Amqp10Engine
-
 
 INCOMING_WINDOW: Final = 4096
 """Transfer frames that a peer may send before our next flow. Room is a matter of link credit: nothing is left unread,
@@ -184,7 +181,7 @@ class SessionLinks:
     def add(self, link: Link) -> None:
         """Add an attached link."""
         self.by_handle[int(link.peer_handle)] = link
-        link.session.engine.link_count += 1
+        link.session.endpoint.link_count += 1
         if isinstance(link, OutgoingLink):
             self._receivers[link.consumer.tag] = link
 
@@ -193,7 +190,7 @@ class SessionLinks:
         link.move(LinkState.DETACHED)
         del self.by_handle[int(link.peer_handle)]
         link.unlink()
-        link.session.engine.link_count -= 1
+        link.session.endpoint.link_count -= 1
 
     def receiver_of(self, consumer: Consumer) -> OutgoingLink | None:
         """Return the attached link of a consumer."""
@@ -222,7 +219,7 @@ class SessionLinks:
         If the peer ends it (`graceful`), unsettled deliveries of the others get the default outcome of their source;
         else they count as failed.
         """
-        suspended = session.engine.suspended
+        suspended = session.endpoint.shared.suspended
         if graceful:
             session.end_outcome = Outcome.RELEASED
         for link in self.by_handle.values():
@@ -243,9 +240,9 @@ LINKS_A_UNIT: Final = 8
 class AmqpSession(ClientSession):
     """Session of a connection. Our channel number is the peer's."""
 
-    def __init__(self, engine: Amqp10Engine, channel: int, begin: Composite) -> None:
+    def __init__(self, engine: SessionEngine[AmqpSession], endpoint: Endpoint, channel: int, begin: Composite) -> None:
         super().__init__(engine, "ssn", channel)
-        self.engine: Amqp10Engine = engine
+        self.endpoint: Endpoint = endpoint
         self.windows = SessionWindows(begin)
         self.last_delivery_id: i64 = ABSENT
         """Delivery-id of the last delivery of the peer."""
@@ -266,8 +263,8 @@ class AmqpSession(ClientSession):
 
     def send(self, performative: Composite) -> None:
         """Write a performative on the session's channel."""
-        self._accepted.write(self.engine.out, self.number)
-        self.engine.send(self.number, performative)
+        self._accepted.write(self.connection.output.buffer, self.number)
+        self.endpoint.send(self.number, performative)
 
     # Performatives
 
@@ -362,7 +359,7 @@ class AmqpSession(ClientSession):
         """Act on a flow. Raises BrokerError for errors that close the connection."""
         link: Link | None = None
         try:
-            self.engine.work.done += FLOW_WORK
+            self.broker.work.done += FLOW_WORK
             was_open = self._window_open()
             self.windows.on_flow(flow)
             if flow.handle != ABSENT and flow.handle not in self.links.ignored:
@@ -395,7 +392,7 @@ class AmqpSession(ClientSession):
             self._session_flow_due = True
         else:
             self._flows.append(link)
-        self.engine.request_flow(self)
+        self.endpoint.request_flow(self.number)
 
     def write_flows(self) -> None:
         """Write the flows that are due."""
@@ -403,13 +400,13 @@ class AmqpSession(ClientSession):
         self._flows = []
         if not self.is_open():
             return
-        self._accepted.write(self.engine.out, self.number)
+        self._accepted.write(self.connection.output.buffer, self.number)
         for link in flows:
             link.flow_due = False
             if link.state == LINK_ATTACHED:
                 link.write_flow()
         if self.windows.needs_renewal() or (self._session_flow_due and not flows):
-            self.windows.write(self.engine.out, self.number)
+            self.windows.write(self.connection.output.buffer, self.number)
         self._session_flow_due = False
 
     # Publishing
@@ -437,15 +434,15 @@ class AmqpSession(ClientSession):
         for link in self.links.by_handle.values():
             if isinstance(link, IncomingLink) and link.producer.confirms.ready():
                 link.write_outcomes()
-        write_provisional(self.engine)
+        self.endpoint.write_provisional()
         for coordinator in self._coordinators():
             coordinator.write_outcomes()
-        self._accepted.write(self.engine.out, self.number)
+        self._accepted.write(self.connection.output.buffer, self.number)
 
     def accept(self, first: i64, last: i64) -> None:
         """Accept and settle deliveries of the peer at the end of the turn."""
         if self._accepted.add(first, last):
-            self.engine.request_flow(self)
+            self.endpoint.request_flow(self.number)
 
     # Consuming
 
@@ -506,7 +503,7 @@ class AmqpSession(ClientSession):
             for link in self.links.by_handle.values():
                 if isinstance(link, IncomingLink):
                     looked_at += link.unsent.on_settled(disposition.first, disposition.last)
-            self.engine.work.done += looked_at // LINKS_A_UNIT
+            self.broker.work.done += looked_at // LINKS_A_UNIT
 
     # End
 
@@ -524,12 +521,11 @@ class AmqpSession(ClientSession):
 
     @override
     def end(self, graceful: bool) -> None:
-        self.engine.reader.forget_session()
         self.writer.end()
         for coordinator in self._coordinators():
             coordinator.end()
         if self.transactions > 0:
-            transactions_of(self.engine).end_session(self)
+            self.endpoint.transactions().end_session(self)
         for link in self.links.by_handle.values():
             if isinstance(link, IncomingLink):
                 link.end(graceful)
@@ -550,5 +546,5 @@ class AmqpSession(ClientSession):
     def on_torn_down(self) -> None:
         for link in self.links.by_handle.values():
             link.end_nodes(False)
-        self.engine.link_count -= len(self.links.by_handle)
+        self.endpoint.link_count -= len(self.links.by_handle)
         super().on_torn_down()

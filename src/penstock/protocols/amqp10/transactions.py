@@ -46,7 +46,6 @@ from penstock.wire.amqp10.transfer import ACCEPTED_STATE, NO_STATE, Disposition,
 
 if TYPE_CHECKING:
     from penstock.core.routing.route import Route
-    from penstock.protocols.amqp10.engine import Amqp10Engine
     from penstock.protocols.amqp10.incoming_link import IncomingLink
     from penstock.protocols.amqp10.request_links import CoordinatorLink, Lane
     from penstock.protocols.amqp10.session import AmqpSession
@@ -177,7 +176,7 @@ class Transaction(TimerHandler):
             retirement = Retirement(session, settlement.tag, ids.id_of(settlement.tag), outcome, settled)
             self._retirements.append(retirement)
             session.settler.retired[settlement.tag] = retirement
-        session.engine.work.done += (len(unit.settlements) - before) // RETIREMENTS_A_UNIT
+        session.broker.work.done += (len(unit.settlements) - before) // RETIREMENTS_A_UNIT
 
     # End
 
@@ -218,7 +217,7 @@ class Transaction(TimerHandler):
         self.discharge_id = delivery_id
         self.link.session.broker.timers.drop(self)
         self._commits = not failed
-        self.link.session.engine.work.done += len(self.unit.publishes) + len(self.unit.settlements)
+        self.link.session.broker.work.done += len(self.unit.publishes) + len(self.unit.settlements)
         if failed:
             self.unit.rollback()
         else:
@@ -378,21 +377,6 @@ class Transactions:
             transaction.write_provisional()
 
 
-def transactions_of(engine: Amqp10Engine) -> Transactions:
-    """Return the transactions of a connection; most have none, ever."""
-    transactions = engine.transactions
-    if transactions is None:
-        transactions = Transactions()
-        engine.transactions = transactions
-    return transactions
-
-
-def write_provisional(engine: Amqp10Engine) -> None:
-    """Write the provisional outcomes of a connection that are due."""
-    if engine.transactions is not None:
-        engine.transactions.write_provisional()
-
-
 def _settle_by_default(retirement: Retirement) -> None:
     session, number = retirement.session, retirement.number
     if retirement.default is None:
@@ -469,7 +453,7 @@ class Settler:
         """Tell the receiver that we have settled deliveries as it has asked."""
         session = self._session
         octets = ACCEPTED_STATE if is_accepted else NO_STATE
-        write_disposition(session.engine.out, session.number, False, first, last, True, octets)
+        write_disposition(session.connection.output.buffer, session.number, False, first, last, True, octets)
         session.connection.request_flush()
 
     def _settle(self, first: i64, last: i64, disposition: Disposition) -> None:
@@ -501,7 +485,7 @@ class Settler:
         """Settle deliveries in the transaction that a transactional-state names. Raises UnknownTransaction."""
         state = disposition.state
         assert isinstance(state, Composite)
-        transaction = transactions_of(self._session.engine).find(state.octets("txn_id"))
+        transaction = self._session.endpoint.transactions().find(state.octets("txn_id"))
         ranges = self.free_ranges(first, last, disposition.settled)
         outcome = state.inner("outcome")
         if outcome is not None or disposition.settled:
@@ -520,7 +504,7 @@ class Settler:
             numbers = [int(first)] if int(first) in retired else []
         else:
             numbers = sorted(number for number in retired if first <= number <= last)
-            self._session.engine.work.done += len(retired) // RETIREMENTS_A_UNIT
+            self._session.broker.work.done += len(retired) // RETIREMENTS_A_UNIT
         ranges: list[tuple[int, int]] = []
         begin = int(first)
         for number in numbers:
