@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i64
 
@@ -35,6 +35,7 @@ from penstock.protocols.amqp10.request_links import (
     ManagementLink,
     response_queue,
 )
+from penstock.protocols.amqp10.session import AmqpSession
 from penstock.protocols.amqp10.subscriptions import (
     EXPIRES_NEVER,
     SourceFilters,
@@ -50,9 +51,6 @@ from penstock.wire.amqp10.neutral import queue_address
 from penstock.wire.amqp10.spec import ATTACH, COORDINATOR, DETACH, SOURCE
 from penstock.wire.amqp10.values import Symbol
 
-if TYPE_CHECKING:
-    from penstock.protocols.amqp10.session import AmqpSession
-
 LINKS_MAX: Final = 10_000
 """Most links of a connection, 3 to 4 KiB each."""
 OUTCOMES = ["amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list"]
@@ -65,6 +63,15 @@ PAIRED: Final[dict[object, object]] = {Symbol("paired"): True}
 
 
 def on_attach(session: AmqpSession, attach: Composite) -> None:
+    """Act on an attach. Raises BrokerError for errors that close the connection."""
+    try:
+        session.links.check_free(attach)
+        _attach(session, attach)
+    except BrokerError as error:
+        session.on_error(error, ATTACH)
+
+
+def _attach(session: AmqpSession, attach: Composite) -> None:
     """Attach a link, or answer with a null terminus and detach it at once with the error (section 2.6.3)."""
     sends = not attach.flag("role")
     handle = session.links.free_handle(attach.number("handle"))

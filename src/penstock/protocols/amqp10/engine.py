@@ -24,6 +24,7 @@ from typing_extensions import override
 from penstock.core.message_format import MessageFormat
 from penstock.errors import BrokerError, CommandInvalid, FrameError, ResourceError
 from penstock.protocols.amqp10 import opening
+from penstock.protocols.amqp10.attach import on_attach
 from penstock.protocols.amqp10.endpoint import Endpoint, FrameParts, SharedParts
 from penstock.protocols.amqp10.error_scopes import MalformedPerformative
 from penstock.protocols.amqp10.message_format import Amqp10Format
@@ -312,6 +313,8 @@ class Amqp10Engine(SessionEngine[AmqpSession]):
             session = self.session_on(channel, performative.name)
             if performative.code == END:
                 self._on_end(session)
+            elif session.state == SESSION_OPEN and performative.code == ATTACH:
+                on_attach(session, performative)
             elif session.state == SESSION_OPEN:
                 session.on_performative(performative)
         if len(self.out) > 0:

@@ -356,7 +356,7 @@ class IncomingLink(Link):
             self.credit.leave_road()
         self.credit.spend(charge)
         try:
-            posting.publish(self, route, content, charge)
+            posting.publish(self.session, self.producer, route, content, charge)
         except BrokerError as error:
             if settled and posting.transaction is None:
                 raise  # Nobody would learn it.

@@ -20,6 +20,7 @@ from typing_extensions import override
 from penstock.core.message import Envelope
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_listener import ProducerListener
+from penstock.core.publish.unit_of_work import Coordinator
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import REPLY_TO
 from penstock.errors import (
@@ -291,7 +292,11 @@ class CoordinatorLink(RequestLink):
     def _declare(self, declare: Composite, delivery_id: i64) -> None:
         if declare.fields["global_id"] is not None:
             raise NotImplementedHere("declare with a global-id: transactions of this broker are local")
-        transaction = self._transactions.declare(self)
+        self._transactions.check_room()
+        lane = self._take_lane()
+        coordinator = Coordinator(lane.producer)
+        coordinator.keeps_refused = self.retries
+        transaction = lane.transaction = self._transactions.declare(self, coordinator)
         state = encode_composite(composite(DECLARED, txn_id=transaction.txn_id))
         write_outcome(self.session, delivery_id, delivery_id, not self.second, state)
 
@@ -302,8 +307,11 @@ class CoordinatorLink(RequestLink):
         self.session.connection.services.deliver()
         transaction.discharge(discharge.flag("fail"), delivery_id)
 
-    def answer(self, transaction: Transaction, refusal: Refusal | None) -> None:
-        """Answer a discharge: its transaction was committed or rolled back as asked, or refused."""
+    def answer(self, transaction: Transaction, refusal: Refusal | None) -> bool:
+        """Answer a discharge: its transaction was committed or rolled back as asked, or refused.
+
+        Return whether it has ended.
+        """
         delivery_id = transaction.discharge_id
         self._transactions.write_provisional()  # Before the discharge, the outcomes that it applied (section 4.4.1).
         if refusal is None:
@@ -312,7 +320,7 @@ class CoordinatorLink(RequestLink):
             transaction.reopen()
             state = rejected_state(refusal, self.session.broker.now)
             self._reject(delivery_id, state, ResourceError(refusal.describe()))
-            return
+            return False
         else:
             if self.retries and transaction.unit.error is not None:  # Rolled back since its commit was refused.
                 refusal = Refusal(ROLLED_BACK, None, error=transaction.unit.error)
@@ -322,6 +330,7 @@ class CoordinatorLink(RequestLink):
             state = rejected_state(refusal, self.session.broker.now, error.condition)
             self._reject(delivery_id, state, error)
         transaction.end(refusal is None)
+        return True
 
     def _reject(self, delivery_id: i64, state: bytes, error: BrokerError) -> None:
         if self.takes_rejected:
@@ -337,7 +346,7 @@ class CoordinatorLink(RequestLink):
 
     # Lanes
 
-    def take_lane(self) -> Lane:
+    def _take_lane(self) -> Lane:
         """Return a lane for a transaction."""
         if self._idle:
             return self._idle.pop()
@@ -367,6 +376,7 @@ class CoordinatorLink(RequestLink):
         for transaction in self._transactions.of_link(self):
             transaction.drop()
         for lane in self._lanes:
+            lane.transaction = None
             lane.producer.abort(self.session.connection.losses.cause)
         self._lanes = []
         self._idle = []
@@ -394,10 +404,9 @@ class Lane(ProducerListener):
     def on_confirms(self) -> None:
         for outcome in self.producer.confirms.take():
             transaction = self.transaction
-            if transaction is not None:
-                self._link.answer(transaction, outcome.refusal)
-                if self.transaction is None:
-                    self._link.give_back(self)
+            if transaction is not None and self._link.answer(transaction, outcome.refusal):
+                self.transaction = None
+                self._link.give_back(self)
         self.producer.confirms.forget_confirmed()  # They answered commits.
 
     @override

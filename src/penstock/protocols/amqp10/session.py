@@ -28,7 +28,6 @@ from penstock.errors import (
     UnattachedHandle,
     WindowViolation,
 )
-from penstock.protocols.amqp10 import attach as attaching
 from penstock.protocols.amqp10.delivery_ids import AcceptedRanges
 from penstock.protocols.amqp10.delivery_writer import DeliveryWriter
 from penstock.protocols.amqp10.endpoint import Endpoint
@@ -41,7 +40,7 @@ from penstock.protocols.amqp10.transactions import Settler
 from penstock.protocols.common.engine import ClientSession, SessionEngine, SessionState
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.field_cursor import ABSENT
-from penstock.wire.amqp10.spec import ATTACH, BEGIN, DETACH, DISPOSITION, END, FLOW, TRANSFER
+from penstock.wire.amqp10.spec import BEGIN, DETACH, DISPOSITION, END, FLOW, TRANSFER
 from penstock.wire.amqp10.transfer import Disposition, Flow, Transfer, write_flow
 from penstock.wire.amqp10.values import serial_add, serial_distance
 
@@ -165,6 +164,14 @@ class SessionLinks:
         self._receivers: dict[str, OutgoingLink] = {}
         """Attached links whose receiver the peer is, by the tag of their consumer: their name."""
 
+    def check_free(self, attach: Composite) -> None:
+        """Check that the handle of an attach is free. Raises FrameError and HandleInUse."""
+        handle = attach.number("handle")
+        if handle > HANDLE_MAX:
+            raise FrameError(f"attach with handle {handle}; the largest is {HANDLE_MAX}")
+        if handle in self.by_handle or handle in self.ignored:
+            raise HandleInUse(f"attach of link '{attach.text('name')}' with handle {handle}, which another link has")
+
     def free_handle(self, wanted: i64) -> i64:
         """Return a handle for a new link: the wanted one if possible. Raises NotAllowed if the peer takes no more."""
         most = self._peer_handle_max
@@ -269,24 +276,14 @@ class AmqpSession(ClientSession):
     # Performatives
 
     def on_performative(self, performative: Composite) -> None:
-        """Act on attach or detach. Raises BrokerError for errors that close the connection."""
+        """Act on a detach. Raises BrokerError for errors that close the connection."""
         try:
-            if performative.code == ATTACH:
-                self._on_attach(performative)
-            elif performative.code == DETACH:
+            if performative.code == DETACH:
                 self._on_detach(performative)
             else:
                 raise NotAllowed(f"{performative.name} is no performative of a session")
         except BrokerError as error:
             self.on_error(error, performative.code)
-
-    def _on_attach(self, attach: Composite) -> None:
-        handle = attach.number("handle")
-        if handle > HANDLE_MAX:
-            raise FrameError(f"attach with handle {handle}; the largest is {HANDLE_MAX}")
-        if handle in self.links.by_handle or handle in self.links.ignored:
-            raise HandleInUse(f"attach of link '{attach.text('name')}' with handle {handle}, which another link has")
-        attaching.on_attach(self, attach)
 
     def _on_detach(self, detach: Composite) -> None:
         handle = detach.number("handle")

@@ -27,7 +27,9 @@ from penstock.core.consume.bulk_requeue import settle_batches
 from penstock.core.consume.consumer import Batch
 from penstock.core.consume.outcome import EXCLUDED_MAX, Outcome, excluded
 from penstock.core.consume.session import settle_in_slices
+from penstock.core.publish.producer import Producer
 from penstock.core.publish.unit_of_work import Coordinator
+from penstock.core.routing.route import Route
 from penstock.errors import (
     BrokerError,
     NotAllowed,
@@ -39,15 +41,13 @@ from penstock.errors import (
 from penstock.flow.timers import NEVER, TimerHandler
 from penstock.protocols.amqp10.delivery_outcomes import headers_of, outcome_of, write_outcome
 from penstock.protocols.amqp10.error_scopes import error_composite
+from penstock.protocols.amqp10.link import Link
 from penstock.wire.amqp10.composite import Composite, composite, decode_composite, encode_composite
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.spec import ACCEPTED, MODIFIED, REJECTED, RELEASED, TRANSACTIONAL_STATE
 from penstock.wire.amqp10.transfer import ACCEPTED_STATE, NO_STATE, Disposition, write_disposition
 
 if TYPE_CHECKING:
-    from penstock.core.routing.route import Route
-    from penstock.protocols.amqp10.incoming_link import IncomingLink
-    from penstock.protocols.amqp10.request_links import CoordinatorLink, Lane
     from penstock.protocols.amqp10.session import AmqpSession
 
 
@@ -89,16 +89,12 @@ class ProvisionalOutcomes:
 class Transaction(TimerHandler):
     """One transaction, from its declaration to the answer to its discharge."""
 
-    def __init__(self, transactions: Transactions, link: CoordinatorLink, lane: Lane, txn_id: bytes) -> None:
+    def __init__(self, transactions: Transactions, link: Link, coordinator: Coordinator, txn_id: bytes) -> None:
         super().__init__()
         self.transactions = transactions
-        self.link: CoordinatorLink = link
+        self.link: Link = link
         """The coordinator link that declared it."""
-        self.lane: Lane = lane
         self.txn_id = txn_id
-        lane.transaction = self
-        coordinator = Coordinator(lane.producer)
-        coordinator.keeps_refused = link.retries
         self.unit = coordinator.begin()
         self.discharge_id: i64 = ABSENT
         """Delivery-id of its discharge; `ABSENT` while it is open."""
@@ -112,11 +108,11 @@ class Transaction(TimerHandler):
 
     # Messages
 
-    def publish(self, link: IncomingLink, route: Route, content: bytes, charge: i64) -> None:
+    def publish(self, session: AmqpSession, producer: Producer, route: Route, content: bytes, charge: i64) -> None:
         """Store a message until the commit. Raises BrokerError, and then the transaction is rolled back."""
-        self._join(link.session)
+        self._join(session)
         try:
-            self.unit.add_publish(link.producer, route, content, charge)
+            self.unit.add_publish(producer, route, content, charge)
         except BrokerError as error:
             self.on_refused(error)
             raise
@@ -248,7 +244,6 @@ class Transaction(TimerHandler):
         for session in self._participants.values():
             session.transactions -= 1
         self._participants.clear()
-        self.lane.transaction = None
         self.transactions.remove(self)
 
     def drop(self) -> None:
@@ -298,10 +293,10 @@ class Posting:
         except UnknownTransaction as unknown:
             self.error = unknown
 
-    def publish(self, link: IncomingLink, route: Route, content: bytes, charge: i64) -> None:
+    def publish(self, session: AmqpSession, producer: Producer, route: Route, content: bytes, charge: i64) -> None:
         """Store the message until the commit. Raises BrokerError."""
         if self.transaction is not None:
-            self.transaction.publish(link, route, content, charge)
+            self.transaction.publish(session, producer, route, content, charge)
         elif self.error is not None:
             raise self.error
 
@@ -329,15 +324,18 @@ class Transactions:
         self._unwritten: list[Transaction] = []
         """Those with provisional outcomes to write."""
 
-    def declare(self, link: CoordinatorLink) -> Transaction:
-        """Declare a transaction of a coordinator link. Raises ResourceError if there are too many."""
+    def check_room(self) -> None:
+        """Check that one more transaction may be declared. Raises ResourceError."""
         if len(self._live) >= TRANSACTIONS_MAX:
             raise ResourceError(
                 f"the connection has {len(self._live):,} transactions that are not discharged; "
                 f"the most is {TRANSACTIONS_MAX:,}"
             )
+
+    def declare(self, link: Link, coordinator: Coordinator) -> Transaction:
+        """Declare a transaction of a coordinator link."""
         self._declared += 1
-        transaction = Transaction(self, link, link.take_lane(), self._declared.to_bytes(8, "big"))
+        transaction = Transaction(self, link, coordinator, self._declared.to_bytes(8, "big"))
         self._live[transaction.txn_id] = transaction
         return transaction
 
@@ -351,7 +349,7 @@ class Transactions:
             )
         return transaction
 
-    def of_link(self, link: CoordinatorLink) -> list[Transaction]:
+    def of_link(self, link: Link) -> list[Transaction]:
         """Return the transactions that a coordinator link has declared."""
         return [transaction for transaction in self._live.values() if transaction.link is link]
 
