@@ -142,7 +142,7 @@ def _attach_incoming(session: AmqpSession, attach: Composite) -> None:
     suspended.steal(link_key(session, attach))
     link = IncomingLink(session, attach, target)
     fields = _sender_fields(session, link, attach)
-    session.links.add(link)
+    session.links.add_sender(link, link.producer, link.unsent)
     suspended.add(link.key, link)
     if created is not None:
         link.nodes.append(CreatedNode(session.endpoint.shared.nodes, created))
@@ -220,7 +220,7 @@ def _attach_outgoing(session: AmqpSession, attach: Composite) -> None:
         elif is_management:
             session.broker.delete_queue(queue)  # It would end with its consumer.
         raise
-    session.links.add(link)
+    session.links.add_receiver(link, link.consumer)
     if node is not None:
         link.nodes.append(node)
     if len(session.consumers) == 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i64
 from typing_extensions import override
@@ -43,6 +43,7 @@ from penstock.protocols.amqp10.delivery_tags import UnsentOutcomes
 from penstock.protocols.amqp10.error_scopes import MalformedMessage, check_annotations, delivery_info, error_composite
 from penstock.protocols.amqp10.link import LINK_ATTACHED, MIXED, SECOND, SETTLED, Link, sender_profile
 from penstock.protocols.amqp10.link_credit import CreditRequest, blocked_properties
+from penstock.protocols.amqp10.session import AmqpSession
 from penstock.protocols.amqp10.suspended_links import Expiry, SuspendedSender
 from penstock.protocols.amqp10.target import AnonymousTarget, Target
 from penstock.protocols.amqp10.transactions import Posting
@@ -53,9 +54,6 @@ from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.spec import REJECTED, TRANSACTIONAL_STATE
 from penstock.wire.amqp10.transfer import ACCEPTED_STATE, RELEASED_STATE, Flow, Transfer
 from penstock.wire.amqp10.values import CodecError, serial_distance
-
-if TYPE_CHECKING:
-    from penstock.protocols.amqp10.session import AmqpSession
 
 REPORTED_AGAIN_S: Final = 1.0
 """Least seconds between two flows that announce the same blocking gate to a sender."""
@@ -401,8 +399,8 @@ class IncomingLink(Link):
 
     # Outcomes
 
+    @override
     def write_outcomes(self) -> None:
-        """Write the outcomes of the link's publishes that are ready, as ranges."""
         outcomes = self.producer.confirms.take()
         for outcome in outcomes:
             if outcome.refusal is not None and not self._hears_rejected:
@@ -465,14 +463,17 @@ class IncomingLink(Link):
     def on_detach(self, closed: bool) -> None:
         self.write_outcomes()
         if not closed and self.expiry.suspends():
-            self.suspend()
+            self._suspend()
         elif not closed and self.expiry.lasts_for_session():
             self._keep_outcomes()
         self.session.endpoint.write_provisional()
         self.end(True)
 
     @override
-    def suspend(self) -> None:
+    def on_session_ended(self, graceful: bool) -> None:
+        self._suspend()
+
+    def _suspend(self) -> None:
         if self.expiry.suspends():
             self._keep_outcomes()
             self._leave_counts()
@@ -509,8 +510,9 @@ class IncomingLink(Link):
             self._tag = data[transfer.tag_start : transfer.tag_stop]
             self._skips = True
 
+    @override
     def end(self, graceful: bool) -> None:
-        """End the publishing side: drop incomplete deliveries, and give back all credit."""
+        """See `Link.end`: drop incomplete deliveries, and give back all credit."""
         self._drop_pieces()
         self.credit.close()
         if self.target.node is not None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
+from penstock.core.consume.consumer import Batch
+from penstock.core.consume.outcome import Outcome
 from penstock.errors import BrokerError, ErrantLink
 from penstock.flow.states import StateTable
 from penstock.protocols.amqp10.dynamic_nodes import LinkNode
@@ -87,6 +89,8 @@ class Link:
         """True if a flow of the link is to be written at the end of the turn."""
         self.key: LinkKey = link_key(session, attach)
         """Key of the link in the broker."""
+        self.default_outcome: Outcome = Outcome.RELEASED
+        """Outcome of deliveries that are settled without one, or left unsettled by the end of the link."""
         self.nodes: list[LinkNode] = []
         """Dynamic nodes and subscriptions that must hear of its end."""
 
@@ -106,12 +110,25 @@ class Link:
         """Write the state of the link."""
         raise NotImplementedError
 
+    def write_outcomes(self) -> None:
+        """Write the outcomes of the link's publishes that are ready, as ranges."""
+
+    def deliver(self, batch: Batch) -> None:
+        """Write deliveries of its consumer."""
+        raise NotImplementedError
+
+    def on_drained(self) -> None:
+        """Tell the peer that nothing more can be delivered: its credit is used up or given up."""
+
     def on_detach(self, closed: bool) -> None:
         """Release the resources of the link: the peer has detached it, or its session ends (`closed` is true)."""
         raise NotImplementedError
 
-    def suspend(self) -> None:
-        """Suspend the link if its terminus outlives its detach: its session or connection ends."""
+    def on_session_ended(self, graceful: bool) -> None:
+        """Suspend the link if its terminus outlives its detach; `graceful`: the peer ends the session."""
+
+    def end(self, graceful: bool) -> None:
+        """End the publishing side: its session ends."""
 
     def unlink(self) -> None:
         """Cut references between its parts: it has ended."""

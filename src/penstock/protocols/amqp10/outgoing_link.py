@@ -21,7 +21,7 @@ Resumed transfers use link credit like others, and come before new messages.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i64
 from typing_extensions import override
@@ -37,7 +37,9 @@ from penstock.errors import ContentTooLarge, NotImplementedHere
 from penstock.flow.credit import UNBOUNDED, LinkCredit
 from penstock.flow.level import UNLIMITED
 from penstock.protocols.amqp10.delivery_outcomes import outcome_of
+from penstock.protocols.amqp10.delivery_writer import DeliveryWriter
 from penstock.protocols.amqp10.link import SETTLED, Link, LinkKey
+from penstock.protocols.amqp10.session import AmqpSession
 from penstock.protocols.amqp10.suspended_links import LONGEST_S, Expiry, SuspendedLink, SuspendedLinks
 from penstock.settings.read import read_consume_arguments, read_priority
 from penstock.wire.amqp10.composite import Composite, as_composite, as_described
@@ -45,10 +47,6 @@ from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.spec import ACCEPTED, MODIFIED, UINT_MAX
 from penstock.wire.amqp10.transfer import Flow
 from penstock.wire.amqp10.values import UINT, ULONG, CodecError, Symbol, Typed, serial_add
-
-if TYPE_CHECKING:
-    from penstock.protocols.amqp10.delivery_writer import DeliveryWriter
-    from penstock.protocols.amqp10.session import AmqpSession
 
 UNLIMITED_FROM: Final = 1 << 62
 """Octets from which on a limit is none: no message is that large."""
@@ -285,7 +283,6 @@ class OutgoingLink(Link):
         self.credit = LinkCredit(0, queue.settings.consumer_window_bytes)
         self.consumer.credit = self.credit
         self.default_outcome = default_outcome
-        """Outcome of deliveries that are settled without one, or left unsettled by the end of the link."""
         self.tag_base: i64 = 0
         """Delivery-tag of a delivery less its number; a tag is a number of eight octets."""
         self.expiry = Expiry(attach.inner("source"))
@@ -353,8 +350,15 @@ class OutgoingLink(Link):
             if flow.echo:
                 self.request_flow()
 
+    @override
+    def deliver(self, batch: Batch) -> None:
+        if self.limit is None:
+            self.session.writer.write(self, batch)
+        else:
+            self.limit.deliver(self, batch)
+
+    @override
     def on_drained(self) -> None:
-        """Tell the peer that nothing more can be delivered: its credit is used up or given up."""
         if self.session.writer.may_report_drained(self):
             self.write_flow()
             self.session.connection.request_flush()
@@ -376,7 +380,7 @@ class OutgoingLink(Link):
     @override
     def on_detach(self, closed: bool) -> None:
         session = self.session
-        session.links.forget_receiver(self)
+        session.links.forget_receiver(self.consumer)
         incomplete = session.writer.forget(self)
         broker = session.broker
         broker.cancel(session, self.consumer.tag)
@@ -384,7 +388,7 @@ class OutgoingLink(Link):
             self._leave_in_session(incomplete)
             return
         if not closed:
-            self.suspend()
+            self._suspend()
         self._give_up_resumption()
         settler = session.settler
         if settler.retired:  # Deliveries that a transaction has settled wait for its end.
@@ -394,11 +398,13 @@ class OutgoingLink(Link):
         else:
             settle_batches(broker, session.unsettled.detach_of(self.consumer), self.default_outcome)
 
+    @override
     def on_session_ended(self, graceful: bool) -> None:
-        """Settle deliveries at the end of the session: the unsent ones, and after a graceful end the unsettled ones.
+        """Settle deliveries that are not kept: the unsent ones, and after a graceful end the unsettled ones.
 
         The session settles the rest with the outcome of its end.
         """
+        self._suspend()
         self._give_up_resumption()
         if graceful:
             self._settle_by_default()
@@ -426,8 +432,7 @@ class OutgoingLink(Link):
         entries, incomplete = resumption.unsettled()
         return {"unsettled": entries, "incomplete_unsettled": incomplete}
 
-    @override
-    def suspend(self) -> None:
+    def _suspend(self) -> None:
         session = self.session
         if not self.expiry.suspends() or self.consumer.queue.deleted or session.settler.retired:
             return

@@ -12,7 +12,7 @@ Beyond `RESPONSES_MAX` that wait, a response is dropped: the node never waits fo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i64
 from typing_extensions import override
@@ -44,6 +44,7 @@ from penstock.protocols.amqp10.error_scopes import MalformedMessage, error_compo
 from penstock.protocols.amqp10.link import LINK_ATTACHED, SECOND, Link
 from penstock.protocols.amqp10.management_node import answer, read_request
 from penstock.protocols.amqp10.outgoing_link import OutgoingLink
+from penstock.protocols.amqp10.session import AmqpSession
 from penstock.protocols.amqp10.transactions import Transaction
 from penstock.protocols.common.log_line import LogLine
 from penstock.wire.amqp10.composite import Composite, composite, decode_composite, encode_composite
@@ -51,10 +52,6 @@ from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
 from penstock.wire.amqp10.spec import AMQP_VALUE, COORDINATOR, DECLARE, DECLARED, DISCHARGE, DISPOSITION, REJECTED
 from penstock.wire.amqp10.transfer import ACCEPTED_STATE, Flow, Transfer, write_disposition
 from penstock.wire.amqp10.values import CodecError, serial_distance
-
-if TYPE_CHECKING:
-    from penstock.protocols.amqp10.session import AmqpSession
-
 
 WINDOW: Final = 100
 """Credit in requests; it is renewed when less than half of it is left, and nothing blocks it."""
@@ -244,7 +241,7 @@ class CoordinatorLink(RequestLink):
         self._idle: list[Lane] = []
         """Lanes without a transaction."""
         self._sections = session.endpoint.shared.frames.sections
-        session.coordinators += 1
+        session.links.coordinators.append(self)
 
     def terminus(self) -> Composite:
         """Return the target with its capabilities."""
@@ -338,12 +335,6 @@ class CoordinatorLink(RequestLink):
         else:
             self.detach(error)
 
-    def write_outcomes(self) -> None:
-        """Write the answers that are ready."""
-        for lane in self._lanes:
-            if lane.producer.confirms.ready():
-                lane.on_confirms()
-
     # Lanes
 
     def _take_lane(self) -> Lane:
@@ -352,31 +343,31 @@ class CoordinatorLink(RequestLink):
             return self._idle.pop()
         lane = Lane(self, len(self._lanes) + 1)
         self._lanes.append(lane)
+        self.session.links.lanes.append(lane.producer)
         return lane
 
     def give_back(self, lane: Lane) -> None:
         """Take back the lane of a transaction that has ended."""
         self._idle.append(lane)
 
-    def producers(self) -> list[Producer]:
-        """Return the producers of its lanes."""
-        return [lane.producer for lane in self._lanes]
-
     # End
 
     @override
     def on_detach(self, closed: bool) -> None:
         super().on_detach(closed)
-        self.end()
+        self.end(True)
         self.session.connection.review_hold_bound()
 
-    def end(self) -> None:
+    @override
+    def end(self, graceful: bool) -> None:
         """Roll back its transactions."""
-        self.session.coordinators -= 1
+        links = self.session.links
+        links.coordinators.remove(self)
         for transaction in self._transactions.of_link(self):
             transaction.drop()
         for lane in self._lanes:
             lane.transaction = None
+            links.lanes.remove(lane.producer)
             lane.producer.abort(self.session.connection.losses.cause)
         self._lanes = []
         self._idle = []

@@ -29,13 +29,11 @@ from penstock.errors import (
     WindowViolation,
 )
 from penstock.protocols.amqp10.delivery_ids import AcceptedRanges
+from penstock.protocols.amqp10.delivery_tags import UnsentOutcomes
 from penstock.protocols.amqp10.delivery_writer import DeliveryWriter
 from penstock.protocols.amqp10.endpoint import Endpoint
 from penstock.protocols.amqp10.error_scopes import Scope, error_composite, scope_of
-from penstock.protocols.amqp10.incoming_link import IncomingLink
 from penstock.protocols.amqp10.link import LINK_ATTACHED, Link, LinkState
-from penstock.protocols.amqp10.outgoing_link import OutgoingLink
-from penstock.protocols.amqp10.request_links import CoordinatorLink
 from penstock.protocols.amqp10.transactions import Settler
 from penstock.protocols.common.engine import ClientSession, SessionEngine, SessionState
 from penstock.wire.amqp10.composite import Composite, composite
@@ -161,8 +159,16 @@ class SessionLinks:
         self.ignored: set[int] = set()
         """Handles of links that were refused, until the peer's detach."""
         self._peer_handle_max: i64 = peer_handle_max
-        self._receivers: dict[str, OutgoingLink] = {}
-        """Attached links whose receiver the peer is, by the tag of their consumer: their name."""
+        self._receivers: dict[Consumer, Link] = {}
+        """Attached links whose receiver the peer is, by their consumer."""
+        self.senders: dict[Link, Producer] = {}
+        """Links whose sender the peer is, until the peer's detach, with their producers."""
+        self._unsent: dict[Link, UnsentOutcomes] = {}
+        """Their deliveries whose sender does not know the outcome."""
+        self.coordinators: list[Link] = []
+        """Attached links to the transaction coordinator."""
+        self.lanes: list[Producer] = []
+        """Producers of their lanes."""
 
     def check_free(self, attach: Composite) -> None:
         """Check that the handle of an attach is free. Raises FrameError and HandleInUse."""
@@ -189,29 +195,45 @@ class SessionLinks:
         """Add an attached link."""
         self.by_handle[int(link.peer_handle)] = link
         link.session.endpoint.link_count += 1
-        if isinstance(link, OutgoingLink):
-            self._receivers[link.consumer.tag] = link
+
+    def add_receiver(self, link: Link, consumer: Consumer) -> None:
+        """Add an attached link whose receiver the peer is."""
+        self.add(link)
+        self._receivers[consumer] = link
+
+    def add_sender(self, link: Link, producer: Producer, unsent: UnsentOutcomes) -> None:
+        """Add an attached link whose sender the peer is."""
+        self.add(link)
+        self.senders[link] = producer
+        self._unsent[link] = unsent
+
+    def on_settled(self, first: i64, last: i64) -> i64:
+        """Forget deliveries whose senders have settled second; returns how many, and links, were looked at."""
+        looked_at: i64 = len(self.by_handle)
+        for unsent in self._unsent.values():
+            looked_at += unsent.on_settled(first, last)
+        return looked_at
 
     def forget(self, link: Link) -> None:
         """Remove a link that both sides have detached."""
         link.move(LinkState.DETACHED)
         del self.by_handle[int(link.peer_handle)]
+        self.senders.pop(link, None)
+        self._unsent.pop(link, None)
         link.unlink()
         link.session.endpoint.link_count -= 1
 
-    def receiver_of(self, consumer: Consumer) -> OutgoingLink | None:
+    def receiver_of(self, consumer: Consumer) -> Link | None:
         """Return the attached link of a consumer."""
-        link = self._receivers.get(consumer.tag)
-        return link if link is not None and link.consumer is consumer else None
+        return self._receivers.get(consumer)
 
     def has_receivers(self) -> bool:
         """Return whether any link is attached whose receiver the peer is."""
         return len(self._receivers) > 0
 
-    def forget_receiver(self, link: OutgoingLink) -> None:
+    def forget_receiver(self, consumer: Consumer) -> None:
         """Remove a link that is being detached from those of consumers."""
-        if self._receivers.get(link.consumer.tag) is link:
-            del self._receivers[link.consumer.tag]
+        self._receivers.pop(consumer, None)
 
     def unlink(self) -> None:
         """Drop all links: their session has ended."""
@@ -219,6 +241,8 @@ class SessionLinks:
             link.unlink()
         self.by_handle.clear()
         self._receivers.clear()
+        self.senders.clear()
+        self._unsent.clear()
 
     def end(self, session: AmqpSession, graceful: bool) -> None:
         """Suspend the links whose terminus outlives the session, which ends.
@@ -231,9 +255,7 @@ class SessionLinks:
             session.end_outcome = Outcome.RELEASED
         for link in self.by_handle.values():
             if link.state == LINK_ATTACHED:
-                link.suspend()
-                if isinstance(link, OutgoingLink):
-                    link.on_session_ended(graceful)
+                link.on_session_ended(graceful)
             suspended.forget(link.key, link)
         suspended.on_session_ended(session, session.connection_number)
 
@@ -261,8 +283,6 @@ class AmqpSession(ClientSession):
         self._accepted = AcceptedRanges()
         self.transactions: int = 0
         """Number of transactions that the session takes part in."""
-        self.coordinators: int = 0
-        """Number of its coordinator links."""
         self._flows: list[Link] = []
         """Links with a flow to write at the end of the turn."""
         self._session_flow_due: bool = False
@@ -410,30 +430,21 @@ class AmqpSession(ClientSession):
 
     @override
     def producers(self) -> list[Producer]:
-        producers = [link.producer for link in self.links.by_handle.values() if isinstance(link, IncomingLink)]
-        for coordinator in self._coordinators():
-            producers += coordinator.producers()
-        return producers
-
-    def _coordinators(self) -> list[CoordinatorLink]:
-        """Return its attached coordinator links."""
-        if self.coordinators == 0:
-            return []
-        links = self.links.by_handle.values()
-        return [link for link in links if isinstance(link, CoordinatorLink) and link.state == LINK_ATTACHED]
+        return [*self.links.senders.values(), *self.links.lanes]
 
     @override
     def in_transaction(self) -> bool:
-        return self.coordinators > 0 or self.transactions > 0
+        return len(self.links.coordinators) > 0 or self.transactions > 0
 
     def write_outcomes(self) -> None:
         """Write the outcomes of all links that are ready."""
-        for link in self.links.by_handle.values():
-            if isinstance(link, IncomingLink) and link.producer.confirms.ready():
+        for link, producer in self.links.senders.items():
+            if producer.confirms.ready():
                 link.write_outcomes()
         self.endpoint.write_provisional()
-        for coordinator in self._coordinators():
-            coordinator.write_outcomes()
+        for producer in self.links.lanes:
+            if producer.confirms.ready():
+                producer.listener.on_confirms()
         self._accepted.write(self.connection.output.buffer, self.number)
 
     def accept(self, first: i64, last: i64) -> None:
@@ -465,10 +476,7 @@ class AmqpSession(ClientSession):
     def deliver(self, batch: Batch) -> None:
         link = self.links.receiver_of(batch.consumer)
         if link is not None:
-            if link.limit is None:
-                self.writer.write(link, batch)
-            else:
-                link.limit.deliver(link, batch)
+            link.deliver(batch)
         self.on_written(batch)
 
     def on_disposition(self, disposition: Disposition) -> None:
@@ -496,10 +504,7 @@ class AmqpSession(ClientSession):
     def _on_sender_settled(self, disposition: Disposition) -> None:
         """Forget deliveries whose sender has settled second."""
         if disposition.settled:
-            looked_at: i64 = len(self.links.by_handle)
-            for link in self.links.by_handle.values():
-                if isinstance(link, IncomingLink):
-                    looked_at += link.unsent.on_settled(disposition.first, disposition.last)
+            looked_at = self.links.on_settled(disposition.first, disposition.last)
             self.broker.work.done += looked_at // LINKS_A_UNIT
 
     # End
@@ -519,13 +524,12 @@ class AmqpSession(ClientSession):
     @override
     def end(self, graceful: bool) -> None:
         self.writer.end()
-        for coordinator in self._coordinators():
-            coordinator.end()
+        for coordinator in list(self.links.coordinators):
+            coordinator.end(graceful)
         if self.transactions > 0:
             self.endpoint.transactions().end_session(self)
-        for link in self.links.by_handle.values():
-            if isinstance(link, IncomingLink):
-                link.end(graceful)
+        for link in self.links.senders:
+            link.end(graceful)
 
     @override
     def answer_close(self) -> None:
