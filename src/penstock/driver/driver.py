@@ -53,11 +53,11 @@ from penstock.operations.table import OPERATIONS
 from penstock.protocols import standard_protocols
 from penstock.protocols.common.audit_trail import AuditTrail
 from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.connection_limits import ConnectionLimits, OpenConnections
+from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.engine import HeaderReader, Protocol
 from penstock.protocols.common.log_line import LogLine
 from penstock.protocols.common.login import InlineAuthenticator
-from penstock.protocols.common.login_limits import Backoff, LoginRate, PendingLogins
+from penstock.protocols.common.login_limits import Backoff, LoginRate, OpenConnections, PendingLogins
 from penstock.protocols.common.partial_messages import PartialMessages
 from penstock.protocols.common.peer import Peer
 from penstock.protocols.common.read_pausing import SlowedConnections

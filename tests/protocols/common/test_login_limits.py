@@ -5,6 +5,8 @@ Limits of logins a second: who is refused, how each protocol says so, and whom a
 The line of passwords that wait for a thread: networks take turns, and nobody keeps a place who is gone.
 
 Before the login: small frames, little memory, few sockets; and a neighbour gets in.
+
+Bounds of open connections: who is refused, with which words, and that a place is free when its connection ends.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from penstock.protocols.common.login_limits import (
 )
 from penstock.protocols.common.peer import THIS_MACHINE, network_of
 from tests.support.driven_connection import make_driver
-from tests.support.handshakes import ask
+from tests.support.handshakes import ask, connect
 from tests.support.held_logins import holding, logging_in
 from tests.support.limited_connections import limits
 from tests.support.log_lines import texts
@@ -434,3 +436,28 @@ def test_bound_stays_exact_whatever_waits_for_a_verdict() -> None:
         assert sum(counts) <= 12
         pending = [each for each in driver.connections.values() if not each.logged_in]
         assert sum(counts) == len(pending)
+
+
+def test_connection_beyond_the_limit_of_the_node_is_refused_with_rabbitmqs_code_and_its_limit():
+    driver = make_driver(limits(connections_max=2))
+    first = [connect(driver)[0] for _ in range(2)]
+    third, answer = connect(driver)
+    assert (answer.name, answer.code) == ("connection.close", 530)
+    assert "node connection limit (2) is reached; connections-max sets it" in answer.text
+    driver.disconnect(first[0])
+    driver.disconnect(third)
+    assert driver.services.open_connections.total() == 1
+    assert connect(driver)[1].name == "connection.open-ok"
+
+
+def test_limit_of_an_address_touches_no_other_address_and_never_this_machine():
+    driver = make_driver(limits(connections_address_max=1))
+    one, _ = connect(driver, "203.0.113.9")
+    _, answer = connect(driver, "203.0.113.9")
+    assert (answer.name, answer.code) == ("connection.close", 530)
+    assert "address connection limit (1) of 203.0.113.9 is reached" in answer.text
+    for network in ("203.0.113.10", THIS_MACHINE, THIS_MACHINE):
+        assert connect(driver, network)[1].name == "connection.open-ok"
+    driver.disconnect(one)
+    assert connect(driver, "203.0.113.9")[1].name == "connection.open-ok"
+    assert driver.services.open_connections.count("203.0.113.9") == 1

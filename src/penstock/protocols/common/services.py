@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from penstock.flow.work import Steps
     from penstock.protocols.common.audit_trail import AuditTrail
     from penstock.protocols.common.connection import Connection
-    from penstock.protocols.common.connection_limits import ConnectionLimits, OpenConnections
+    from penstock.protocols.common.connection_limits import ConnectionLimits
     from penstock.protocols.common.log_line import LogLine
     from penstock.protocols.common.login import Authenticator
-    from penstock.protocols.common.login_limits import Backoff, LoginRate, PendingLogins
+    from penstock.protocols.common.login_limits import Backoff, LoginRate, OpenConnections, PendingLogins
     from penstock.protocols.common.partial_messages import PartialMessages
 
 
