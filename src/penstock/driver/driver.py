@@ -60,9 +60,9 @@ from penstock.protocols.common.login import InlineAuthenticator
 from penstock.protocols.common.login_limits import Backoff, LoginRate, OpenConnections, PendingLogins
 from penstock.protocols.common.partial_messages import PartialMessages
 from penstock.protocols.common.peer import Peer
-from penstock.protocols.common.read_pausing import SlowedConnections
 from penstock.protocols.common.services import Services
 from penstock.protocols.common.single_publish import SinglePublishes
+from penstock.protocols.common.slowed_connections import SlowedConnections
 
 LIMITED_A_SECOND: Final = 20
 """Most lines a second with one id about connections and requests; others are counted."""

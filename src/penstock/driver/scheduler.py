@@ -20,7 +20,7 @@ from penstock.driver.entry_times import INPUT, JOB, EntryTimes, TurnTimes
 from penstock.driver.log_queue import Failures, LogQueue
 from penstock.flow.work import ASKING_SHARE, LOOKING_SHARE, SHARE, TURN, UNLIMITED_WORK, Steps, WorkQueue
 from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.read_pausing import SlowedConnections
+from penstock.protocols.common.slowed_connections import SlowedConnections
 
 
 class Scheduler:

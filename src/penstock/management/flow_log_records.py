@@ -41,7 +41,7 @@ from penstock.management.flow_log_samples import Record, Sampler, record_at, rec
 from penstock.management.gate_lines import BLOCKS_AT_ONCE, CLOSINGS_AT_ONCE, Spell, Spells, SpellSum
 from penstock.management.node import Node
 from penstock.protocols.common.control_request import ControlRequest
-from penstock.protocols.common.read_pausing import KIND, Wait
+from penstock.protocols.common.slowed_connections import KIND, Wait
 
 RECORDS_KEPT: Final = 10_000
 """Most records that wait for the event loop; further ones are counted."""

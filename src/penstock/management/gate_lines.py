@@ -20,7 +20,7 @@ from penstock.flow.timers import NEVER
 from penstock.log_ids import BLOCKED_BRIEFLY, CLOSED_BRIEFLY, SLOW_TURN
 from penstock.protocols.common.log_line import LogLine
 from penstock.protocols.common.lost_publishes import Losses
-from penstock.protocols.common.read_pausing import KIND, Wait
+from penstock.protocols.common.slowed_connections import KIND, Wait
 
 LASTING_S: Final = 0.1
 """Seconds after which a spell is always logged."""

@@ -13,7 +13,7 @@ from penstock.errors import InternalError, NotFound, PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.refusals import RefusedPublishes
 from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.read_pausing import SlowedConnections
+from penstock.protocols.common.slowed_connections import SlowedConnections
 
 if TYPE_CHECKING:
     from penstock.management.control_api import ControlApi
