@@ -43,8 +43,8 @@ BUNDLES = {"hot": 2, "cold": 6}
 HOT = (
     "client/engine/amqp",
     "client/engine/messages",
+    "client/engine/outcomes",
     "client/engine/publisher",
-    "client/engine/receipt",
     "client/engine/receiver",
     "client/engine/waits",
     "core/broker",

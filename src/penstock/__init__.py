@@ -18,19 +18,20 @@ from penstock.version import VERSION
 if TYPE_CHECKING:
     from penstock.client.aio import Connection, Events, Publisher, Receiver, Transaction, connect
     from penstock.client.answers import Why
-    from penstock.client.engine.failures import (
+    from penstock.client.engine.messages import Message
+    from penstock.client.engine.outcomes import (
         Blocked,
         CommitRefused,
         ConfirmTimeout,
         ConnectionLost,
         FlowControlTimeout,
         MessageRefused,
+        Receipt,
         ReplayUncertain,
         TransactionAborted,
         TransactionInDoubt,
     )
-    from penstock.client.engine.messages import Delivery, Message
-    from penstock.client.engine.receipt import Receipt
+    from penstock.client.engine.receiver import Delivery
     from penstock.client.engine.terms import Event
     from penstock.client.engine.window import SendResult
     from penstock.client.errors import (
@@ -92,18 +93,17 @@ _PURE_PACKAGES = (
 _HOMES = {
     "Broker": "penstock.server.server",
     **dict.fromkeys(("Connection", "Events", "Publisher", "Receiver", "Transaction", "connect"), "penstock.client.aio"),
-    "Blocked": "penstock.client.engine.failures",
     "Why": "penstock.client.answers",
-    **dict.fromkeys(("Delivery", "Message"), "penstock.client.engine.messages"),
+    "Delivery": "penstock.client.engine.receiver",
     "Event": "penstock.client.engine.terms",
-    "Receipt": "penstock.client.engine.receipt",
+    "Message": "penstock.client.engine.messages",
     "SendResult": "penstock.client.engine.window",
     **dict.fromkeys(
         (
-            *("CommitRefused", "ConfirmTimeout", "ConnectionLost", "FlowControlTimeout", "MessageRefused"),
-            *("ReplayUncertain", "TransactionAborted", "TransactionInDoubt"),
+            *("Blocked", "CommitRefused", "ConfirmTimeout", "ConnectionLost", "FlowControlTimeout", "MessageRefused"),
+            *("Receipt", "ReplayUncertain", "TransactionAborted", "TransactionInDoubt"),
         ),
-        "penstock.client.engine.failures",
+        "penstock.client.engine.outcomes",
     ),
     **dict.fromkeys(
         (

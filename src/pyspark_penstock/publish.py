@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.client.blocking import Connection
-from penstock.client.engine.failures import ConfirmTimeout, FlowControlTimeout, MessageRefused
 from penstock.client.engine.messages import Message
+from penstock.client.engine.outcomes import ConfirmTimeout, FlowControlTimeout, MessageRefused
 from penstock.client.engine.waits import Call
 from penstock.client.errors import (
     ChannelClosed,

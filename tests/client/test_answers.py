@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.client.answers import why_of
-from penstock.client.engine.failures import Amounts
+from penstock.client.engine.outcomes import Amounts
 
 QUEUE = {
     "queue": "orders",

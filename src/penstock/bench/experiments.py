@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from penstock.bench.flow_parties import Consumer, Place, Publisher, publisher, publishers
 from penstock.client import aio
-from penstock.client.engine import failures as causes
+from penstock.client.engine import outcomes as causes
 
 MIB: Final = 1024 * 1024
 KIB_64: Final = 64 * 1024

@@ -10,9 +10,8 @@ from typing import Any, Final
 
 from penstock.bench.target import Target, with_options
 from penstock.client import aio
-from penstock.client.engine.failures import WINDOW, Blocked
-from penstock.client.engine.messages import Delivery
-from penstock.client.engine.receipt import CONFIRMED, REFUSED, Receipt
+from penstock.client.engine.outcomes import CONFIRMED, REFUSED, WINDOW, Blocked, Receipt
+from penstock.client.engine.receiver import Delivery
 from penstock.errors import PenstockError
 
 BODY_OCTETS: Final = 1024

@@ -20,8 +20,8 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from penstock import sync
-from penstock.client.engine.messages import Delivery
-from penstock.client.engine.receipt import CONFIRMED, Receipt
+from penstock.client.engine.outcomes import CONFIRMED, Receipt
+from penstock.client.engine.receiver import Delivery
 from penstock.client.engine.window import SendResult
 from penstock.errors import PenstockError
 

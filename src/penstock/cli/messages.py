@@ -30,7 +30,8 @@ from penstock.texts import counted
 
 if TYPE_CHECKING:
     from penstock.client.blocking import Connection, Publisher
-    from penstock.client.engine.messages import Delivery, Message
+    from penstock.client.engine.messages import Message
+    from penstock.client.engine.receiver import Delivery
     from penstock.client.engine.window import SendResult
     from penstock.content.properties import Properties
 
@@ -147,7 +148,7 @@ class Sending:
 
     def send(self, messages: Sequence[bytes | Message]) -> None:
         """Send messages, and wait for their outcomes."""
-        from penstock.client.engine.failures import ConfirmTimeout, FlowControlTimeout
+        from penstock.client.engine.outcomes import ConfirmTimeout, FlowControlTimeout
 
         result, first = self._result, self._result.taken
         self._moved_at = time.monotonic()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from penstock.client.engine.failures import Amounts, amounts_of
+from penstock.client.engine.outcomes import Amounts, amounts_of
 
 
 class WhyGate(NamedTuple):

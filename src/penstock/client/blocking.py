@@ -19,10 +19,9 @@ from typing import Any, Final, Self, cast
 from penstock.client import calls
 from penstock.client.calls import PUSH, SLICE, explain, is_final, pauses
 from penstock.client.engine.connection import IDLE, Engine
-from penstock.client.engine.failures import Blocked, ConfirmTimeout, ConnectionLost
-from penstock.client.engine.messages import Delivery, Message
-from penstock.client.engine.receipt import PENDING, Receipt
-from penstock.client.engine.receiver import ReceiverCore
+from penstock.client.engine.messages import Message
+from penstock.client.engine.outcomes import PENDING, Blocked, ConfirmTimeout, ConnectionLost, Receipt
+from penstock.client.engine.receiver import Delivery, ReceiverCore
 from penstock.client.engine.terms import Event
 from penstock.client.engine.waits import Call, Steps, T
 from penstock.client.engine.window import SendResult

@@ -73,9 +73,9 @@ def of_connection(engine: Engine) -> ConnectionCounters:
     own, sums = engine.tally, Tally()
     sums.of_publishers, sums.of_receivers, sums.waited = own.of_publishers, own.of_receivers, own.waited
     for publisher in engine.publishers:
-        sums.add_publisher(publisher)
+        sums.add_publisher(publisher.counts(), publisher.waited)
     for receiver in engine.receivers:
-        sums.add_receiver(receiver)
+        sums.add_receiver(receiver.counts())
     publishers = replace(PublisherCounters(*sums.of_publishers), waited_s=sums.waited)
     return ConnectionCounters(
         publishers, ReceiverCounters(*sums.of_receivers), reconnects=max(own.opened - 1, 0), blocked=own.blocked

@@ -21,7 +21,7 @@ ClientError
 └── Timeout             no answer in time; the operation may still complete
 
 ConnectionLost, ReplayUncertain, MessageRefused, both time-outs of messages and the three of transactions are in
-`engine.failures`: they have a receipt, or what the broker says. All of them can be pickled, because they travel from
+`engine.outcomes`: they have a receipt, or what the broker says. All of them can be pickled, because they travel from
 Spark's executors to its driver.
 """
 

@@ -15,7 +15,8 @@ from typing import Any
 from opentelemetry import propagate, trace
 from opentelemetry.trace import Span, SpanKind, Tracer
 
-from penstock.client.engine.messages import Delivery, Message
+from penstock.client.engine.messages import Message
+from penstock.client.engine.receiver import Delivery
 from penstock.content.properties import TRACE_HEADERS
 from penstock.version import VERSION
 

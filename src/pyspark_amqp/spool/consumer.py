@@ -18,7 +18,7 @@ import time
 from collections import deque
 from typing import Final
 
-from penstock.client.engine.messages import Delivery
+from penstock.client.engine.receiver import Delivery
 from penstock.client.errors import ChannelClosed, ClientError, LinkClosed, LoginRefused
 from pyspark_amqp.spool.duplicates import Duplicates
 from pyspark_amqp.spool.errors import DiskFull, SpoolError

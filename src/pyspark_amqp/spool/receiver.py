@@ -21,7 +21,7 @@ from typing import Final
 
 import penstock.sync
 from penstock.client.engine.amqp10.addresses import is_rabbitmq_3
-from penstock.client.engine.messages import Delivery
+from penstock.client.engine.receiver import Delivery
 from penstock.client.errors import ChannelClosed, ClientError, ConnectionClosed, LinkClosed
 from penstock.wire.amqp10.values import CodecError
 from pyspark_amqp.spool.errors import SpoolError

@@ -3,7 +3,7 @@
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from penstock.client.engine.messages import Delivery
+from penstock.client.engine.receiver import Delivery
 from penstock.content.header_values import header_octets, headers_to_json
 from penstock.content.properties import TEXT_PROPERTIES
 from pyspark_penstock.schema import SOURCE_COLUMNS, arrow_schema

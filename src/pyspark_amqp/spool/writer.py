@@ -4,7 +4,7 @@ import time
 from contextlib import suppress
 from typing import Final
 
-from penstock.client.engine.messages import Delivery
+from penstock.client.engine.receiver import Delivery
 from pyspark_amqp.spool.errors import DiskFull
 from pyspark_amqp.spool.rows import Row, batch_of, spool_schema
 from pyspark_amqp.spool.state import LOOK_SECONDS, SpoolState

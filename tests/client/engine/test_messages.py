@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 import penstock
-from penstock.client.engine.messages import OVER
 from penstock.content.properties import Properties
 
 
@@ -19,7 +18,3 @@ def test_properties_by_name_are_those_of_the_message() -> None:
     assert message.properties == Properties(headers={"a": 1}, delivery_mode=1, expiration="1500", reply_to="q")
     given = Properties(app_id="shop")
     assert penstock.Message(b"x", properties=given).properties is given
-
-
-async def test_call_that_is_over_can_be_awaited() -> None:
-    assert await OVER is None

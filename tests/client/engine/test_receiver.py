@@ -9,6 +9,7 @@ import pytest
 import penstock
 import penstock.sync
 from penstock.client.aio import Connection
+from penstock.client.engine.receiver import OVER
 from tests.client.conversations import both_protocols, depth_of, fresh, received, url_of
 from tests.support.brokers import PATIENCE
 
@@ -206,3 +207,7 @@ async def test_accepted_messages_are_acknowledged_after_a_moment(broker_url: str
                 message.accept()
             while await depth_of(other, queue) > 0:
                 pass
+
+
+async def test_call_that_is_over_can_be_awaited() -> None:
+    assert await OVER is None

@@ -12,8 +12,8 @@ import pytest
 import penstock
 import penstock.sync
 from penstock.client.aio import Connection
-from penstock.client.engine.connection import OPEN
-from penstock.client.engine.requester import CALLS_MOST, TARGETS_MOST
+from penstock.client.engine.connection import OPEN, TARGETS_MOST
+from penstock.client.engine.requester import CALLS_MOST
 from penstock.client.errors import Timeout
 from tests.client.conversations import PROTOCOLS, both_protocols, depth_of, fresh, until, url_of
 from tests.support.brokers import PATIENCE

@@ -6,8 +6,8 @@ import pytest
 
 import penstock
 from penstock.client.engine.connection import Engine
+from penstock.client.engine.outcomes import Receipt
 from penstock.client.engine.publisher import PublisherCore
-from penstock.client.engine.receipt import Receipt
 from penstock.client.engine.terms import WINDOW_MAX, ConnectionTerms, PublisherTerms
 
 pytestmark = pytest.mark.skipif(penstock.compiled(), reason="a compiled class has no interpreted subclasses")

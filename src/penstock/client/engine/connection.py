@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
-from penstock.client.engine.failures import ConnectionLost
-from penstock.client.engine.requester import Requester, Services
+from penstock.client.engine.outcomes import ConnectionLost
 from penstock.client.engine.terms import (
     BLOCKED,
     CLOSED,
@@ -35,6 +34,7 @@ from penstock.markers import override
 if TYPE_CHECKING:
     from penstock.client.engine.publisher import PublisherCore
     from penstock.client.engine.receiver import ReceiverCore
+    from penstock.client.engine.requester import Requester
 
 IDLE: Final = 0
 OPENING: Final = 1
@@ -43,6 +43,8 @@ CLOSING: Final = 3
 ENDED: Final = 4
 """Phases of a connection: without a transport, logging in, in use, closing, and over for good."""
 
+TARGETS_MOST: Final = 64
+"""Most targets that a connection calls at the same time; one that is idle makes room for another."""
 REQUESTS_MAX: Final = 64
 """Most control requests without an answer."""
 CONTROL_EXCHANGE: Final = "penstock.control"
@@ -102,6 +104,46 @@ class Heart(TimerHandler):
         return now + min(self.sends_every, self.hears_within) / 4
 
 
+class Services:
+    """Targets that a connection calls, and the names of queues that it needs for itself."""
+
+    def __init__(self) -> None:
+        self.names: int = 0
+        """Names of queues that were given away."""
+        self.late_answers: int = 0
+        """Answers that came after the deadline of their calls."""
+        self.requesters: dict[tuple[str, str], Requester] = {}
+        """Requesters by exchange and routing key, the one that was used last at the end."""
+
+    def new_name(self, engine: Engine) -> str:
+        """Return the name of a queue that no other connection has: AMQP 1.0 lets no broker choose one."""
+        self.names += 1
+        return f"client-{engine.terms.producer or engine.terms.container}-{self.names}"
+
+    def drop_answer(self) -> None:
+        """Count an answer that came too late."""
+        self.late_answers += 1
+
+    def requester(self, engine: Engine, exchange: str, key: str) -> Requester:
+        """Return the requester of a target. Raises `ClientError` when all that there may be are in use."""
+        requester = self.requesters.pop((exchange, key), None)
+        if requester is None:
+            if len(self.requesters) >= TARGETS_MOST:
+                self._close_idle(engine)
+            requester = engine.requester(exchange, key)
+        self.requesters[exchange, key] = requester
+        return requester
+
+    def _close_idle(self, engine: Engine) -> None:
+        for place, requester in self.requesters.items():
+            if not requester.open and not requester.line and requester.granted == 0:
+                del self.requesters[place]
+                if requester.epoch == engine.epoch:
+                    requester.detach()
+                return
+        raise ClientError(f"{TARGETS_MOST} targets have calls without an answer, the most of a connection")
+
+
 class Engine(Wakes):
     """Connection of one protocol."""
 
@@ -116,8 +158,8 @@ class Engine(Wakes):
         """Number of the transport; what belongs to an earlier one is over."""
         self.out = BytesWriter()
         self.rest: bytes = b""
-        self.lanes: int = 0
-        """Lanes of publishers until now."""
+        self.events: list[Event] = []
+        """Events that the shell tells, and logs if they are warnings."""
         self.is_scheduled: bool = False
         """True if the shell knows that there is output."""
         self.is_congested: bool = False
@@ -353,14 +395,14 @@ class Engine(Wakes):
         """Forget a publisher that has ended, but for what it has counted."""
         if publisher in self.publishers:
             self.publishers.remove(publisher)
-            self.tally.add_publisher(publisher)
+            self.tally.add_publisher(publisher.counts(), publisher.waited)
         self.timers.drop(publisher)
 
     def forget_receiver(self, receiver: ReceiverCore) -> None:
         """Forget a receiver that has ended, but for what it has counted."""
         if receiver in self.receivers:
             self.receivers.remove(receiver)
-            self.tally.add_receiver(receiver)
+            self.tally.add_receiver(receiver.counts())
         self.timers.drop(receiver)
 
     # Requests

@@ -8,15 +8,23 @@ outcome stays in the window (`window.py`), and is sent again after a reconnect.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.client.engine import failures as causes
+from penstock.client.engine import outcomes as causes
 from penstock.client.engine.connection import Engine
-from penstock.client.engine.failures import Blocked, ConfirmTimeout, FlowControlTimeout
 from penstock.client.engine.messages import Message
-from penstock.client.engine.receipt import CONFIRMED, PENDING, REFUSED, UNKNOWN, Receipt
+from penstock.client.engine.outcomes import (
+    CONFIRMED,
+    PENDING,
+    REFUSED,
+    UNKNOWN,
+    Blocked,
+    ConfirmTimeout,
+    FlowControlTimeout,
+    Receipt,
+)
 from penstock.client.engine.terms import (
     PUBLISHER_CLOSED,
     REPLAY_UNCERTAIN,
@@ -26,14 +34,12 @@ from penstock.client.engine.terms import (
     PublisherTerms,
     new_lane,
 )
+from penstock.client.engine.unit import Unit
 from penstock.client.engine.waits import Call, Steps, Wait
 from penstock.client.engine.window import UNLIMITED, Room, SendResult
 from penstock.client.errors import ClientError, LinkClosed
 from penstock.flow.timers import NEVER
 from penstock.markers import override
-
-if TYPE_CHECKING:
-    from penstock.client.engine.transaction import TransactionCore
 
 REFUSED_BEFORE: Final = "refused before the connection was lost"
 MARK_LOST: Final = "the connection was lost, and the broker does not know any more what it took"
@@ -53,7 +59,7 @@ class PublisherCore(Room):
         self.notice_at: float = NEVER
         self.sends: i64 = 0
         """Calls of `send` that wait for an outcome."""
-        self.lane: PublisherLane | None = new_lane(engine, terms)
+        self.lane: PublisherLane | None = new_lane(engine.terms.producer, terms, engine.tally)
         """Its lane at Penstock; None if it has none."""
         self.results: list[SendResult] = []
         """Results that are waited for."""
@@ -65,7 +71,7 @@ class PublisherCore(Room):
         """Messages that were not sent because their time was over."""
         self.replayed: int = 0
         """Messages that were sent again after a loss of the connection."""
-        self.unit: TransactionCore | None = None
+        self.unit: Unit | None = None
         """Transaction that its messages belong to: their outcome is that of its commit. None outside of one."""
 
     # What a protocol does

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.client.engine.failures import MessageRefused
+from penstock.client.engine.connection import Engine
 from penstock.client.engine.messages import Message
+from penstock.client.engine.outcomes import MessageRefused, Receipt
+from penstock.client.engine.publisher import PublisherCore
+from penstock.client.engine.receiver import ReceiverCore
 from penstock.client.engine.terms import WARNING, Event, PublisherTerms, ReceiverTerms
 from penstock.client.engine.waits import Call, Line, Steps, Wait
 from penstock.client.errors import ClientError, Timeout
@@ -22,16 +25,8 @@ from penstock.content.properties import Properties
 from penstock.flow.timers import NEVER
 from penstock.markers import override
 
-if TYPE_CHECKING:
-    from penstock.client.engine.connection import Engine
-    from penstock.client.engine.publisher import PublisherCore
-    from penstock.client.engine.receipt import Receipt
-    from penstock.client.engine.receiver import ReceiverCore
-
 CALLS_MOST: Final = 1000
 """Most calls of a connection to one target without an answer; further ones wait."""
-TARGETS_MOST: Final = 64
-"""Most targets that a connection calls at the same time; one that is idle makes room for another."""
 
 
 class Requester(Line):
@@ -145,7 +140,7 @@ class Requester(Line):
         """Take an answer."""
         call = self.open.pop(number or "", None)
         if call is None:
-            self.engine.services.late_answers += 1
+            self.engine.services.drop_answer()
             return
         call.value = Message(body, properties=properties)
         self.engine.finish(call)
@@ -170,42 +165,6 @@ class Requester(Line):
         if not self.exchange:
             return f"queue {self.key}"
         return f"exchange {self.exchange}" + (f" with routing key {self.key}" if self.key else "")
-
-
-class Services:
-    """Targets that a connection calls, and the names of queues that it needs for itself."""
-
-    def __init__(self) -> None:
-        self.names: int = 0
-        """Names of queues that were given away."""
-        self.late_answers: int = 0
-        """Answers that came after the deadline of their calls."""
-        self.requesters: dict[tuple[str, str], Requester] = {}
-        """Requesters by exchange and routing key, the one that was used last at the end."""
-
-    def new_name(self, engine: Engine) -> str:
-        """Return the name of a queue that no other connection has: AMQP 1.0 lets no broker choose one."""
-        self.names += 1
-        return f"client-{engine.terms.producer or engine.terms.container}-{self.names}"
-
-    def requester(self, engine: Engine, exchange: str, key: str) -> Requester:
-        """Return the requester of a target. Raises `ClientError` when all that there may be are in use."""
-        requester = self.requesters.pop((exchange, key), None)
-        if requester is None:
-            if len(self.requesters) >= TARGETS_MOST:
-                self._close_idle(engine)
-            requester = engine.requester(exchange, key)
-        self.requesters[exchange, key] = requester
-        return requester
-
-    def _close_idle(self, engine: Engine) -> None:
-        for place, requester in self.requesters.items():
-            if not requester.open and not requester.line and requester.granted == 0:
-                del self.requesters[place]
-                if requester.epoch == engine.epoch:
-                    requester.detach()
-                return
-        raise ClientError(f"{TARGETS_MOST} targets have calls without an answer, the most of a connection")
 
 
 def _with_deadline(message: bytes | Message, seconds: float) -> Message:

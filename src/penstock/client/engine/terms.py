@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from mypy_extensions import i64
 
-if TYPE_CHECKING:
-    from penstock.client.engine.connection import Engine
-    from penstock.client.engine.publisher import PublisherCore
-    from penstock.client.engine.receipt import Receipt
-    from penstock.client.engine.receiver import ReceiverCore
+from penstock.client.engine.outcomes import Receipt
 
 
 class ConnectionTerms(NamedTuple):
@@ -144,25 +140,14 @@ class PublisherLane:
         return {"producer": self.producer, "lane": self.name, "epoch": self.epoch, "window": window, **named}
 
 
-def new_lane(engine: Engine, terms: PublisherTerms) -> PublisherLane | None:
-    """Return a lane for a publisher; None if its window is too large for one, or the connection has none.
-
-    A named publisher is a producer of its own. So its lane is the same in each process.
-    """
-    if not engine.terms.producer or terms.window > WINDOW_MAX:
-        return None
-    if terms.name:
-        return PublisherLane(terms.name, "1", terms.epoch, True)
-    engine.lanes += 1
-    return PublisherLane(engine.terms.producer, str(engine.lanes), 0, False)
-
-
 class Tally:
     """Counts of a connection's own, and of the publishers and receivers that have ended."""
 
     def __init__(self) -> None:
         self.opened: int = 0
         """Transports that were logged in on."""
+        self.lanes: int = 0
+        """Lanes of publishers until now."""
         self.blocked: int = 0
         """Times that the broker has blocked the connection."""
         self.has_warned: bool = False
@@ -174,14 +159,27 @@ class Tally:
         self.of_receivers: list[int] = []
         """As `ReceiverCore.counts`; empty without any."""
 
-    def add_publisher(self, publisher: PublisherCore) -> None:
+    def add_publisher(self, counts: list[int], waited: float) -> None:
         """Keep the counts of a publisher that ends."""
-        self.of_publishers = added(self.of_publishers, publisher.counts())
-        self.waited += publisher.waited
+        self.of_publishers = added(self.of_publishers, counts)
+        self.waited += waited
 
-    def add_receiver(self, receiver: ReceiverCore) -> None:
+    def add_receiver(self, counts: list[int]) -> None:
         """Keep the counts of a receiver that ends."""
-        self.of_receivers = added(self.of_receivers, receiver.counts())
+        self.of_receivers = added(self.of_receivers, counts)
+
+
+def new_lane(producer: str, terms: PublisherTerms, tally: Tally) -> PublisherLane | None:
+    """Return a lane for a publisher; None if its window is too large for one, or the connection is no producer.
+
+    A named publisher is a producer of its own. So its lane is the same in each process.
+    """
+    if not producer or terms.window > WINDOW_MAX:
+        return None
+    if terms.name:
+        return PublisherLane(terms.name, "1", terms.epoch, True)
+    tally.lanes += 1
+    return PublisherLane(producer, str(tally.lanes), 0, False)
 
 
 def added(first: list[int], second: list[int]) -> list[int]:

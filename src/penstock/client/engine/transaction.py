@@ -13,12 +13,12 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.client.engine.connection import OPEN, Engine
-from penstock.client.engine.failures import CommitRefused, TransactionAborted, TransactionInDoubt
+from penstock.client.engine.connection import Engine
+from penstock.client.engine.outcomes import CONFIRMED, CommitRefused, TransactionAborted, TransactionInDoubt
 from penstock.client.engine.publisher import PublisherCore
-from penstock.client.engine.receipt import CONFIRMED, REFUSED, UNKNOWN
 from penstock.client.engine.receiver import ReceiverCore
 from penstock.client.engine.terms import WARNING, Event, PublisherTerms, ReceiverTerms
+from penstock.client.engine.unit import Unit
 from penstock.client.engine.waits import Call, Steps
 from penstock.client.engine.window import UNLIMITED
 from penstock.client.errors import ChannelClosed, ClientError, LinkClosed
@@ -35,14 +35,12 @@ class TransactionCore:
         self.engine = engine
         self.notify_period: float = notify_period
         """Seconds between two warnings while a commit waits."""
-        self.epoch: i64 = engine.epoch
+        self.unit = Unit(engine)
+        """Its end, as its publishers and receivers see it."""
         self.publishers: list[PublisherCore] = []
         self.receivers: list[ReceiverCore] = []
-        self.is_committing: bool = False
         self.is_given_up: bool = False
         """True once the program has rolled it back."""
-        self.error: ClientError | None = None
-        """Reason for its end; None before it."""
 
     # What a protocol does
 
@@ -70,7 +68,7 @@ class TransactionCore:
 
     def publisher(self, terms: PublisherTerms) -> PublisherCore:
         """Return a new publisher. Its window has no bounds: the broker bounds the transaction."""
-        self.check()
+        self.unit.check()
         publisher = self.new_publisher(terms._replace(window=UNLIMITED, window_bytes=-1))
         self.publishers.append(publisher)
         self.engine.publishers.append(publisher)
@@ -78,7 +76,7 @@ class TransactionCore:
 
     def receiver(self, terms: ReceiverTerms) -> ReceiverCore:
         """Return a new receiver."""
-        self.check()
+        self.unit.check()
         receiver = self.new_receiver(terms)
         self.receivers.append(receiver)
         self.engine.receivers.append(receiver)
@@ -86,44 +84,21 @@ class TransactionCore:
 
     # Beginning and end
 
-    def is_over(self) -> bool:
-        """Return whether it has ended, perhaps with its connection."""
-        if self.error is None and (self.epoch != self.engine.epoch or self.engine.phase != OPEN):
-            self.lost()
-        return self.error is not None
-
-    def check(self) -> None:
-        """Raise the reason for its end."""
-        if self.is_over() and self.error is not None:
-            raise self.error
-
-    def outcome(self) -> i64:
-        """Return what has become of its messages, once it is over."""
-        return UNKNOWN if isinstance(self.error, TransactionInDoubt) else REFUSED
-
-    def lost(self) -> ClientError:
-        """End it with the connection: it is rolled back, or in doubt during its commit. Returns the reason."""
-        if self.error is None:
-            text = f"the connection was lost: {self.engine.lost_reason or 'it is closed'}"
-            self.error = TransactionInDoubt(text) if self.is_committing else TransactionAborted(text)
-        return self.error
-
     def fail(self, reason: str) -> None:
         """End it, because the broker has closed its channel or link."""
         self.end(TransactionAborted(reason))
 
     def end(self, error: ClientError) -> None:
         """End it and its links; what has no outcome was rolled back, or is unknown during a commit."""
-        if self.error is None:
-            self.error = error
-        self.settle(self.outcome(), str(self.error))
+        error = self.unit.end(error)
+        self.settle(self.unit.outcome(), str(error))
         for publisher in self.publishers:
             if publisher.error is None:
-                publisher.end(self.error, str(self.error))
+                publisher.end(error, str(error))
         for receiver in self.receivers:
             if receiver.error is None:
                 receiver.ready.clear()
-                receiver.end(self.error)
+                receiver.end(error)
 
     def settle(self, outcome: i64, reason: str) -> None:
         """Give all messages an outcome; those that were returned keep theirs."""
@@ -159,15 +134,15 @@ class TransactionCore:
 
     def beginning(self) -> Steps[None]:
         """Begin it, and wait until the broker has; raises its refusal."""
-        self.check()
+        self.unit.check()
         if not (yield from self.answered(self.begin(), self.engine.terms.call_timeout)):
             self.close(TransactionAborted(f"no answer to its begin within {self.engine.terms.call_timeout:g} s"))
-        self.check()
+        self.unit.check()
 
     def close(self, error: ClientError) -> None:
         """End it, and close its links."""
         self.end(error)
-        if self.epoch == self.engine.epoch and self.engine.phase == OPEN:
+        if self.unit.is_connected():
             self.detach()
             self.engine.wake_output()
 
@@ -179,9 +154,9 @@ class TransactionCore:
         Raises `CommitRefused`, after which it is open as before; `TransactionAborted`, and `TransactionInDoubt` if
         there was no answer. After both it has ended, as after a cancellation.
         """
-        self.check()
+        self.unit.check()
         self._flush()
-        self.is_committing = True
+        self.unit.commit(True)
         limit = NEVER if timeout is None else timeout
         in_doubt: ClientError | None = TransactionInDoubt("the call was cancelled")
         try:
@@ -200,7 +175,7 @@ class TransactionCore:
         except ClientError as failure:
             in_doubt = TransactionInDoubt(str(failure))
         finally:
-            self.is_committing = False
+            self.unit.commit(False)
             if in_doubt is not None:
                 self.close(in_doubt)
         if in_doubt is not None:
@@ -214,11 +189,11 @@ class TransactionCore:
 
     def rolling_back(self) -> Steps[None]:
         """Roll back, and close publishers and receivers; what they have received returns to its queue."""
-        if self.error is not None:
+        if self.unit.error is not None:
             return
         self.is_given_up = True
         try:
-            self.check()
+            self.unit.check()
             self._flush()
             yield from self.answered(self.discharge(False), ROLLBACK_WITHIN)
         except ClientError:

@@ -18,7 +18,6 @@ from typing import Any, TypeVar
 
 from mypy_extensions import i64
 
-from penstock.client.engine.terms import Event
 from penstock.flow.timers import NEVER, TimerHandler, Timers
 from penstock.flow.token_bucket import TokenBucket, smooth
 from penstock.markers import override
@@ -147,8 +146,6 @@ class Wakes:
         self.timers = Timers()
         self.woken: list[Any] = []
         """Waits and receipts that are done; the shell calls `release` of each."""
-        self.events: list[Event] = []
-        """Events that the shell tells, and logs if they are warnings."""
         self.new_future: Callable[[], Any] | None = None
         """Function by which a shell makes a future; None if it blocks."""
         self.block_for: Callable[[Any, float | None], None] | None = None

@@ -12,11 +12,10 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.client.engine import failures as causes
+from penstock.client.engine import outcomes as causes
 from penstock.client.engine.connection import Engine
-from penstock.client.engine.failures import Blocked
 from penstock.client.engine.messages import Message
-from penstock.client.engine.receipt import CONFIRMED, REFUSED, Receipt
+from penstock.client.engine.outcomes import CONFIRMED, REFUSED, Blocked, Receipt
 from penstock.client.engine.terms import BLOCKED, UNBLOCKED, Event, PublisherTerms
 from penstock.client.engine.waits import Line, Wait, Wakes
 from penstock.markers import override
@@ -404,7 +403,7 @@ class Room(Window):
             self.is_blocked = is_blocked
             self.blocked_count += 1 if is_blocked else 0
             reason = str(self.describe()) if is_blocked else ""
-            self.wakes.events.append(Event(BLOCKED if is_blocked else UNBLOCKED, self.target(), reason))
+            self.engine.events.append(Event(BLOCKED if is_blocked else UNBLOCKED, self.target(), reason))
 
     def target(self) -> str:
         """Return the exchange that it publishes to, or the queue."""

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.client.engine.amqp10.connection import Engine10
 from penstock.client.engine.amqp10.receiver import Receiver10, other_body
-from penstock.client.engine.messages import Delivery
+from penstock.client.engine.receiver import Delivery
 from penstock.client.engine.terms import ConnectionTerms, ReceiverTerms
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import encode

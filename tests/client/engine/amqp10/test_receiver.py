@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 import penstock.sync
-from penstock.client.engine.messages import Delivery
+from penstock.client.engine.receiver import Delivery
 from penstock.client.errors import ClientError, ConnectionClosed, LinkClosed
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite

@@ -1,6 +1,6 @@
 from penstock.client.engine.amqp091.connection import Engine091
 from penstock.client.engine.amqp091.receiver import Receiver091
-from penstock.client.engine.messages import Delivery
+from penstock.client.engine.receiver import Delivery
 from penstock.client.engine.terms import ConnectionTerms, ReceiverTerms
 from penstock.content.properties import Properties
 from penstock.wire.amqp091 import spec

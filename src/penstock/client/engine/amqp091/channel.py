@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from librt.strings import read_i32_be, read_i64_be, write_i32_be
 from mypy_extensions import i32, i64
 
-from penstock.client.engine.receipt import CONFIRMED, REFUSED
+from penstock.client.engine.outcomes import CONFIRMED, REFUSED
 from penstock.client.engine.waits import Call
 from penstock.client.errors import ChannelClosed, LinkClosed, ReceiverClosed, without_name
 from penstock.wire.amqp091 import spec

@@ -9,10 +9,9 @@ from mypy_extensions import i32, i64
 
 from penstock.client.engine.amqp091.channel import Channel
 from penstock.client.engine.connection import OPEN
-from penstock.client.engine.failures import Blocked, amounts_of
 from penstock.client.engine.messages import Message
+from penstock.client.engine.outcomes import Blocked, Receipt, amounts_of
 from penstock.client.engine.publisher import PublisherCore
-from penstock.client.engine.receipt import Receipt
 from penstock.client.engine.terms import WARNING, Event, PublisherTerms
 from penstock.client.engine.waits import Call
 from penstock.client.engine.window import UNLIMITED

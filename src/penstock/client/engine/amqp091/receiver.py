@@ -8,9 +8,8 @@ from librt.strings import write_i32_be, write_i64_be
 from mypy_extensions import i64
 
 from penstock.client.engine.amqp091.channel import Channel
-from penstock.client.engine.failures import ConnectionLost
-from penstock.client.engine.messages import REJECTED, Delivery
-from penstock.client.engine.receiver import ReceiverCore
+from penstock.client.engine.outcomes import ConnectionLost
+from penstock.client.engine.receiver import REJECTED, Delivery, ReceiverCore
 from penstock.client.engine.terms import ReceiverTerms
 from penstock.client.engine.waits import Call, Steps
 from penstock.client.errors import ReceiverClosed

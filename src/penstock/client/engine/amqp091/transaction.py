@@ -6,7 +6,7 @@ from penstock.client.engine.amqp091.channel import Channel
 from penstock.client.engine.amqp091.connection import Engine091
 from penstock.client.engine.amqp091.publisher import Publisher091
 from penstock.client.engine.amqp091.receiver import Receiver091
-from penstock.client.engine.failures import CommitRefused
+from penstock.client.engine.outcomes import CommitRefused
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receiver import ReceiverCore
 from penstock.client.engine.terms import PublisherTerms, ReceiverTerms
@@ -48,7 +48,7 @@ class Transaction091(TransactionCore):
     @override
     def new_publisher(self, terms: PublisherTerms) -> PublisherCore:
         publisher = Publisher091(self.connection, terms)
-        publisher.unit = self
+        publisher.unit = self.unit
         assert self.channel is not None
         publisher.use(self.channel)
         publisher.go_on()
@@ -58,7 +58,7 @@ class Transaction091(TransactionCore):
     def new_receiver(self, terms: ReceiverTerms) -> ReceiverCore:
         name = f"{terms.name or 'receiver'}-{len(self.receivers) + 1}"
         receiver = Receiver091(self.connection, terms._replace(name=name))
-        receiver.unit = self
+        receiver.unit = self.unit
         assert self.channel is not None
         receiver.use(self.channel)
         return receiver

@@ -11,7 +11,7 @@ from penstock.client.engine.amqp10.receiver import Receiver10
 from penstock.client.engine.amqp10.requests import Control, Management, Request, Requester10
 from penstock.client.engine.amqp10.session import Session
 from penstock.client.engine.connection import CLOSING, OPENING, Engine
-from penstock.client.engine.failures import Blocked
+from penstock.client.engine.outcomes import Blocked
 from penstock.client.engine.requester import Requester
 from penstock.client.engine.terms import ConnectionTerms, PublisherTerms, ReceiverTerms
 from penstock.client.engine.waits import Call

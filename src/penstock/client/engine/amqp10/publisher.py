@@ -9,8 +9,8 @@ from mypy_extensions import i32, i64
 
 from penstock.client.engine.amqp10.addresses import address_of
 from penstock.client.engine.amqp10.session import Link, Session
-from penstock.client.engine.failures import CREDIT, Amounts, Blocked
 from penstock.client.engine.messages import Message
+from penstock.client.engine.outcomes import CREDIT, Amounts, Blocked
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.terms import PublisherTerms
 from penstock.client.errors import LinkClosed, MessageTooLarge

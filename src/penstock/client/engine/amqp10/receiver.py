@@ -14,9 +14,8 @@ from mypy_extensions import i64
 
 from penstock.client.engine.amqp10.addresses import address_of
 from penstock.client.engine.amqp10.session import Link, Session
-from penstock.client.engine.failures import ConnectionLost
-from penstock.client.engine.messages import MODIFIED, REJECTED, Delivery
-from penstock.client.engine.receiver import ReceiverCore
+from penstock.client.engine.outcomes import ConnectionLost
+from penstock.client.engine.receiver import MODIFIED, REJECTED, Delivery, ReceiverCore
 from penstock.client.engine.terms import ReceiverTerms
 from penstock.client.engine.waits import Call, Steps
 from penstock.client.errors import LinkClosed, ReceiverClosed

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mypy_extensions import i64
 
+from penstock.client.engine.outcomes import CONFIRMED, REFUSED
 from penstock.client.engine.publisher import PublisherCore
-from penstock.client.engine.receipt import CONFIRMED, REFUSED
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, encode
 from penstock.wire.amqp10.field_cursor import ABSENT

@@ -8,7 +8,7 @@ from mypy_extensions import i64
 
 from penstock.client.engine.amqp10.connection import Engine10
 from penstock.client.engine.amqp10.session import Asked, Link, Session, reason_of
-from penstock.client.engine.failures import CommitRefused, TransactionAborted
+from penstock.client.engine.outcomes import CommitRefused, TransactionAborted
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receiver import ReceiverCore
 from penstock.client.engine.terms import PublisherTerms, ReceiverTerms
@@ -133,7 +133,7 @@ class Transaction10(TransactionCore):
     @override
     def new_publisher(self, terms: PublisherTerms) -> PublisherCore:
         publisher = self.connection.new_publisher(terms)
-        publisher.unit = self
+        publisher.unit = self.unit
         publisher.transaction = self
         publisher.attach()
         return publisher
@@ -141,7 +141,7 @@ class Transaction10(TransactionCore):
     @override
     def new_receiver(self, terms: ReceiverTerms) -> ReceiverCore:
         receiver = self.connection.new_receiver(terms)
-        receiver.unit = self
+        receiver.unit = self.unit
         receiver.transaction = self
         receiver.attach()
         return receiver

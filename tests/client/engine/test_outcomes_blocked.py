@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from penstock.client.engine.failures import CREDIT, ENFORCED, RATE, REASONS, Amounts, Blocked, amounts_of
+from penstock.client.engine.outcomes import CREDIT, ENFORCED, RATE, REASONS, Amounts, Blocked, amounts_of
 
 
 def test_blocked_is_false_and_says_the_figures_that_are_known() -> None:

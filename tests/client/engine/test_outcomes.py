@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from penstock.client.engine.failures import (
+from penstock.client.engine.outcomes import (
     CREDIT,
     Amounts,
     Blocked,
