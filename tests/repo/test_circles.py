@@ -19,8 +19,6 @@ ACCEPTED = {
     "penstock.core.consume": "a consumer, its session and the lists in which it waits",
     "penstock.core.publish": "a producer, what it holds, and the units of work that it takes part in",
     "penstock.client.engine": "a connection, its publishers and receivers",
-    "penstock.client.engine.amqp091": "a connection, its channels, publishers and receivers",
-    "penstock.client.engine.amqp10": "a connection, its sessions, links and requests",
     "penstock.driver": "the driver and the services that it provides",
     "penstock.management": "the node that requests ask, and the requests",
     "penstock.protocols.amqp091": "the engine, its channels and their methods",

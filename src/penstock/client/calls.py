@@ -171,10 +171,10 @@ def transaction_of(engine: Engine, options: Options) -> TransactionCore:
     if engine.protocol == "amqp10":
         from penstock.client.engine.amqp10.transaction import Transaction10
 
-        return Transaction10(cast("Engine10", engine), period)
+        return Transaction10(cast("Engine10", engine).sessions, period)
     from penstock.client.engine.amqp091.transaction import Transaction091
 
-    return Transaction091(cast("Engine091", engine), period)
+    return Transaction091(cast("Engine091", engine).channels, period)
 
 
 def is_final(error: Exception) -> bool:

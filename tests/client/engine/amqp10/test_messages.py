@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.client.engine.amqp10.connection import Engine10
-from penstock.client.engine.amqp10.receiver import Receiver10, other_body
+from penstock.client.engine.amqp10.receiver import other_body
 from penstock.client.engine.receiver import Delivery
 from penstock.client.engine.terms import ConnectionTerms, ReceiverTerms
 from penstock.wire.amqp10 import spec
@@ -15,7 +15,7 @@ from penstock.wire.amqp10.values import CodecError, Symbol
 from tests.support.amqp10_strategies import section
 
 FRESH = encode(spec.HEADER, first_acquirer=True)
-RECEIVER = Receiver10(Engine10(ConnectionTerms()), ReceiverTerms(), 1)
+RECEIVER = Engine10(ConnectionTerms()).new_receiver(ReceiverTerms())
 
 
 def delivery_of(message: bytes) -> Delivery:

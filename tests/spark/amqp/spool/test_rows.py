@@ -1,5 +1,4 @@
 from penstock.client.engine.amqp091.connection import Engine091
-from penstock.client.engine.amqp091.receiver import Receiver091
 from penstock.client.engine.receiver import Delivery
 from penstock.client.engine.terms import ConnectionTerms, ReceiverTerms
 from penstock.content.properties import Properties
@@ -7,7 +6,7 @@ from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import encode_header, method_frame
 from pyspark_amqp.spool.rows import Row, batch_of, deaths_of, digest_of, estimated_octets, spool_schema
 
-RECEIVER = Receiver091(Engine091(ConnectionTerms()), ReceiverTerms())
+RECEIVER = Engine091(ConnectionTerms()).new_receiver(ReceiverTerms())
 
 
 def delivery(body: bytes = b"x", redelivered: bool = False, tag: int = 1, **properties: object) -> Delivery:

@@ -1,16 +1,16 @@
-"""Channel of AMQP 0-9-1: methods, content, and the end; what it is for decides who gets them."""
+"""Channel of AMQP 0-9-1: methods, content, and the end; a channel for each use says who gets them."""
 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from librt.strings import read_i32_be, read_i64_be, write_i32_be
 from mypy_extensions import i32, i64
 
-from penstock.client.engine.outcomes import CONFIRMED, REFUSED
+from penstock.client.engine.connection import Engine
 from penstock.client.engine.waits import Call
-from penstock.client.errors import ChannelClosed, LinkClosed, ReceiverClosed, without_name
+from penstock.client.errors import ChannelClosed, ClientError, without_name
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import (
     CodecError,
@@ -21,31 +21,63 @@ from penstock.wire.amqp091.codec import (
     method_frame,
 )
 
-if TYPE_CHECKING:
-    from penstock.client.engine.amqp091.connection import Engine091, Requester091
-    from penstock.client.engine.amqp091.publisher import Publisher091
-    from penstock.client.engine.amqp091.receiver import Receiver091
-    from penstock.client.engine.amqp091.transaction import Transaction091
-
+FRAME_MAX: Final = 128 * 1024
+"""Octets of a frame until they are agreed on, and when the broker names none; RabbitMQ's default."""
+CHANNEL_MAX: Final = 2047
+"""Most channels that are requested; RabbitMQ's default."""
 BODY_MAX: Final = 1 << 30
 """Largest body in octets that is taken."""
 BLOCK_MAX: Final = 64 * 1024 * 1024
 """Most octets of an answer that are allocated when its first frame has come."""
 
 
-class Channel:
-    """Channel of a publisher, of a receiver, of a transaction, of declarations or of control requests."""
+class Channels:
+    """Channels of a connection by their numbers, and the limits that it has agreed on with the broker."""
 
-    def __init__(self, engine: Engine091, number: int) -> None:
+    def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.number: int = number
+        self.by_number: dict[int, Channel] = {}
+        self.last_number: int = 0
+        self.most: i64 = CHANNEL_MAX
+        self.frame_max: i64 = FRAME_MAX
+
+    def reset(self) -> None:
+        """Begin with a new transport."""
+        self.by_number = {}
+        self.last_number = 0
+        self.limit(CHANNEL_MAX, FRAME_MAX)
+
+    def limit(self, most: int, frame_max: int) -> None:
+        """Take the limits of the broker."""
+        self.most = most
+        self.frame_max = frame_max
+
+    def new_number(self) -> int:
+        """Return the number of the next channel. Raises `ClientError` when all are in use."""
+        if len(self.by_number) >= self.most:
+            raise ClientError(f"all {self.most} channels of the connection are in use")
+        number = self.last_number
+        while True:
+            number = number % int(self.most) + 1
+            if number not in self.by_number:
+                break
+        self.last_number = number
+        return number
+
+
+class Channel:
+    """Channel of a publisher, of a receiver, of a transaction, of calls, of declarations or of control requests."""
+
+    def __init__(self, channels: Channels, is_strict: bool = False, is_for_control: bool = False) -> None:
+        self.channels = channels
+        self.engine = channels.engine
+        self.number: int = channels.new_number()
         self.is_closed: bool = False
-        self.publisher: Publisher091 | None = None
-        self.receiver: Receiver091 | None = None
-        self.requester: Requester091 | None = None
-        self.transaction: Transaction091 | None = None
-        self.is_for_declarations: bool = False
-        self.is_for_control: bool = False
+        self.is_left: bool = False
+        """True when its close has begun: what still comes goes nowhere."""
+        self.is_strict: bool = is_strict
+        """True if an answer to nothing is an error; else it is passed over."""
+        self.is_for_control: bool = is_for_control
         self.calls: deque[Call] = deque()
         """Requests without an answer, in order."""
         self.content: i64 = 0
@@ -60,6 +92,34 @@ class Channel:
         self.block: bytearray = bytearray()
         """Answer to a control request that is coming in several frames; empty without one."""
         self.received: i64 = 0
+        channels.by_number[self.number] = self
+        self.expect(Call("channel.open", (spec.CHANNEL_OPEN_OK,)))
+        self.write(spec.CHANNEL_OPEN, {})
+
+    # What its use does
+
+    def on_confirm(self, tag: i64, is_refused: bool, is_multiple: bool) -> None:
+        """Take basic.ack or basic.nack."""
+
+    def on_message(self, body: bytes) -> None:
+        """Take a message; `tag`, `head` and `envelope` are its."""
+
+    def on_return(self, exchange: str, key: str, body: bytes, reason: str) -> None:
+        """Take a message that came back; `head` is its."""
+
+    def on_flow(self, is_active: bool) -> None:
+        """Stop or go on, as channel.flow says."""
+
+    def on_cancel(self, tag: str) -> None:
+        """Take the broker's cancellation of a consumer."""
+
+    def on_answer(self, method: Method) -> None:
+        """Take the answer to a request, which has ended."""
+
+    def on_close(self, error: ChannelClosed) -> None:
+        """Take the broker's close."""
+
+    # Output
 
     def write(self, method: int, arguments: dict[str, Any]) -> None:
         """Write a method. Raises CodecError for an argument that it cannot carry."""
@@ -70,7 +130,7 @@ class Channel:
         out = self.engine.out
         out.write(frame(spec.FRAME_HEADER, self.number, header))
         head = bytes([spec.FRAME_BODY]) + self.number.to_bytes(2, "big")
-        step = int(self.engine.frame_max) - spec.FRAME_OVERHEAD
+        step = int(self.channels.frame_max) - spec.FRAME_OVERHEAD
         for start in range(0, len(body), step):  # Written in place: a block has megabytes.
             piece = body[start : start + step]
             out.write(head)
@@ -85,12 +145,10 @@ class Channel:
 
     def close(self) -> None:
         """Begin to close the channel."""
-        if not self.is_closed:
+        if not self.is_left:
+            self.is_left = True
             self.write(spec.CHANNEL_CLOSE, {"reply_code": 200, "reply_text": "goodbye"})
             self.calls.clear()
-            self.publisher = None
-            self.receiver = None
-            self.transaction = None
             self.engine.wake_output()
 
     # Input
@@ -121,16 +179,9 @@ class Channel:
                 self.envelope = data[at:end]
                 self.content = method
             elif (method == spec.BASIC_ACK or method == spec.BASIC_NACK) and end - at == 13:
-                publisher = self.publisher
-                tag = read_i64_be(data, at + 4)
-                is_multiple = data[at + 12] & 1 == 1
-                if publisher is not None:
-                    outcome: i64 = CONFIRMED if method == spec.BASIC_ACK else REFUSED
-                    publisher.answered(tag, outcome, is_multiple)
-                elif self.requester is not None:
-                    self.requester.settled(tag, method == spec.BASIC_NACK, is_multiple)
-                elif self.transaction is not None:
-                    self.transaction.refused()
+                if not self.is_left:
+                    is_refused = method == spec.BASIC_NACK
+                    self.on_confirm(read_i64_be(data, at + 4), is_refused, data[at + 12] & 1 == 1)
             else:
                 self._method(decode_method(data[at:end]), data[at:end])
         else:
@@ -172,28 +223,14 @@ class Channel:
         self.has_head = False
         if method == spec.BASIC_GET_OK:
             self.engine.finish(self.calls.popleft())
+        if self.is_left:
+            return
         if method == spec.BASIC_DELIVER or method == spec.BASIC_GET_OK:
-            receiver = self.receiver
-            if self.transaction is not None:
-                receiver = self.transaction.receiver_of(str(decode_method(self.envelope).args["consumer_tag"]))
-            if receiver is not None:
-                receiver.delivered(self.tag, body, self.head, self.envelope)
-            elif self.is_for_control:
-                properties = decode_properties(self.head)[1]
-                self.engine.answer(properties.correlation_id, properties.content_type, body)
-            elif self.requester is not None:
-                properties = decode_properties(self.head)[1]
-                self.requester.answered(properties.correlation_id, body, properties)
+            self.on_message(body)
         elif method == spec.BASIC_RETURN:
             args = decode_method(self.envelope).args
-            exchange, key = str(args["exchange"]), str(args["routing_key"])
             reason = without_name(str(args["reply_text"]))
-            if self.publisher is not None:
-                self.publisher.returned(exchange, key, body, reason)
-            elif self.requester is not None:
-                self.requester.refused(decode_properties(self.head)[1].correlation_id, reason)
-            elif self.transaction is not None:
-                self.transaction.returned(exchange, key, body, reason)
+            self.on_return(str(args["exchange"]), str(args["routing_key"]), body, reason)
 
     def _method(self, method: Method, payload: bytes) -> None:
         method_id = method.id
@@ -204,26 +241,16 @@ class Channel:
             active = bool(method.args["active"])
             self.write(spec.CHANNEL_FLOW_OK, {"active": active})
             self.engine.wake_output()
-            if self.publisher is not None:
-                self.publisher.flow(active)
-            elif self.requester is not None:
-                self.requester.flow(active)
-            elif self.transaction is not None:
-                self.transaction.flow(active)
+            if not self.is_left:
+                self.on_flow(active)
         elif method_id == spec.CHANNEL_CLOSE:
             self._closed_by_broker(cast(int, method.args["reply_code"]), str(method.args["reply_text"]))
         elif method_id == spec.CHANNEL_CLOSE_OK:
             self.is_closed = True
-            self.engine.channels.pop(self.number, None)
+            self.channels.by_number.pop(self.number, None)
         elif method_id == spec.BASIC_CANCEL:
-            receiver = self.receiver
-            if self.transaction is not None:
-                receiver = self.transaction.receiver_of(str(method.args["consumer_tag"]))
-            if receiver is not None:
-                receiver.cancelled()
-            elif self.is_for_control:
-                self.close()
-                self.engine.lost_control(ChannelClosed(None, "the queue of the answers was deleted"))
+            if not self.is_left:
+                self.on_cancel(str(method.args["consumer_tag"]))
         elif method_id == spec.BASIC_GET_OK and self.calls and method_id in self.calls[0].expected:
             # Read on as a delivery; its call ends with the content.
             names = ("delivery_tag", "redelivered", "exchange", "routing_key")
@@ -235,35 +262,23 @@ class Channel:
             call = self.calls.popleft()
             call.value = method.args
             self.engine.finish(call)
-            if self.is_for_declarations and method_id != spec.CHANNEL_OPEN_OK:
-                self.engine.declared()
-            elif self.is_for_control and method_id == spec.QUEUE_DECLARE_OK:
-                self.engine.has_replies(self, str(method.args["queue"]))
-        elif not self.calls and self.publisher is None and self.receiver is None and self.transaction is None:
+            self.on_answer(method)
+        elif not self.calls and (self.is_left or not self.is_strict):
             return  # An answer to what was asked before the channel was closed.
         else:
             due = self.calls[0].what if self.calls else "nothing"
             raise CodecError(f"{method.name} came where an answer to {due} was due")
 
     def _closed_by_broker(self, code: int, text: str) -> None:
+        was_left, self.is_left = self.is_left, True
         self.is_closed = True
         engine = self.engine
-        engine.channels.pop(self.number, None)
+        self.channels.by_number.pop(self.number, None)
         self.write(spec.CHANNEL_CLOSE_OK, {})
         engine.wake_output()
         error = ChannelClosed(code, text)
         calls, self.calls = self.calls, deque()
         for call in calls:
             engine.finish(call, error)
-        if self.publisher is not None:
-            self.publisher.end(LinkClosed(code, text), without_name(text))
-        elif self.receiver is not None:
-            self.receiver.end(ReceiverClosed(code, text))
-        elif self.requester is not None:
-            self.requester.fail(error)
-        elif self.transaction is not None:
-            self.transaction.fail(without_name(text))
-        elif self.is_for_declarations:
-            engine.declared()
-        elif self.is_for_control:
-            engine.lost_control(error)
+        if not was_left:
+            self.on_close(error)

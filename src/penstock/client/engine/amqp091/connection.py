@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from librt.strings import read_i32_be
 from mypy_extensions import i64
 
-from penstock.client.engine.amqp091.channel import Channel
+from penstock.client.engine.amqp091.channel import CHANNEL_MAX, FRAME_MAX, Channel, Channels
 from penstock.client.engine.amqp091.publisher import EXACT_FLOW, Publisher091
 from penstock.client.engine.amqp091.receiver import Receiver091
 from penstock.client.engine.connection import CLOSING, CONTROL_EXCHANGE, OPENING, REPLY_QUEUE, UPDATE_SECRET, Engine
@@ -19,18 +19,30 @@ from penstock.client.engine.messages import Message
 from penstock.client.engine.requester import CALLS_MOST, Requester
 from penstock.client.engine.terms import ConnectionTerms, PublisherTerms, ReceiverTerms
 from penstock.client.engine.waits import Call
-from penstock.client.errors import FIRST_STEP, ClientError, ConnectError, ConnectionClosed, LoginRefused, why_closed
+from penstock.client.errors import (
+    FIRST_STEP,
+    ChannelClosed,
+    ClientError,
+    ConnectError,
+    ConnectionClosed,
+    LoginRefused,
+    why_closed,
+)
 from penstock.content.properties import Properties
 from penstock.markers import override
 from penstock.version import VERSION
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import CodecError, Method, decode_method, encode_header, frame, method_frame
+from penstock.wire.amqp091.codec import (
+    CodecError,
+    Method,
+    decode_method,
+    decode_properties,
+    encode_header,
+    frame,
+    method_frame,
+)
 from penstock.wire.sasl import SaslError, plain_response
 
-FRAME_MAX: Final = 128 * 1024
-"""Octets of a frame until they are agreed on, and when the broker names none; RabbitMQ's default."""
-CHANNEL_MAX: Final = 2047
-"""Most channels that are requested; RabbitMQ's default."""
 COMMIT_RETRY: Final = "penstock.tx_commit_retry"
 """Capability of a client that may commit again: basic.nack is the answer to a commit that found no room in time."""
 CAPABILITIES: Final[dict[str, object]] = {
@@ -69,10 +81,7 @@ class Engine091(Engine):
 
     def __init__(self, terms: ConnectionTerms) -> None:
         super().__init__(terms)
-        self.frame_max: i64 = FRAME_MAX
-        self.channel_max: i64 = CHANNEL_MAX
-        self.channels: dict[int, Channel] = {}
-        self.last_number: int = 0
+        self.channels = Channels(self)
         self.step: str = FIRST_STEP
         """Answer that is due in the login."""
         self.has_heard: bool = False
@@ -80,31 +89,24 @@ class Engine091(Engine):
         """Input that begins with an incomplete frame; empty unless so much is missing that it is known."""
         self.missing: i64 = 0
         """Octets of that frame that have not come."""
-        self.declarations: Channel | None = None
+        self.declarations: DeclarationChannel | None = None
         """Channel of declarations; None until there is one."""
         self.to_declare: deque[Declaration] = deque()
         """Declarations that wait for the answer to the one before: a refusal closes their channel."""
-        self.control: Channel | None = None
+        self.control: ControlChannel | None = None
         """Channel of control requests."""
-        self.reply_to: str = ""
-        self.to_request: list[tuple[str, str, bytes, str]] = []
-        """Control requests that wait for the queue of the answers."""
 
     # Transport
 
     @override
     def reset(self) -> None:
-        self.channels = {}
-        self.last_number = 0
-        self.frame_max = FRAME_MAX
+        self.channels.reset()
         self.step = FIRST_STEP
         self.has_heard = False
         self.pieces = []
         self.declarations = None
         self.to_declare.clear()
         self.control = None
-        self.reply_to = ""
-        self.to_request.clear()
         self.out.write(spec.PROTOCOL_HEADER)
 
     @override
@@ -131,8 +133,8 @@ class Engine091(Engine):
         try:
             while n - pos >= 8:
                 size = i64(read_i32_be(data, pos + 3))
-                if size < 0 or size > self.frame_max:
-                    raise CodecError(f"a frame of {size} octets is larger than {self.frame_max}")
+                if size < 0 or size > self.channels.frame_max:
+                    raise CodecError(f"a frame of {size} octets is larger than {self.channels.frame_max}")
                 end = pos + 7 + size
                 if end >= n:
                     self.missing = end + 1 - n
@@ -146,7 +148,7 @@ class Engine091(Engine):
                 else:
                     if of != number:
                         number = of
-                        channel = self.channels.get(int(of))
+                        channel = self.channels.by_number.get(int(of))
                     if channel is not None and not channel.is_closed:
                         channel.take(kind, data, pos + 7, end)
                 pos = end + 1
@@ -253,10 +255,11 @@ class Engine091(Engine):
 
     def _tune(self, method: Method) -> None:
         terms, args = self.terms, method.args
-        self.frame_max = cast(int, args["frame_max"]) or FRAME_MAX
-        self.channel_max = min(cast(int, args["channel_max"]) or CHANNEL_MAX, CHANNEL_MAX)
-        if self.frame_max < spec.FRAME_MIN_SIZE:
-            raise CodecError(f"it accepts frames of {self.frame_max} octets; at least {spec.FRAME_MIN_SIZE} are due")
+        frame_max = cast(int, args["frame_max"]) or FRAME_MAX
+        channel_max = min(cast(int, args["channel_max"]) or CHANNEL_MAX, CHANNEL_MAX)
+        self.channels.limit(channel_max, frame_max)
+        if frame_max < spec.FRAME_MIN_SIZE:
+            raise CodecError(f"it accepts frames of {frame_max} octets; at least {spec.FRAME_MIN_SIZE} are due")
         offered = cast(int, args["heartbeat"])
         heartbeat = round(min(terms.heartbeat, float(offered)) or terms.heartbeat)
         if terms.heartbeat > 0:
@@ -266,8 +269,8 @@ class Engine091(Engine):
             method_frame(
                 0,
                 spec.CONNECTION_TUNE_OK,
-                channel_max=int(self.channel_max),
-                frame_max=int(self.frame_max),
+                channel_max=channel_max,
+                frame_max=frame_max,
                 heartbeat=heartbeat,
             )
         )
@@ -275,35 +278,19 @@ class Engine091(Engine):
         self.heart.start(float(heartbeat), 2.0 * heartbeat)
         self.wake_output()
 
-    # Channels
-
-    def channel(self) -> Channel:
-        """Open a channel. Raises `ClientError` when all numbers are in use."""
-        if len(self.channels) >= self.channel_max:
-            raise ClientError(f"all {self.channel_max} channels of the connection are in use")
-        number = self.last_number
-        while True:
-            number = number % int(self.channel_max) + 1
-            if number not in self.channels:
-                break
-        self.last_number = number
-        channel = Channel(self, number)
-        self.channels[number] = channel
-        channel.expect(Call("channel.open", (spec.CHANNEL_OPEN_OK,)))
-        channel.write(spec.CHANNEL_OPEN, {})
-        return channel
+    # Links
 
     @override
     def new_publisher(self, terms: PublisherTerms) -> Publisher091:
-        return Publisher091(self, terms)
+        return Publisher091(self, self.channels, terms)
 
     @override
     def new_receiver(self, terms: ReceiverTerms) -> Receiver091:
-        return Receiver091(self, terms)
+        return Receiver091(self, self.channels, terms)
 
     @override
     def requester(self, exchange: str, key: str) -> Requester:
-        return Requester091(self, exchange, key)
+        return Requester091(self.channels, exchange, key)
 
     # Declarations
 
@@ -331,9 +318,7 @@ class Engine091(Engine):
             return
         channel = self.declarations
         if channel is None or channel.is_closed:
-            channel = self.channel()
-            channel.is_for_declarations = True
-            self.declarations = channel
+            channel = self.declarations = DeclarationChannel(self)
         first = self.to_declare[0]
         try:
             channel.write(first.method, first.arguments)
@@ -357,46 +342,82 @@ class Engine091(Engine):
     @override
     def send_request(self, operation: str, kind: str, body: bytes, number: str) -> None:
         channel = self.control
-        if channel is None or channel.is_closed:
-            channel = self.channel()
-            channel.is_for_control = True
-            self.control = channel
-            self.reply_to = ""
-            declared = Call("the queue of answers", (spec.QUEUE_DECLARE_OK,))
-            channel.expect(declared)
-            channel.write(
-                spec.QUEUE_DECLARE,
-                {"queue": REPLIES, "exclusive": True, "auto_delete": True, "arguments": REPLY_QUEUE},
-            )
-        if self.reply_to:
-            self._publish_request(channel, operation, kind, body, number)
-        else:
-            self.to_request.append((operation, kind, body, number))
+        if channel is None or channel.is_left:
+            channel = self.control = ControlChannel(self.channels)
+        channel.request(operation, kind, body, number)
 
     @override
     def is_sent(self, call: Call) -> bool:
-        return all(number != call.number for _, _, _, number in self.to_request)
+        return self.control is None or all(number != call.number for _, _, _, number in self.control.waiting)
 
-    def has_replies(self, channel: Channel, queue: str) -> None:
-        """Note the name of the queue of answers, and send the requests that wait for it."""
-        self.reply_to = queue
-        channel.expect(Call("the answers", (spec.BASIC_CONSUME_OK,)))
-        channel.write(spec.BASIC_CONSUME, {"queue": queue, "no_ack": True, "exclusive": True})
-        waiting, self.to_request = self.to_request, []
-        for operation, kind, body, number in waiting:
-            self._publish_request(channel, operation, kind, body, number)
-        self.wake_output()
 
-    def lost_control(self, error: ClientError) -> None:
-        """Fail all control requests: their channel is closed."""
-        self.to_request.clear()
-        self.control = None
-        self._fail_requests(error)
+class ControlChannel(Channel):
+    """Channel of control requests, with the queue of their answers."""
 
-    def _publish_request(self, channel: Channel, operation: str, kind: str, body: bytes, number: str) -> None:
+    def __init__(self, channels: Channels) -> None:
+        super().__init__(channels, is_for_control=True)
+        self.reply_to: str = ""
+        """Name of the queue of answers; empty until the broker has made it."""
+        self.waiting: list[tuple[str, str, bytes, str]] = []
+        """Requests that wait for it."""
+        self.expect(Call("the queue of answers", (spec.QUEUE_DECLARE_OK,)))
+        self.write(
+            spec.QUEUE_DECLARE,
+            {"queue": REPLIES, "exclusive": True, "auto_delete": True, "arguments": REPLY_QUEUE},
+        )
+
+    def request(self, operation: str, kind: str, body: bytes, number: str) -> None:
+        """Write a request, now or as soon as there is a queue of answers."""
+        if not self.reply_to:
+            self.waiting.append((operation, kind, body, number))
+            return
         properties = Properties(content_type=kind, reply_to=self.reply_to, correlation_id=number)
-        channel.write(spec.BASIC_PUBLISH, {"exchange": CONTROL_EXCHANGE, "routing_key": operation})
-        channel.write_content(body, encode_header(len(body), properties))
+        self.write(spec.BASIC_PUBLISH, {"exchange": CONTROL_EXCHANGE, "routing_key": operation})
+        self.write_content(body, encode_header(len(body), properties))
+
+    @override
+    def on_answer(self, method: Method) -> None:
+        if method.id != spec.QUEUE_DECLARE_OK:
+            return
+        self.reply_to = str(method.args["queue"])
+        self.expect(Call("the answers", (spec.BASIC_CONSUME_OK,)))
+        self.write(spec.BASIC_CONSUME, {"queue": self.reply_to, "no_ack": True, "exclusive": True})
+        waiting, self.waiting = self.waiting, []
+        for operation, kind, body, number in waiting:
+            self.request(operation, kind, body, number)
+        self.engine.wake_output()
+
+    @override
+    def on_message(self, body: bytes) -> None:
+        properties = decode_properties(self.head)[1]
+        self.engine.answer(properties.correlation_id, properties.content_type, body)
+
+    @override
+    def on_cancel(self, tag: str) -> None:
+        self.close()
+        self.on_close(ChannelClosed(None, "the queue of the answers was deleted"))
+
+    @override
+    def on_close(self, error: ChannelClosed) -> None:
+        self.waiting.clear()
+        self.engine._fail_requests(error)
+
+
+class DeclarationChannel(Channel):
+    """Channel of declarations, one after the other."""
+
+    def __init__(self, engine: Engine091) -> None:
+        super().__init__(engine.channels)
+        self.connection = engine
+
+    @override
+    def on_answer(self, method: Method) -> None:
+        if method.id != spec.CHANNEL_OPEN_OK:
+            self.connection.declared()
+
+    @override
+    def on_close(self, error: ChannelClosed) -> None:
+        self.connection.declared()
 
 
 class Declaration:
@@ -412,12 +433,41 @@ REPLY_TO: Final = "amq.rabbitmq.reply-to"
 """Queue of direct reply-to: the broker replaces it by the address of the channel."""
 
 
+class RequesterChannel(Channel):
+    """Channel of calls."""
+
+    def __init__(self, channels: Channels, requester: Requester091) -> None:
+        super().__init__(channels)
+        self.requester = requester
+
+    @override
+    def on_confirm(self, tag: i64, is_refused: bool, is_multiple: bool) -> None:
+        self.requester.settled(tag, is_refused, is_multiple)
+
+    @override
+    def on_message(self, body: bytes) -> None:
+        properties = decode_properties(self.head)[1]
+        self.requester.answered(properties.correlation_id, body, properties)
+
+    @override
+    def on_return(self, exchange: str, key: str, body: bytes, reason: str) -> None:
+        self.requester.refused(decode_properties(self.head)[1].correlation_id, reason)
+
+    @override
+    def on_flow(self, is_active: bool) -> None:
+        self.requester.flow(is_active)
+
+    @override
+    def on_close(self, error: ChannelClosed) -> None:
+        self.requester.fail(error)
+
+
 class Requester091(Requester):
     """Requester with a channel of its own."""
 
-    def __init__(self, engine: Engine091, exchange: str, key: str) -> None:
-        super().__init__(engine, exchange, key)
-        self.connection = engine
+    def __init__(self, channels: Channels, exchange: str, key: str) -> None:
+        super().__init__(channels.engine, exchange, key)
+        self.channels = channels
         self.channel: Channel | None = None
         place = {"exchange": exchange, "routing_key": key, "mandatory": True}
         self.method: bytes = method_frame(0, spec.BASIC_PUBLISH, **place)
@@ -433,9 +483,7 @@ class Requester091(Requester):
 
     @override
     def attach(self) -> None:
-        channel = self.connection.channel()
-        channel.requester = self
-        self.channel = channel
+        channel = self.channel = RequesterChannel(self.channels, self)
         self.method = self.method[:1] + channel.number.to_bytes(2, "big") + self.method[3:]
         self.is_stopped = False
         self.waiting.clear()

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from librt.strings import write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
-from penstock.client.engine.amqp091.channel import Channel
-from penstock.client.engine.connection import OPEN
+from penstock.client.engine.amqp091.channel import Channel, Channels
+from penstock.client.engine.connection import OPEN, Engine
 from penstock.client.engine.messages import Message
-from penstock.client.engine.outcomes import Blocked, Receipt, amounts_of
+from penstock.client.engine.outcomes import CONFIRMED, REFUSED, Blocked, Receipt, amounts_of
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.terms import WARNING, Event, PublisherTerms
 from penstock.client.engine.waits import Call
 from penstock.client.engine.window import UNLIMITED
-from penstock.client.errors import ControlError, LinkClosed
+from penstock.client.errors import ChannelClosed, ControlError, LinkClosed, without_name
 from penstock.content.properties import Properties
 from penstock.markers import override
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import encode_header, frame, method_frame
-
-if TYPE_CHECKING:
-    from penstock.client.engine.amqp091.connection import Engine091
 
 EXACT_FLOW: Final = "penstock.exact-flow"
 """Capability of both sides: channel.flow with confirms at once for what enters, and `publish.withdraw` for the rest."""
@@ -34,12 +31,39 @@ _SIZE_AT: Final = 11
 """Octets of a header frame before the size of the body: frame header, class and weight."""
 
 
+class PublisherChannel(Channel):
+    """Channel of a publisher."""
+
+    def __init__(self, channels: Channels, publisher: Publisher091) -> None:
+        super().__init__(channels, is_strict=True)
+        self.publisher = publisher
+
+    @override
+    def on_confirm(self, tag: i64, is_refused: bool, is_multiple: bool) -> None:
+        publisher, last = self.publisher, tag
+        if is_multiple and tag == 0:  # All of them (section 1.8.3.13).
+            last = publisher.base + len(publisher.pending) - 1
+        publisher.settle(publisher.base if is_multiple else tag, last, REFUSED if is_refused else CONFIRMED)
+
+    @override
+    def on_return(self, exchange: str, key: str, body: bytes, reason: str) -> None:
+        self.publisher.returned(exchange, key, body, reason)
+
+    @override
+    def on_flow(self, is_active: bool) -> None:
+        self.publisher.flow(is_active)
+
+    @override
+    def on_close(self, error: ChannelClosed) -> None:
+        self.publisher.end(LinkClosed(error.code, error.text), without_name(error.text))
+
+
 class Publisher091(PublisherCore):
     """Publisher with a channel of its own."""
 
-    def __init__(self, engine: Engine091, terms: PublisherTerms) -> None:
+    def __init__(self, engine: Engine, channels: Channels, terms: PublisherTerms) -> None:
         super().__init__(engine, terms)
-        self.connection = engine
+        self.channels = channels
         self.channel: Channel | None = None
         self.before_size: bytes = b""
         """Octets of a message without properties of its own before the size of its body: basic.publish and more."""
@@ -55,9 +79,8 @@ class Publisher091(PublisherCore):
     @override
     def attach(self) -> None:
         """Open the channel; messages may follow at once."""
-        engine = self.connection
-        channel = engine.channel()
-        channel.publisher = self
+        engine = self.engine
+        channel = PublisherChannel(self.channels, self)
         channel.write(spec.CONFIRM_SELECT, {})
         channel.expect(Call("confirm.select", (spec.CONFIRM_SELECT_OK,)))
         self.use(channel)
@@ -71,9 +94,8 @@ class Publisher091(PublisherCore):
 
     def use(self, channel: Channel) -> None:
         """Publish on a channel."""
-        engine = self.connection
         self.channel = channel
-        self.body_max = engine.frame_max - spec.FRAME_OVERHEAD
+        self.body_max = self.channels.frame_max - spec.FRAME_OVERHEAD
         mode = 2 if self.terms.durable else None
         head = frame(spec.FRAME_HEADER, channel.number, encode_header(0, Properties(delivery_mode=mode)))
         self.before_size = self._method(self.terms.exchange, self.terms.key) + head[:_SIZE_AT]
@@ -145,13 +167,6 @@ class Publisher091(PublisherCore):
 
     # What the broker says
 
-    def answered(self, tag: i64, outcome: i64, is_multiple: bool) -> None:
-        """Take a confirm or a refusal; a tag of 0 with `multiple` means all (section 1.8.3.13)."""
-        last = tag
-        if is_multiple and tag == 0:
-            last = self.base + len(self.pending) - 1
-        self.settle(self.base if is_multiple else tag, last, outcome)
-
     def returned(self, exchange: str, key: str, body: bytes, reason: str) -> bool:
         """Take a message that came back: its confirm or refusal follows, and has no reason with it.
 
@@ -197,7 +212,7 @@ class Publisher091(PublisherCore):
 
     @override
     def withdraw(self, number: int) -> Call | None:
-        engine, channel = self.connection, self.channel
+        engine, channel = self.engine, self.channel
         if channel is None or not engine.offers(EXACT_FLOW) or engine.phase != OPEN:
             return None
         return engine.ask("publish.withdraw", {"channel": channel.number, "number": number}, Call("publish.withdraw"))

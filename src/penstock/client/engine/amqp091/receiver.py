@@ -2,37 +2,55 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from librt.strings import write_i32_be, write_i64_be
 from mypy_extensions import i64
 
-from penstock.client.engine.amqp091.channel import Channel
+from penstock.client.engine.amqp091.channel import Channel, Channels
+from penstock.client.engine.connection import Engine
 from penstock.client.engine.outcomes import ConnectionLost
 from penstock.client.engine.receiver import REJECTED, Delivery, ReceiverCore
 from penstock.client.engine.terms import ReceiverTerms
 from penstock.client.engine.waits import Call, Steps
-from penstock.client.errors import ReceiverClosed
+from penstock.client.errors import ChannelClosed, ReceiverClosed
 from penstock.content.properties import Properties
 from penstock.markers import override
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, decode_properties
 
-if TYPE_CHECKING:
-    from penstock.client.engine.amqp091.connection import Engine091
-
 _ACK_START: Final = 0x010000_0000000D_00
 """Beginning of a method frame with 13 octets of payload, without its channel."""
+
+
+class ReceiverChannel(Channel):
+    """Channel of a receiver."""
+
+    def __init__(self, channels: Channels, receiver: Receiver091) -> None:
+        super().__init__(channels, is_strict=True)
+        self.receiver = receiver
+
+    @override
+    def on_message(self, body: bytes) -> None:
+        self.receiver.delivered(self.tag, body, self.head, self.envelope)
+
+    @override
+    def on_cancel(self, tag: str) -> None:
+        self.receiver.cancelled()
+
+    @override
+    def on_close(self, error: ChannelClosed) -> None:
+        self.receiver.end(ReceiverClosed(error.code, error.text))
 
 
 class Receiver091(ReceiverCore):
     """Receiver with a channel of its own."""
 
-    def __init__(self, engine: Engine091, terms: ReceiverTerms) -> None:
+    def __init__(self, engine: Engine, channels: Channels, terms: ReceiverTerms) -> None:
         super().__init__(engine, terms)
         if terms.selector or terms.browses:
             raise ValueError(f"a {'selector' if terms.selector else 'browser'} needs AMQP 1.0: basic.consume has none")
-        self.connection = engine
+        self.channels = channels
         self.channel: Channel | None = None
         self.consumer: str = ""
         """Tag of the consumer; empty without one."""
@@ -45,9 +63,7 @@ class Receiver091(ReceiverCore):
     @override
     def attach(self) -> None:
         """Open the channel and subscribe."""
-        channel = self.connection.channel()
-        channel.receiver = self
-        self.use(channel)
+        self.use(ReceiverChannel(self.channels, self))
 
     def use(self, channel: Channel) -> None:
         """Subscribe on a channel."""

@@ -9,9 +9,8 @@ from mypy_extensions import i64
 from penstock.client.engine.amqp10.publisher import Publisher10
 from penstock.client.engine.amqp10.receiver import Receiver10
 from penstock.client.engine.amqp10.requests import Control, Management, Request, Requester10
-from penstock.client.engine.amqp10.session import Session
+from penstock.client.engine.amqp10.session import CHANNEL_MAX, FRAME_MAX, Session, Sessions
 from penstock.client.engine.connection import CLOSING, OPENING, Engine
-from penstock.client.engine.outcomes import Blocked
 from penstock.client.engine.requester import Requester
 from penstock.client.engine.terms import ConnectionTerms, PublisherTerms, ReceiverTerms
 from penstock.client.engine.waits import Call
@@ -106,10 +105,6 @@ class Login:
             self.error = ConnectError(terms.host, terms.port, f"the login failed at the broker (code {code})")
 
 
-FRAME_MAX: Final = 128 * 1024
-"""Octets of the largest frame that we take."""
-CHANNEL_MAX: Final = 255
-
 REFUSED: Final = ("amqp:not-found", "amqp:unauthorized-access", "amqp:not-allowed", "amqp:invalid-field")
 """Conditions of a refused login: no such virtual host, or no permission."""
 
@@ -129,18 +124,10 @@ class Engine10(Engine):
         super().__init__(terms)
         self.due: i64 = SASL_HEADER_DUE
         self.step: str = FIRST_STEP
-        self.frame_max: i64 = spec.FRAME_MIN_SIZE
-        """Octets of the largest frame that the broker takes."""
-        self.channel_max: int = CHANNEL_MAX
-        self.sessions: list[Session] = []
-        self.by_channel: dict[int, Session] = {}
-        """Sessions by the broker's channel."""
+        self.sessions = Sessions(self)
         self.login = Login(terms)
-        self.links_made: int = 0
         self.management: Management | None = None
         self.control: Control | None = None
-        self.latest_info: Blocked | None = None
-        """Last words of the broker about what blocks a publisher: thousands are told the same, and share them."""
         self.cursor = FieldCursor()
         self.flow = Flow()
         self.transfer = Transfer()
@@ -152,9 +139,7 @@ class Engine10(Engine):
     def reset(self) -> None:
         self.due = SASL_HEADER_DUE
         self.step = FIRST_STEP
-        self.frame_max = spec.FRAME_MIN_SIZE
-        self.sessions = []
-        self.by_channel = {}
+        self.sessions.reset()
         self.login = Login(self.terms)
         self.management = None
         self.control = None
@@ -245,8 +230,7 @@ class Engine10(Engine):
             for key, value in open.mapping("properties").items()
             if isinstance(key, Symbol)
         }
-        self.frame_max = min(open.number("max_frame_size", FRAME_MAX), FRAME_MAX)
-        self.channel_max = min(open.number("channel_max", CHANNEL_MAX), CHANNEL_MAX)
+        self.sessions.limit(open.number("channel_max", CHANNEL_MAX), open.number("max_frame_size", FRAME_MAX))
         self.heart.start(max(open.number("idle_time_out", 0), 0) / 1000, self.terms.heartbeat * 2)
         if Symbol("amqp:connection-establishment-failed") in open.mapping("properties"):
             return  # A close with the reason follows.
@@ -261,32 +245,26 @@ class Engine10(Engine):
             return
         transfer = self.transfer
         if transfer.read_usual(data, pos, end):
-            self._session_of(channel).on_transfer(data, transfer, end)
+            self.sessions.of_channel(channel).on_transfer(data, transfer, end)
             return
         code = cursor.open(data, pos, end)
         if code == spec.TRANSFER:
             transfer.read(cursor, data, pos, end)
-            self._session_of(channel).on_transfer(data, transfer, end)
+            self.sessions.of_channel(channel).on_transfer(data, transfer, end)
         elif code == spec.DISPOSITION:
             disposition = self.disposition
             disposition.read(cursor, data, pos, end)
-            self._session_of(channel).on_disposition(disposition)
+            self.sessions.of_channel(channel).on_disposition(disposition)
         elif code == spec.FLOW:
             flow = self.flow
             flow.read(cursor, data, pos, end)
-            session = self._session_of(channel)
+            session = self.sessions.of_channel(channel)
             session.on_flow(flow)
             link = session.remote.get(int(flow.handle))
             if link is not None:
                 link.on_flow(flow)
         else:
             self._seldom(decode_performative(data, int(pos), int(end))[0], channel)
-
-    def _session_of(self, channel: i64) -> Session:
-        session = self.by_channel.get(int(channel))
-        if session is None:
-            raise CodecError(f"channel {channel} has no session")
-        return session
 
     def _sasl(self, performative: Composite) -> None:
         code = performative.code
@@ -316,18 +294,11 @@ class Engine10(Engine):
         if code == spec.OPEN:
             self._opened(performative)
         elif code == spec.BEGIN:
-            number = performative.number("remote_channel")
-            if not 0 <= number < len(self.sessions):
-                raise CodecError(f"a begin for the channel {number}, which has none")
-            session = self.sessions[number]
-            self.by_channel[int(channel)] = session
-            session.next_incoming = performative.number("next_outgoing_id")
-            session.window += performative.number("incoming_window")
-            session.handle_max = min(session.handle_max, performative.number("handle_max", 254))
+            self.sessions.begin_answered(performative, int(channel))
         elif code == spec.ATTACH:
-            self._attached(self._session_of(channel), performative)
+            self._attached(self.sessions.of_channel(channel), performative)
         elif code == spec.DETACH:
-            self._detached(self._session_of(channel), performative)
+            self._detached(self.sessions.of_channel(channel), performative)
         elif code == spec.CLOSE:
             self._closed(performative)
 
@@ -365,31 +336,17 @@ class Engine10(Engine):
 
     # Links
 
-    def session(self) -> Session:
-        """Return a session that can have another link; begin one if none can."""
-        for session in self.sessions:
-            if not session.is_full():
-                return session
-        if len(self.sessions) > self.channel_max:
-            raise ClientError(f"all {self.channel_max + 1} sessions of the connection are full")
-        new = Session(self, len(self.sessions))
-        self.sessions.append(new)
-        new.begin()
-        return new
-
     @override
     def new_publisher(self, terms: PublisherTerms) -> Publisher10:
-        self.links_made += 1
-        return Publisher10(self, terms, self.links_made)
+        return Publisher10(self.sessions, terms)
 
     @override
     def new_receiver(self, terms: ReceiverTerms) -> Receiver10:
-        self.links_made += 1
-        return Receiver10(self, terms, self.links_made)
+        return Receiver10(self.sessions, terms)
 
     @override
     def requester(self, exchange: str, key: str) -> Requester:
-        return Requester10(self, exchange, key)
+        return Requester10(self.sessions, exchange, key)
 
     # Requests
 
@@ -398,14 +355,14 @@ class Engine10(Engine):
         call = Call(name)
         self.calls.append(call)
         if self.management is None or self.management.is_over:
-            self.management = Management(self)
+            self.management = Management(self.sessions)
         self.management.declare(call, name, arguments)
         return call
 
     @override
     def send_request(self, operation: str, kind: str, body: bytes, number: str) -> None:
         if self.control is None or self.control.is_over:
-            self.control = Control(self)
+            self.control = Control(self.sessions)
         self.control.add(Request(number, operation, "", None, kind, body))
 
     @override

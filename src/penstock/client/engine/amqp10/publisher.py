@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from librt.strings import write_i32_be
 from mypy_extensions import i32, i64
 
 from penstock.client.engine.amqp10.addresses import address_of
-from penstock.client.engine.amqp10.session import Link, Session
+from penstock.client.engine.amqp10.session import Link, Session, Sessions, TransactionalState
 from penstock.client.engine.messages import Message
 from penstock.client.engine.outcomes import CREDIT, Amounts, Blocked
 from penstock.client.engine.publisher import PublisherCore
@@ -29,10 +29,6 @@ from penstock.wire.amqp10.transfer import (
     write_delivery_head,
 )
 from penstock.wire.amqp10.values import ULONG, Symbol, Typed, serial_distance
-
-if TYPE_CHECKING:
-    from penstock.client.engine.amqp10.connection import Engine10
-    from penstock.client.engine.amqp10.transaction import Transaction10
 
 EXACT_CREDIT: Final = "penstock:exact-credit"
 """Capability of a link whose credit ends at the stop threshold, so that every wait is a wait for credit."""
@@ -68,10 +64,10 @@ class PublisherLink(Link):
 class Publisher10(PublisherCore):
     """Publisher with a link of its own."""
 
-    def __init__(self, engine: Engine10, terms: PublisherTerms, number: int) -> None:
-        super().__init__(engine, terms)
-        self.connection = engine
-        self.name = terms.name or f"publisher-{number}"
+    def __init__(self, sessions: Sessions, terms: PublisherTerms) -> None:
+        super().__init__(sessions.engine, terms)
+        self.sessions = sessions
+        self.name = terms.name or sessions.new_name("publisher")
         self.link: PublisherLink | None = None
         self.credit = 0
         self.sent: i64 = 0
@@ -84,8 +80,8 @@ class Publisher10(PublisherCore):
         """Octets of the largest message that the broker takes; 0 for no limit."""
         self.is_exact: bool = False
         """True if the broker keeps exact credit."""
-        self.transaction: Transaction10 | None = None
-        """Its transaction, with what the protocol knows of it."""
+        self.transaction: TransactionalState | None = None
+        """State of its messages, in a transaction."""
         self.by_subject: bool = bool(terms.exchange) and not terms.key
         """True if the subject of each message is its routing key."""
 
@@ -100,7 +96,7 @@ class Publisher10(PublisherCore):
     @override
     def attach(self) -> None:
         """Attach the link."""
-        session = self.connection.session()
+        session = self.sessions.session()
         link = self.link = PublisherLink(session, self.name, self)
         self.sent = 0
         self.credit = 0
@@ -110,14 +106,14 @@ class Publisher10(PublisherCore):
         link.attach(
             snd_settle_mode=0,
             rcv_settle_mode=0,
-            source=composite(spec.SOURCE, address=self.connection.terms.container),
+            source=composite(spec.SOURCE, address=self.engine.terms.container),
             target=composite(spec.TARGET, address=address),
             desired_capabilities=capabilities,
             properties=self._lane_properties(),
         )
 
     def _lane_properties(self) -> dict[object, object] | None:
-        if self.lane is None or not self.connection.is_penstock():
+        if self.lane is None or not self.engine.is_penstock():
             return None
         wanted = self.lane.request(self.terms.window)
         return {
@@ -156,7 +152,7 @@ class Publisher10(PublisherCore):
             if self.credit > 0:
                 self.info = None
         if flow.properties:
-            self._note_blocked(flow.properties)
+            self._note_blocked(link.session, flow.properties)
         self.note_blocked(self.credit <= 0 and self.info is not None)
         if flow.drain:
             self.sent += max(self.credit, 0)
@@ -166,7 +162,7 @@ class Publisher10(PublisherCore):
             self.ask_room()
         self.review()
 
-    def _note_blocked(self, properties: dict[object, object]) -> None:
+    def _note_blocked(self, session: Session, properties: dict[object, object]) -> None:
         named = {key.text: value for key, value in properties.items() if isinstance(key, Symbol)}
         by = named.get("penstock:blocked-by")
         if not isinstance(by, str):
@@ -187,8 +183,8 @@ class Publisher10(PublisherCore):
             _amounts(named.get("penstock:capacity")),
             after.value / 1000 if isinstance(after, Typed) and isinstance(after.value, int) else None,
         )
-        latest = self.connection.latest_info
-        self.info = self.connection.latest_info = latest if latest == info else info
+        latest = session.latest_info
+        self.info = session.latest_info = latest if latest == info else info
 
     @override
     def frames_left(self) -> i64:
@@ -248,7 +244,7 @@ class Publisher10(PublisherCore):
         octets = len(head) + size + (5 if size < 256 else 8)
         number = session.sent(self, self._number())
         self.sent += 1
-        if octets + TRANSFER_OVERHEAD > self.connection.frame_max or self.transaction is not None:
+        if octets + TRANSFER_OVERHEAD > self.sessions.frame_max or self.transaction is not None:
             content = b"".join((head, b"\x00\x53\x75\xb0", len(body).to_bytes(4, "big"), body))
             self._put_frames(session, link, number, content)
             return
@@ -280,7 +276,7 @@ class Publisher10(PublisherCore):
             fields = {"handle": link.handle, "delivery_id": int(number) & 0xFFFFFFFF, "delivery_tag": tag}
             self.transaction.write_delivery(session, fields, content)
             return
-        step = self.connection.frame_max - TRANSFER_OVERHEAD
+        step = self.sessions.frame_max - TRANSFER_OVERHEAD
         at: i64 = 0
         n: i64 = len(content)
         while at < n:

@@ -8,12 +8,12 @@ types have the same layout, so one octet of each is exchanged.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i64
 
 from penstock.client.engine.amqp10.addresses import address_of
-from penstock.client.engine.amqp10.session import Link, Session
+from penstock.client.engine.amqp10.session import Link, Session, Sessions, TransactionalState
 from penstock.client.engine.outcomes import ConnectionLost
 from penstock.client.engine.receiver import MODIFIED, REJECTED, Delivery, ReceiverCore
 from penstock.client.engine.terms import ReceiverTerms
@@ -50,11 +50,6 @@ from penstock.wire.amqp10.value_walk import (
     value_end,
 )
 from penstock.wire.amqp10.values import CodecError, Described, Symbol, ulong
-
-if TYPE_CHECKING:
-    from penstock.client.engine.amqp10.connection import Engine10
-    from penstock.client.engine.amqp10.transaction import Transaction10
-
 
 REASON_MAX: Final = 255
 """Most letters of a reason; the broker keeps no more."""
@@ -99,13 +94,13 @@ class ReceiverLink(Link):
 class Receiver10(ReceiverCore):
     """Receiver with a link of its own."""
 
-    def __init__(self, engine: Engine10, terms: ReceiverTerms, number: int) -> None:
-        super().__init__(engine, terms)
-        self.connection = engine
+    def __init__(self, sessions: Sessions, terms: ReceiverTerms) -> None:
+        super().__init__(sessions.engine, terms)
+        self.sessions = sessions
         self.annotates = True
-        self.transaction: Transaction10 | None = None
-        """Its transaction, with what the protocol knows of it."""
-        self.name = terms.name or f"receiver-{number}"
+        self.transaction: TransactionalState | None = None
+        """State of what it settles, in a transaction."""
+        self.name = terms.name or sessions.new_name("receiver")
         self.link: ReceiverLink | None = None
         self.received: i64 = 0
         """Delivery-count of the link."""
@@ -127,7 +122,7 @@ class Receiver10(ReceiverCore):
     @override
     def attach(self) -> None:
         """Attach the link."""
-        session = self.connection.session()
+        session = self.sessions.session()
         link = self.link = ReceiverLink(session, self.name, self)
         self.received = 0
         self.credit = 0
@@ -148,7 +143,7 @@ class Receiver10(ReceiverCore):
             snd_settle_mode=0,
             rcv_settle_mode=0,
             source=composite(spec.SOURCE, address=address_of(self.terms.queue, self.engine.server), **source),
-            target=composite(spec.TARGET, address=self.connection.terms.container),
+            target=composite(spec.TARGET, address=self.engine.terms.container),
             properties=properties,
         )
 
@@ -324,7 +319,7 @@ class Receiver10(ReceiverCore):
         link = self.link
         if link is not None:
             first, last = self.first_accepted, self.last_accepted
-            state = ACCEPTED_STATE if self.transaction is None else self.transaction.state_of(ACCEPTED_STATE)
+            state = ACCEPTED_STATE if self.transaction is None else self.transaction.with_outcome(ACCEPTED_STATE)
             write_disposition(self.engine.out, link.session.channel, True, first, last, True, state)
             self.make_room()
 
@@ -346,7 +341,7 @@ class Receiver10(ReceiverCore):
                 message_annotations=added,
             )
         if self.transaction is not None:
-            state = self.transaction.state_of(state)
+            state = self.transaction.with_outcome(state)
         if len(state) <= STATE_OCTETS_MAX:
             write_disposition(self.engine.out, link.session.channel, True, tag, tag, True, state)
         else:

@@ -6,11 +6,11 @@ Declarations are HTTP over AMQP at `/management`, as in RabbitMQ 4. Control oper
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from mypy_extensions import i64
 
-from penstock.client.engine.amqp10.session import Asked, Link, Session, reason_of
+from penstock.client.engine.amqp10.session import Asked, Link, Session, Sessions, reason_of
 from penstock.client.engine.connection import CONTROL_EXCHANGE, REPLY_QUEUE, UPDATE_SECRET
 from penstock.client.engine.messages import Message
 from penstock.client.engine.requester import Requester
@@ -43,9 +43,6 @@ from penstock.wire.amqp10.transfer import (
 from penstock.wire.amqp10.value_reader import decode_value
 from penstock.wire.amqp10.value_writer import encode_value
 from penstock.wire.amqp10.values import Described, Symbol, serial_distance, ulong
-
-if TYPE_CHECKING:
-    from penstock.client.engine.amqp10.connection import Engine10
 
 MANAGEMENT: Final = "/management"
 CREDIT: Final = 64
@@ -119,10 +116,11 @@ class RequestPair:
     """Two links, and the requests that wait for them."""
 
     def __init__(
-        self, engine: Engine10, name: str, target: str, source: Composite, properties: bool, is_settled: bool = True
+        self, sessions: Sessions, name: str, target: str, source: Composite, properties: bool, is_settled: bool = True
     ) -> None:
-        self.engine = engine
-        session = engine.session()
+        self.sessions = sessions
+        self.engine = engine = sessions.engine
+        session = sessions.session()
         self.reply_to: str = ""
         self.waiting: list[Request] = []
         self.content: bytes = b""
@@ -171,7 +169,7 @@ class RequestPair:
     def _send_frame(self, link: RequestLink) -> None:
         session, out = link.session, self.engine.out
         left: i64 = len(self.content) - self.at
-        size = min(left, self.engine.frame_max - TRANSFER_OVERHEAD)
+        size = min(left, self.sessions.frame_max - TRANSFER_OVERHEAD)
         more = size < left
         if self.at == 0:
             link.sent += 1
@@ -227,8 +225,8 @@ class Request(Asked):
 class Management(RequestPair):
     """Declarations at the management node."""
 
-    def __init__(self, engine: Engine10) -> None:
-        super().__init__(engine, "management", MANAGEMENT, composite(spec.SOURCE, address=MANAGEMENT), True)
+    def __init__(self, sessions: Sessions) -> None:
+        super().__init__(sessions, "management", MANAGEMENT, composite(spec.SOURCE, address=MANAGEMENT), True)
         self.calls: dict[str, Declaration] = {}
         self.number: int = 0
 
@@ -281,12 +279,12 @@ class Declaration:
 class Control(RequestPair):
     """Control operations of Penstock."""
 
-    def __init__(self, engine: Engine10) -> None:
+    def __init__(self, sessions: Sessions) -> None:
         arguments: dict[object, object] = {Symbol(name): to_amqp10(value) for name, value in REPLY_QUEUE.items()}
         source = composite(
             spec.SOURCE, dynamic=True, capabilities=["temporary-queue"], dynamic_node_properties=arguments
         )
-        super().__init__(engine, "control", exchange_address(CONTROL_EXCHANGE), source, False)
+        super().__init__(sessions, "control", exchange_address(CONTROL_EXCHANGE), source, False)
 
     @override
     def answered(self, content: bytes) -> None:
@@ -361,14 +359,14 @@ def _symbols(entries: dict[object, object]) -> dict[object, object]:
 class Requester10(Requester):
     """Requester with two links of its own."""
 
-    def __init__(self, engine: Engine10, exchange: str, key: str) -> None:
-        super().__init__(engine, exchange, key)
-        self.connection = engine
+    def __init__(self, sessions: Sessions, exchange: str, key: str) -> None:
+        super().__init__(sessions.engine, exchange, key)
+        self.sessions = sessions
         self.pair: CallPair | None = None
 
     @override
     def attach(self) -> None:
-        self.pair = CallPair(self.connection, self)
+        self.pair = CallPair(self.sessions, self)
 
     @override
     def write(self, message: Message, number: str, reply_to: str) -> None:
@@ -395,12 +393,11 @@ class Requester10(Requester):
 class CallPair(RequestPair):
     """Links of a requester."""
 
-    def __init__(self, engine: Engine10, requester: Requester10) -> None:
-        engine.links_made += 1
+    def __init__(self, sessions: Sessions, requester: Requester10) -> None:
         key = requester.key
         target = exchange_address(requester.exchange, key) if requester.exchange else queue_address(key)
         source = composite(spec.SOURCE, dynamic=True, capabilities=["temporary-queue"])
-        super().__init__(engine, f"calls-{engine.links_made}", target, source, False, is_settled=False)
+        super().__init__(sessions, sessions.new_name("calls"), target, source, False, is_settled=False)
         self.requester = requester
 
     @override

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from mypy_extensions import i64
 
-from penstock.client.engine.outcomes import CONFIRMED, REFUSED
+from penstock.client.engine.connection import Engine
+from penstock.client.engine.outcomes import CONFIRMED, REFUSED, Blocked
 from penstock.client.engine.publisher import PublisherCore
+from penstock.client.errors import ClientError
 from penstock.wire.amqp10 import spec
-from penstock.wire.amqp10.composite import Composite, encode
+from penstock.wire.amqp10.composite import Composite, composite, decode_composite, encode
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.frames import frame
-from penstock.wire.amqp10.transfer import Disposition, Flow, Transfer, write_flow
-from penstock.wire.amqp10.values import serial_distance
+from penstock.wire.amqp10.transfer import TRANSFER_OVERHEAD, Disposition, Flow, Transfer, write_flow
+from penstock.wire.amqp10.values import CodecError, serial_distance
 
-if TYPE_CHECKING:
-    from penstock.client.engine.amqp10.connection import Engine10
-
+FRAME_MAX: Final = 128 * 1024
+"""Octets of the largest frame that we take."""
+CHANNEL_MAX: Final = 255
 INCOMING_WINDOW: Final = 1 << 30
 """Transfer frames that the broker may send: link credit bounds them."""
 OUTGOING_WINDOW: Final = 0x7FFFFFFF
+STATE_OCTETS: Final = 64
+"""Most octets of the state of a transfer, with an id of 32 octets (section 4.5.2)."""
 RUNS: Final = 64
 """Runs of deliveries from which on settled ones are looked for among all."""
 
@@ -82,10 +86,69 @@ class SentRun:
         """Number of the first among the messages of its publisher."""
 
 
+class Sessions:
+    """Sessions of a connection, and the limits that it has agreed on with the broker."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.begun: list[Session] = []
+        """Sessions by our channel."""
+        self.by_channel: dict[int, Session] = {}
+        """Sessions by the broker's channel."""
+        self.channel_max: int = CHANNEL_MAX
+        self.frame_max: i64 = spec.FRAME_MIN_SIZE
+        """Octets of the largest frame that the broker takes."""
+        self.names: int = 0
+        """Names of links that were given away."""
+
+    def reset(self) -> None:
+        """Begin with a new transport."""
+        self.begun = []
+        self.by_channel = {}
+        self.limit(CHANNEL_MAX, spec.FRAME_MIN_SIZE)
+
+    def limit(self, channel_max: int, frame_max: int) -> None:
+        """Take the limits of the broker."""
+        self.channel_max = min(channel_max, CHANNEL_MAX)
+        self.frame_max = min(frame_max, FRAME_MAX)
+
+    def new_name(self, kind: str) -> str:
+        """Return a name for a link."""
+        self.names += 1
+        return f"{kind}-{self.names}"
+
+    def session(self) -> Session:
+        """Return a session that can have another link; begin one if none can."""
+        for session in self.begun:
+            if not session.is_full():
+                return session
+        if len(self.begun) > self.channel_max:
+            raise ClientError(f"all {self.channel_max + 1} sessions of the connection are full")
+        new = Session(self.engine, len(self.begun))
+        self.begun.append(new)
+        new.begin()
+        return new
+
+    def begin_answered(self, begin: Composite, channel: int) -> None:
+        """Take the broker's begin, which it has sent on this channel of its."""
+        number = begin.number("remote_channel")
+        if not 0 <= number < len(self.begun):
+            raise CodecError(f"a begin for the channel {number}, which has none")
+        session = self.by_channel[channel] = self.begun[number]
+        session.on_begin(begin)
+
+    def of_channel(self, channel: i64) -> Session:
+        """Return the session on a channel of the broker."""
+        session = self.by_channel.get(int(channel))
+        if session is None:
+            raise CodecError(f"channel {channel} has no session")
+        return session
+
+
 class Session:
     """Session, begun by us."""
 
-    def __init__(self, engine: Engine10, channel: int) -> None:
+    def __init__(self, engine: Engine, channel: int) -> None:
         self.engine = engine
         self.channel: i64 = channel
         self.is_begun: bool = False
@@ -104,6 +167,8 @@ class Session:
         self.runs: list[SentRun] = []
         self.requests: dict[int, Asked] = {}
         """Requests that were not sent settled and have no outcome, by delivery-id."""
+        self.latest_info: Blocked | None = None
+        """Last words of the broker about what blocks a publisher: many are told the same, and share them."""
 
     def add(self, link: Link) -> int:
         """Take a link in; return its handle."""
@@ -126,6 +191,12 @@ class Session:
     def begin(self) -> None:
         """Write the begin."""
         self.put(spec.BEGIN, next_outgoing_id=0, incoming_window=INCOMING_WINDOW, outgoing_window=OUTGOING_WINDOW)
+
+    def on_begin(self, begin: Composite) -> None:
+        """Take the broker's begin."""
+        self.next_incoming = begin.number("next_outgoing_id")
+        self.window += begin.number("incoming_window")
+        self.handle_max = min(self.handle_max, begin.number("handle_max", 254))
 
     def write_flow(
         self, link: Link, count: i64, credit: i64, available: i64, is_drain: bool, echo: bool = False
@@ -219,6 +290,35 @@ class Session:
         for link in self.links:
             if link is not None:
                 link.on_window()
+
+
+class TransactionalState:
+    """State of what is sent and settled in a transaction (section 4.5.8), whose id the coordinator gives."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self.sessions = sessions
+        self.id: bytes = b""
+
+    def begin(self, id: bytes) -> None:
+        """Begin with a transaction."""
+        self.id = id
+
+    def with_outcome(self, outcome: bytes) -> bytes:
+        """Return an outcome as the state of a delivery that is settled in it."""
+        inner = decode_composite(outcome, 0, len(outcome))[0]
+        return encode(spec.TRANSACTIONAL_STATE, txn_id=self.id, outcome=inner)
+
+    def write_delivery(self, session: Session, fields: dict[str, Any], content: bytes) -> None:
+        """Write a delivery in it, of one frame or more; `fields` are those of its first transfer."""
+        step = int(self.sessions.frame_max) - TRANSFER_OVERHEAD - STATE_OCTETS
+        state = composite(spec.TRANSACTIONAL_STATE, txn_id=self.id, outcome=None)
+        fields = {**fields, "message_format": 0, "settled": False, "state": state}
+        for start in range(0, len(content), step):
+            head = encode(spec.TRANSFER, more=start + step < len(content), **fields)
+            session.engine.out.write(frame(int(session.channel), head + content[start : start + step]))
+            session.window -= 1
+            session.next_transfer += 1
+            fields = {"handle": fields["handle"]}
 
 
 def reason_of(code: i64, state: object) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.client.engine.amqp10.connection import Engine10
-from penstock.client.engine.amqp10.session import Asked, Link, Session, reason_of
+from penstock.client.engine.amqp10.publisher import Publisher10
+from penstock.client.engine.amqp10.receiver import Receiver10
+from penstock.client.engine.amqp10.session import Asked, Link, Session, Sessions, TransactionalState, reason_of
 from penstock.client.engine.outcomes import CommitRefused, TransactionAborted
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receiver import ReceiverCore
@@ -16,18 +17,16 @@ from penstock.client.engine.transaction import TransactionCore
 from penstock.client.engine.waits import Call
 from penstock.markers import override
 from penstock.wire.amqp10 import spec
-from penstock.wire.amqp10.composite import Composite, composite, decode_composite, encode
+from penstock.wire.amqp10.composite import Composite, composite, encode
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.frames import frame
-from penstock.wire.amqp10.transfer import TRANSFER_OVERHEAD, Disposition, Flow
+from penstock.wire.amqp10.transfer import Disposition, Flow
 from penstock.wire.amqp10.values import serial_distance
 
 COMMIT_RETRY: Final = "penstock:commit-retry"
 """Capability of a coordinator link whose transactions stay open when their commit is refused."""
 RETRIABLE: Final = "amqp:resource-limit-exceeded"
 """Condition of such a refusal."""
-STATE_OCTETS: Final = 64
-"""Most octets of the state of a transfer, with an id of 32 octets (section 4.5.2)."""
 _VALUE: Final = b"\x00\x53\x77"
 """Descriptor of an amqp-value section."""
 
@@ -100,24 +99,22 @@ class CoordinatorLink(Link):
 class Transaction10(TransactionCore):
     """Transaction with a coordinator link of its own."""
 
-    def __init__(self, engine: Engine10, notify_period: float) -> None:
-        super().__init__(engine, notify_period)
-        self.connection = engine
+    def __init__(self, sessions: Sessions, notify_period: float) -> None:
+        super().__init__(sessions.engine, notify_period)
+        self.sessions = sessions
         self.link: CoordinatorLink | None = None
-        self.id: bytes = b""
-        """Id that the coordinator has given it."""
+        self.state = TransactionalState(sessions)
 
     @override
     def begin(self) -> Call:
         link = self.link
         if link is None:
-            engine = self.connection
-            engine.links_made += 1
-            link = self.link = CoordinatorLink(engine.session(), f"transaction-{engine.links_made}", self)
+            name = self.sessions.new_name("transaction")
+            link = self.link = CoordinatorLink(self.sessions.session(), name, self)
             link.attach(
                 snd_settle_mode=0,
                 rcv_settle_mode=0,
-                source=composite(spec.SOURCE, address=engine.terms.container),
+                source=composite(spec.SOURCE, address=self.engine.terms.container),
                 target=composite(spec.COORDINATOR, capabilities=["amqp:local-transactions"]),
                 desired_capabilities=[COMMIT_RETRY],
             )
@@ -127,22 +124,22 @@ class Transaction10(TransactionCore):
     def discharge(self, commits: bool) -> Call:
         link = self.link
         assert link is not None
-        body = encode(spec.DISCHARGE, txn_id=self.id, fail=not commits)
+        body = encode(spec.DISCHARGE, txn_id=self.state.id, fail=not commits)
         return link.request(body, Call("the commit" if commits else "the rollback"))
 
     @override
     def new_publisher(self, terms: PublisherTerms) -> PublisherCore:
-        publisher = self.connection.new_publisher(terms)
+        publisher = Publisher10(self.sessions, terms)
         publisher.unit = self.unit
-        publisher.transaction = self
+        publisher.transaction = self.state
         publisher.attach()
         return publisher
 
     @override
     def new_receiver(self, terms: ReceiverTerms) -> ReceiverCore:
-        receiver = self.connection.new_receiver(terms)
+        receiver = Receiver10(self.sessions, terms)
         receiver.unit = self.unit
-        receiver.transaction = self
+        receiver.transaction = self.state
         receiver.attach()
         return receiver
 
@@ -159,7 +156,7 @@ class Transaction10(TransactionCore):
         """Take the state of the delivery of a request."""
         state = disposition.state
         if disposition.state_code == spec.DECLARED and isinstance(state, Composite):
-            self.id = state.octets("txn_id")
+            self.state.begin(state.octets("txn_id"))
             self.engine.finish(call)
         elif disposition.state_code == spec.ACCEPTED:
             self.engine.finish(call)
@@ -168,24 +165,3 @@ class Transaction10(TransactionCore):
             error = state.inner("error") if isinstance(state, Composite) else None
             is_open = error is not None and error.text("condition") == RETRIABLE
             self.engine.finish(call, CommitRefused(reason) if is_open else TransactionAborted(reason))
-
-    # Messages
-
-    def _state(self, outcome: Composite | None) -> Composite:
-        return composite(spec.TRANSACTIONAL_STATE, txn_id=self.id, outcome=outcome)
-
-    def state_of(self, outcome: bytes) -> bytes:
-        """Return an outcome as the state of a delivery that is settled in it."""
-        state = self._state(decode_composite(outcome, 0, len(outcome))[0])
-        return encode(state.code, **state.fields)
-
-    def write_delivery(self, session: Session, fields: dict[str, Any], content: bytes) -> None:
-        """Write a delivery in it, of one frame or more; `fields` are those of its first transfer."""
-        step = int(self.connection.frame_max) - TRANSFER_OVERHEAD - STATE_OCTETS
-        fields = {**fields, "message_format": 0, "settled": False, "state": self._state(None)}
-        for start in range(0, len(content), step):
-            head = encode(spec.TRANSFER, more=start + step < len(content), **fields)
-            self.engine.out.write(frame(int(session.channel), head + content[start : start + step]))
-            session.window -= 1
-            session.next_transfer += 1
-            fields = {"handle": fields["handle"]}
