@@ -19,7 +19,6 @@ ACCEPTED = {
     "penstock.core.consume": "a consumer, its session and the lists in which it waits",
     "penstock.core.publish": "a producer, what it holds, and the units of work that it takes part in",
     "penstock.client.engine": "a connection, its publishers and receivers",
-    "penstock.driver": "the driver and the services that it provides",
     "penstock.management": "the node that requests ask, and the requests",
     "penstock.protocols.amqp091": "the engine, its channels and their methods",
     "penstock.protocols.amqp10": "the engine, its sessions and their links",

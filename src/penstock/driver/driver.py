@@ -46,7 +46,6 @@ from penstock.log_ids import CHANGED, WITHOUT_EFFECT
 from penstock.management import gate_lines
 from penstock.management.control_api import ControlApi
 from penstock.management.flow_log_samples import Record
-from penstock.management.hold_spans import HoldTracer
 from penstock.management.node import Certificates, Node, StartSettings
 from penstock.management.refusals import RefusedPublishes, RefusedRequests
 from penstock.operations.table import OPERATIONS
@@ -241,7 +240,7 @@ class BrokerDriver(Node):
         self.log_queue = LogQueue(broker)
         self.failures = Failures(self.log_queue)
         self.scheduler = Scheduler(broker, self.connections, self.failures, self.log_queue)
-        self.notifier = Notifier(self)
+        self.notifier = Notifier(self, self.log_queue)
         self.services = DriverServices(self, seed, version)
         """Services for the connections."""
         self.protocols = standard_protocols() if protocols is None else protocols
@@ -256,8 +255,7 @@ class BrokerDriver(Node):
         self.silent: list[Connection] = []
         """Connections without heartbeats from their peer; the event loop closes them."""
         self.recorder = None
-        self.tracer: HoldTracer | None = None
-        """Tracer of held publishes; None unless they are traced."""
+        self.tracer = None
         self.refused = RefusedPublishes()
         self.refused_requests = RefusedRequests()
         self.slow_turn_s: float = NEVER

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock.core.effects import (
     Blocked,
@@ -22,17 +22,16 @@ from penstock.core.effects import (
 )
 from penstock.core.gates.disk import DISK_KIND
 from penstock.describe.gate import because, text_of
+from penstock.driver.log_queue import LogQueue
 from penstock.flow.gate import Gate
 from penstock.flow.timers import NEVER
 from penstock.management import gate_lines
 from penstock.management.gate_lines import GateLines
+from penstock.management.node import Node
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.log_line import LogLine
 from penstock.protocols.common.lost_publishes import LOST_BY
-
-if TYPE_CHECKING:
-    from penstock.driver.driver import BrokerDriver
 
 SUMS_LOGGED: Final = 100
 """Most lines a second of closings, and of blocks, that are summed: gates beyond that have one line together."""
@@ -41,9 +40,10 @@ SUMS_LOGGED: Final = 100
 class Notifier:
     """Dispatcher of the broker's effects, with those that must wait."""
 
-    def __init__(self, driver: BrokerDriver) -> None:
-        self.driver = driver
-        self.broker = driver.broker
+    def __init__(self, node: Node, log_queue: LogQueue) -> None:
+        self.node = node
+        self.broker = node.broker
+        self.log_queue = log_queue
         self._gate_lines = GateLines()
         self._unblocked: list[Connection] = []
         self._losing: dict[int, Connection] = {}
@@ -74,8 +74,8 @@ class Notifier:
         effects = self.broker.effects()
         while effects:
             for effect in effects:
-                if self.driver.recorder is not None:
-                    self.driver.recorder.record(effect)
+                if self.node.recorder is not None:
+                    self.node.recorder.record(effect)
                 self._handlers.dispatch(effect)
             effects = self.broker.effects()
         blocking = self._blocking
@@ -91,7 +91,7 @@ class Notifier:
             for connection in losing.values():
                 self._report_losses(connection)
         self._tell_lasting()
-        tracer = self.driver.tracer
+        tracer = self.node.tracer
         if tracer is not None:
             tracer.take()
 
@@ -99,15 +99,15 @@ class Notifier:
         """Log and record the closings and blocks that were not told at once and last."""
         now = self.broker.now
         for line in self._gate_lines.lasting(now):
-            self.driver.log(line)
-        if self.driver.recorder is not None:
-            self.driver.recorder.tell_lasting(now)
+            self.node.log(line)
+        if self.node.recorder is not None:
+            self.node.recorder.tell_lasting(now)
 
     def tick(self) -> None:
         """Log what is summed once a second."""
         self._tell_lasting()
         for line in self._gate_lines.tick():
-            self.driver.log_queue.add_limited(line, SUMS_LOGGED)
+            self.log_queue.add_limited(line, SUMS_LOGGED)
 
     def has_unblocked(self) -> bool:
         """Return whether connections are to be taken that no gate blocks any more."""
@@ -136,10 +136,10 @@ class Notifier:
 
     def _log(self, line: LogLine | None) -> None:
         if line is not None:
-            self.driver.log(line)
+            self.node.log(line)
 
     def _on_stopped(self, effect: Stopped) -> None:
-        self.driver.log(gate_lines.stopped(effect.producer, effect.gate, effect.hold_deadline_s))
+        self.node.log(gate_lines.stopped(effect.producer, effect.gate, effect.hold_deadline_s))
 
     def _on_returned(self, effect: Returned) -> None:
         effect.producer.listener.on_returned(effect.route, effect.content, effect.refused)
@@ -149,19 +149,19 @@ class Notifier:
 
     def _on_slow_consumer(self, effect: SlowConsumer) -> None:
         name = effect.consumer.session.name
-        self.driver.log(gate_lines.slow(effect.consumer.tag, name, effect.rate, effect.least, effect.cancelled))
+        self.node.log(gate_lines.slow(effect.consumer.tag, name, effect.rate, effect.least, effect.cancelled))
 
     def _on_paging(self, effect: Paging) -> None:
-        self.driver.log(gate_lines.paging(effect))
+        self.node.log(gate_lines.paging(effect))
 
     def _on_queue_changed(self, effect: QueueChanged) -> None:
-        self.driver.control.ranges.look_again(effect.queue)
+        self.node.control.ranges.look_again(effect.queue)
 
     def _on_publish_refused(self, effect: PublishRefused) -> None:
         if effect.cause in LOST_BY:
             return  # One line for the connection covers it.
         number = effect.producer.listener.connection_number
-        self.driver.refused.add(effect, number if number in self.driver.connections else None, self.broker.now)
+        self.node.refused.add(effect, number if number in self.node.connections else None, self.broker.now)
 
     def _on_close_session(self, effect: CloseSession) -> None:
         producer = effect.producer
@@ -183,7 +183,7 @@ class Notifier:
         """Log a connection's lost publishes when none of its publishes wait in line; for an open one at once."""
         losses = connection.losses
         if connection.state is ConnectionState.RUNNING or losses.are_known():
-            self.driver.log(gate_lines.lost(connection.name(), losses))
+            self.node.log(gate_lines.lost(connection.name(), losses))
             losses.clear()
 
     def block_reason(self, connection: Connection, gate: Gate) -> str:

@@ -11,6 +11,7 @@ from penstock.core.vhost import VirtualHost
 from penstock.describe.table import DescribedNode
 from penstock.errors import InternalError, NotFound, PreconditionFailed
 from penstock.flow.work import Steps
+from penstock.management.hold_spans import HoldTracer
 from penstock.management.refusals import RefusedPublishes
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.slowed_connections import SlowedConnections
@@ -82,6 +83,8 @@ class Node(DescribedNode):
     """Start-up settings, for people."""
     recorder: Recorder | None
     """Recorder of the flow log; None without one."""
+    tracer: HoldTracer | None
+    """Tracer of held publishes; None unless they are traced."""
 
     def is_administrator(self, user: str) -> bool:
         """Return whether a user has the tag administrator."""
