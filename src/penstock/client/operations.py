@@ -6,17 +6,15 @@ A connection of either shell derives from `Operations`, and gets a method for ea
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from penstock.client.answers import Why, why_of
 from penstock.client.engine.connection import Engine
 from penstock.client.engine.messages import Message
 from penstock.client.engine.waits import Steps, Wait
 from penstock.client.errors import ClientError
 from penstock.client.options import queue_arguments
 from penstock.client.shells import Listing, Operation, Pages, Shell
-
-if TYPE_CHECKING:
-    from penstock.client.answers import Why
 
 Answer = dict[str, Any]
 """Answer of the broker, an object of JSON."""
@@ -210,7 +208,6 @@ def why(
 
     Without any: everything that is blocked, the longest block first.
     """
-    from penstock.client.answers import why_of
 
     asked = {"queue": queue, "connection": connection, "channel": channel, "link": link, "user": user}
     answer = yield from _asking(engine, "why", asked)
