@@ -127,40 +127,36 @@ class ReplayUncertain(ConnectionLost):
     """
 
 
-class TransactionAborted(ClientError):
+class TransactionError(ClientError):
+    """Transaction that is not committed, or perhaps not; `reason` says why."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class TransactionAborted(TransactionError):
     """Transaction that was rolled back: none of its messages is in a queue, and none that it settled is settled.
 
     `reason` says why. Its work can be done again, in a new transaction.
     """
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
     def __str__(self) -> str:
         return f"the transaction was rolled back: {self.reason}"
 
 
-class TransactionInDoubt(ClientError):
+class TransactionInDoubt(TransactionError):
     """Commit that was sent and has no answer: all of the transaction is done, or nothing; `reason` says why."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
 
     def __str__(self) -> str:
         return f"the commit was sent, and whether it took place is unknown: {self.reason}"
 
 
-class CommitRefused(ClientError):
+class CommitRefused(TransactionError):
     """Commit that found no room until the broker's hold deadline: the transaction is open as before, with all its work.
 
     `reason` is the broker's. Commit again, or roll back.
     """
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
 
     def __str__(self) -> str:
         return f"the broker refused the commit, and the transaction is open: {self.reason}"

@@ -91,8 +91,8 @@ class Engine091(Engine):
         """Octets of that frame that have not come."""
         self.declarations: DeclarationChannel | None = None
         """Channel of declarations; None until there is one."""
-        self.to_declare: deque[Declaration] = deque()
-        """Declarations that wait for the answer to the one before: a refusal closes their channel."""
+        self.to_declare: deque[tuple[Call, int, dict[str, Any]]] = deque()
+        """Declarations, methods with arguments, that wait for the one before: a refusal closes their channel."""
         self.control: ControlChannel | None = None
         """Channel of control requests."""
 
@@ -300,7 +300,7 @@ class Engine091(Engine):
             return self._update_secret(str(arguments["new_secret"]))
         method, answer = CALLS[name]
         call = Call(name, (answer,))
-        self.to_declare.append(Declaration(call, method, arguments))
+        self.to_declare.append((call, method, arguments))
         self.calls.append(call)
         if len(self.to_declare) == 1:
             self._declare_next()
@@ -319,20 +319,20 @@ class Engine091(Engine):
         channel = self.declarations
         if channel is None or channel.is_closed:
             channel = self.declarations = DeclarationChannel(self)
-        first = self.to_declare[0]
+        call, method, arguments = self.to_declare[0]
         try:
-            channel.write(first.method, first.arguments)
+            channel.write(method, arguments)
         except CodecError as error:
-            self.finish(first.call, ClientError(f"{first.call.what}: {error.reason}"))
+            self.finish(call, ClientError(f"{call.what}: {error.reason}"))
             self.declared()
             return
-        channel.expect(first.call)
+        channel.expect(call)
         self.wake_output()
 
     def declared(self) -> None:
         """Go on with the next declaration: the first is answered."""
         if self.to_declare:
-            call = self.to_declare.popleft().call
+            call = self.to_declare.popleft()[0]
             if call in self.calls:
                 self.calls.remove(call)
         self._declare_next()
@@ -420,15 +420,6 @@ class DeclarationChannel(Channel):
         self.connection.declared()
 
 
-class Declaration:
-    """Declaration that waits for its turn."""
-
-    def __init__(self, call: Call, method: int, arguments: dict[str, Any]) -> None:
-        self.call = call
-        self.method = method
-        self.arguments = arguments
-
-
 REPLY_TO: Final = "amq.rabbitmq.reply-to"
 """Queue of direct reply-to: the broker replaces it by the address of the channel."""
 
@@ -442,7 +433,15 @@ class RequesterChannel(Channel):
 
     @override
     def on_confirm(self, tag: i64, is_refused: bool, is_multiple: bool) -> None:
-        self.requester.settled(tag, is_refused, is_multiple)
+        # The answer may come before the confirm (section 1.8.3.13).
+        requester = self.requester
+        first = next(iter(requester.tags), 1) if is_multiple else int(tag)
+        last = requester.published if is_multiple and tag == 0 else min(int(tag), requester.published)
+        for each in range(first, last + 1):
+            number = requester.tags.pop(each, None)
+            if is_refused:
+                requester.refused(number, "the broker refused it (basic.nack)")
+        requester.write_all()
 
     @override
     def on_message(self, body: bytes) -> None:
@@ -500,7 +499,7 @@ class Requester091(Requester):
         properties.correlation_id = number
         properties.reply_to = reply_to or REPLY_TO
         self.waiting[number] = (message.body, encode_header(len(message.body), properties))
-        self._write_all()
+        self.write_all()
 
     @override
     def drop(self, number: str) -> str:
@@ -517,19 +516,10 @@ class Requester091(Requester):
     def flow(self, is_active: bool) -> None:
         """Stop or go on, as channel.flow says."""
         self.is_stopped = not is_active
-        self._write_all()
+        self.write_all()
 
-    def settled(self, tag: i64, is_refused: bool, is_multiple: bool) -> None:
-        """Take a confirm or a refusal (section 1.8.3.13); the answer may come before the confirm."""
-        first = next(iter(self.tags), 1) if is_multiple else int(tag)
-        last = self.published if is_multiple and tag == 0 else min(int(tag), self.published)
-        for each in range(first, last + 1):
-            number = self.tags.pop(each, None)
-            if is_refused:
-                self.refused(number, "the broker refused it (basic.nack)")
-        self._write_all()
-
-    def _write_all(self) -> None:
+    def write_all(self) -> None:
+        """Write the calls that may be written now."""
         channel = self.channel
         assert channel is not None
         while self.waiting and not self.is_stopped and len(self.tags) < CALLS_MOST:

@@ -10,7 +10,7 @@ from mypy_extensions import i32, i64
 from penstock.client.engine.amqp10.addresses import address_of
 from penstock.client.engine.amqp10.session import Link, Session, Sessions, TransactionalState
 from penstock.client.engine.messages import Message
-from penstock.client.engine.outcomes import CREDIT, Amounts, Blocked
+from penstock.client.engine.outcomes import CREDIT, Amounts, Blocked, amounts_of
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.terms import PublisherTerms
 from penstock.client.errors import LinkClosed, MessageTooLarge
@@ -18,7 +18,7 @@ from penstock.markers import override
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.field_cursor import ABSENT
-from penstock.wire.amqp10.neutral import encode_head, exchange_address
+from penstock.wire.amqp10.neutral import encode_head, exchange_address, neutral_table
 from penstock.wire.amqp10.sections import durable_header
 from penstock.wire.amqp10.transfer import (
     TRANSFER_OVERHEAD,
@@ -128,7 +128,7 @@ class Publisher10(PublisherCore):
         self.size_max = max(attach.number("max_message_size", 0), 0)
         self.is_exact = EXACT_CREDIT in attach.texts("offered_capabilities")
         self.stopped_at = self.engine.now
-        properties = {key.text: value for key, value in attach.mapping("properties").items() if isinstance(key, Symbol)}
+        properties = neutral_table(attach.mapping("properties"))
         refused = properties.get("penstock:refused")
         if self.lane is None or "penstock:known" not in properties:
             self.go_on()
@@ -163,7 +163,7 @@ class Publisher10(PublisherCore):
         self.review()
 
     def _note_blocked(self, session: Session, properties: dict[object, object]) -> None:
-        named = {key.text: value for key, value in properties.items() if isinstance(key, Symbol)}
+        named = neutral_table(properties)
         by = named.get("penstock:blocked-by")
         if not isinstance(by, str):
             return
@@ -181,7 +181,7 @@ class Publisher10(PublisherCore):
             _amounts(named.get("penstock:stop")),
             _amounts(named.get("penstock:resume")),
             _amounts(named.get("penstock:capacity")),
-            after.value / 1000 if isinstance(after, Typed) and isinstance(after.value, int) else None,
+            after / 1000 if isinstance(after, int) else None,
         )
         latest = session.latest_info
         self.info = session.latest_info = latest if latest == info else info
@@ -306,15 +306,10 @@ class Publisher10(PublisherCore):
 
 
 def _whole(value: object) -> int:
-    """Return a number with a type of AMQP, or 0 for another value."""
-    number = value.value if isinstance(value, Typed) else value
-    return number if isinstance(number, int) else 0
+    """Return a number, or 0 for another value."""
+    return value if isinstance(value, int) else 0
 
 
 def _amounts(value: object) -> Amounts | None:
     """Return the amounts of a map in the properties of a flow."""
-    if not isinstance(value, dict):
-        return None
-    amounts = {str(key): item.value if isinstance(item, Typed) else item for key, item in value.items()}
-    messages, size = amounts.get("messages"), amounts.get("bytes")
-    return Amounts(messages if isinstance(messages, int) else None, size if isinstance(size, int) else None)
+    return amounts_of(value) if isinstance(value, dict) else None

@@ -227,14 +227,15 @@ class Management(RequestPair):
 
     def __init__(self, sessions: Sessions) -> None:
         super().__init__(sessions, "management", MANAGEMENT, composite(spec.SOURCE, address=MANAGEMENT), True)
-        self.calls: dict[str, Declaration] = {}
+        self.calls: dict[str, tuple[Call, dict[str, Any]]] = {}
+        """Declarations without an answer, and their arguments."""
         self.number: int = 0
 
     def declare(self, call: Call, name: str, arguments: dict[str, Any]) -> None:
         """Send a declaration as the request that means the same."""
         self.number += 1
         number = str(self.number)
-        self.calls[number] = Declaration(call, name, arguments)
+        self.calls[number] = call, arguments
         method, path, body = request_of(name, arguments)
         self.add(Request(number, method, path, body, "", b""))
 
@@ -246,7 +247,7 @@ class Management(RequestPair):
         declaration = self.calls.pop(str(section.fields["correlation_id"]), None)
         if declaration is None:
             return
-        call = declaration.call
+        call, arguments = declaration
         body: object = None
         if sections.body_code == spec.AMQP_VALUE:
             body = to_neutral(decode_value(content, int(sections.body_at) + 3)[0])
@@ -256,24 +257,15 @@ class Management(RequestPair):
         if status >= 300:
             self.engine.finish(call, ChannelClosed(status, str(body)))
             return
-        call.value = {**declaration.arguments, **(body if isinstance(body, dict) else {"found": body})}
+        call.value = {**arguments, **(body if isinstance(body, dict) else {"found": body})}
         self.engine.finish(call)
 
     @override
     def fail(self, error: ClientError) -> None:
         super().fail(error)
-        for declaration in self.calls.values():
-            self.engine.finish(declaration.call, error)
+        for call, _ in self.calls.values():
+            self.engine.finish(call, error)
         self.calls.clear()
-
-
-class Declaration:
-    """Declaration that has no answer yet."""
-
-    def __init__(self, call: Call, name: str, arguments: dict[str, Any]) -> None:
-        self.call = call
-        self.name = name
-        self.arguments = arguments
 
 
 class Control(RequestPair):

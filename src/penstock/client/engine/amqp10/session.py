@@ -135,7 +135,9 @@ class Sessions:
         if not 0 <= number < len(self.begun):
             raise CodecError(f"a begin for the channel {number}, which has none")
         session = self.by_channel[channel] = self.begun[number]
-        session.on_begin(begin)
+        session.next_incoming = begin.number("next_outgoing_id")
+        session.window += begin.number("incoming_window")
+        session.handle_max = min(session.handle_max, begin.number("handle_max", 254))
 
     def of_channel(self, channel: i64) -> Session:
         """Return the session on a channel of the broker."""
@@ -191,12 +193,6 @@ class Session:
     def begin(self) -> None:
         """Write the begin."""
         self.put(spec.BEGIN, next_outgoing_id=0, incoming_window=INCOMING_WINDOW, outgoing_window=OUTGOING_WINDOW)
-
-    def on_begin(self, begin: Composite) -> None:
-        """Take the broker's begin."""
-        self.next_incoming = begin.number("next_outgoing_id")
-        self.window += begin.number("incoming_window")
-        self.handle_max = min(self.handle_max, begin.number("handle_max", 254))
 
     def write_flow(
         self, link: Link, count: i64, credit: i64, available: i64, is_drain: bool, echo: bool = False
