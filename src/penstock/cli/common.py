@@ -17,17 +17,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from penstock.cli.target import options_of
+from penstock.cli.target import tls_files
 from penstock.errors import ConfigError, PenstockError
 from penstock.texts import SCOPE_NOUNS, TIMES, amount, nearest, printable, printable_json
 
 if TYPE_CHECKING:
     from penstock.client.blocking import Connection
+    from penstock.client.options import Options
 
-    WordChoice = click.Choice[str]
-else:
-    WordChoice = click.Choice  # It is generic from click 8.2 on.
-
+PRODUCT: Final = "penstock-cli"
+"""Name of a command as a client; the broker logs connections of an operator's at the level debug."""
 INTERRUPTED: Final = 130
 """Exit code after Ctrl-C, as in shells."""
 OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
@@ -195,7 +194,7 @@ class Seconds(click.FloatRange):
         return super().convert(value if given is None else float(given / 1000), param, ctx)
 
 
-class OneOf(WordChoice):
+class OneOf(click.Choice):  # type: ignore[type-arg]  # It is generic from click 8.2 on.
     """Choice of words, which its option or argument shows; an unknown one is told with its near match."""
 
     def get_invalid_choice_message(self, value: object, ctx: click.Context | None) -> str:
@@ -211,6 +210,38 @@ def print_result(as_json: bool, answer: dict[str, object], *sentences: str) -> N
         return
     for sentence in sentences:
         say(sentence)
+
+
+# Connections
+
+
+def options_of(url: str, **fields: object) -> Options:
+    """Return the options of a connection, with the files for TLS of the present command. Raises ConfigError."""
+    from penstock.client.options import Options
+
+    try:
+        tls = _tls_of_files(url.startswith("amqps:"))
+        found = Options(url, {"product": PRODUCT, "reconnect": False, **fields} | ({} if tls is None else {"tls": tls}))
+    except ValueError as error:
+        raise ConfigError(f"--url: {error}") from None  # The URL itself may hold a password.
+    if found["protocol"] == "auto":
+        found.values["protocol"] = "amqp091"  # It takes half of the imports.
+    return found
+
+
+def _tls_of_files(is_encrypted: bool) -> Any:
+    """Return the context of the files for TLS of the present command; None without any. Raises ConfigError."""
+    files = tls_files()
+    if not files:
+        return None
+    if not is_encrypted:
+        raise ConfigError(f"--{next(iter(files)).replace('_', '-')} needs an --url that begins with amqps://")
+    from penstock.client.tls import tls_context
+
+    try:
+        return tls_context(files.get("cacert"), files.get("client_cert"), files.get("client_key"))
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
 
 
 @contextlib.contextmanager
@@ -237,6 +268,30 @@ def asked(url: str, operation: str, **fields: object) -> dict[str, Any]:
     """Return the answer of a broker."""
     with control_session(url) as control:
         return control.request(operation, **fields)
+
+
+def ask(connection: Connection, operation: str, fields: dict[str, Any], is_method: bool) -> dict[str, Any]:
+    """Return the answer to an operation, or to a method of the protocol."""
+    if not is_method:
+        return connection.request(operation, **fields)
+    found: dict[str, Any] = connection.run(connection.core().calling(operation, fields))
+    return found
+
+
+def listed(connection: Connection, operation: str, fields: dict[str, Any], key: str) -> Iterator[dict[str, Any]]:
+    """Yield the items of a list, in pages where the broker has pages."""
+    if operation == "list":
+        yield from connection.list(fields["kind"], everywhere=fields["everywhere"])
+    elif operation == "user.list":
+        more, fields = True, {**fields, "count": PAGE}
+        while more:
+            answer = connection.request(operation, **fields)
+            yield from answer[key]
+            more = answer["more"]
+            fields["after"] = answer[key][-1]["name"] if answer[key] else ""
+    else:
+        answer = connection.request(operation, **fields)
+        yield from answer[key] if key else [answer]
 
 
 @contextlib.contextmanager
@@ -269,6 +324,10 @@ TIME_S: Final = 1.0
 """Seconds that questions to the broker may take; then there are no names and no near match."""
 NAMES_MOST: Final = 5_000
 """Most names that are asked for."""
+OFFERED_MOST: Final = 200
+"""Most names that are offered."""
+PAGE: Final = 1000
+"""Users asked for at once."""
 NAMED_LISTS: Final = {
     **{scope: SCOPE_NOUNS[scope] for scope in ("queue", "address", "vhost", "user")},
     "exchange": SCOPE_NOUNS["address"],
@@ -327,6 +386,24 @@ def names_listed(connection: Connection, kind: str) -> list[str]:
 def ask_in_time(connection: Connection, operation: str, fields: dict[str, object]) -> Any:
     """Return an answer that came within `TIME_S`. Raises PenstockError."""
     return connection.run(connection.core().requesting(operation, fields, TIME_S))
+
+
+def add_names(where: Options, kind: str, begin: str, found: list[str]) -> None:
+    """Add names that a shell can take to `found`; in a thread, which is left alone after TIME_S."""
+    from penstock.client.blocking import Connection
+
+    try:
+        with Connection(where) as connection:
+            names = _begun(connection, begin) if kind == "queues" else names_listed(connection, kind)
+    except (PenstockError, OSError):
+        return
+    found += [name for name in names if name.startswith(begin) and name.isprintable()][:OFFERED_MOST]
+
+
+def _begun(connection: Connection, begin: str) -> list[str]:
+    """Return the names of queues that begin so."""
+    page = ask_in_time(connection, "top", {"prefix": begin, "count": OFFERED_MOST})
+    return [str(each["name"]) for each in page["items"]]
 
 
 # A display asks again and again

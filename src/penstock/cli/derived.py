@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 import click
 
+from penstock.cli import common
 from penstock.cli.common import COLUMN_COLOURS, cell, control_session, near_match, print_result, say, say_json, table
 from penstock.cli.parameters import JSON, parameter
 from penstock.cli.target import URL
@@ -19,10 +21,6 @@ from penstock.errors import PenstockError
 from penstock.operations.command import Answer, Columns, Command, Field, Given, Item, Listing
 from penstock.operations.commands import METHODS
 from penstock.texts import printable
-
-if TYPE_CHECKING:
-    from penstock.client.blocking import Connection
-
 
 FILTER: Final = re.compile(r"([^=<>!~]+)(!=|>=|<=|=|>|<|!~|~)(.*)", re.DOTALL)
 SUGGESTED: Final = 5
@@ -223,8 +221,6 @@ def _sort(rows: list[Item], columns: Columns, name: str, descending: bool) -> No
 
 IF_EXISTS: Final = Field("if_exists", "Accept that it does not exist: exit code 0.", bool)
 NOT_FOUND: Final = 404
-PAGE: Final = 1000
-"""Users asked for at once."""
 
 
 def derived(row: Command | Listing) -> click.Command:
@@ -273,8 +269,8 @@ def _ask(row: Command, given: Given, as_json: bool, url: str) -> None:
         try:
             if row.first:
                 noun = row.first.partition(".")[0]
-                _carry_out(connection, row.first, {noun: given[noun], "passive": True})
-            answer = _carry_out(connection, operation, fields)
+                common.ask(connection, row.first, {noun: given[noun], "passive": True}, True)
+            answer = common.ask(connection, operation, fields, operation in METHODS)
         except PenstockError as error:
             is_absent = isinstance(error, ChannelClosed | ControlError) and error.code == NOT_FOUND
             if row.absent is not None and given["if_exists"] and is_absent:
@@ -282,17 +278,10 @@ def _ask(row: Command, given: Given, as_json: bool, url: str) -> None:
                 return
             if not row.ends or row.ends.format(**given) not in str(error):
                 raise
-        _print(row, given, answer, as_json, connection)
+        _print(row, given, answer, as_json, partial(near_match, connection))
 
 
-def _carry_out(connection: Connection, operation: str, fields: Answer) -> Answer:
-    if operation not in METHODS:
-        return connection.request(operation, **fields)
-    found: Answer = connection.run(connection.core().calling(operation, fields))
-    return found
-
-
-def _print(row: Command, given: Given, answer: Answer, as_json: bool, connection: Connection) -> None:
+def _print(row: Command, given: Given, answer: Answer, as_json: bool, near: Callable[[str], str]) -> None:
     """Print an answer; exit with 1 if it has warnings."""
     sentences = [row.says.format(**{**given, **answer})] if isinstance(row.says, str) else list(row.says(given, answer))
     warnings = answer.get("warnings", ())
@@ -301,7 +290,7 @@ def _print(row: Command, given: Given, answer: Answer, as_json: bool, connection
         say_json(shown, indent=2 if isinstance(shown, list) else None)
     else:
         for sentence in sentences:
-            say(sentence + near_match(connection, sentence), err=sentence in warnings)
+            say(sentence + near(sentence), err=sentence in warnings)
     for remark in () if row.remarks is None else row.remarks(given):
         say(remark, err=True)
     if warnings:
@@ -314,7 +303,7 @@ def _print(row: Command, given: Given, answer: Answer, as_json: bool, connection
 def _list(row: Listing, given: Given, shown: Shown, url: str) -> None:
     """Ask for a list and print it."""
     with control_session(url) as control:
-        items = list(_items(row, given, control))
+        items = list(common.listed(control, *_request(row, given), row.key))
     columns = row.columns
     if given.get("everywhere") and "vhost" not in columns.default and row.path != "vhosts list":
         columns = columns._replace(default=(*columns.default, "vhost"))
@@ -324,20 +313,3 @@ def _list(row: Listing, given: Given, shown: Shown, url: str) -> None:
         say_json(row.as_object(chosen(items, columns, shown)[: shown.limit]))
     else:
         print_list(items, columns, shown, row.whole)
-
-
-def _items(row: Listing, given: Given, control: Connection) -> Iterator[Item]:
-    """Yield the items of a list, in pages where the broker has pages."""
-    operation, fields = _request(row, given)
-    if operation == "list":
-        yield from control.list(fields["kind"], everywhere=fields["everywhere"])
-    elif operation == "user.list":
-        more, fields = True, {**fields, "count": PAGE}
-        while more:
-            answer = control.request(operation, **fields)
-            yield from answer[row.key]
-            more = answer["more"]
-            fields["after"] = answer[row.key][-1]["name"] if answer[row.key] else ""
-    else:
-        answer = control.request(operation, **fields)
-        yield from answer[row.key] if row.key else [answer]

@@ -7,22 +7,15 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Annotated, Any, Final, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
 
 import click
 from click.shell_completion import CompletionItem
 
-from penstock.cli.common import NAMED_LISTS, TIME_S, OneOf, ask_in_time, names_listed
-from penstock.cli.target import URL, options_of
+from penstock.cli.common import NAMED_LISTS, TIME_S, OneOf, add_names, options_of
+from penstock.cli.target import URL
 from penstock.errors import PenstockError
 from penstock.operations.command import Field
-
-if TYPE_CHECKING:
-    from penstock.client.blocking import Connection
-    from penstock.client.options import Options
-
-OFFERED_MOST: Final = 200
-"""Most names that are offered."""
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
@@ -54,28 +47,10 @@ def _items(context: click.Context, kind: str, incomplete: str) -> list[Completio
     except PenstockError:
         return []
     found: list[str] = []
-    asking = threading.Thread(target=_find, args=(where, kind, incomplete, found), daemon=True)
+    asking = threading.Thread(target=add_names, args=(where, kind, incomplete, found), daemon=True)
     asking.start()
     asking.join(TIME_S)
     return [CompletionItem(name) for name in sorted(set(found))]
-
-
-def _find(where: Options, kind: str, begin: str, found: list[str]) -> None:
-    """Add names that a shell can take to `found`; in a thread, which is left alone after TIME_S."""
-    from penstock.client.blocking import Connection
-
-    try:
-        with Connection(where) as connection:
-            names = _begun(connection, begin) if kind == "queues" else names_listed(connection, kind)
-    except (PenstockError, OSError):
-        return
-    found += [name for name in names if name.startswith(begin) and name.isprintable()][:OFFERED_MOST]
-
-
-def _begun(connection: Connection, begin: str) -> list[str]:
-    """Return the names of queues that begin so."""
-    page = ask_in_time(connection, "top", {"prefix": begin, "count": OFFERED_MOST})
-    return [str(each["name"]) for each in page["items"]]
 
 
 PATH: Final = click.Path(path_type=Path)

@@ -17,9 +17,8 @@ from urllib.parse import quote, unquote
 import click
 
 import penstock
-from penstock.cli.common import print_result, writing
+from penstock.cli.common import options_of, print_result, writing
 from penstock.cli.parameters import FILE, Json, Url, command, option
-from penstock.cli.target import options_of
 from penstock.errors import ConfigError, PenstockError
 from penstock.operations.command_lists import LISTS
 from penstock.texts import counted, printable, printable_json

@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import click
@@ -14,15 +14,10 @@ import click
 from penstock.errors import ConfigError
 from penstock.texts import hint, nearest, printable
 
-if TYPE_CHECKING:
-    from penstock.client.options import Options
-
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 DEFAULT_URL: Final = "amqp://guest:guest@127.0.0.1:5672/"
 GIVEN: Final = "penstock.target"
 """Key in the context of a command: values of these options that were given before it on the line."""
-PRODUCT: Final = "penstock-cli"
-"""Name of a command as a client; the broker logs connections of an operator's at the level debug."""
 FILES: Final = ("cacert", "client_cert", "client_key")
 
 _TEXTS: Final = (
@@ -119,35 +114,6 @@ def tls_files() -> dict[str, str]:
     context = click.get_current_context(silent=True)
     given = {} if context is None else context.meta.get(GIVEN, {})
     return {name: str(given[name][0]) for name in FILES if name in given}
-
-
-def options_of(url: str, **fields: object) -> Options:
-    """Return the options of a connection, with the files for TLS of the present command. Raises ConfigError."""
-    from penstock.client.options import Options
-
-    try:
-        tls = _tls_of_files(url.startswith("amqps:"))
-        found = Options(url, {"product": PRODUCT, "reconnect": False, **fields} | ({} if tls is None else {"tls": tls}))
-    except ValueError as error:
-        raise ConfigError(f"--url: {error}") from None  # The URL itself may hold a password.
-    if found["protocol"] == "auto":
-        found.values["protocol"] = "amqp091"  # It takes half of the imports.
-    return found
-
-
-def _tls_of_files(is_encrypted: bool) -> Any:
-    """Return the context of the files for TLS of the present command; None without any. Raises ConfigError."""
-    files = tls_files()
-    if not files:
-        return None
-    if not is_encrypted:
-        raise ConfigError(f"--{next(iter(files)).replace('_', '-')} needs an --url that begins with amqps://")
-    from penstock.client.tls import tls_context
-
-    try:
-        return tls_context(files.get("cacert"), files.get("client_cert"), files.get("client_key"))
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
 
 
 # Profiles: a file of brokers
