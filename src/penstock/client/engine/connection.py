@@ -309,8 +309,6 @@ class Engine(Wakes):
         self.blocked_reason = ""
         self.heart.stop()
         self._fail_calls(error)
-        if not self.opened.done:
-            self.finish(self.opened, error)
         for publisher in list(self.publishers):
             publisher.lose()
         for receiver in list(self.receivers):
@@ -321,8 +319,6 @@ class Engine(Wakes):
         self.phase = ENDED
         self.heart.stop()
         self._fail_calls(error)
-        if not self.opened.done:
-            self.finish(self.opened, error)
         code = error.code if isinstance(error, ConnectionClosed) else None
         text = error.text if isinstance(error, ConnectionClosed) else str(error)
         self.lost_reason = text
@@ -338,6 +334,7 @@ class Engine(Wakes):
         for call in calls:
             self.finish(call, error)
         self._fail_requests(error)
+        self.finish(self.opened, error)
 
     def _fail_requests(self, error: ClientError) -> None:
         for call in self.requests.values():

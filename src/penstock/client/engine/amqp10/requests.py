@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from mypy_extensions import i64
 
-from penstock.client.engine.amqp10.session import Asked, Link, Session, Sessions, reason_of
+from penstock.client.engine.amqp10.session import Asked, AskingLink, Link, Session, Sessions, reason_of
 from penstock.client.engine.connection import CONTROL_EXCHANGE, REPLY_QUEUE, UPDATE_SECRET
 from penstock.client.engine.messages import Message
 from penstock.client.engine.requester import Requester
@@ -35,14 +35,13 @@ from penstock.wire.amqp10.sections import Sections, joined_data
 from penstock.wire.amqp10.transfer import (
     TRANSFER_OVERHEAD,
     Disposition,
-    Flow,
     Transfer,
     write_continuation,
     write_delivery,
 )
 from penstock.wire.amqp10.value_reader import decode_value
 from penstock.wire.amqp10.value_writer import encode_value
-from penstock.wire.amqp10.values import Described, Symbol, serial_distance, ulong
+from penstock.wire.amqp10.values import Described, Symbol, ulong
 
 MANAGEMENT: Final = "/management"
 CREDIT: Final = 64
@@ -76,21 +75,25 @@ class AnswerLink(Link):
         self.parts = []
         self.received += 1
         self.session.write_flow(self, self.received, CREDIT, ABSENT, False)
-        self.pair.answered(content)
+        sections = Sections()
+        sections.walk(content, 0, len(content))
+        self.pair.answered(content, sections)
 
     @override
     def on_detach(self, code: str, text: str) -> None:
         self.pair.fail(LinkClosed(None, text))
 
 
-class RequestLink(Link):
+class CallLink(AskingLink):
     """Link on which requests go."""
 
     def __init__(self, session: Session, name: str, pair: RequestPair) -> None:
-        super().__init__(session, name, False)
+        super().__init__(session, name)
         self.pair = pair
-        self.sent: i64 = 0
-        self.credit: i64 = 0
+
+    @override
+    def send(self) -> None:
+        self.pair.send()
 
     @override
     def on_window(self) -> None:
@@ -99,13 +102,6 @@ class RequestLink(Link):
     @override
     def on_attach(self, attach: Composite) -> None:
         self.is_attached = attach.inner("target") is not None
-
-    @override
-    def on_flow(self, flow: Flow) -> None:
-        if flow.link_credit != ABSENT:
-            count = flow.delivery_count if flow.delivery_count != ABSENT else 0
-            self.credit = serial_distance(self.sent & 0xFFFFFFFF, count + flow.link_credit & 0xFFFFFFFF)
-        self.pair.send()
 
     @override
     def on_detach(self, code: str, text: str) -> None:
@@ -132,7 +128,7 @@ class RequestPair:
         self.is_over: bool = False
         paired: dict[object, object] = {"paired": True} if properties else {}
         self.answers = AnswerLink(session, name, self)
-        self.requests = RequestLink(session, name, self)
+        self.requests = CallLink(session, name, self)
         self.requests.attach(
             snd_settle_mode=1 if is_settled else 0,
             source=composite(spec.SOURCE, address=MANAGEMENT if properties else engine.terms.container),
@@ -161,18 +157,17 @@ class RequestPair:
                 request = self.waiting.pop(0)
                 self.content = request.content(self)
                 self.at = 0
-                link.credit -= 1
+                link.count_sent()
                 if not self.is_settled:
                     link.session.requests[int(link.session.next_id)] = request
             self._send_frame(link)
 
-    def _send_frame(self, link: RequestLink) -> None:
+    def _send_frame(self, link: CallLink) -> None:
         session, out = link.session, self.engine.out
         left: i64 = len(self.content) - self.at
         size = min(left, self.sessions.frame_max - TRANSFER_OVERHEAD)
         more = size < left
         if self.at == 0:
-            link.sent += 1
             number = session.next_id & 0xFFFFFFFF
             session.next_id += 1
             write_delivery(out, session.channel, link.handle, number, link.sent, self.is_settled, more, size)
@@ -186,7 +181,7 @@ class RequestPair:
         session.next_transfer += 1
         self.engine.wake_output()
 
-    def answered(self, content: bytes) -> None:
+    def answered(self, content: bytes, sections: Sections) -> None:
         """Take an answer."""
         raise NotImplementedError
 
@@ -240,9 +235,7 @@ class Management(RequestPair):
         self.add(Request(number, method, path, body, "", b""))
 
     @override
-    def answered(self, content: bytes) -> None:
-        sections = Sections()
-        sections.walk(content, 0, len(content))
+    def answered(self, content: bytes, sections: Sections) -> None:
         section = decode_composite(b"\x00\x53\x73" + content[sections.properties :])[0]
         declaration = self.calls.pop(str(section.fields["correlation_id"]), None)
         if declaration is None:
@@ -279,9 +272,7 @@ class Control(RequestPair):
         super().__init__(sessions, "control", exchange_address(CONTROL_EXCHANGE), source, False)
 
     @override
-    def answered(self, content: bytes) -> None:
-        sections = Sections()
-        sections.walk(content, 0, len(content))
+    def answered(self, content: bytes, sections: Sections) -> None:
         properties = properties_of(content, sections)
         self.engine.answer(properties.correlation_id, properties.content_type, joined_data(content, sections))
 
@@ -393,9 +384,7 @@ class CallPair(RequestPair):
         self.requester = requester
 
     @override
-    def answered(self, content: bytes) -> None:
-        sections = Sections()
-        sections.walk(content, 0, len(content))
+    def answered(self, content: bytes, sections: Sections) -> None:
         properties = properties_of(content, sections)
         self.requester.answered(properties.correlation_id, joined_data(content, sections), properties)
 

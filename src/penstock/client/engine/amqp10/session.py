@@ -10,6 +10,7 @@ from penstock.client.engine.connection import Engine
 from penstock.client.engine.outcomes import CONFIRMED, REFUSED, Blocked
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.errors import ClientError
+from penstock.markers import override
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite, decode_composite, encode
 from penstock.wire.amqp10.field_cursor import ABSENT
@@ -65,6 +66,32 @@ class Link:
 
     def on_detach(self, code: str, text: str) -> None:
         """Take the broker's detach."""
+
+
+class AskingLink(Link):
+    """Link on which requests go, as far as the broker gives credit."""
+
+    def __init__(self, session: Session, name: str) -> None:
+        super().__init__(session, name, False)
+        self.sent: i64 = 0
+        """Delivery-count of the link."""
+        self.credit: i64 = 0
+
+    @override
+    def on_flow(self, flow: Flow) -> None:
+        if flow.link_credit != ABSENT:
+            count = flow.delivery_count if flow.delivery_count != ABSENT else 0
+            self.credit = serial_distance(self.sent & 0xFFFFFFFF, count + flow.link_credit & 0xFFFFFFFF)
+        self.send()
+
+    def send(self) -> None:
+        """Send the requests for which there is credit."""
+        raise NotImplementedError
+
+    def count_sent(self) -> None:
+        """Count a delivery that is sent."""
+        self.sent += 1
+        self.credit -= 1
 
 
 class Asked:

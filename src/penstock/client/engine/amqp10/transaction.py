@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from mypy_extensions import i64
-
 from penstock.client.engine.amqp10.publisher import Publisher10
 from penstock.client.engine.amqp10.receiver import Receiver10
-from penstock.client.engine.amqp10.session import Asked, Link, Session, Sessions, TransactionalState, reason_of
+from penstock.client.engine.amqp10.session import Asked, AskingLink, Session, Sessions, TransactionalState, reason_of
 from penstock.client.engine.outcomes import CommitRefused, TransactionAborted
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receiver import ReceiverCore
@@ -18,10 +16,8 @@ from penstock.client.engine.waits import Call
 from penstock.markers import override
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite, encode
-from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.frames import frame
-from penstock.wire.amqp10.transfer import Disposition, Flow
-from penstock.wire.amqp10.values import serial_distance
+from penstock.wire.amqp10.transfer import Disposition
 
 COMMIT_RETRY: Final = "penstock:commit-retry"
 """Capability of a coordinator link whose transactions stay open when their commit is refused."""
@@ -44,14 +40,12 @@ class Question(Asked):
         self.transaction.answered_by(self.call, disposition)
 
 
-class CoordinatorLink(Link):
+class CoordinatorLink(AskingLink):
     """Link on which transactions are declared and discharged."""
 
     def __init__(self, session: Session, name: str, transaction: Transaction10) -> None:
-        super().__init__(session, name, False)
+        super().__init__(session, name)
         self.transaction = transaction
-        self.sent: i64 = 0
-        self.credit: i64 = 0
         self.waiting: list[Question] = []
         self.open: Call | None = None
         """Request without an answer: a transaction has one at a time."""
@@ -63,8 +57,8 @@ class CoordinatorLink(Link):
         self.send()
         return call
 
+    @override
     def send(self) -> None:
-        """Send the requests for which there is credit."""
         session = self.session
         while self.waiting and self.credit > 0 and session.window > 0:
             question = self.waiting.pop(0)
@@ -78,16 +72,8 @@ class CoordinatorLink(Link):
             session.engine.out.write(frame(int(session.channel), head + _VALUE + question.body))
             session.window -= 1
             session.next_transfer += 1
-            self.sent += 1
-            self.credit -= 1
+            self.count_sent()
             session.engine.wake_output()
-
-    @override
-    def on_flow(self, flow: Flow) -> None:
-        if flow.link_credit != ABSENT:
-            count = flow.delivery_count if flow.delivery_count != ABSENT else 0
-            self.credit = serial_distance(self.sent & 0xFFFFFFFF, count + flow.link_credit & 0xFFFFFFFF)
-        self.send()
 
     @override
     def on_detach(self, code: str, text: str) -> None:
