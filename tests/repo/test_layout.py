@@ -13,7 +13,6 @@ EXCEPTIONS = {
 }
 """Names of files that need no tests of their own, with the reason."""
 INTERFACES = {
-    "client/engine/connection.py": "what the protocols fill in; tests/client/engine/amqp091 and amqp10 test them",
     "client/engine/window.py": "a part of a publisher; tests/client/engine/test_publisher.py tests it",
     **{
         f"client/engine/{name}.py": "a part of one protocol; tests/client/engine tests both protocols alike"

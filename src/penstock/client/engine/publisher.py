@@ -13,7 +13,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.client.engine import outcomes as causes
-from penstock.client.engine.connection import Engine
+from penstock.client.engine.connection import Engine, Unit
 from penstock.client.engine.messages import Message
 from penstock.client.engine.outcomes import (
     CONFIRMED,
@@ -34,7 +34,6 @@ from penstock.client.engine.terms import (
     PublisherTerms,
     new_lane,
 )
-from penstock.client.engine.unit import Unit
 from penstock.client.engine.waits import Call, Steps, Wait
 from penstock.client.engine.window import UNLIMITED, Room, SendResult
 from penstock.client.errors import ClientError, LinkClosed

@@ -12,14 +12,7 @@ from penstock.client.engine.connection import Engine
 from penstock.client.engine.waits import Call
 from penstock.client.errors import ChannelClosed, ClientError, without_name
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import (
-    CodecError,
-    Method,
-    decode_method,
-    decode_properties,
-    frame,
-    method_frame,
-)
+from penstock.wire.amqp091.codec import CodecError, Method, decode_method, decode_properties, frame, method_frame
 
 FRAME_MAX: Final = 128 * 1024
 """Octets of a frame until they are agreed on, and when the broker names none; RabbitMQ's default."""

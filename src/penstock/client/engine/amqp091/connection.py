@@ -266,13 +266,7 @@ class Engine091(Engine):
             heartbeat = max(heartbeat, 1)
         self.step = f"the virtual host {terms.virtual_host}"
         self.out.write(
-            method_frame(
-                0,
-                spec.CONNECTION_TUNE_OK,
-                channel_max=channel_max,
-                frame_max=frame_max,
-                heartbeat=heartbeat,
-            )
+            method_frame(0, spec.CONNECTION_TUNE_OK, channel_max=channel_max, frame_max=frame_max, heartbeat=heartbeat)
         )
         self.out.write(method_frame(0, spec.CONNECTION_OPEN, virtual_host=terms.virtual_host))
         self.heart.start(float(heartbeat), 2.0 * heartbeat)
@@ -362,8 +356,7 @@ class ControlChannel(Channel):
         """Requests that wait for it."""
         self.expect(Call("the queue of answers", (spec.QUEUE_DECLARE_OK,)))
         self.write(
-            spec.QUEUE_DECLARE,
-            {"queue": REPLIES, "exclusive": True, "auto_delete": True, "arguments": REPLY_QUEUE},
+            spec.QUEUE_DECLARE, {"queue": REPLIES, "exclusive": True, "auto_delete": True, "arguments": REPLY_QUEUE}
         )
 
     def request(self, operation: str, kind: str, body: bytes, number: str) -> None:

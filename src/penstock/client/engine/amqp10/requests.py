@@ -32,13 +32,7 @@ from penstock.wire.amqp10.neutral import (
     to_neutral,
 )
 from penstock.wire.amqp10.sections import Sections, joined_data
-from penstock.wire.amqp10.transfer import (
-    TRANSFER_OVERHEAD,
-    Disposition,
-    Transfer,
-    write_continuation,
-    write_delivery,
-)
+from penstock.wire.amqp10.transfer import TRANSFER_OVERHEAD, Disposition, Transfer, write_continuation, write_delivery
 from penstock.wire.amqp10.value_reader import decode_value
 from penstock.wire.amqp10.value_writer import encode_value
 from penstock.wire.amqp10.values import Described, Symbol, ulong

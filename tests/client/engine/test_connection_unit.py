@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.client.engine.connection import OPEN, Engine
+from penstock.client.engine.connection import OPEN, Engine, Unit
 from penstock.client.engine.outcomes import REFUSED, UNKNOWN, TransactionAborted, TransactionInDoubt
 from penstock.client.engine.terms import ConnectionTerms
-from penstock.client.engine.unit import Unit
 
 
 @pytest.fixture
