@@ -6,7 +6,7 @@ Bindings lead from an exchange to a queue or another exchange; all of a virtual 
 from __future__ import annotations
 
 import hashlib
-from typing import ClassVar, Final
+from typing import Final
 
 from mypy_extensions import i64
 from typing_extensions import override
@@ -177,7 +177,8 @@ ALTERNATE: Final = "alternate-exchange"
 class Exchange:
     """An exchange; subclasses choose the bindings that match."""
 
-    kind: ClassVar[str] = ""
+    kind: str = ""
+    """Name of its type; see `EXCHANGE_TYPES`."""
     by_headers: bool = False
 
     def __init__(self, vhost: str, name: str) -> None:
@@ -261,8 +262,6 @@ class Exchange:
 class Direct(Exchange):
     """Direct exchange: the binding key equals the routing key (AMQP 0-9-1 section 3.1.3.1)."""
 
-    kind: ClassVar[str] = "direct"
-
     def __init__(self, vhost: str, name: str) -> None:
         super().__init__(vhost, name)
         self._by_key: dict[str, dict[Binding, None]] = {}
@@ -294,8 +293,6 @@ class Direct(Exchange):
 class Fanout(Exchange):
     """Fanout exchange: every binding matches (section 3.1.3.2)."""
 
-    kind: ClassVar[str] = "fanout"
-
     @override
     def match(self, key: str, headers: dict[str, object], matched: list[Binding], most: i64) -> i64:
         if len(self.bindings) <= most:
@@ -305,8 +302,6 @@ class Fanout(Exchange):
 
 class Topic(Exchange):
     """Topic exchange: `*` matches one word, `#` any number of words (section 3.1.3.3)."""
-
-    kind: ClassVar[str] = "topic"
 
     def __init__(self, vhost: str, name: str) -> None:
         super().__init__(vhost, name)
@@ -326,7 +321,6 @@ class Topic(Exchange):
 class Headers(Exchange):
     """Headers exchange: the binding's arguments match the headers (section 3.1.3.4)."""
 
-    kind: ClassVar[str] = "headers"
     by_headers = True
 
     def __init__(self, vhost: str, name: str) -> None:
@@ -348,8 +342,13 @@ class Headers(Exchange):
         self._matches.discard(binding)
 
 
-EXCHANGE_TYPES: Final[dict[str, type[Exchange]]] = {each.kind: each for each in (Direct, Fanout, Topic, Headers)}
-"""Classes by the AMQP names of their types. A new type is a class in this row."""
+EXCHANGE_TYPES: Final[dict[str, type[Exchange]]] = {
+    "direct": Direct,
+    "fanout": Fanout,
+    "topic": Topic,
+    "headers": Headers,
+}
+"""Classes by the AMQP names of their types. A new type is a class and its row."""
 
 
 def make_exchange(kind: str, vhost: str, name: str) -> Exchange:
@@ -358,7 +357,9 @@ def make_exchange(kind: str, vhost: str, name: str) -> Exchange:
     Raises PreconditionFailed (406) for an unknown type, as RabbitMQ 4 does; before, it closed the connection (503).
     """
     if kind in EXCHANGE_TYPES:
-        return EXCHANGE_TYPES[kind](vhost, name)
+        exchange = EXCHANGE_TYPES[kind](vhost, name)
+        exchange.kind = kind
+        return exchange
     near = nearest(kind, EXCHANGE_TYPES)
     *most, last = EXCHANGE_TYPES
     hint = f"did you mean '{near}'?" if near else f"known are {', '.join(most)} and {last}"
