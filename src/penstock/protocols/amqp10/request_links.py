@@ -241,7 +241,7 @@ class CoordinatorLink(RequestLink):
         self._idle: list[Lane] = []
         """Lanes without a transaction."""
         self._sections = session.endpoint.shared.frames.sections
-        session.links.coordinators.append(self)
+        session.links.coordinators[self] = []
 
     def terminus(self) -> Composite:
         """Return the target with its capabilities."""
@@ -343,7 +343,7 @@ class CoordinatorLink(RequestLink):
             return self._idle.pop()
         lane = Lane(self, len(self._lanes) + 1)
         self._lanes.append(lane)
-        self.session.links.lanes.append(lane.producer)
+        self.session.links.coordinators[self].append(lane.producer)
         return lane
 
     def give_back(self, lane: Lane) -> None:
@@ -361,13 +361,11 @@ class CoordinatorLink(RequestLink):
     @override
     def end(self, graceful: bool) -> None:
         """Roll back its transactions."""
-        links = self.session.links
-        links.coordinators.remove(self)
+        self.session.links.coordinators.pop(self, None)
         for transaction in self._transactions.of_link(self):
             transaction.drop()
         for lane in self._lanes:
             lane.transaction = None
-            links.lanes.remove(lane.producer)
             lane.producer.abort(self.session.connection.losses.cause)
         self._lanes = []
         self._idle = []

@@ -165,10 +165,8 @@ class SessionLinks:
         """Links whose sender the peer is, until the peer's detach, with their producers."""
         self._unsent: dict[Link, UnsentOutcomes] = {}
         """Their deliveries whose sender does not know the outcome."""
-        self.coordinators: list[Link] = []
-        """Attached links to the transaction coordinator."""
-        self.lanes: list[Producer] = []
-        """Producers of their lanes."""
+        self.coordinators: dict[Link, list[Producer]] = {}
+        """Attached links to the transaction coordinator, with the producers of their lanes."""
 
     def check_free(self, attach: Composite) -> None:
         """Check that the handle of an attach is free. Raises FrameError and HandleInUse."""
@@ -430,7 +428,8 @@ class AmqpSession(ClientSession):
 
     @override
     def producers(self) -> list[Producer]:
-        return [*self.links.senders.values(), *self.links.lanes]
+        lanes = self.links.coordinators.values()
+        return [*self.links.senders.values(), *(lane for each in lanes for lane in each)]
 
     @override
     def in_transaction(self) -> bool:
@@ -442,9 +441,11 @@ class AmqpSession(ClientSession):
             if producer.confirms.ready():
                 link.write_outcomes()
         self.endpoint.write_provisional()
-        for producer in self.links.lanes:
-            if producer.confirms.ready():
-                producer.listener.on_confirms()
+        if self.links.coordinators:
+            for lanes in list(self.links.coordinators.values()):  # A refused commit may detach its coordinator.
+                for lane in lanes:
+                    if lane.confirms.ready():
+                        lane.listener.on_confirms()
         self._accepted.write(self.connection.output.buffer, self.number)
 
     def accept(self, first: i64, last: i64) -> None:
