@@ -159,6 +159,10 @@ class Space:
         self.is_done = False
         """True if there is nothing to return until the next transaction."""
 
+    def begin(self) -> None:
+        """Look again: there is a transaction."""
+        self.is_done = False
+
     def reclaim(self, connection: sqlite3.Connection) -> bool:
         """Do one step; return whether there is more. Raises sqlite3.Error."""
         free, pages, page_size = _pages(connection)

@@ -348,7 +348,7 @@ class SqliteStore(Store):
     def _changes(self) -> None:
         """Note that the file or its log changes."""
         self._usage = None
-        self._space.is_done = False
+        self._space.begin()
 
     def _keep_room(self) -> None:
         """Restore the reserve if the disk has room for it in addition to the store's needs. Raises StoreError."""
