@@ -235,8 +235,8 @@ class Transactions(RuleBasedStateMachine):
             place = client.producer.gate
             if more or place is None or not place.open or place.returning:
                 continue
-            first = place.next_entry()
-            if first is not None and first[2] is client.producer:
+            first = place.next_in_line()
+            if first is not None and first is client.producer:
                 assert client.producer.obstacle() is not None, "it waits though its road is open"
 
     @rule(seconds=st.sampled_from([0.5, 2.0, 6.0]))

@@ -5,8 +5,11 @@ The reason of a refused publish.
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from penstock.errors import ContentTooLarge
-from penstock.flow.gate import DEADLINE, DELETED, NEVER_FITS, Gate, GateTransition, Refusal
+from penstock.flow.gate import DEADLINE, DELETED, NEVER_FITS, Gate, GateTransition, Refusal, earlier
 from penstock.flow.turns import Turns
 from tests.support.flow_waiters import Walker
 
@@ -35,9 +38,32 @@ def test_whoever_leaves_a_line_keeps_the_others_in_order_and_its_own_ticket() ->
         walker.stand()
     gate.leave(walkers[1])
     gate.leave(walkers[0])
-    assert [waiter for _, _, waiter in sorted(gate.waiters, key=lambda entry: entry[:2])] == walkers[2:]
+    assert sorted(gate.waiters, key=lambda each: each.serial) == walkers[2:]
     assert walkers[1].ticket > 0
     assert walkers[1].gate is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 40)), max_size=60))
+def test_line_is_in_order_whoever_comes_and_leaves(steps: list[tuple[int, int]]) -> None:
+    turns = Turns()
+    gate = Gate("queue", "q", turns.transitions)
+    gate.close(1, 1, 0.0)
+    here: list[Walker] = []
+    for serial, (kind, number) in enumerate(steps):
+        if kind == 0 and here:
+            gate.leave(here.pop(number % len(here)))
+        else:
+            walker = Walker("w", turns, [], [gate])
+            walker.ticket, walker.serial = kind, serial
+            gate.enter(walker)
+            here.append(walker)
+        assert [gate.waiters[each.place] for each in here] == here
+        first = min(here, key=lambda each: (each.ticket, each.serial), default=None)
+        assert first is None or not earlier(first, gate.waiters[0])
+    for left in range(len(here), 0, -1):
+        gate.leave(gate.waiters[0])
+        assert len(gate.waiters) == left - 1
+        assert not any(earlier(each, gate.waiters[0]) for each in gate.waiters)
 
 
 def test_whoever_is_forgotten_is_neither_in_line_nor_among_the_blocked() -> None:
@@ -83,16 +109,16 @@ def test_line_for_credit_is_beside_that_of_publishes_and_counts_only_at_an_open_
     link, walker = Walker("a", turns, [], [gate]), Walker("b", turns, [], [gate])
     link.asks_for_credit = True
     link.stand()
-    assert (gate.in_line(), gate.has_line(), gate.next_entry()) == (1, False, None)
+    assert (gate.in_line(), gate.has_line(), gate.next_in_line()) == (1, False, None)
     walker.stand()
-    first = gate.next_entry()
-    assert (first[2], gate.has_line()) == (walker, True)
+    first = gate.next_in_line()
+    assert (first, gate.has_line()) == (walker, True)
     gate.reopen(0, 0, 0.0)
-    first = gate.next_entry()
-    assert first[2] is link, "it was the first to come"
+    first = gate.next_in_line()
+    assert first is link, "it was the first to come"
     gate.leave(link)
     gate.leave(walker)
-    assert (gate.in_line(), gate.has_line(), gate.next_entry()) == (0, False, None)
+    assert (gate.in_line(), gate.has_line(), gate.next_in_line()) == (0, False, None)
 
 
 def test_reason_made_on_request_names_the_gate() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.flow.timers import NEVER, TimerHandler, Timers
+from penstock.flow.timers import DUE_WORK, NEVER, TimerHandler, Timers
+from penstock.flow.work import WorkMeter
 from tests.profiles import examples
 
 
@@ -31,6 +32,28 @@ def test_earlier_time_replaces_a_later_one_and_a_later_one_is_ignored() -> None:
     deadlines.run(20.0)
     assert party.looks == [20.0]
     assert deadlines.next() is None
+
+
+class Busy(TimerHandler):
+    """Counts the work of half a turn at its deadline."""
+
+    def __init__(self, meter: WorkMeter) -> None:
+        super().__init__()
+        self.meter = meter
+
+    def on_deadline(self, now: float) -> float:
+        self.meter.count(DUE_WORK // 2)
+        return NEVER
+
+
+def test_turn_ends_with_its_work_however_many_are_due() -> None:
+    meter = WorkMeter()
+    deadlines = Timers(meter)
+    parties = [Busy(meter) for _ in range(5)]
+    for party in parties:
+        deadlines.add(party, 1.0)
+    assert [deadlines.run(1.0) for _ in range(4)] == [2, 2, 1, 0]
+    assert not deadlines.is_due(1.0)
 
 
 def test_party_that_went_away_is_not_looked_at() -> None:

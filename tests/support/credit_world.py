@@ -221,9 +221,9 @@ class CreditWorld:
             if producer.gate is not None:
                 gates[id(producer.gate)] = producer.gate
         for gate in gates.values():
-            first = gate.next_entry()
+            first = gate.next_in_line()
             if first is not None and gate.open:
-                assert first[2].obstacle() is not None, f"the first at {gate.kind} '{gate.name}' could go on"
+                assert first.obstacle() is not None, f"the first at {gate.kind} '{gate.name}' could go on"
             elif not gate.open and gate.owner is not None:
                 measured = gate.measure()
                 if measured is not None:

@@ -213,10 +213,10 @@ class Interleavings(CreditWorld):
             else:
                 assert not producer.outbox, "it holds a publish, and does not wait"
         for gate in gates.values():
-            first = gate.next_entry()
+            first = gate.next_in_line()
             soon = gate.timer is not None and gate.timer.due <= self.house.broker.now + GRACE_S
             if gate.open and first is not None and not gate.scheduled and not soon:
-                assert first[2].obstacle() is not None, f"the first at {gate.kind} '{gate.name}' could go on"
+                assert first.obstacle() is not None, f"the first at {gate.kind} '{gate.name}' could go on"
             measured = gate.measure()
             if not gate.open and measured is not None:
                 assert not is_underfull(measured), "it should be open"

@@ -158,7 +158,7 @@ class Broker(Dispatcher):
             if settings.hold_deadline_s != queue.settings.hold_deadline_s:
                 sooner_or_later[id(queue)] = queue
             for gate in apply_queue_settings(self, queue, settings):
-                recheck_roads(gate, queue, self.now)
+                self.work.count(recheck_roads(gate, queue, self.now))
             self.vhosts[queue.vhost].setup_dead_lettering(queue)
             limit(self, queue)
             self.watch_lifetime(queue)
@@ -311,7 +311,7 @@ class Broker(Dispatcher):
         gates = gates_of(queue)
         count = self.vhosts[queue.vhost].delete_queue(queue, self.now)
         for gate in gates:
-            recheck_roads(gate, queue, self.now)
+            self.work.count(recheck_roads(gate, queue, self.now))
         if queue.queue_expiry is not None:
             self.timers.drop(queue.queue_expiry)
         if queue.rotation is not None:

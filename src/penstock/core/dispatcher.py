@@ -41,7 +41,7 @@ class Dispatcher(PublishContext):
     def __init__(self) -> None:
         self.now = 0.0
         self.work = WorkMeter()
-        self.timers = Timers()
+        self.timers = Timers(self.work)
         self.page_reads = []
         self.credits = CreditLine()
         """Links of senders whose credit changes."""

@@ -416,7 +416,7 @@ class MapRows:
         if id(gate) in self._gates:
             return
         stats = gate.stats
-        line = heapq.nsmallest(LINE_SHOWN, [*gate.waiters, *gate.requests], key=lambda entry: (entry[0], entry[1]))
+        line = heapq.nsmallest(LINE_SHOWN, [*gate.waiters, *gate.requests], key=lambda each: (each.ticket, each.order))
         words = text_of(gate)
         self._gates[id(gate)] = {
             "id": _gate_id(gate),
@@ -430,7 +430,7 @@ class MapRows:
             "crossings": stats.transitions,
             "blocked": len(gate.blocked),
             "waiting": gate.in_line(),
-            "line": [_waiter(waiter) for _, _, waiter in line],
+            "line": [_waiter(waiter) for waiter in line],
         }
 
     def _add_readers(self, queue: Queue, number: str) -> None:

@@ -14,7 +14,7 @@ from penstock.core.gates.disk import FREE_SPACE, QUOTA, STORE_FAILURE
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.sender_credit import SenderCredit
 from penstock.core.publish.waiting_publisher import WaitingPublisher
-from penstock.flow.gate import Gate, GateTransition, Waiter
+from penstock.flow.gate import Gate, GateTransition, Waiter, earlier
 from penstock.flow.level import Thresholds, amount
 
 UNCOUNTED: Final = "nothing is counted at this gate"
@@ -254,8 +254,7 @@ def _for_credit(credit: SenderCredit, gate: Gate, now: float) -> str:
 
 def _before(waiter: Waiter, gate: Gate) -> int:
     """Return how many are before one of those that wait at a gate."""
-    line = [*gate.waiters, *gate.requests]
-    return sum(1 for ticket, serial, _ in line if (ticket, serial) < (waiter.ticket, waiter.serial))
+    return len([each for each in [*gate.waiters, *gate.requests] if earlier(each, waiter)])
 
 
 def closed_for(gate: Gate, now: float) -> str:

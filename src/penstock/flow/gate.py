@@ -6,7 +6,6 @@ conditions are several gates on one road; no gate holds a set of reasons.
 
 from __future__ import annotations
 
-import heapq
 from itertools import islice
 from typing import Final
 
@@ -22,9 +21,42 @@ NO_GUARANTEE: Final = -1
 RETRY_AFTER_S: Final = 1.0
 
 
-def earlier(one: tuple[i64, i64, Waiter], other: tuple[i64, i64, Waiter]) -> bool:
-    """Return whether the first entry of a line comes before the other one: by ticket, then by serial."""
-    return one[0] < other[0] or (one[0] == other[0] and one[1] < other[1])
+def earlier(one: Waiter, other: Waiter) -> bool:
+    """Return whether one in a line comes before the other one: by ticket, then by order."""
+    return one.ticket < other.ticket or (one.ticket == other.ticket and one.order < other.order)
+
+
+def _rise(line: list[Waiter], waiter: Waiter, at: i64) -> None:
+    """Put a waiter into a line, which is a heap: at this place, or nearer to its begin."""
+    while at > 0:
+        above = (at - 1) >> 1
+        other = line[above]
+        if not earlier(waiter, other):
+            break
+        line[at] = other
+        other.place = at
+        at = above
+    line[at] = waiter
+    waiter.place = at
+
+
+def _sink(line: list[Waiter], waiter: Waiter, at: i64) -> None:
+    """Put a waiter into a line at this place, or further back."""
+    size: i64 = len(line)
+    while True:
+        below = 2 * at + 1
+        if below >= size:
+            break
+        if below + 1 < size and earlier(line[below + 1], line[below]):
+            below += 1
+        other = line[below]
+        if not earlier(other, waiter):
+            break
+        line[at] = other
+        other.place = at
+        at = below
+    line[at] = waiter
+    waiter.place = at
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -36,6 +68,10 @@ class Waiter:
         """Position in the order of turns, in bytes; 0 while it does not wait. See Turns."""
         self.serial: i64 = 0
         """Order among equal tickets: the earlier draw is first."""
+        self.order: i64 = 0
+        """Its serial when it entered the line in which it is."""
+        self.place: i64 = 0
+        """Its index in that line."""
         self.finish: i64 = 0
         """Position where its last turn ended; its next ticket is not before that."""
         self.unturned_bytes: i64 = 0
@@ -98,8 +134,10 @@ class Waiter:
         raise NotImplementedError
 
 
-NOBODY: Final[list[tuple[i64, i64, Waiter]]] = []
+NOBODY: Final[list[Waiter]] = []
 """The empty line of a gate: one shared list, which must not be changed."""
+NOBODY_RETURNS: Final[list[tuple[i64, i64, Waiter]]] = []
+"""The same of those that will return."""
 
 
 @trait
@@ -234,15 +272,13 @@ class Gate:
         """A queue with at most these bytes, the new message included, passes even when the gate is closed."""
         self.frequent: bool = False
         """True if it closes and opens routinely (a rate): its transitions are not logged."""
-        self.waiters: list[tuple[i64, i64, Waiter]] = []
-        """Those that wait with a publish: a heap by ticket and serial."""
-        self.requests: list[tuple[i64, i64, Waiter]] = NOBODY
-        """Those that wait for credit: a heap by ticket and serial. A closed gate grants none, so they block no others
-        then.
-        """
+        self.waiters: list[Waiter] = []
+        """Those that wait with a publish: a heap (`earlier`) in which each knows its place."""
+        self.requests: list[Waiter] = NOBODY
+        """Those that wait for credit, likewise. A closed gate grants none, so they block no others then."""
         self.exact_requests: i64 = 0
         """Those of them whose credit ends at the stop threshold."""
-        self.returning: list[tuple[i64, i64, Waiter]] = NOBODY
+        self.returning: list[tuple[i64, i64, Waiter]] = NOBODY_RETURNS
         """Those that will return soon, and that it waits for: a heap by position, which may have grown since."""
         self.turned_at: float = -NEVER
         """Time of its last turn (monotonic seconds)."""
@@ -326,13 +362,15 @@ class Gate:
     def enter(self, waiter: Waiter) -> None:
         """Put a waiter in the line by its ticket."""
         waiter.gate = self
+        waiter.order = waiter.serial
+        line = self.waiters
         if waiter.asks_for_credit:
             if self.requests is NOBODY:
                 self.requests = []
-            heapq.heappush(self.requests, (waiter.ticket, waiter.serial, waiter))
+            line = self.requests
             self.exact_requests += 1 if waiter.exact else 0
-        else:
-            heapq.heappush(self.waiters, (waiter.ticket, waiter.serial, waiter))
+        line.append(waiter)
+        _rise(line, waiter, len(line) - 1)
 
     def has_line(self) -> bool:
         """Return whether a newcomer must wait behind others: those with publishes, and at an open gate all."""
@@ -342,23 +380,24 @@ class Gate:
         """Return the number of those that wait here, with a publish or for credit."""
         return len(self.waiters) + len(self.requests)
 
-    def next_entry(self) -> tuple[i64, i64, Waiter] | None:
-        """Return the entry of the next turn, None for none; at a closed gate only publishes have turns."""
+    def next_in_line(self) -> Waiter | None:
+        """Return the waiter of the next turn, None for none; at a closed gate only publishes have turns."""
         waiters, requests = self.waiters, self.requests
         if not self.open or not requests:
             return waiters[0] if waiters else None
         return waiters[0] if waiters and earlier(waiters[0], requests[0]) else requests[0]
 
     def leave(self, waiter: Waiter) -> None:
-        """Remove a waiter, which keeps its ticket. Cheap for the first, linear for any other."""
-        waiters = self.requests if waiter.asks_for_credit else self.waiters
+        """Remove a waiter, which keeps its ticket, from the line in which it is."""
+        line = self.requests if waiter.asks_for_credit else self.waiters
         self.exact_requests -= 1 if waiter.exact else 0
-        if waiters and waiters[0][2] is waiter:
-            heapq.heappop(waiters)
-        else:
-            remaining = [entry for entry in waiters if entry[2] is not waiter]
-            waiters[:] = remaining
-            heapq.heapify(waiters)
+        last = line.pop()
+        if last is not waiter:
+            at = waiter.place
+            if at > 0 and earlier(last, line[(at - 1) >> 1]):
+                _rise(line, last, at)
+            else:
+                _sink(line, last, at)
         waiter.gate = None
 
     def block(self, waiter: Waiter) -> None:

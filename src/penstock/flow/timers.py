@@ -9,7 +9,9 @@ from __future__ import annotations
 import heapq
 from typing import Final
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import i64, mypyc_attr
+
+from penstock.flow.work import WorkMeter
 
 NEVER: Final = float("inf")
 
@@ -20,6 +22,8 @@ SOONEST_S: Final = 0.001
 
 DUE_AT_ONCE: Final = 250
 """Handlers called in one turn: ten thousand deadlines at the same moment do not delay everything else."""
+DUE_WORK: Final = 4000
+"""Units of work of a turn after which no further handler is called: some refuse hundreds of publishes."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -39,7 +43,9 @@ class TimerHandler:
 class Timers:
     """A heap of (time, number of an entry), and the handlers of live entries: a dropped handler is not kept."""
 
-    def __init__(self) -> None:
+    def __init__(self, meter: WorkMeter | None = None) -> None:
+        """`meter` has the work that handlers count; None: they count none."""
+        self._meter = WorkMeter() if meter is None else meter
         self._heap: list[tuple[float, int]] = []
         self._live: dict[int, TimerHandler] = {}
         self._count: int = 0
@@ -69,9 +75,10 @@ class Timers:
         return self._heap[0][0] if self._heap else None
 
     def run(self, now: float, most: int = DUE_AT_ONCE) -> int:
-        """Call handlers that are due, at most `most`; returns how many were called."""
+        """Call handlers that are due, at most `most` and `DUE_WORK`; returns how many were called."""
         done = 0
-        while done < most and self._heap and self._heap[0][0] <= now:
+        end: i64 = self._meter.done + DUE_WORK
+        while done < most and self._heap and self._heap[0][0] <= now and self._meter.done < end:
             handler = self._live.pop(heapq.heappop(self._heap)[1], None)
             if handler is None:
                 continue

@@ -40,7 +40,7 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
-from penstock.flow.gate import NOBODY, Gate, GateOwner, GateTransition, Waiter
+from penstock.flow.gate import NOBODY_RETURNS, Gate, GateOwner, GateTransition, Waiter
 from penstock.flow.gate_stats import FlowTotals
 from penstock.flow.reserved_room import Party
 from penstock.flow.timers import NEVER, TimerHandler, Timers
@@ -117,11 +117,11 @@ class Turns:
         """Schedule an open gate that has waiters; does nothing if it is scheduled already."""
         if gate.scheduled:
             return
-        first = gate.next_entry()
+        first = gate.next_in_line()
         if first is None:
             return
         gate.scheduled = True
-        heapq.heappush(self._scheduled, (first[0], first[1], gate))
+        heapq.heappush(self._scheduled, (first.ticket, first.order, gate))
         self.pending = True
 
     def run(self, turns: int, now: float) -> int:
@@ -132,18 +132,17 @@ class Turns:
         while turns > 0 and self._scheduled and meter.done < self._end:
             gate = heapq.heappop(self._scheduled)[2]
             gate.scheduled = False
-            first = self._next_entry(gate)
+            first = self._next_in_line(gate)
             messages = 0 if first is None else self._turn(gate, first, turns, now)
             passed += messages
             turns -= messages or 1
         self.pending = bool(self._scheduled)
         return passed
 
-    def _turn(self, gate: Gate, first: tuple[i64, i64, Waiter], turns: int, now: float) -> int:
+    def _turn(self, gate: Gate, waiter: Waiter, turns: int, now: float) -> int:
         """Give the first in line its turn, and up to `turns` in a row if nobody else waits; return the messages."""
-        if gate.returning and self._is_expected(gate, first[0], now):
+        if gate.returning and self._is_expected(gate, waiter.ticket, now):
             return 0
-        waiter = first[2]
         obstacle = waiter.obstacle(None if gate.open else gate)
         if obstacle is gate:
             if gate.open and gate.owner is not None:
@@ -157,17 +156,16 @@ class Turns:
             passed = self._pass(waiter, gate, others, turns, now)
         else:
             self.wait(waiter, obstacle, now)
-        if self._next_entry(gate) is not None:
+        if self._next_in_line(gate) is not None:
             self.schedule(gate)
         return passed
 
     def _recall(self, gate: Gate, owner: GateOwner, now: float) -> None:
         """Take back room that is only reserved, and look again at once or soon while there is some."""
         parties: list[Party] = []
-        for entry in gate.waiters[:PARTIES_HEARD] or gate.requests[:1]:
-            party = entry[2].party
-            if party is not None:
-                parties.append(party)
+        for waiter in gate.waiters[:PARTIES_HEARD] or gate.requests[:1]:
+            if waiter.party is not None:
+                parties.append(waiter.party)
         again = owner.recall(parties, now)
         if again <= now:
             self._meter.done += RECALL_WORK
@@ -225,7 +223,7 @@ class Turns:
         waiter.expected_at = gate
         waiter.listed_at = waiter.finish
         self._number(waiter)
-        if gate.returning is NOBODY:
+        if gate.returning is NOBODY_RETURNS:
             gate.returning = []
         heapq.heappush(gate.returning, (waiter.finish, waiter.serial, waiter))
         if len(gate.returning) == 1:
@@ -246,10 +244,10 @@ class Turns:
         position = self._floor if now <= waiter.back_by else self._clock
         return waiter.finish if waiter.finish > position else position
 
-    def _next_entry(self, gate: Gate) -> tuple[i64, i64, Waiter] | None:
+    def _next_in_line(self, gate: Gate) -> Waiter | None:
         """Return the waiter that may have a turn: the gate is open, or its round is not finished; None for none."""
-        first = gate.next_entry()
-        return first if first is None or gate.open or first[0] <= gate.closed_at_ticket else None
+        first = gate.next_in_line()
+        return first if first is None or gate.open or first.ticket <= gate.closed_at_ticket else None
 
     def _is_expected(self, gate: Gate, ticket: i64, now: float) -> bool:
         """Return whether the next turn belongs to a producer that is about to return; sets the timer if so."""
@@ -334,7 +332,7 @@ def forget_returning(gate: Gate) -> None:
     for _, _, waiter in gate.returning:
         if waiter.expected_at is gate:
             waiter.expected_at = None
-    gate.returning = NOBODY
+    gate.returning = NOBODY_RETURNS
 
 
 def _first_returning(gate: Gate, now: float) -> Waiter | None:

@@ -8,7 +8,7 @@ Prompt producers: confirms behind a closed gate, and publishes that are withdraw
 from __future__ import annotations
 
 from penstock.core.publish.held import HeldPublish, ProducerEnded, Withheld, withdraw
-from penstock.core.publish.outbox import HoldEvent
+from penstock.core.publish.outbox import REFUSED_AT_ONCE, HoldEvent
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import HoldEnd
 from penstock.flow.gate import WITHDRAWN
@@ -28,6 +28,22 @@ def test_held_publish_is_refused_at_its_deadline_with_the_gate_that_stopped_it()
     house.at(105.1)
     assert not producer.outbox
     assert (2, 2, False) in told(producer)
+
+
+def test_thousands_of_held_publishes_are_refused_some_at_a_time_in_order() -> None:
+    house = House("a", capacity_messages=1, hold_deadline=5)
+    producer = house.producer("p")
+    for _ in range(2 * REFUSED_AT_ONCE + 2):
+        house.publish(producer, "a", 1)
+    assert len(producer.outbox) == 2 * REFUSED_AT_ONCE + 1
+    before = house.broker.work.done
+    refused = 0
+    for left in (REFUSED_AT_ONCE + 1, 1, 0):
+        house.at(house.broker.now + (0.01 if refused else 5.1))
+        assert len(producer.outbox) == left
+        refused = 2 * REFUSED_AT_ONCE + 1 - left
+    assert house.broker.work.done - before >= refused
+    assert [each for each in told(producer) if not each[2]][-1][1] == 2 * REFUSED_AT_ONCE + 2
 
 
 def test_held_publish_goes_into_those_of_its_queues_that_still_exist() -> None:

@@ -16,3 +16,4 @@ def test_entries_are_due_at_their_deadline() -> None:
     assert due_at(deque([early, late]), 4.0) == []
     assert due_at(deque([early, late]), 5.0) == [early]
     assert due_at(deque([late, early]), 9.0) == [late, early]
+    assert due_at(deque([late, early]), 9.0, 1) == [late]

@@ -30,7 +30,7 @@ from penstock.core.publish.admission import enqueue_all
 from penstock.core.publish.context import PublishContext
 from penstock.core.publish.hold_room import HoldBudget
 from penstock.core.publish.outbox import Held
-from penstock.core.publish.waiting_publisher import WaitingPublisher, count_arrival, end_hold
+from penstock.core.publish.waiting_publisher import REFUSAL_WORK, WaitingPublisher, count_arrival, end_hold
 from penstock.core.queue.context import ContentChange, DeadLetterSink
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
@@ -227,6 +227,7 @@ class DeadLetterPublisher(WaitingPublisher, DeadLetterSink):
         due = [held for held in self.outbox if held.deadline <= now]
         self.outbox.clear()
         self.outbox.extend(remaining)
+        self.broker.work.count(REFUSAL_WORK * len(due))
         for held in due:
             assert isinstance(held, DeadLetter)
             self.hold_budget.release(held.charge, 1)

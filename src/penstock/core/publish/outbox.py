@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Final
 
 from mypy_extensions import i64
 
 from penstock.core.queue.queue import Queue
 from penstock.flow.confirms import PendingConfirm
 from penstock.flow.gate import Gate
+
+REFUSED_AT_ONCE: Final = 500
+"""Held publishes of one publisher that are refused at once at their deadline; the others follow within milliseconds."""
 
 
 class Held:
@@ -77,11 +81,17 @@ class Held:
         return self.deadline_message(own, now)
 
 
-def due_at(outbox: deque[Held], now: float) -> list[Held]:
-    """Return the held publishes to refuse at a time: those whose deadline has passed, and those that follow one."""
+def due_at(outbox: deque[Held], now: float, most: int = REFUSED_AT_ONCE) -> list[Held]:
+    """Return held publishes to refuse at a time: those whose deadline has passed, and those that follow one.
+
+    After `most` of them come only those that follow the last one.
+    """
     due: list[Held] = []
     for held in outbox:
-        if held.deadline <= now or (due and held.follows(due[len(due) - 1])):
+        follows = len(due) > 0 and held.follows(due[len(due) - 1])
+        if len(due) >= most and not follows:
+            break
+        if follows or held.deadline <= now:
             due.append(held)
     return due
 

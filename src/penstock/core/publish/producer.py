@@ -40,6 +40,7 @@ from penstock.core.publish.outbox import Held, due_at
 from penstock.core.publish.producer_listener import NO_CLIENT, ProducerListener
 from penstock.core.publish.waiting_publisher import (
     PRODUCER_STATES,
+    REFUSAL_WORK,
     ProducerState,
     WaitingPublisher,
     WithheldRun,
@@ -410,6 +411,7 @@ class Producer(WaitingPublisher, DurabilityListener):
     def _refuse_held(self, due: list[Held], now: float) -> None:
         """Refuse publishes at their deadline. One without a confirm closes the session: all held ones are dropped."""
         closing = [held for held in due if held.closes_session()]
+        self.broker.work.count(REFUSAL_WORK * len(self.outbox if closing else due))
         why = (closing or due)[0].deadline_message(self.own, now)
         late = {id(held) for held in due}
         remaining: deque[Held] = deque()

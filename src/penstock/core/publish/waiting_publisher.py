@@ -32,6 +32,10 @@ from penstock.flow.timers import CLOSE_ENOUGH_S, TimerHandler
 
 NOTHING_HELD: Final[deque[Held]] = deque(maxlen=0)
 """The outbox of a publisher that has not held anything: most never do, and an empty deque has 640 octets."""
+REJOIN_WORK: Final = 4
+"""Units of work to take a publisher out of a line and look where it waits now."""
+REFUSAL_WORK: Final = 2
+"""Units of work to refuse a held publish, and to return it."""
 
 
 class _Deadline(TimerHandler):
@@ -163,6 +167,7 @@ class WaitingPublisher(Waiter):
 
     def rejoin_line(self, now: float) -> None:
         """Replace a removed entry by the next one in line, if any."""
+        self.broker.work.count(REJOIN_WORK)
         place = self.gate
         if place is not None:
             place.leave(self)
@@ -379,13 +384,15 @@ def stopping_gate(
     return None
 
 
-def recheck_roads(gate: Gate, queue: Queue, now: float) -> None:
-    """Check the roads of all waiters at a gate that a queue no longer has on its road."""
-    for _, _, waiter in list(gate.waiters):
+def recheck_roads(gate: Gate, queue: Queue, now: float) -> i64:
+    """Check the roads of all waiters at a gate that a queue no longer has on its road; returns how many there are."""
+    count = gate.in_line()
+    for waiter in list(gate.waiters):
         if isinstance(waiter, WaitingPublisher):
             waiter.on_queue_deleted(queue, now)
-    for _, _, waiter in gate.requests:
+    for waiter in gate.requests:
         waiter.on_road_changed()
+    return count
 
 
 def count_arrival(sender: WaitingPublisher, queues: list[Queue], charge: i64) -> None:

@@ -22,7 +22,7 @@ def waiting_at(queues: dict[int, Queue], origins: list[ConnectionGates]) -> list
         for producer in origin.producers:
             producers[id(producer)] = producer
     for queue in queues.values():
-        for waiter in [*[entry[2] for entry in queue.gate.waiters], *queue.gate.blocked.values()]:
+        for waiter in [*queue.gate.waiters, *queue.gate.blocked.values()]:
             if isinstance(waiter, Producer):
                 producers[id(waiter)] = waiter
     return list(producers.values())
