@@ -16,6 +16,7 @@ from penstock.settings.read import (
     FOREIGN,
     READ_LETTERS,
     READ_MAX,
+    SPELT_LEAST,
     WITHOUT_EFFECT,
     read_arguments,
     read_client_properties,
@@ -25,7 +26,7 @@ from penstock.settings.read import (
     read_pattern,
     read_settings,
 )
-from penstock.settings.table import ALIASES, SCOPED_ALIASES, SCOPES
+from penstock.settings.table import ALIASES, OURS, SCOPED_ALIASES, SCOPES
 from tests.support.setting_values import NUMBERS, TEXTS
 
 
@@ -67,6 +68,10 @@ def test_alias_is_read_under_our_word_and_remembered_as_it_was_given(name: str) 
         ({"x-expire": 5}, "did you mean x-expires?"),
         ({"flowResumeCapasity": 5}, "did you mean flowResumeCapacity?"),
         ({"hold-dedline": 5}, "did you mean hold-deadline?"),
+        ({"x-capcity-messages": 5}, "did you mean x-capacity-messages?"),
+        ({"x-overflo": "page"}, "did you mean x-overflow?"),
+        ({"x-mesage-ttl": 5}, "did you mean x-message-ttl?"),
+        ({"x-Max-Length": 5}, "unknown argument x-Max-Length=5"),
         ({"x-expires": 0}, "would delete the queue at once"),
         ({"max-size-messages": 5, "qpid.max_count": 6}, "qpid.max_count=6 contradicts max-size-messages=5"),
         ({"max-size-byte": 5}, "did you mean max-size-bytes?"),
@@ -314,3 +319,12 @@ def test_policy_of_an_address_is_block_or_refused_with_where_to_set_it() -> None
         )
     with pytest.raises(PreconditionFailed, match="is not an overflow policy"):
         read_settings("address", "a", {"address-full-policy": "WAIT"})
+
+
+@pytest.mark.parametrize("name", sorted({*OURS, *ALIASES}))
+def test_name_with_a_letter_too_few_is_refused_wherever_that_is(name: str) -> None:
+    for at in range(1 if name[1] != "-" else 3, len(name)):
+        wrong = name[:at] + name[at + 1 :]
+        if len(name) >= SPELT_LEAST and wrong not in {*OURS, *ALIASES}:
+            with pytest.raises(PreconditionFailed, match="unknown argument"):
+                read_arguments("q", {wrong: 5})

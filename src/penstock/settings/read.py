@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Final
 
 from penstock.errors import NotImplementedHere, PreconditionFailed
@@ -237,6 +238,9 @@ FLOW_PREFIXES: Final = (
     *("message-t", "delivery-l", "expire"),
 )
 """Prefixes of settings and features, without x-: an unknown argument with one is refused as a misspelling."""
+SPELT_LEAST: Final = 8
+SPELT_MOST: Final = 40
+"""Letters of a name that is compared with the known ones letter by letter."""
 _OWN_ALIASES: Final = ALIASES | SCOPED_ALIASES["producer"]
 
 
@@ -417,11 +421,29 @@ def _add(values: dict[str, SettingValue], subject: str, ours: str, value: Settin
     values[ours] = value
 
 
+def _without_a_letter(name: str) -> set[str]:
+    """Return a name in small letters without x-, as it is and without each of its letters."""
+    name = name.lower().removeprefix("x-")
+    return {name, *(name[:at] + name[at + 1 :] for at in range(len(name)))}
+
+
+@cache
+def _spellings() -> frozenset[str]:
+    names = [name for name in (*OURS, *ALIASES, *FEATURES) if len(name) >= SPELT_LEAST]
+    return frozenset(each for name in names for each in _without_a_letter(name))
+
+
+def _is_misspelt(name: str) -> bool:
+    """Return whether a known name differs in one letter, in capitals, or in two letters that have changed places."""
+    return SPELT_LEAST <= len(name) + 1 <= SPELT_MOST and not _spellings().isdisjoint(_without_a_letter(name))
+
+
 def _check_unknown(subject: str, name: str, value: object) -> None:
     if name in WITHOUT_EFFECT or name in FEATURES:
         return
     check_foreign(subject, name)
-    if name.removeprefix("x-").startswith(FLOW_PREFIXES) or name.startswith((*FLOW_PREFIXES, "x-max")):
+    is_ours = name.removeprefix("x-").startswith(FLOW_PREFIXES) or name.startswith((*FLOW_PREFIXES, "x-max"))
+    if is_ours or _is_misspelt(name):
         names = [*OURS, *ALIASES, *sorted(FEATURES)]
         raise PreconditionFailed(f"{subject}: unknown argument {name}={shown(value)}; {hint(name, names, OURS)}")
 
