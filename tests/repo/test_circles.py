@@ -99,3 +99,12 @@ def test_no_circle_of_imports_crosses_the_border_of_a_package() -> None:
 def test_package_has_at_most_one_circle_of_imports_and_most_have_none() -> None:
     found = [package_of(min(circle)) for circle in circles(imports())]
     assert sorted(found) == sorted(ACCEPTED)
+
+
+def test_circle_of_imports_has_at_most_ten_modules() -> None:
+    assert {min(circle): len(circle) for circle in circles(imports()) if len(circle) > 10} == {}
+
+
+def test_fewer_than_60_files_import_for_types_alone() -> None:
+    sources = (SOURCES / "penstock").rglob("*.py")
+    assert len([path for path in sources if "\nif TYPE_CHECKING:" in path.read_text()]) < 60
