@@ -76,6 +76,8 @@ CONSUME_WORK: Final = 15
 """Units of work of a new consumer, in addition to those of any method."""
 ADOPT_WORK: Final = 10
 """Units of work to apply changed settings to a queue, or a changed deadline to a producer."""
+RENEWED_A_UNIT: Final = 8
+"""Publishes of a producer, held or not confirmed, whose deadline is changed in a unit of work."""
 TURN_WORK: Final = 4
 """Units of work of a turn: one waiting message passes."""
 TIMER_WORK: Final = 4
@@ -173,7 +175,8 @@ class Broker(Dispatcher):
         yield from self.gates.apply(plan)
         if sooner_or_later:
             for producer in waiting_at(sooner_or_later, list(self.gates.connections)):
-                if self.work.spend(ADOPT_WORK):
+                waiting = len(producer.outbox) + len(producer.confirms.pending)
+                if self.work.spend(ADOPT_WORK + waiting // RENEWED_A_UNIT):
                     yield
                 renew(producer, sooner_or_later, self.now)
         self.apply_gate_transitions()
