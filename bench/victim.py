@@ -263,11 +263,49 @@ def hog(place: Place) -> Act:
     return act
 
 
+def _waiting(place: Place, queue: str) -> list[Client]:
+    """Return ten connections with a thousand channels each that hold a publish to a full queue."""
+    place.prepare(declare(queue, **{"capacity-messages": 10, "hold-deadline": "60s"}), publish("", queue) * 10)
+    clients = [place.client() for _ in range(10)]
+    for client in clients:
+        opened = range(10, 1010)
+        client.send(b"".join(method_frame(channel, spec.CHANNEL_OPEN) for channel in opened))
+        client.send(b"".join(method_frame(channel, spec.CONFIRM_SELECT, no_wait=True) for channel in opened))
+        client.ask(b"".join(publish("", queue, channel=channel) for channel in opened))
+    return clients
+
+
+def waited_for(place: Place) -> Act:
+    """the deletion of a queue at which 10,000 channels wait."""
+    numbers = itertools.count()
+    deleting = place.client()
+
+    def act() -> None:
+        queue = f"waited{next(numbers)}"
+        clients = _waiting(place, queue)
+        deleting.ask(method_frame(1, spec.QUEUE_DELETE, queue=queue, no_wait=True))
+        for client in clients:
+            client.finish()
+
+    return act
+
+
+def resets(place: Place) -> Act:
+    """the end of ten connections with 10,000 channels that wait."""
+    numbers = itertools.count()
+
+    def act() -> None:
+        for client in _waiting(place, f"reset{next(numbers)}"):
+            client.close()
+
+    return act
+
+
 EXPERIMENTS: dict[str, Experiment] = {
     "copies": copies, "words": words, "rings": rings, "chain": chain, "settings": settings,
     "large-request": large_request, "exports": exports, "gets": gets, "imports": imports, "policies": policies,
     "bodies": bodies, "bindings": bindings, "headers": by_headers, "signals": signals, "expiries": expiries,
-    "consumers": consumers, "hog": hog, **victim10.EXPERIMENTS,
+    "consumers": consumers, "hog": hog, "waited-for": waited_for, "resets": resets, **victim10.EXPERIMENTS,
 }  # fmt: skip
 
 

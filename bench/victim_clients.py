@@ -74,13 +74,13 @@ class Client:
         self.socket.close()
 
 
-def publish(exchange: str, key: str, body: bytes = b"x", **properties: object) -> bytes:
+def publish(exchange: str, key: str, body: bytes = b"x", channel: int = 1, **properties: object) -> bytes:
     """Return the frames of a publish."""
     frames = [
-        method_frame(1, spec.BASIC_PUBLISH, exchange=exchange, routing_key=key),
-        frame(spec.FRAME_HEADER, 1, encode_header(len(body), Properties(**properties))),  # type: ignore[arg-type]
+        method_frame(channel, spec.BASIC_PUBLISH, exchange=exchange, routing_key=key),
+        frame(spec.FRAME_HEADER, channel, encode_header(len(body), Properties(**properties))),  # type: ignore[arg-type]
     ]
-    frames += [frame(spec.FRAME_BODY, 1, body[start : start + 131064]) for start in range(0, len(body), 131064)]
+    frames += [frame(spec.FRAME_BODY, channel, body[start : start + 131064]) for start in range(0, len(body), 131064)]
     return b"".join(frames)
 
 
