@@ -19,6 +19,15 @@ def test_body_that_is_too_large_is_refused(web: Web) -> None:
     assert (answer.status, answer.json["error"]) == (413, "payload_too_large")
 
 
+@pytest.mark.parametrize("part", ["%ff", "a%fe", "%ED%A0%80"])
+def test_name_that_is_not_utf_8_is_refused_and_names_nothing(web: Web, part: str) -> None:
+    for path in (f"/queues/%2F/{part}", f"/vhosts/{part}", f"/exchanges/{part}/x"):
+        answer = web.ask("PUT", path, {"type": "direct"} if "exchanges" in path else {})
+        assert (answer.status, answer.json["error"]) == (400, "bad_request"), path
+        assert answer.json["reason"] == f"'{part}' in the path is not UTF-8"
+    assert not [each for each in web.get("/queues") + web.get("/vhosts") if "\ufffd" in each["name"]]
+
+
 def test_two_lengths_of_a_body_are_refused_and_nothing_after_it_is_a_request(web: Web) -> None:
     smuggled = b"0\r\n\r\n" + web.whole("/api/overview")
     for lengths in (
@@ -47,8 +56,8 @@ async def test_lone_surrogate_in_a_name_spoils_no_answer(path: str) -> None:
         answer = await asyncio.to_thread(web.ask, "GET", path)
         assert answer.status == 200
         assert path == "/overview" or name in json.dumps(answer.json, ensure_ascii=False)
-        missing = await asyncio.to_thread(web.ask, "GET", "/queues/%2F/%ED%A0%80")
-        assert missing.status == 404
+        no_text = await asyncio.to_thread(web.ask, "GET", "/queues/%2F/%ED%A0%80")
+        assert no_text.status == 400
 
 
 @pytest.mark.parametrize("path", ["/api/queues", "/api/queues?page=1&page_size=500", "/api/definitions"])

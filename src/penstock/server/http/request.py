@@ -100,6 +100,14 @@ def bad_request(reason: str) -> HttpError:
     return HttpError(400, "bad_request", reason)
 
 
+def decoded(part: str) -> str:
+    """Return a part of a path as text. Raises HttpError (400) for octets that are no UTF-8: they would name another."""
+    try:
+        return unquote(part, errors="strict")
+    except UnicodeDecodeError:
+        raise bad_request(f"'{part}' in the path is not UTF-8") from None
+
+
 def not_found() -> HttpError:
     """Return the error for a missing object, in RabbitMQ's words."""
     return HttpError(404, "Object Not Found", "Not Found")
@@ -172,15 +180,15 @@ class ApiRequest:
 
     def audit(self, operation: str) -> None:
         """Record the request, which has changed something, in the audit trail."""
-        names = [unquote(str(part)) for part in self.http_request.path_params.values()]
+        names = [decoded(part) for part in self.http_request.path_params.values()]
         actor = http_actor(self.http_request, self.user)
         self.driver.audit.change(actor, operation, " ".join(names), self.before, self._given)
 
     # What the path names
 
     def part(self, name: str) -> str:
-        """Return a part of the path, decoded: %2F is a slash in a name."""
-        return unquote(self.http_request.path_params[name])
+        """Return a part of the path, decoded: %2F is a slash in a name. Raises HttpError (400); see `decoded`."""
+        return decoded(self.http_request.path_params[name])
 
     def vhost(self) -> VirtualHost:
         """Return the virtual host named in the path. Raises HttpError (404)."""
@@ -239,7 +247,7 @@ class ApiRequest:
         if route.queried:
             self._check_entered(name)
             return self._request(self.driver.vhost(name), name)
-        name = unquote(name)
+        name = decoded(name)
         vhost = self.driver.broker.vhosts.get(name)
         if vhost is None or vhost.deleting:
             vhost = None
