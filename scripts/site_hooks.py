@@ -41,8 +41,8 @@ CLIENT = "<!-- client -->"
 CLIENT_CLASSES = (
     *(("aio", "Connection"), ("aio", "Publisher"), ("aio", "Receiver"), ("aio", "Transaction")),
     *(("aio", "Events"), ("engine/terms", "Event"), ("engine/messages", "Message")),
-    *(("engine/messages", "Delivery"), ("engine/receipt", "Receipt"), ("engine/window", "SendResult")),
-    *(("engine/failures", "Blocked"), ("answers", "Why"), ("answers", "WhyGate"), ("answers", "WhyProducer")),
+    *(("engine/receiver", "Delivery"), ("engine/outcomes", "Receipt"), ("engine/window", "SendResult")),
+    *(("engine/outcomes", "Blocked"), ("answers", "Why"), ("answers", "WhyGate"), ("answers", "WhyProducer")),
 )
 """Modules and names of the classes that users of the client have in their hands."""
 OF_SHELLS = {
