@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.flow.timers import DUE_WORK, NEVER, TimerHandler, Timers
-from penstock.flow.work import WorkMeter
+from penstock.flow.timers import NEVER, TimerHandler, Timers
+from penstock.flow.work import UNITS_A_TURN, WorkMeter
 from tests.profiles import examples
 
 
@@ -42,7 +42,7 @@ class Busy(TimerHandler):
         self.meter = meter
 
     def on_deadline(self, now: float) -> float:
-        self.meter.count(DUE_WORK // 2)
+        self.meter.count(UNITS_A_TURN // 2)
         return NEVER
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
-from penstock.flow.work import WorkMeter
+from penstock.flow.work import UNITS_A_TURN, WorkMeter
 
 NEVER: Final = float("inf")
 
@@ -22,8 +22,6 @@ SOONEST_S: Final = 0.001
 
 DUE_AT_ONCE: Final = 250
 """Handlers called in one turn: ten thousand deadlines at the same moment do not delay everything else."""
-DUE_WORK: Final = 4000
-"""Units of work of a turn after which no further handler is called: some refuse hundreds of publishes."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -75,9 +73,9 @@ class Timers:
         return self._heap[0][0] if self._heap else None
 
     def run(self, now: float, most: int = DUE_AT_ONCE) -> int:
-        """Call handlers that are due, at most `most` and `DUE_WORK`; returns how many were called."""
+        """Call handlers that are due, until `UNITS_A_TURN` are done, at most `most`; returns how many were called."""
         done = 0
-        end: i64 = self._meter.done + DUE_WORK
+        end: i64 = self._meter.done + UNITS_A_TURN
         while done < most and self._heap and self._heap[0][0] <= now and self._meter.done < end:
             handler = self._live.pop(heapq.heappop(self._heap)[1], None)
             if handler is None:

@@ -188,7 +188,7 @@ class WorkQueue:
 
 
 UNITS_A_TURN: Final = 4000
-"""Units of work in one turn, of all chores together."""
+"""Units of work in one turn: of all chores, of those that wait, and of timers that are due, each together."""
 UNITS_AT_LEAST: Final = 200
 """Smallest share of a chore in one turn, however many others there are."""
 
