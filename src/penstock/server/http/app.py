@@ -252,14 +252,12 @@ def _endpoint(service: Service, path: str, places: Mapping[str, Place]) -> Calla
 
     async def endpoint(http_request: Request) -> Response:
         try:
-            await service.slices.pause(probes)
-            event_loop.driver.begin(event_loop.loop.time())
+            await service.pause(probes)
             method = "GET" if http_request.method == "HEAD" else http_request.method
             identity = await login(http_request, event_loop.driver)
             http_request.state.payer = identity.user
             if not probes and await service.debts.rest(identity.user):
-                await service.slices.pause()  # Its other requests rest until the same time.
-                event_loop.driver.begin(event_loop.loop.time())
+                await service.pause()  # Its other requests rest until the same time.
             refusal = refusal_of(identity.rules, places[method].need, http_request.path_params)
             if refusal is not None:
                 actor = http_actor(http_request, identity.user)
@@ -301,8 +299,7 @@ def _after_login(service: Service, answer: Refusal) -> Refusal:
 
     async def refuse(http_request: Request, error: Exception) -> Response:
         try:
-            await service.slices.pause()
-            service.driver.begin(service.event_loop.loop.time())
+            await service.pause()
             await login(http_request, service.driver)
         except HttpError as refusal:
             return refusal.answer()

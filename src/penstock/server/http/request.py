@@ -125,6 +125,11 @@ class Service:
         self.bodies_taken = 0
         """Octets of all request bodies in memory."""
 
+    async def pause(self, first: bool = False) -> None:
+        """Wait for a slice, among the `first` or with the others, and set the time at which later reads are made."""
+        await self.slices.pause(first)
+        self.driver.begin(self.event_loop.loop.time())
+
 
 class Identity(NamedTuple):
     """User of a request, and its rights."""
@@ -157,8 +162,7 @@ class ApiRequest:
     async def pause(self) -> None:
         """Let the broker work; state that was read before may have changed after it."""
         await self.service.debts.rest(self.user)
-        await self.service.slices.pause()
-        self.begin_turn()
+        await self.service.pause()
 
     async def in_steps(self, steps: Steps[Told], changes: bool = False) -> Told:
         """Run a long job in steps; see `result_of`. One that changes something completes even without its client."""
