@@ -52,7 +52,7 @@ def why(driver: BrokerDriver, asker: Dialogue, **subject: str) -> list[str]:
     return sentences
 
 
-def test_who_is_gone_is_not_slowed_any_more(driver: BrokerDriver) -> None:
+def test_connection_that_is_gone_is_not_slowed_any_more(driver: BrokerDriver) -> None:
     hog = Dialogue(driver)
     driver.begin(1.0)
     driver.tick()
