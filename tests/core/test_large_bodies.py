@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+import sys
 
 from librt.strings import BytesWriter
 
 from penstock.core.large_bodies import (
-    DEFERRED_OF_THE_NODE,
     PIECE_OCTETS,
     UNWRITTEN_OF_A_CONNECTION,
     LargeBodies,
@@ -43,12 +43,14 @@ class Room(RoomListener):
         self.calls += 1
 
 
-def stored(bodies: LargeBodies, store: dict[tuple[int, int], bytes]) -> None:
-    """Run a transaction of a store in memory."""
+def stored(bodies: LargeBodies, store: dict[tuple[int, int], bytes], cached: int = 0) -> None:
+    """Run a transaction of a store in memory; so many octets of written pieces stay in the memory of the bodies."""
     writes = bodies.take_writes()
     for write in writes:
         store[int(write.body.number), int(write.index)] = write.octets
+    most, bodies.in_memory_max = bodies.in_memory_max, bodies.deferred + cached
     bodies.written(writes)
+    bodies.in_memory_max = most
 
 
 def everything(reader: LargeReader, bodies: LargeBodies, store: dict[tuple[int, int], bytes], most: int) -> bytes:
@@ -135,6 +137,50 @@ def test_a_fault_of_reading_ahead_counts_when_the_piece_is_needed() -> None:
     assert reader.take(10) == b""
     bodies.take_reads()[0].on_read(store[1, 1])
     assert reader.take(10) == OCTETS[PIECE_OCTETS : PIECE_OCTETS + 10]
+
+
+def test_written_pieces_stay_in_memory_while_there_is_room_for_them() -> None:
+    bodies = LargeBodies()
+    bodies.stores = True
+    store: dict[tuple[int, int], bytes] = {}
+    first = arrived(bodies, OCTETS)
+    stored(bodies, store, 2 * len(OCTETS))
+    listener = Listener()
+    assert everything(LargeReader(bodies, first, first.spans, listener), bodies, {}, 10**6) == OCTETS
+    assert (listener.calls, bodies.cached, bodies.unwritten) == (0, len(OCTETS), 0)
+    second, third = arrived(bodies, OCTETS), arrived(bodies, OCTETS)
+    stored(bodies, store, 2 * len(OCTETS))
+    assert [len(body.pieces) for body in (first, second, third)] == [0, 3, 3]
+    assert everything(LargeReader(bodies, first, first.spans, listener), bodies, store, 10**6) == OCTETS
+    del second
+    assert bodies.take_unreferenced() == [2]
+    assert bodies.cached == len(OCTETS)
+
+
+def test_deferred_pieces_take_the_memory_of_written_ones_before_the_oldest_are_written() -> None:
+    bodies = LargeBodies()
+    bodies.stores = True
+    persistent = arrived(bodies, OCTETS)
+    stored(bodies, {}, len(OCTETS))
+    bodies.in_memory_max = len(OCTETS) + PIECE_OCTETS
+    held = [transient(bodies, OCTETS)]
+    assert (persistent.pieces, bodies.cached, bodies.deferred, bodies.unwritten) == ({}, 0, len(OCTETS), 0)
+    held.append(transient(bodies, OCTETS))
+    assert bodies.unwritten > 0
+
+
+def test_body_that_arrives_keeps_no_input_in_memory_that_is_twice_its_own_part() -> None:
+    arrival = LargeBodies().begin(PieceBudget(LargeBodies(), None))
+    read = bytes(range(256)) * 400
+    references = sys.getrefcount(read)
+    arrival.append(read, 0, len(read) // 2 - 1)
+    assert sys.getrefcount(read) == references
+    arrival.append(read, 0, len(read) // 2)
+    assert sys.getrefcount(read) > references
+    arrival.append(bytes(PIECE_OCTETS))
+    assert sys.getrefcount(read) == references
+    body = arrival.finish([])
+    assert body.pieces[0].startswith(read[: len(read) // 2 - 1] + read[: len(read) // 2])
 
 
 def test_a_piece_that_is_not_written_yet_is_read_from_memory() -> None:
@@ -224,13 +270,14 @@ def test_oldest_deferred_pieces_go_to_the_store_when_there_are_too_many() -> Non
     del gone
     budget = PieceBudget(bodies, None)
     arrival = bodies.begin(budget, is_persistent=False)
-    arrival.append(bytes(DEFERRED_OF_THE_NODE - PIECE_OCTETS))
+    bodies.in_memory_max = 20 * PIECE_OCTETS
+    arrival.append(bytes(19 * PIECE_OCTETS))
     stored(bodies, store)
     assert sorted(store) == [(1, 0), (1, 1)]
     assert sorted(oldest.pieces) == [2]
     assert everything(LargeReader(bodies, oldest, oldest.spans, Listener()), bodies, store, 131072) == OCTETS
     arrival.append(bytes(2 * PIECE_OCTETS))
-    assert (bodies.deferred, budget.unwritten) == (DEFERRED_OF_THE_NODE, len(OCTETS) % PIECE_OCTETS + PIECE_OCTETS)
+    assert (bodies.deferred, budget.unwritten) == (20 * PIECE_OCTETS, len(OCTETS) % PIECE_OCTETS + PIECE_OCTETS)
     stored(bodies, store)
     assert sorted(store) == [(1, 0), (1, 1), (1, 2), (3, 0)]
     del oldest, arrival
@@ -257,7 +304,8 @@ def test_deferred_pieces_wait_for_the_disk_only_when_there_are_too_many() -> Non
     bodies.stores = True
     bodies.disk_short = True
     arrival = bodies.begin(PieceBudget(bodies, Room()), is_persistent=False)
-    arrival.append(bytes(DEFERRED_OF_THE_NODE))
+    bodies.in_memory_max = 8 * PIECE_OCTETS
+    arrival.append(bytes(8 * PIECE_OCTETS))
     assert not arrival.must_wait()
     arrival.append(bytes(PIECE_OCTETS))
     assert arrival.must_wait()

@@ -19,7 +19,7 @@ from tests.support.driven_connection import publish
 from tests.support.setting_values import in_bytes
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "why.md"
-OUTPUT_FULL_BODY = 300 * 1024
+OUTPUT_FULL_BODY = 256 * 1024 - 1
 
 
 def out_of_credit(scene: Scene) -> list[str]:

@@ -61,7 +61,7 @@ def test_large_message_that_was_confirmed_is_whole_after_a_kill_and_leaves_nothi
 
 
 def test_transient_large_messages_stay_in_memory_up_to_a_bound_and_come_whole(tmp_path: Path) -> None:
-    few, many = [some_body(number) for number in range(4)], [some_body(number) for number in range(24)]
+    few, many = [some_body(number) for number in range(4)], [some_body(number) for number in range(48)]
     with kept(tmp_path) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True, arguments=ROOMY)
         for body in few:
@@ -70,7 +70,7 @@ def test_transient_large_messages_stay_in_memory_up_to_a_bound_and_come_whole(tm
         assert pieces(tmp_path) == 0
         for body in many:
             client.publish("q", body, properties=LOST)
-        eventually(lambda: pieces(tmp_path) >= 8, "72 MiB are more than the broker keeps")
+        eventually(lambda: pieces(tmp_path) >= 8, "144 MiB are more than the broker keeps")
         assert take_all(client.channel, "q", auto_ack=False) == many
         eventually(lambda: pieces(tmp_path) == 0, "nothing is left of them")
 
@@ -181,10 +181,12 @@ def test_broker_whose_pieces_are_missing_refuses_to_start_and_is_repaired_withou
 
 def test_large_message_that_the_disk_could_not_read_is_there_when_it_can(tmp_path: Path, disk: Disk) -> None:
     body = some_body(1, 12 * MIB)
+    with kept(tmp_path) as broker, client_of(broker) as client:
+        client.channel.queue_declare("q", durable=True, arguments=ROOMY)
+        client.publish("q", body)
+        stopped(broker, client.connection)
     with kept(tmp_path, disk) as broker:
         with client_of(broker) as client:
-            client.channel.queue_declare("q", durable=True, arguments=ROOMY)
-            client.publish("q", body)
             disk.fail("unreadable")
             with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match=r"\(541, "):
                 client.channel.basic_get("q")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.server import turn_loop
-from penstock.server.socket_transport import SocketTransport
+from penstock.server.socket_transport import LARGE_READ_BYTES, SocketTransport
 from penstock.server.turn_loop import TurnLoop
 
 pytestmark = pytest.mark.skipif(not turn_loop.HAS_EPOLL, reason="this system has no epoll")
@@ -57,7 +57,9 @@ class Recording(asyncio.BufferedProtocol):
         self.lost.set_result(exc)
 
 
-def run(story: Callable[[TurnLoop, Recording, socket.socket], Awaitable[Any]]) -> Any:
+def run(
+    story: Callable[[TurnLoop, Recording, socket.socket], Awaitable[Any]], make: type[Recording] = Recording
+) -> Any:
     """Run a coroutine function on a loop of its own, with a transport's protocol and the other end of its socket."""
 
     async def with_socket() -> Any:
@@ -69,7 +71,7 @@ def run(story: Callable[[TurnLoop, Recording, socket.socket], Awaitable[Any]]) -
         listening.close()
         for each in (near, far):
             each.setblocking(False)
-        protocol = Recording()
+        protocol = make()
         SocketTransport(loop, near, protocol)
         try:
             return await story(loop, protocol, far)
@@ -213,3 +215,36 @@ def test_error_of_the_protocol_is_reported_and_ends_the_connection() -> None:
         assert [str(error) for error in reported] == ["a protocol that fails"]
 
     run(story)
+
+
+class Whole(Recording):
+    """Protocol that asks for what is read as bytes, while it wants to."""
+
+    wants = True
+
+    def get_buffer(self, sizehint: int) -> bytearray | None:  # type: ignore[override]
+        return None if self.wants and sizehint == LARGE_READ_BYTES else self.buffer
+
+    def data_received(self, data: bytes) -> None:
+        assert self.wants
+        self.happened.append("whole")
+        self.data += data
+        self.heard.set()
+
+
+def test_protocol_gets_bytes_that_were_read_past_its_buffer_when_it_asks_for_them() -> None:
+    async def story(loop: TurnLoop, protocol: Recording, far: socket.socket) -> None:
+        assert isinstance(protocol, Whole)
+        await loop.sock_sendall(far, b"one")
+        await protocol.heard.wait()
+        protocol.heard.clear()
+        protocol.wants = False
+        await loop.sock_sendall(far, b"two")
+        await protocol.heard.wait()
+        assert (protocol.data, protocol.happened) == (b"onetwo", ["whole"])
+        protocol.wants = True
+        far.shutdown(socket.SHUT_WR)
+        await protocol.lost
+        assert protocol.happened == ["whole", "eof", "lost"]
+
+    run(story, Whole)

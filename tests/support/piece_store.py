@@ -21,7 +21,9 @@ class PieceStore:
         for write in writes:
             self.pieces[int(write.body.number), int(write.index)] = write.octets
         octets = sum(len(write.octets) for write in writes)
-        self._bodies.written(writes)
+        most, self._bodies.in_memory_max = self._bodies.in_memory_max, self._bodies.deferred
+        self._bodies.written(writes)  # They leave the memory.
+        self._bodies.in_memory_max = most
         del writes
         gone = set(self._bodies.take_unreferenced())
         for number in gone:

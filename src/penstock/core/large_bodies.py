@@ -7,6 +7,7 @@ that refers to it. What is not written yet is bounded for each connection (`Piec
 
 Pieces of other messages are *deferred*: they stay in memory, and become writes when there are too many, the oldest
 first, or when their message is paged. Most are consumed before that, and never written.
+Written pieces stay in memory too while the deferred ones leave room: a consumer that keeps up does not read them back.
 
 A `LargeReader` takes octets of a body in order. A piece that is in the store only becomes a `PieceRead`; its listener
 is notified when it was read. The next piece is read ahead, so a reader holds two at most.
@@ -33,8 +34,8 @@ UNWRITTEN_OF_A_CONNECTION: Final = 1048576
 """Octets of complete pieces of a connection that may wait for the store: four pieces."""
 UNWRITTEN_OF_THE_NODE: Final = 67108864
 """The same for all connections."""
-DEFERRED_OF_THE_NODE: Final = 67108864
-"""Octets of deferred pieces."""
+IN_MEMORY_OF_THE_NODE: Final = 134217728
+"""Octets of deferred pieces, and of written ones in memory. The bound of the memory of messages counts all pieces."""
 PART_OCTETS: Final = 16384
 """Octets from which on they are sent as a part of their own, without a copy."""
 TAIL_PARTS: Final = 64
@@ -76,10 +77,7 @@ class LargeBody:
 
     def data_octets(self) -> i64:
         """Return the octets of data."""
-        total: i64 = 0
-        for span in self.spans:
-            total += span.octets
-        return total
+        return sum([span.octets for span in self.spans])
 
     def piece_count(self) -> i64:
         """Return the number of pieces."""
@@ -121,7 +119,7 @@ class RoomListener:
 class PieceBudget:
     """Pieces of one connection that are not written yet."""
 
-    __slots__ = ("unwritten", "listener", "waiting", "_bodies")
+    __slots__ = ("unwritten", "listener", "waiting", "arrived", "expected", "_bodies")
 
     def __init__(self, bodies: LargeBodies, listener: RoomListener | None) -> None:
         self.unwritten: i64 = 0
@@ -130,7 +128,19 @@ class PieceBudget:
         """Listener of the connection; None after its end."""
         self.waiting: bool = False
         """True while the listener waits for room."""
+        self.arrived: i64 = 0
+        """Octets of large bodies in the input that is being handled, or was last."""
+        self.expected: i64 = 0
+        """Octets of a large body that follow that input: the socket may be read in larger steps."""
         self._bodies = bodies
+
+    def begin_input(self) -> None:
+        """Begin to count in the next input."""
+        self.arrived = self.expected = 0
+
+    def expect(self, octets: i64) -> None:
+        """Note that so many octets of a large body follow the input."""
+        self.expected = octets
 
     def is_full(self) -> bool:
         """Return whether no more input may be read; the listener is then notified once there is room."""
@@ -148,8 +158,8 @@ class PieceBudget:
         return self.unwritten * 2 <= UNWRITTEN_OF_A_CONNECTION and bodies.has_room()
 
 
-class DeferredPieces:
-    """The deferred pieces of one body."""
+class PieceRun:
+    """Consecutive pieces of one body: the deferred ones, or the written ones that are still in memory."""
 
     __slots__ = ("pieces", "first", "end")
 
@@ -157,9 +167,21 @@ class DeferredPieces:
         self.pieces = pieces
         """Those of the body."""
         self.first: i64 = first
-        """Index of the first one that is deferred."""
+        """Index of the first one."""
         self.end: i64 = first
         """Index after the last one."""
+
+    def octets(self) -> i64:
+        """Return their octets."""
+        return sum([len(self.pieces[index]) for index in range(self.first, self.end)])
+
+
+def _extend(runs: OrderedDict[int, PieceRun], body: LargeBody, index: i64) -> None:
+    """Add a piece of a body to its run."""
+    number = int(body.number)
+    if number not in runs:
+        runs[number] = PieceRun(body.pieces, index)
+    runs[number].end = index + 1
 
 
 class PieceWrite:
@@ -198,6 +220,8 @@ class LargeBodies:
         """True if pieces go to the store."""
         self.disk_short: bool = False
         """True while the disk has no room for further pieces: a quota or the free space is used up."""
+        self.in_memory_max: i64 = IN_MEMORY_OF_THE_NODE
+        """Most octets of deferred and of cached pieces."""
         self.next_number: i64 = 1
         self.ledger = BodyLedger()
         self.writes: list[PieceWrite] = []
@@ -210,8 +234,12 @@ class LargeBodies:
         """Budgets whose connection waits for room."""
         self.deferred: i64 = 0
         """Octets of deferred pieces, also of bodies that have ended since the last review."""
-        self._deferred: OrderedDict[int, DeferredPieces] = OrderedDict()
+        self._deferred: OrderedDict[int, PieceRun] = OrderedDict()
         """Deferred pieces by the number of their body, the oldest first."""
+        self._cached: OrderedDict[int, PieceRun] = OrderedDict()
+        """Written pieces that are still in memory, by the number of their body, the oldest first."""
+        self.cached: i64 = 0
+        """Their octets."""
         self._gone: list[int] = []
         """Bodies in the store without a handle."""
 
@@ -241,16 +269,12 @@ class LargeBodies:
 
     def defer(self, body: LargeBody, index: i64, budget: PieceBudget) -> None:
         """Defer a piece. The budget pays for those that become writes for it."""
-        number = int(body.number)
-        entry = self._deferred.get(number)
-        if entry is None:
-            entry = DeferredPieces(body.pieces, index)
-            self._deferred[number] = entry
-        entry.end = index + 1
+        _extend(self._deferred, body, index)
         self.deferred += len(body.pieces[int(index)])
-        if self.deferred > DEFERRED_OF_THE_NODE:
+        if self.deferred + self.cached > self.in_memory_max:
             self._review_ended()
-        while self.deferred > DEFERRED_OF_THE_NODE:
+            self._drop_cached()
+        while self.deferred > self.in_memory_max:
             oldest = next(iter(self._deferred))
             self._write_deferred(oldest, self._deferred[oldest], 1, budget)
 
@@ -260,7 +284,7 @@ class LargeBodies:
         if entry is not None:
             self._write_deferred(int(body.number), entry, entry.end - entry.first, PieceBudget(self, None))
 
-    def _write_deferred(self, number: int, entry: DeferredPieces, count: i64, budget: PieceBudget) -> None:
+    def _write_deferred(self, number: int, entry: PieceRun, count: i64, budget: PieceBudget) -> None:
         """Make writes of the first deferred pieces of a body."""
         body = self.restore(number, 0, [])
         body.pieces = entry.pieces
@@ -276,10 +300,20 @@ class LargeBodies:
         for number in self.ledger.take_unreferenced():
             entry = self._deferred.pop(number, None)
             if entry is not None:
-                for index in range(entry.first, entry.end):
-                    self.deferred -= len(entry.pieces[int(index)])
+                self.deferred -= entry.octets()
+            cached = self._cached.pop(number, None)
+            if cached is not None:
+                self.cached -= cached.octets()
             if number in self.ledger.stored:
                 self._gone.append(number)
+
+    def _drop_cached(self) -> None:
+        """Drop the oldest written pieces from memory until all are within the bound."""
+        while self._cached and self.deferred + self.cached > self.in_memory_max:
+            _, entry = self._cached.popitem(last=False)
+            self.cached -= entry.octets()
+            for index in range(entry.first, entry.end):
+                del entry.pieces[int(index)]
 
     # For the store
 
@@ -291,12 +325,14 @@ class LargeBodies:
         return writes
 
     def written(self, writes: list[PieceWrite]) -> None:
-        """Handle that pieces are in the store: they leave the memory."""
+        """Handle that pieces are in the store: they leave the memory when its room for them is used up."""
         for write in writes:
-            write.body.pieces.pop(int(write.index), None)
             octets: i64 = len(write.octets)
+            _extend(self._cached, write.body, write.index)
+            self.cached += octets
             self.unwritten -= octets
             write.budget.unwritten -= octets
+        self._drop_cached()
         if writes:
             self.notify_room()
 
@@ -307,8 +343,7 @@ class LargeBodies:
     def notify_room(self) -> None:
         """Notify the connections that have room again."""
         if self.crowded:
-            crowded = self.crowded
-            self.crowded = []
+            crowded, self.crowded = self.crowded, []
             for budget in crowded:
                 if not budget.has_room():
                     self.crowded.append(budget)
@@ -325,8 +360,7 @@ class LargeBodies:
 
     def take_reads(self) -> list[PieceRead]:
         """Take the pieces to be read."""
-        reads = self.reads
-        self.reads = []
+        reads, self.reads = self.reads, []
         return reads
 
     def take_unreferenced(self) -> list[int]:
@@ -360,7 +394,7 @@ class LargeArrival:
         self._is_deferred = is_deferred
         self._pieces: i64 = 0
         """Number of complete pieces."""
-        self._tail: list[bytes] = []
+        self._tail: list[bytes | memoryview] = []
         """The last piece, while it is incomplete, as it has come."""
         self._tail_octets: i64 = 0
 
@@ -369,13 +403,16 @@ class LargeArrival:
         if end < 0:
             end = len(data)
         self.octets += end - start
+        self._budget.arrived += end - start
+        view = memoryview(data)
         while self._tail_octets + end - start >= PIECE_OCTETS:
             stop = start + PIECE_OCTETS - self._tail_octets
-            self._tail.append(data[start:stop])
+            self._tail.append(view[start:stop])
             start = stop
             self._complete()
         if start < end:
-            self._tail.append(data[start:end])
+            # What is referred to stays in memory as a whole: at most twice what is counted.
+            self._tail.append(view[start:end] if (end - start) * 2 >= len(data) else data[start:end])
             self._tail_octets += end - start
             if len(self._tail) > TAIL_PARTS:
                 self._tail = [b"".join(self._tail)]
@@ -415,22 +452,9 @@ class LargeReader:
     """A reader of the octets of a body, in order."""
 
     __slots__ = (
-        "body",
-        "left",
-        "fault",
-        "listener",
-        "_bodies",
-        "_spans",
-        "_span",
-        "_done",
-        "_last",
-        "_index",
-        "_piece",
-        "_ahead",
-        "_read",
-        "_waits",
-        "_count",
-    )
+        "body", "left", "fault", "listener", "_bodies", "_spans", "_span", "_done", "_last", "_index", "_piece",
+        "_ahead", "_read", "_waits", "_count",
+    )  # fmt: skip
 
     def __init__(self, bodies: LargeBodies, body: LargeBody, spans: list[Span], listener: PieceListener) -> None:
         self.body = body

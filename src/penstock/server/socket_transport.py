@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import select
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
-from typing_extensions import override
+from typing_extensions import Buffer, override
 
 from penstock.server.turn_loop import TurnLoop
 
@@ -16,6 +16,8 @@ READS: Final = getattr(select, "EPOLLIN", 1)
 WRITES: Final = getattr(select, "EPOLLOUT", 4)
 HIGH: Final = 64 * 1024
 """Bytes that wait to be sent at which writing pauses, until `set_write_buffer_limits`."""
+LARGE_READ_BYTES: Final = 1024 * 1024
+"""Hint to `get_buffer` of a protocol: it may return None to get up to so many octets with `data_received`."""
 NOBODY: Final = asyncio.BufferedProtocol()
 """Protocol of a transport that has ended: it no longer refers to its own, which refers to it."""
 
@@ -52,7 +54,7 @@ class SocketTransport(asyncio.Transport):
         self._selector = loop.turn_selector
         self._socket = sock
         self._protocol = protocol
-        self._get_buffer = protocol.get_buffer
+        self._get_buffer: Callable[[int], Buffer | None] = protocol.get_buffer
         self._receive = sock.recv_into
         self._received = protocol.buffer_updated
         self._unsent = bytearray()
@@ -83,8 +85,14 @@ class SocketTransport(asyncio.Transport):
             self._send_rest()
 
     def _read(self) -> None:
+        data = b""
         try:
-            count = self._receive(self._get_buffer(-1))
+            buffer = self._get_buffer(LARGE_READ_BYTES)
+            if buffer is None:
+                data = self._socket.recv(LARGE_READ_BYTES)
+                count = len(data)
+            else:
+                count = self._receive(buffer)
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
@@ -95,7 +103,10 @@ class SocketTransport(asyncio.Transport):
                 pacer = self._selector.pacer
                 if pacer is not None:
                     pacer.received(count)
-                self._received(count)
+                if data:
+                    self._protocol.data_received(data)  # type: ignore[attr-defined]  # It has asked for them.
+                else:
+                    self._received(count)
             elif self._protocol.eof_received():
                 self.pause_reading()
             else:

@@ -17,6 +17,7 @@ from penstock.flow.states import StateTable
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.peer import Peer, TlsSession, is_loopback
+from penstock.server.socket_transport import LARGE_READ_BYTES
 from penstock.server.tls.layer import SecuredProtocol, TlsLayer
 
 if TYPE_CHECKING:
@@ -173,14 +174,24 @@ class Transport(SecuredProtocol):
         self.connection.peer.secure(session)
         self.event_loop.driver.services.logins.end_handshake(self.connection)
 
-    def get_buffer(self, sizehint: int) -> memoryview:
-        """Return the buffer to read into."""
-        return self._buffers.pulse if self.reads is PULSE else self._buffers.present
+    def get_buffer(self, sizehint: int) -> memoryview | None:  # type: ignore[override]
+        """Return the buffer to read into; None within a large body: its octets are passed on without a copy of them."""
+        buffers = self._buffers
+        if self.reads is PULSE:
+            return buffers.pulse
+        connection = self.connection
+        if sizehint == LARGE_READ_BYTES and connection is not None and connection.pausing.pieces.expected > READ_BYTES:
+            return None if buffers.present is buffers.whole else buffers.present
+        return buffers.present
 
     def buffer_updated(self, nbytes: int) -> None:
+        """Handle bytes that were read into the buffer."""
+        self.data_received(bytes(self._buffers.whole[:nbytes]))
+
+    def data_received(self, data: bytes) -> None:
         """Handle bytes that were read."""
         if self.state is OPEN:
-            self.event_loop.received(self, bytes(self._buffers.whole[:nbytes]))
+            self.event_loop.received(self, data)
 
     def eof_received(self) -> None:
         """Handle the end of the peer's input; asyncio closes our side."""

@@ -14,7 +14,7 @@ from penstock.core.message import Envelope, Message
 from penstock.driver.driver import BrokerDriver
 from penstock.protocols.amqp091.content_frames import header_payload, properties_of
 from penstock.protocols.amqp091.delivery_frames import DeliveryHead, write_confirm, write_content, write_deliveries
-from penstock.protocols.common.connection_output import OUTPUT_FULL, OUTPUT_LEFT_UNREAD
+from penstock.protocols.common.connection_output import OUTPUT_LEFT_UNREAD, SOURCES_FULL
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, decode_method, encode_header, frame, method_frame
 from tests.profiles import examples
@@ -132,7 +132,7 @@ def test_a_large_message_reaches_a_client_with_small_frames(length: int) -> None
 
 
 BODY = bytes(range(256)) * 4096  # 1 MiB: four pieces.
-CHUNK = OUTPUT_FULL
+CHUNK = SOURCES_FULL
 
 
 def words(frames: list[Frame], channel: int = 1) -> list[str]:

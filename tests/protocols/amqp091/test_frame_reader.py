@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.driver.driver import BrokerDriver
+from penstock.errors import PreconditionFailed
 from penstock.protocols.amqp091 import frame_reader as frames
 from penstock.protocols.common.connection import Connection
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import FLAGS_AT, decode_method, method_frame
+from penstock.wire.amqp091.spec import FRAME_OVERHEAD
 from tests.support.driven_connection import Dialogue, cut, make_driver, output_of, publish
+from tests.support.large_messages import frames_received
 from tests.support.logging_in import GREETING, start_ok, stranger
 
 
@@ -67,6 +71,89 @@ def test_a_frame_of_4096_octets_is_taken_during_the_handshake() -> None:
     connection.receive(start_ok("guest", product="x" * (4096 - len(frame))))
     assert connection.logged_in
     assert driver.services.logins.count(connection.peer.network) == 0
+
+
+FRAME_BODY = 131_064
+LARGE = bytes(range(256)) * 4096
+"""1 MiB: nine body frames."""
+
+
+def received(driver: BrokerDriver) -> bytes:
+    """Return the body of the oldest message of the queue q, as a consumer gets it."""
+    consumer = Dialogue(driver)
+    frames = consumer.consume("q", no_ack=True) + frames_received(consumer)
+    return b"".join(payload for kind, _, payload in frames if kind == spec.FRAME_BODY)
+
+
+@pytest.mark.parametrize("size", [8191, 16_384, 100_000, FRAME_BODY + 8, 262_144, 1_000_000])
+def test_large_message_that_comes_in_any_pieces_is_the_same(size: int) -> None:
+    client = Dialogue(make_driver()).declare("q").confirm()
+    data = publish("q", LARGE) + publish("q", LARGE[::-1]) + method_frame(1, spec.BASIC_QOS, prefetch_count=1)
+    heard = b""
+    for start in range(0, len(data), size):
+        client.connection.receive(data[start : start + size])
+        assert len(client.connection.unparsed) < frames.PART_OCTETS + size % frames.PART_OCTETS
+        heard += output_of(client.connection)
+    names = [decode_method(payload).name for _, _, payload in cut(heard)] + client.names(b"")
+    assert sorted(set(names)) == ["basic.ack", "basic.qos-ok"]
+    queue = client.vhost.queues["q"]
+    assert queue.messages == 2
+    assert received(client.driver) == LARGE + LARGE[::-1]
+    assert client.connection.pausing.pieces.expected == 0
+
+
+def begun(driver: BrokerDriver) -> tuple[Dialogue, bytes]:
+    """Return a publisher that has sent a part of a body frame, and the rest of its message."""
+    client = Dialogue(driver).declare("q")
+    data = publish("q", LARGE)
+    client.connection.receive(data[:200_000])
+    assert client.connection.unparsed == b""
+    assert (
+        client.connection.pausing.pieces.expected
+        == len(LARGE) - len(data[:200_000]) + data.index(LARGE[:8]) + FRAME_OVERHEAD
+    )
+    return client, data[200_000:]
+
+
+def test_end_of_a_frame_that_came_in_parts_is_checked_before_the_message_counts() -> None:
+    client, rest = begun(make_driver())
+    client.connection.receive(rest[:-1] + b"\x00")
+    code, text = closed_with(client.connection)
+    assert (code, text.startswith("FRAME_ERROR - a frame of ")) == (501, True)
+    assert "does not end with 0xCE but with 0x0" in text
+    assert client.vhost.queues["q"].messages == 0
+
+
+def test_body_frame_that_comes_in_parts_is_no_longer_than_announced() -> None:
+    client = Dialogue(make_driver()).declare("q")
+    client.say(publish("q", LARGE)[: -(len(LARGE) % FRAME_BODY + 8)])
+    client.connection.receive(b"\x03\x00\x01" + FRAME_BODY.to_bytes(4, "big") + bytes(20_000))
+    code, text = closed_with(client.connection)
+    assert (code, "longer than announced" in text) == (505, True)
+    client.connection.receive(bytes(FRAME_BODY - 20_000) + b"\xce")
+    assert client.vhost.queues["q"].messages == 0
+
+
+def test_rest_of_a_frame_whose_channel_has_failed_is_skipped() -> None:
+    client, rest = begun(make_driver())
+    client.say(b"")
+    channel = client.connection.engine.session(1)
+    assert channel is not None
+    channel.fail(PreconditionFailed("the test wants it"))
+    assert client.driver.services.partial_messages.bytes == 0
+    ended = method_frame(1, spec.CHANNEL_CLOSE_OK) + method_frame(1, spec.CHANNEL_OPEN)
+    names = client.names(rest + ended + publish("q", b"small"))
+    assert names == ["channel.close", "channel.open-ok"]
+    assert received(client.driver) == b"small"
+
+
+def test_input_of_a_large_body_costs_a_sixteenth_of_the_work_of_other_input() -> None:
+    client, rest = begun(make_driver())
+    work = client.driver.broker.work
+    before = work.done
+    client.connection.receive(rest[:100_000])
+    large = work.done - before
+    assert 100_000 // 2048 <= large <= 100_000 // 2048 + 20
 
 
 def test_after_the_handshake_frames_are_as_large_as_was_agreed() -> None:

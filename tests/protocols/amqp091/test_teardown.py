@@ -71,7 +71,7 @@ def test_a_get_waits_behind_a_consumer_only_as_far_as_its_connection_takes_deliv
     slow, client = Dialogue(driver), Dialogue(driver)
     client.declare("q")
     slow.say(consume("q", no_ack=True))
-    body = b"x" * OUTPUT_FULL
+    body = b"x" * (OUTPUT_FULL - 1)
     slow.connection.receive(b"")
     client.connection.receive(publish("q", body) + publish("q", b"second") + get("q"))
     assert not slow.connection.output.writable

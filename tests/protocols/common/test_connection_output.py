@@ -13,6 +13,7 @@ from penstock.protocols.common.connection_output import (
     OUTPUT_FULL,
     OUTPUT_LEFT_UNREAD,
     SHARE_OCTETS,
+    SOURCES_FULL,
     ConnectionOutput,
     OutputSource,
 )
@@ -82,11 +83,11 @@ def marks(data: bytes) -> str:
 def test_sources_take_turns_until_the_output_is_full() -> None:
     output = ConnectionOutput()
     for mark in (b"a", b"b"):
-        output.open_source(Source(output, 3, mark))
+        output.open_source(Source(output, 5, mark))
     output.buffer.write(b"<")
     first: Parts = []
-    assert output.fill(first) == OUTPUT_FULL
-    assert marks(b"".join(first)[1:]) == "abab"
+    assert output.fill(first) == SOURCES_FULL
+    assert marks(b"".join(first)[1:]) == "abababab"
     second: Parts = []
     assert output.fill(second) == 2 * SHARE_OCTETS
     assert marks(b"".join(second)) == "ab"

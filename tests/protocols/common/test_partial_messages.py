@@ -15,7 +15,7 @@ from penstock.describe.table import reading
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.management.why import of_connection
-from penstock.protocols.amqp091.frame_reader import ContentState
+from penstock.protocols.amqp091.content_assembly import ContentState
 from penstock.protocols.common.engine import SESSION_OPEN
 from penstock.protocols.common.partial_messages import PIECE_BYTES
 from penstock.wire.amqp091 import spec

@@ -19,6 +19,7 @@ from penstock.core.routing.route import Route, route_with_copies
 from penstock.core.routing.topology import resolve_message
 from penstock.errors import BrokerError, PreconditionFailed, SyntaxInvalid
 from penstock.flow.timers import NEVER, TimerHandler
+from penstock.protocols.amqp091.content_assembly import NO_CONTENT, ContentAssembly
 from penstock.protocols.amqp091.content_frames import header_end, properties_of
 from penstock.protocols.amqp091.delivery_frames import (
     DeliveryHead,
@@ -27,7 +28,6 @@ from penstock.protocols.amqp091.delivery_frames import (
     write_deliveries,
     write_other,
 )
-from penstock.protocols.amqp091.frame_reader import NO_CONTENT, ContentAssembly
 from penstock.protocols.amqp091.message_format import may_have_cc, without_blind_copies
 from penstock.protocols.amqp091.publishing import (
     CLAIMS,

@@ -221,11 +221,11 @@ class Amqp091Engine(SessionEngine[Channel]):
         if self.connection.state is ConnectionState.HEADER:
             methods.start(self)
             pos = len(methods.PROTOCOL_HEADER)
-        return self.reader.frames(self, data, pos)
+        return self.reader.read(self, data, pos)
 
     @override
     def forget_input(self) -> None:
-        self.reader.forget_routes()
+        self.reader.forget_input()
 
     # Output and notices
 

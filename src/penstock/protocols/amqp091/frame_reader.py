@@ -1,45 +1,36 @@
 """Frame reader: splits input into frames and handles publishes and acknowledgements itself.
 
-Theory of operation. `frames` walks once over the input and creates no object per frame. A publish whose method, header
+Theory of operation. `_frames` walks once over the input and creates no object per frame. A publish whose method, header
 and body frames are complete is accepted in one step: its content is one slice of the input. The payload of
 `basic.publish` repeats, so routes are cached by those very bytes. All other methods go to `on_method`. A publish that
 arrives in pieces is assembled by its channel.
 
 An incomplete frame waits in `Connection.unparsed`: at most one frame, whose size frame_max bounds. When the client's
 share of the turn is used up, the rest of the input waits there too (see penstock/flow/work.py).
-
-Content assembly: a publish of a channel that arrives in pieces, from its method to its last body frame.
 """
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
-from librt.strings import BytesWriter, read_i32_be, read_i64_be
+from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
-from typing_extensions import override
 
+from penstock.core.large_bodies import PART_OCTETS
 from penstock.core.publish.producer import publish_at_once
 from penstock.core.routing.route import PERSISTENT, Route
 from penstock.errors import BrokerError, FrameError, PreconditionFailed, SyntaxInvalid, UnexpectedFrame
 from penstock.flow.level import OVERHEAD
-from penstock.flow.states import StateTable
-from penstock.protocols.amqp091.content_frames import with_one_body_frame, without_body
+from penstock.protocols.amqp091.content_assembly import NO_CONTENT, ContentState
 from penstock.protocols.amqp091.message_format import may_have_cc
-from penstock.protocols.amqp091.publishing import CLAIMS, is_persistent, property_mask, route_variant
+from penstock.protocols.amqp091.publishing import CLAIMS, property_mask, route_variant
 from penstock.protocols.common.authorization import check_route
 from penstock.protocols.common.connection_output import OUTPUT_LEFT_UNREAD
-from penstock.protocols.common.control_request import octets_max
 from penstock.protocols.common.engine import SESSION_OPEN
-from penstock.protocols.common.partial_messages import PIECE_BYTES, LargeMessage, PartialMessage
-from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import FIXED_OCTETS, FLAGS_AT, HEADERS_FLAG, flags_of, property_flags
-from penstock.wire.amqp091.codec import frame as whole_frame
+from penstock.wire.amqp091.codec import FIXED_OCTETS, FLAGS_AT, HEADERS_FLAG, property_flags
 from penstock.wire.amqp091.spec import (
     BASIC_ACK,
     BASIC_PUBLISH,
-    CLASS_BASIC,
     FRAME_BODY,
     FRAME_END,
     FRAME_HEADER,
@@ -96,12 +87,27 @@ class FrameReader:
         self._last_frame: bytes = b""
         self._last_channel: Channel | None = None
         self._last_route: Route | None = None
+        self._open: Channel | None = None
+        """Channel of the body frame of a large message that is read in parts; None if there is none."""
+        self._open_size: i64 = 0
+        """Octets of the payload of that frame."""
+        self._open_left: i64 = 0
+        """Octets of it that are still to come."""
 
     # Frames
 
-    def frames(self, engine: Amqp091Engine, data: bytes, pos: i64) -> i64:
-        """Handle every complete frame. Return the position of the first one that is left."""
+    def read(self, engine: Amqp091Engine, data: bytes, pos: i64) -> i64:
+        """Handle input from a position on. Return the position of what has to wait."""
         self._review_access(engine)
+        channel = self._open
+        if channel is not None:
+            pos = self._take_part(engine, channel, data, pos)
+            if self._must_stop(engine) or self._is_within_frame():
+                return pos
+        return self._frames(engine, data, pos)
+
+    def _frames(self, engine: Amqp091Engine, data: bytes, pos: i64) -> i64:
+        """Handle every complete frame. Return the position of the first one that is left."""
         n: i64 = len(data)
         last_frame = self._last_frame
         last_size: i64 = len(last_frame)
@@ -128,11 +134,8 @@ class FrameReader:
                 )
                 return n
             if end > n:
-                return pos
-            if data[end - 1] != FRAME_END:
-                engine.on_error(
-                    0, FrameError(f"a frame of {size} octets does not end with 0xCE but with {data[end - 1]:#04x}")
-                )
+                return self._open_frame(engine, data, pos)
+            if not self._ends(engine, data, end, size):
                 return n
             if self._frame(engine, data, pos, end, n):
                 last_frame = self._last_frame
@@ -152,6 +155,57 @@ class FrameReader:
                 if self._must_stop(engine):
                     return pos
         return pos
+
+    def _ends(self, engine: Amqp091Engine, data: bytes, end: i64, size: i64) -> bool:
+        """Return whether a frame ends with 0xCE; close the connection (501) if not."""
+        if data[end - 1] == FRAME_END:
+            return True
+        engine.on_error(0, FrameError(f"a frame of {size} octets does not end with 0xCE but with {data[end - 1]:#04x}"))
+        return False
+
+    def _open_frame(self, engine: Amqp091Engine, data: bytes, pos: i64) -> i64:
+        """Take what has come of an incomplete frame, if it is much of a large body. Return the position after that."""
+        start = read_i64_be(data, pos)
+        number = int((start >> 40) & 0xFFFF)
+        channel = engine.channels.get(number)
+        if data[pos] != FRAME_BODY or len(data) - pos < PART_OCTETS or channel is None or not _takes_parts(channel):
+            return pos
+        self._open = channel
+        self._open_size = (start >> 8) & 0xFFFFFFFF
+        self._open_left = self._open_size
+        try:
+            channel.content.begin_body(self._open_size)
+        except BrokerError as error:
+            engine.on_error(number, error, BASIC_PUBLISH)
+        pos = self._take_part(engine, channel, data, pos + PAYLOAD_AT)
+        self._must_stop(engine)
+        return pos
+
+    def _is_within_frame(self) -> bool:
+        return self._open is not None
+
+    def _take_part(self, engine: Amqp091Engine, channel: Channel, data: bytes, pos: i64) -> i64:
+        """Take more of the frame that is read in parts, if that is much or its end. Return the position after it."""
+        n: i64 = len(data)
+        end = pos + self._open_left
+        if end >= n:
+            if n - pos < PART_OCTETS:
+                return pos
+            end = n
+        self._open_left -= end - pos
+        try:
+            if _takes_parts(channel):
+                channel.content.take_part(data, pos, end)
+                if end < n and data[end] == FRAME_END:
+                    channel.content.end_body()
+        except BrokerError as error:
+            engine.on_error(int(channel.number), error, BASIC_PUBLISH)
+        if end == n:
+            if _takes_parts(channel):
+                engine.connection.pausing.pieces.expect(channel.content.octets_left + self._open_left)
+            return n
+        self._open = None
+        return end + 1 if self._ends(engine, data, end + 1, self._open_size) else n
 
     def _review_access(self, engine: Amqp091Engine) -> None:
         """Forget all routes if permissions have changed since they were checked."""
@@ -258,6 +312,11 @@ class FrameReader:
         self._last_channel = None
         self._last_route = None
 
+    def forget_input(self) -> None:
+        """Forget everything: the connection handles no more input."""
+        self._open = None
+        self.forget_routes()
+
     def forget_routes(self) -> None:
         """Clear all caches: the connection handles no more input, or its permissions have changed."""
         self.reset_publish_cache()
@@ -350,192 +409,5 @@ class FrameReader:
             engine.on_error(number, error, method)
 
 
-SMALL_PIECE: Final = 1024
-MERGED_OCTETS: Final = 64 * 1024
-"""Body frames smaller than the first bound are merged into frames of about the second: frames of one octet would take
-nine times their charge."""
-
-
-NO_CONTENT: Final = 0
-"""The number of `ContentState.METHOD`, for the hot path."""
-
-
-class ContentState(IntEnum):
-    """Kinds of frames that a channel expects next."""
-
-    METHOD = NO_CONTENT
-    """A method; no publish is incomplete."""
-    HEADER = 1
-    """The content header of a publish."""
-    BODY = 2
-    """A body frame."""
-    IGNORED_BODY = 3
-    """A body frame of a control request that is too large; it is not stored."""
-
-
-CONTENT_STATES: Final = StateTable(
-    "content of a channel",
-    ContentState.METHOD,
-    {
-        ContentState.METHOD: {ContentState.HEADER: "basic.publish"},
-        ContentState.HEADER: {
-            ContentState.BODY: "content header",
-            ContentState.IGNORED_BODY: "content header of an oversized control request",
-            ContentState.METHOD: "content header without a body, or an error",
-        },
-        ContentState.BODY: {ContentState.METHOD: "last body frame, or the end of the channel"},
-        ContentState.IGNORED_BODY: {ContentState.METHOD: "last body frame, or the end of the channel"},
-    },
-)
-
-
-class PartialPublish(PartialMessage):
-    """The received part of a channel's incomplete publish."""
-
-    def __init__(self, channel: Channel) -> None:
-        super().__init__(channel.connection)
-        self._channel = channel
-
-    @override
-    def fail(self, error: BrokerError) -> None:
-        self._channel.fail(error)
-
-
-class ContentAssembly:
-    """The incomplete publish of one channel."""
-
-    __deletable__ = ("_channel",)
-
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
-        self._partial: PartialPublish | None = None
-        """Its received part; None before its content header."""
-        self.state: i64 = NO_CONTENT
-        """The `ContentState`, as a number: each publish on the fast path reads it."""
-        self.octets_left: i64 = 0
-        """Octets of the body that are still expected."""
-        self._frames: list[bytes] = []
-        self._route: Route | None = None
-        self._size: i64 = 0
-        """Octets of properties and body."""
-        self._large: LargeMessage | None = None
-        """The body, if it goes in pieces."""
-        self._merged = BytesWriter()
-        """Payloads of small body frames that become one frame."""
-
-    def begin(self, route: Route) -> None:
-        """Begin a publish: its content header is next."""
-        self.state = CONTENT_STATES.step(self.state, ContentState.HEADER)
-        self._route = route
-
-    def unexpected(self, class_id: int = CLASS_BASIC) -> UnexpectedFrame:
-        """Return the error (505) for an unexpected frame, with RabbitMQ's text."""
-        if self.state == ContentState.METHOD:
-            return UnexpectedFrame("expected method frame, got non method frame instead")
-        if self.state != ContentState.HEADER:
-            return UnexpectedFrame("expected content body, got non content body frame instead")
-        if class_id != CLASS_BASIC:
-            return UnexpectedFrame(f"expected content header for class 60, got one for class {class_id} instead")
-        return UnexpectedFrame("expected content header for class 60, got non content header frame instead")
-
-    def take_header(self, frame: bytes, size: i64, body: i64) -> None:
-        """Take the content header. Raises PreconditionFailed (406) if the body is larger than the limit."""
-        channel = self._channel
-        most = channel.connection.limits.message_bytes_max
-        if body < 0 or body > most:
-            self.drop()
-            raise PreconditionFailed(f"message size {int(body) % (1 << 64)} is larger than configured max size {most}")
-        self._partial = PartialPublish(channel)
-        channel.connection.services.partial_messages.add(self._partial, size + PIECE_BYTES)
-        if self._is_large(body):
-            self._large = LargeMessage(channel.connection, self._partial, is_persistent(frame))
-        self._frames.append(frame)
-        self._size = size - FIXED_OCTETS + body
-        self.octets_left = body
-        if body == 0:
-            self._publish()
-            return
-        route = self._route
-        ignored = route is not None and route.control and body > octets_max(route.envelope.routing_key)
-        self.state = CONTENT_STATES.step(self.state, ContentState.IGNORED_BODY if ignored else ContentState.BODY)
-
-    def take_body(self, data: bytes, pos: i64, end: i64) -> None:
-        """Take a body frame, which is `data[pos:end]`. Raises UnexpectedFrame (505)."""
-        size = end - pos - FRAME_OVERHEAD
-        if self.state == ContentState.METHOD or self.state == ContentState.HEADER:
-            raise self.unexpected()
-        channel = self._channel
-        if size > self.octets_left:
-            raise UnexpectedFrame(
-                f"the body on channel {channel.number} is longer than announced: "
-                f"{self.octets_left} octets were left, {size} came"
-            )
-        self.octets_left -= size
-        if self.state == ContentState.BODY:  # Otherwise the header suffices for the error reply.
-            if self._large is not None:
-                self._large.append(data, pos + PAYLOAD_AT, end - 1)
-            else:
-                charge = size if size < SMALL_PIECE else size + PIECE_BYTES
-                assert self._partial is not None
-                channel.connection.services.partial_messages.add(self._partial, charge)
-                self._append(data[pos:end], size)
-        if self.octets_left == 0:
-            self._publish()
-
-    def _is_large(self, body: i64) -> bool:
-        """Return whether a body goes in pieces: a large one of several frames that is no control request."""
-        least = self._channel.connection.limits.min_large_message
-        several = body > self._channel.engine.frame_max - FRAME_OVERHEAD
-        return several and 0 < least <= body and self._route is not None and not self._route.control
-
-    def _append(self, frame: bytes, size: i64) -> None:
-        """Append a body frame; small ones are merged."""
-        merged = self._merged
-        if len(merged) or (size < SMALL_PIECE and self.octets_left):
-            merged.write(frame[PAYLOAD_AT : PAYLOAD_AT + size])
-            if self.octets_left == 0 or len(merged) >= MERGED_OCTETS:
-                self._frames.append(whole_frame(spec.FRAME_BODY, int(self._channel.number), merged.getvalue()))
-                merged.truncate(0)
-        else:
-            self._frames.append(frame)
-
-    def _publish(self) -> None:
-        """Publish the complete message."""
-        frames = self._frames
-        route = self._route
-        if route is not None and route.control and not route.queues and len(frames) > 2:
-            content = with_one_body_frame(frames)  # The request is read where it is.
-        else:
-            content = b"".join(frames)
-        charge = self._size + OVERHEAD
-        large = self._large
-        route = self.drop()
-        channel = self._channel
-        check_route(channel.connection.access, channel.vhost, route)
-        channel.vhost.refresh_route(route)
-        if large is not None:
-            channel.publish_large(route, without_body(content), large.finish([]), charge)
-        elif flags_of(content) & (CLAIMS | property_mask(route) | HEADERS_FLAG):
-            channel.publish_with_properties(route, content, charge)
-        elif route.single_queue is not None:
-            channel.producer.publish(route, content, charge)
-        else:
-            channel.publish(route, content, charge)
-
-    def unlink(self) -> None:
-        """Drop the channel, which has ended."""
-        del self._channel
-
-    def drop(self) -> Route:
-        """Drop the incomplete publish; returns its route."""
-        route = self._route
-        assert route is not None
-        if self._partial is not None:
-            self._channel.connection.services.partial_messages.give_back(self._partial)
-            self._partial = None
-        self.state = CONTENT_STATES.step(self.state, ContentState.METHOD)
-        self._route = None
-        self._large = None
-        self._frames = []
-        self._merged.truncate(0)
-        return route
+def _takes_parts(channel: Channel) -> bool:
+    return channel.state == SESSION_OPEN and channel.content.is_large()

@@ -185,8 +185,8 @@ GIVEN_UP: Final = "no heartbeat, or no answer in time"
 """Reasons of an end without a close."""
 OCTETS_A_UNIT: Final = 128
 """Octets of input per unit of work: the shortest publish of AMQP 0-9-1 has 52 and takes a third of a microsecond."""
-SOURCE_OCTETS_A_UNIT: Final = 2048
-"""Octets of large messages that cost a unit of work when they are written."""
+LARGE_OCTETS_A_UNIT: Final = 2048
+"""Octets of large messages per unit of work: they are copied once when they are read, and written as they are."""
 
 
 class Connection(Worker):
@@ -265,8 +265,11 @@ class Connection(Worker):
             data = self.unparsed + data
             self.unparsed = b""
         if not self.is_closed():
+            pieces = self.pausing.pieces
+            pieces.begin_input()
             pos = self.engine.read(data)
-            self.broker.work.count(pos // OCTETS_A_UNIT + 1)
+            body = pieces.arrived
+            self.broker.work.count((pos - body) // OCTETS_A_UNIT + body // LARGE_OCTETS_A_UNIT + 1)
             if pos < len(data):
                 self.unparsed = data[pos:] if pos else data
 
@@ -284,7 +287,7 @@ class Connection(Worker):
         self.engine.complete_output()
         parts: Parts = [urgent] if urgent else []
         if output.sources and not self.is_closing():
-            self.broker.work.count(output.fill(parts) // SOURCE_OCTETS_A_UNIT)
+            self.broker.work.count(output.fill(parts) // LARGE_OCTETS_A_UNIT)
             if output.sources:
                 self.request_flush()
         else:

@@ -122,6 +122,8 @@ KEPT_OCTETS: Final = 256
 """Most octets of output whose memory an idle connection keeps: they fit into the buffer object itself."""
 OUTPUT_FULL: Final = 256 * 1024
 """Bytes of output at which deliveries to the connection wait for the next flush."""
+SOURCES_FULL: Final = 512 * 1024
+"""Octets of output, large messages included, that are written at once; they are parts of pieces, not copies."""
 SHARE_OCTETS: Final = 64 * 1024
 """Octets of a large message that are written before the turn of the next one."""
 OPEN_SOURCES: Final = 4
@@ -222,7 +224,7 @@ class ConnectionOutput(WaitList):
         buffer = self.buffer
         before = octets_of(parts) + len(buffer)
         octets = before
-        while self.sources and octets < OUTPUT_FULL:
+        while self.sources and octets < SOURCES_FULL:
             source = self.sources.pop(0)
             if source.write_some(buffer, parts):
                 self.sources.append(source)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.protocols.amqp091.content_assembly import SMALL_PIECE, ContentState
 from penstock.protocols.amqp091.content_frames import body_of
-from penstock.protocols.amqp091.frame_reader import SMALL_PIECE, ContentState
 from penstock.protocols.common.control_request import IMPORT_OCTETS
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
