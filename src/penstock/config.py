@@ -9,7 +9,6 @@ but start-up settings may change while the broker runs (SIGHUP).
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -86,6 +85,8 @@ class Settings(Start):
 
 def load(path: Path) -> Settings:
     """Read a settings file. Raises ConfigError naming the file, the line or the setting, and the rule."""
+    import tomllib  # A broker without a file starts without it.
+
     try:
         text = path.read_text(encoding="utf-8")  # TOML is, whatever the locale.
         parsed = tomllib.loads(text)
@@ -240,6 +241,8 @@ def _parted(source: _Source, given: dict[str, Any]) -> tuple[dict[str, Any], dic
 
 def _lines(text: str) -> dict[tuple[str, ...], int]:
     """Return the line of each table and key on a line of its own; the parser reports none."""
+    import tomllib
+
     lines: dict[tuple[str, ...], int] = {}
     table: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):

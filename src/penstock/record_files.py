@@ -7,12 +7,14 @@ PREFIX00000007.jsonl; with `.gz` after it, somebody has compressed it. `server/r
 from __future__ import annotations
 
 import contextlib
-import gzip
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from gzip import GzipFile
 
 CHUNK_BYTES: Final = 8 * 1024 * 1024
 """Bytes of lines that are searched at once."""
@@ -129,7 +131,7 @@ class RecordFiles:
         return record
 
 
-def _chunks(lines: gzip.GzipFile | BufferedReader) -> Iterator[bytes]:
+def _chunks(lines: GzipFile | BufferedReader) -> Iterator[bytes]:
     """Yield what a file has, up to where a compressed one was cut."""
     pieces: list[bytes] = []
     size = 0
@@ -161,5 +163,9 @@ def _lines_with(lines: bytes, values: Iterable[bytes]) -> set[tuple[int, int]]:
     return places
 
 
-def _open(path: Path) -> gzip.GzipFile | BufferedReader:
-    return gzip.open(path) if path.suffix == COMPRESSED else path.open("rb")
+def _open(path: Path) -> GzipFile | BufferedReader:
+    if path.suffix != COMPRESSED:
+        return path.open("rb")
+    import gzip  # A broker starts without it.
+
+    return gzip.open(path)

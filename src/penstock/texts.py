@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from fractions import Fraction
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 BYTES: Final = {
     **dict.fromkeys(("b", "byte", "bytes"), 1),
@@ -91,7 +93,11 @@ def amount(text: str, units: Mapping[str, int]) -> Fraction | None:
     """Return an amount with one of these units, whose case and spaces do not count; None for anything else."""
     match = AMOUNT.fullmatch(text)
     unit = None if match is None else units.get(match[2].lower())
-    return None if match is None or unit is None else Fraction(match[1]) * unit
+    if match is None or unit is None:
+        return None
+    from fractions import Fraction  # Most starts need none.
+
+    return Fraction(match[1]) * unit
 
 
 def shown_bytes(number: int) -> str:

@@ -7,7 +7,6 @@ import errno
 import json
 import os
 import re
-import shutil
 import signal
 import stat
 import sys
@@ -145,6 +144,8 @@ def table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]], colours: Mapp
     lines = [tuple(printable(cell) for cell in row) for row in rows]
     widths = [max(len(line[column]) for line in (heads, *lines)) for column in range(len(heads))]
     if sys.stdout.isatty():
+        import shutil  # It takes 3 ms, and imports libraries of compression.
+
         widths = fitting(widths, shutil.get_terminal_size().columns)
     with writing():
         for number, line in enumerate((heads, *lines)):
