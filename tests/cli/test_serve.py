@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.brokers import GRACE, penstock_command, serving, settings_file
+from penstock.server.process_limits import SMAPS
+from tests.support.brokers import GRACE, eventually, penstock_command, serving, settings_file
 from tests.support.commands import refused
 
 ADDRESS = re.compile(r"amqp://127\.0\.0\.1:\d+")
@@ -116,6 +117,28 @@ def test_settings_file_is_obeyed(tmp_path: Path) -> None:
         with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))) as connected:
             connected.sendall(b"AMQP\x00\x00\x09\x01")
             assert connected.recv(1)
+    finally:
+        process.terminate()
+        assert process.wait(GRACE) == 0
+        process.stdout.close()
+
+
+@pytest.mark.skipif(not SMAPS.exists(), reason="the mappings are read from /proc")
+def test_idle_broker_has_less_code_mapped_than_its_imports_used(tmp_path: Path) -> None:
+    code = (
+        "import penstock.server.server; from penstock.server.process_limits import mapped_bytes; print(mapped_bytes(2))"
+    )
+    imports = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    words = [sys.executable, "-m", "penstock", "serve", "--listen", "127.0.0.1:0", "--memory", "--quiet"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline().startswith("ready ")
+        pages = Path(f"/proc/{process.pid}/statm")
+        eventually(
+            lambda: int(pages.read_text().split()[2]) * os.sysconf("SC_PAGE_SIZE") < int(imports.stdout) * 2 / 3,
+            "pages that only the start needed are unmapped",
+            20,
+        )
     finally:
         process.terminate()
         assert process.wait(GRACE) == 0

@@ -154,7 +154,7 @@ def with_options(settings: Settings, given: dict[str, Any]) -> Settings:
 async def _serve(settings: Settings, standby: bool) -> None:
     import asyncio
 
-    from penstock.server.process_limits import keep_freed_memory
+    from penstock.server.process_limits import keep_freed_memory, unmap_start_pages
     from penstock.server.server import Server
     from penstock.server.service_manager import ServiceManager
 
@@ -178,6 +178,7 @@ async def _serve(settings: Settings, standby: bool) -> None:
         try:
             _tell_ready(broker)
             manager.ready()
+            unmap_start_pages()
             lost = asyncio.ensure_future(broker.wait_lost())
             if await _first(lost, stopped.wait()):
                 raise await lost

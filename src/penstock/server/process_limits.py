@@ -1,9 +1,10 @@
-"""Limits of this process: its memory and open files, and the memory that it retains."""
+"""Limits of this process: its memory and open files, and the memory that it retains and gives back."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import mmap
 import os
 import resource
 import sys
@@ -35,7 +36,10 @@ def memory_bytes() -> int:
 
 
 def mapped_bytes(field: int) -> int:
-    """Return a field of /proc/self/statm (0: all mapped, 1: resident, 5: data and stacks) in bytes; 0 if unknown."""
+    """Return a field of /proc/self/statm in bytes; 0 if unknown.
+
+    0: all mapped, 1: resident, 2: resident pages of files, 5: data and stacks.
+    """
     try:
         return int(Path("/proc/self/statm").read_text().split()[field]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
@@ -96,3 +100,35 @@ def keep_freed_memory() -> None:
         tune = ctypes.CDLL(None).mallopt
         tune(M_TRIM_THRESHOLD, KEPT_BYTES)
         tune(M_MMAP_THRESHOLD, MAPPED_BYTES)
+
+
+SMAPS: Final = Path("/proc/self/smaps")
+"""Mappings of this process: a line BEGIN-END PERMISSIONS OFFSET DEVICE INODE PATH each, and lines NAME: VALUE."""
+
+
+def unmap_start_pages() -> None:
+    """Give back the memory that only the start needed.
+
+    Two thirds of the code that is mapped by then ran once, while its module was imported. Pages of files that nobody
+    has changed are unmapped; the kernel maps them again from its cache when they are used. glibc returns what is free.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        system = ctypes.CDLL(None)
+        for begin, end in unchanged_mappings(SMAPS):
+            system.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), mmap.MADV_DONTNEED)
+        system.malloc_trim(0)
+
+
+def unchanged_mappings(smaps: Path) -> list[tuple[int, int]]:
+    """Return begin and end of the mappings of files that this process may not write, and has no page of its own in."""
+    found = []
+    mapping = ""
+    with smaps.open() as lines:
+        for line in lines:
+            name, _, rest = line.partition(" ")
+            if not name.endswith(":"):
+                mapping = name if rest.startswith(("r-xp", "r--p")) and "/" in rest else ""
+            elif mapping and name == "Anonymous:" and rest.split()[0] == "0":
+                begin, end = mapping.split("-")
+                found.append((int(begin, 16), int(end, 16)))
+    return found
