@@ -122,14 +122,13 @@ def compiled() -> bool:
 
     Python prefers an extension module to the source of the same name beside it, so the files are all that counts.
     """
+    import os
     from importlib.machinery import EXTENSION_SUFFIXES
-    from pathlib import Path  # A client that sends one message has no need of it.
 
-    here = Path(__file__).parent
-    sources = [path for name in _PURE_PACKAGES for path in (here / name).rglob("*.py") if path.name != "__init__.py"]
-    return bool(sources) and all(
-        any(path.with_name(path.stem + suffix).exists() for suffix in EXTENSION_SUFFIXES) for path in sources
-    )
+    here = os.path.dirname(__file__)
+    folders = [set(files) for name in _PURE_PACKAGES for _, _, files in os.walk(os.path.join(here, name))]
+    stems = [(name[:-3], files) for files in folders for name in files - {"__init__.py"} if name.endswith(".py")]
+    return bool(stems) and all(any(stem + suffix in files for suffix in EXTENSION_SUFFIXES) for stem, files in stems)
 
 
 def __dir__() -> list[str]:
