@@ -164,3 +164,12 @@ def test_modules_of_commands_start_without_asyncio_which_would_take_a_third_of_t
     modules = ", ".join(f"penstock.cli.{module}" for module in MODULES)
     question = f"import sys, {modules}; sys.exit(any(name in sys.modules for name in {slow}))"
     assert subprocess.run([sys.executable, "-c", question], check=False, timeout=PATIENCE).returncode == 0
+
+
+def test_garbage_of_a_command_is_not_collected_while_it_imports_a_server() -> None:
+    code = (
+        "import atexit, gc; from penstock.cli import main; gc.collect(); begun = gc.get_stats()[1]['collections'];"
+        "atexit.register(lambda: print(gc.get_stats()[1]['collections'] - begun)); main(['serve', '--check'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "0"
