@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import select
 import socket
+import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -34,3 +37,28 @@ def test_it_listens_on_ipv6_as_well_where_that_is_asked_for(tmp_path: Path) -> N
 async def test_its_url_names_an_ipv6_address_in_brackets() -> None:
     async with penstock.Broker(listen="[::1]:0") as broker:
         assert broker.url == f"amqp://[::1]:{broker.addresses[0][1]}/"
+
+
+CROWD = 400
+
+
+@pytest.mark.skipif(
+    int(Path("/proc/sys/net/core/somaxconn").read_text()) < CROWD if sys.platform == "linux" else True,
+    reason="the kernel queues fewer sockets",
+)
+def test_hundreds_of_clients_that_come_while_the_broker_is_busy_are_queued_and_served(tmp_path: Path) -> None:
+    with serving(tmp_path) as broker, ExitStack() as stack:
+        broker.pause()
+        clients = [stack.enter_context(socket.socket()) for _ in range(CROWD)]
+        for client in clients:
+            client.setblocking(False)
+            client.connect_ex((broker.host, broker.port))
+        for client in clients:
+            poll = select.poll()
+            poll.register(client, select.POLLOUT)
+            assert poll.poll(10_000), "it is not queued: the kernel tries again after seconds"
+        broker.go_on()
+        for client in clients:
+            client.settimeout(30)
+            client.sendall(b"AMQP\x00\x00\x09\x01")
+        assert all(client.recv(1) == b"\x01" for client in clients)

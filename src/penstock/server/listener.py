@@ -23,8 +23,14 @@ from penstock.server.tls.contexts import TlsServer
 from penstock.server.tls.layer import TlsLayer
 from penstock.server.turn_loop import TurnLoop
 
-BACKLOG: Final = 100
-"""Sockets that the kernel queues until they are accepted."""
+BACKLOG: Final = 4096
+"""Sockets that the kernel queues until they are accepted, if it may have so many (somaxconn).
+
+Beyond that it drops what a client sends to connect, which tries again after 1, 3, 7 s and so on. When a broker has
+restarted, thousands of clients may come in the same moment.
+"""
+CLOSED_AT_ONCE: Final = 100
+"""Queued sockets that are closed when no more can be accepted."""
 ACCEPTED_AT_ONCE: Final = 20
 """Sockets accepted per pass of the event loop."""
 FULL: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -158,7 +164,7 @@ class Listener:
     def _hang_up(self, listening: socket.socket) -> int:
         count = 0
         with contextlib.suppress(OSError):
-            while count < BACKLOG:
+            while count < CLOSED_AT_ONCE:
                 sock, _ = listening.accept()
                 sock.close()
                 count += 1
