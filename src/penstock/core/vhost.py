@@ -258,6 +258,7 @@ class VirtualHost(Topology):
         self.epoch += 1
         self.purge_queue(queue, now)
         queue.gate.reopen(queue.messages, queue.measure().bytes, now)
+        self.broker.turns.retire(queue.gate)
         queue.update_gate(now)
         self.senders.close((QUEUE, queue.name))
         return count

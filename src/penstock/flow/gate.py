@@ -268,6 +268,8 @@ class Gate:
         self.open: bool = True
         self.scheduled: bool = False
         """True while Turns has it in the schedule."""
+        self.retired: bool = False
+        """True if its queue is deleted: it is open for good, and those that wait there are answered without turns."""
         self.guaranteed_bytes: i64 = NO_GUARANTEE
         """A queue with at most these bytes, the new message included, passes even when the gate is closed."""
         self.frequent: bool = False

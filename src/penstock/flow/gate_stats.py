@@ -7,6 +7,7 @@ a producer end with it, and a summary stays among the last `DEPARTED_MAX`.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from typing import Final
 
@@ -282,10 +283,7 @@ class Histogram:
                 self.sum_s += seconds
             return
         self.sum_s += seconds
-        index = 1
-        while index < len(BOUNDS_S) and seconds > BOUNDS_S[index]:
-            index += 1
-        self._more[index - 1] += 1
+        self._more[bisect_left(BOUNDS_S, seconds, 1) - 1] += 1
 
     def cumulative(self) -> list[int]:
         """Return the number of durations up to each bound, and of all: one entry more than `BOUNDS_S`."""

@@ -36,15 +36,17 @@ stay behind that waiter, or the largest messages would starve.
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
+from typing_extensions import override
 
 from penstock.flow.gate import NOBODY_RETURNS, Gate, GateOwner, GateTransition, Waiter
 from penstock.flow.gate_stats import FlowTotals
 from penstock.flow.reserved_room import Party
 from penstock.flow.timers import NEVER, TimerHandler, Timers
-from penstock.flow.work import UNITS_A_TURN, Chores, WorkMeter
+from penstock.flow.work import UNITS_A_TURN, Chore, Chores, WorkMeter
 
 SCALE: Final = 64
 """Units of a ticket for each byte, so that fractions of a byte count."""
@@ -54,6 +56,8 @@ PARTIES_HEARD: Final = 16
 """Most waiting publishes whose connections get a share of reserved room at once; others follow when they are first."""
 RECALL_WORK: Final = 200
 """Units of work of a recall, which may revoke the credit of many links."""
+DISMISS_WORK: Final = 12
+"""Units of work to answer a held publish for a deleted queue, with its refusal."""
 AHEAD_BYTES: Final = 32 * 1024
 """Bytes by which a publish at an open gate may be ahead of those that are waited for."""
 CALM_S: Final = 1.0
@@ -76,6 +80,39 @@ class _GateTimer(TimerHandler):
         return NEVER
 
 
+class _Dismissals(Chore):
+    """Dismissal of all who wait at the gates of deleted queues.
+
+    It takes no turns. Others would wait for as long as the refusals of ten thousand take, each of which passes nothing.
+    """
+
+    def __init__(self, turns: Turns) -> None:
+        super().__init__()
+        self._turns = turns
+        self._gates: deque[Gate] = deque()
+
+    def add(self, gate: Gate) -> None:
+        self._gates.append(gate)
+        self._turns.chores.add(self)
+
+    @override
+    def has_more(self) -> bool:
+        return len(self._gates) > 0
+
+    @override
+    def work(self, most: i64, now: float) -> i64:
+        spent: i64 = 0
+        while spent < most and self._gates:
+            gate = self._gates[0]
+            first = gate.next_in_line()
+            if first is None:
+                self._gates.popleft().scheduled = False
+            else:
+                passed = self._turns.dismiss(first, gate, (most - spent) // DISMISS_WORK + 1, now)
+                spent += DISMISS_WORK * (passed + 1)
+        return spent
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Turns:
     """The turns of all waiting producers of the broker."""
@@ -85,6 +122,7 @@ class Turns:
         self._meter = WorkMeter() if meter is None else meter
         self.chores = Chores(self._meter)
         """Background work in slices, run turn by turn."""
+        self._dismissals = _Dismissals(self)
         self.totals = FlowTotals()
         """Totals of all gates since the start."""
         self._scheduled: Final[list[tuple[i64, i64, Gate]]] = []
@@ -121,8 +159,17 @@ class Turns:
         if first is None:
             return
         gate.scheduled = True
+        if gate.retired:
+            self._dismissals.add(gate)
+            return
         heapq.heappush(self._scheduled, (first.ticket, first.order, gate))
         self.pending = True
+
+    def retire(self, gate: Gate) -> None:
+        """Answer all who wait at the gate of a deleted queue, or will wait there, out of turn."""
+        gate.retired = True
+        gate.scheduled = True
+        self._dismissals.add(gate)
 
     def run(self, turns: int, now: float) -> int:
         """Give up to `turns` turns, of `UNITS_A_TURN` units of work together; returns how many messages passed."""
@@ -131,6 +178,8 @@ class Turns:
         self._end = meter.done + UNITS_A_TURN
         while turns > 0 and self._scheduled and meter.done < self._end:
             gate = heapq.heappop(self._scheduled)[2]
+            if gate.retired:
+                continue
             gate.scheduled = False
             first = self._next_in_line(gate)
             messages = 0 if first is None else self._turn(gate, first, turns, now)
@@ -158,6 +207,25 @@ class Turns:
             self.wait(waiter, obstacle, now)
         if self._next_in_line(gate) is not None:
             self.schedule(gate)
+        return passed
+
+    def dismiss(self, waiter: Waiter, gate: Gate, most: i64, now: float) -> i64:
+        """Let up to `most` messages of the first at a retired gate pass, out of turn; return how many have passed."""
+        gate.leave(waiter)
+        passed: i64 = 0
+        following = waiter.next_gate()
+        while following is gate and passed < most:
+            waiter.take_turn(now)
+            passed += 1
+            following = waiter.next_gate()
+        if passed > 0:
+            waiter.after_release(now)
+        if following is None:
+            waiter.ticket = 0
+        elif following is gate:
+            gate.enter(waiter)
+        else:
+            self.wait(waiter, following, now)
         return passed
 
     def _recall(self, gate: Gate, owner: GateOwner, now: float) -> None:

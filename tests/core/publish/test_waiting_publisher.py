@@ -10,9 +10,12 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.effects import Stopped
+from penstock.core.gates.operator import VHOST
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import PRODUCER_STATES, ProducerState
 from penstock.errors import InternalError, PreconditionFailed, ResourceError
+from penstock.flow.turns import DISMISS_WORK
+from penstock.flow.work import UNITS_A_TURN
 from tests.support.broker_fixture import House, told
 from tests.support.setting_values import in_bytes
 from tests.support.transaction_client import Client, traces
@@ -426,3 +429,37 @@ def test_a_producer_that_is_closed_joins_nothing(house: House) -> None:
     producer.close(PreconditionFailed("enough"))
     house.publish(producer, "a", 100)
     assert house.depth("a") == 5
+
+
+def test_neighbour_passes_at_once_while_all_who_wait_at_a_deleted_queue_are_answered_in_slices() -> None:
+    house = House("a", "b", capacity_messages=10)
+    house.published("first", "a", 100, count=10)
+    waiting = [house.published(f"p{number}", "a", 100, count=3) for number in range(700)]
+    house.broker.run(1000)
+    house.broker.delete_queue(house.vhost.queues["a"])
+    answered = 0
+    while house.broker.pending():
+        house.published("neighbour", "b", 100)
+        assert house.take("b")
+        before, answered = answered, sum([3 - len(producer.outbox) for producer in waiting])
+        assert answered - before <= UNITS_A_TURN // DISMISS_WORK + 1
+    assert [told(producer) for producer in waiting] == [[(1, 1, False), (2, 2, False), (3, 3, False)]] * 700
+    assert house.broker.turns.totals.holds.cumulative()[-1] == 2100
+
+
+def test_many_deleted_queues_cost_those_who_wait_elsewhere_one_pass_in_slices() -> None:
+    house = House("a", *[f"gone{number}" for number in range(100)])
+    house.broker.gates.block(VHOST, "/", "/", "")
+    others = [house.published(f"p{number}", "a", 100) for number in range(500)]
+    concerned = [house.published(f"q{number}", "gone0", 100) for number in range(2000)]
+    house.broker.run(1000)
+    first, done = house.vhost.queues["gone0"], house.broker.work.done
+    for number in range(100):
+        house.broker.delete_queue(house.vhost.queues[f"gone{number}"])
+    assert house.broker.work.done - done < 1000
+    house.broker.run(0)
+    assert 0 < sum([producer.gate is first.gate for producer in concerned]) < 2000
+    while house.broker.run(1000):
+        pass
+    assert [told(producer) for producer in concerned] == [[(1, 1, False)]] * 2000
+    assert [len(producer.outbox) for producer in others] == [1] * 500

@@ -57,6 +57,9 @@ class HeldPublish(Held):
 
     @override
     def turn_gate(self) -> Gate | None:
+        for queue in self.queues:
+            if not queue.deleted:
+                return queue.gate
         return self.queues[0].gate if self.queues else None
 
     def admit(self) -> str:
