@@ -86,9 +86,10 @@ class _Dismissals(Chore):
     It takes no turns. Others would wait for as long as the refusals of ten thousand take, each of which passes nothing.
     """
 
-    def __init__(self, turns: Turns) -> None:
+    def __init__(self, turns: Turns, meter: WorkMeter) -> None:
         super().__init__()
         self._turns = turns
+        self._meter = meter
         self._gates: deque[Gate] = deque()
 
     def add(self, gate: Gate) -> None:
@@ -102,7 +103,8 @@ class _Dismissals(Chore):
     @override
     def work(self, most: i64, now: float) -> i64:
         spent: i64 = 0
-        while spent < most and self._gates:
+        end = self._meter.done + most  # A commit counts its own work there.
+        while self._meter.done + spent < end and self._gates:
             gate = self._gates[0]
             first = gate.next_in_line()
             if first is None:
@@ -122,7 +124,7 @@ class Turns:
         self._meter = WorkMeter() if meter is None else meter
         self.chores = Chores(self._meter)
         """Background work in slices, run turn by turn."""
-        self._dismissals = _Dismissals(self)
+        self._dismissals = _Dismissals(self, self._meter)
         self.totals = FlowTotals()
         """Totals of all gates since the start."""
         self._scheduled: Final[list[tuple[i64, i64, Gate]]] = []

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from functools import partial
+from types import FrameType
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -503,3 +509,50 @@ def test_commits_that_are_tried_again_in_any_order_apply_each_publish_once_in_or
     assert int(producer.hold_budget.messages) == len(kept) + len(rig.since)
     rig.client.end()
     assert traces(rig.house, rig.client) == []
+
+
+def steps_of(action: Callable[[], object]) -> int:
+    """Return the lines of Python that an action takes; compiled code has none."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        action()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def test_look_at_a_commit_that_waits_costs_the_same_however_large_it_is() -> None:
+    steps = []
+    for size in (50, 500):
+        house = House("a", capacity_messages=1000, stop_messages=999, resume_messages=970)
+        house.vhost.bind("amq.topic", house.vhost.queues["a"], None, "#", {})
+        house.publish_now("a", 1, count=1000)
+        client = Client(house, "tx")
+        for number in range(size):
+            client.publish(str(number), 1, exchange="amq.topic")
+        assert not client.commit()
+        house.take("a", count=40)
+        steps.append(steps_of(partial(house.take, "a", 5)))
+        assert not client.told()
+        house.take("a", count=size)
+        assert client.told() == 1
+    assert steps[1] < 2 * steps[0]
+
+
+def test_work_of_a_commit_is_that_of_its_publishes_and_settlements(house: House, client: Client) -> None:
+    house.queue("a")
+    house.publish_now("a", 1, count=500)
+    for _ in range(500):
+        client.ack(client.get("a"))
+    client.publish("a", *[1] * 1000)
+    before = house.broker.work.done
+    assert client.commit()
+    assert house.broker.work.done - before >= 1000 + 500 + 1500 // 2

@@ -194,6 +194,10 @@ class GateDelta:
         """Return whether the gate applies to the commit."""
         return self.gate.grows(self.more_messages, self.more_bytes)
 
+    def stops(self, now: float, finishing: Gate | None) -> bool:
+        """Return whether the gate stops the commit in its turn; see `Held.first_closed_gate`."""
+        return not (self.gate.takes_turn(finishing) and self.has_room(now))
+
     def has_room(self, now: float) -> bool:
         """Return whether the commit has room there, whether the gate is open or closed."""
         return self.gate.has_room(self.more_messages, self.more_bytes, now)

@@ -145,6 +145,7 @@ class UnitCommit(Held):
         "queue_deltas",
         "route_deltas",
         "shares",
+        "stopped_by",
     )
 
     def __init__(self, unit: UnitOfWork, publishes: list[HeldPublish], settlements: list[Settlement]) -> None:
@@ -176,17 +177,39 @@ class UnitCommit(Held):
         self.queue_deltas = list(loads.values())
         self.route_deltas = route_deltas_of(publishes)
         self.shares = shares_of(settlements)
+        self.stopped_by: GateDelta | None = None
+        """Its change at the gate of the queue that stopped it last: the same at each look. None: another stopped it."""
+
+    def parts(self) -> i64:
+        """Return the number of its publishes and settlements."""
+        return len(self.publishes) + len(self.settlements)
 
     # Admission
 
     def first_closed_gate(self, own: list[Gate], now: float, finishing: Gate | None = None) -> Gate | None:
-        """Return the first gate that stops it; a capacity lowered below its size does not."""
+        """Return the first gate that stops it; a capacity lowered below its size does not.
+
+        The gate that stopped it last comes first, so that a look costs the same however large the unit is.
+        """
         if self.batch is not None and self.batch.is_over():
             return None
+        last = self.stopped_by
+        if last is not None and self._is_on_road(last.gate) and last.stops(now, finishing) and not last.never_fits():
+            return last.gate
+        self.stopped_by = None
         if self.never_fits() is not None:
             return None
         at_gate = self._obstructed(now, finishing)
+        if at_gate is not None and self._is_on_road(at_gate.gate):
+            self.stopped_by = at_gate
         return None if at_gate is None else at_gate.gate
+
+    def _is_on_road(self, gate: Gate) -> bool:
+        """Return whether a gate is that of a queue which is there, and stops what comes into it."""
+        for delta in self.queue_deltas:
+            if delta.queue.gate is gate:
+                return not delta.queue.deleted and gate in delta.queue.gates
+        return False
 
     def gate_for_new_publish(self, own: list[Gate], now: float, others_have_turns: bool) -> Gate | None:
         """Return the gate where a new commit must wait; None: none. See `admission.gate_for_new_publish`."""
@@ -243,7 +266,7 @@ class UnitCommit(Held):
 
     def _obstructed(self, now: float, finishing: Gate | None) -> GateDelta | None:
         for at_gate in self._road(True) + self._disk():
-            if not (at_gate.gate.takes_turn(finishing) and at_gate.has_room(now)):
+            if at_gate.stops(now, finishing):
                 return at_gate
         return None
 
@@ -334,6 +357,7 @@ class UnitCommit(Held):
         if self.batch is not None:
             self.batch.admit(self, at_gates)
             return ""
+        broker.work.count(len(self.settlements))  # Each publish counts its queues.
         promises = broker.durable_changes.durable_ops
         self._settle(producer)
         ignored: list[Gate] = []

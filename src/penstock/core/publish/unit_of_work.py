@@ -46,6 +46,10 @@ from penstock.errors import BrokerError, PreconditionFailed, ResourceError, Tran
 from penstock.flow.gate import ROLLED_BACK
 from penstock.flow.timers import NEVER
 
+COMMIT_WORK: Final = 8
+"""Units of work to judge a commit, in addition to those of any method."""
+SUMMED_A_UNIT: Final = 2
+"""Publishes and settlements of a commit that are summed up with one unit of work."""
 ALL: Final = 0
 """The delivery tag that means all deliveries, with `multiple` (AMQP 0-9-1 section 1.8.3.13)."""
 
@@ -247,6 +251,7 @@ class UnitOfWork:
             return False
         self._finish()
         commit = UnitCommit(self, self.publishes, self.settlements)
+        broker.work.count(COMMIT_WORK + commit.parts() // SUMMED_A_UNIT)
         producer.hold_budget.uncommitted -= commit.charge
         if self.error is not None:
             commit.refuse(self.error)
