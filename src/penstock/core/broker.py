@@ -53,7 +53,7 @@ from penstock.core.publish.connection_gates import ConnectionGates, count_unrout
 from penstock.core.publish.dead_letters import PendingDeadLetters
 from penstock.core.publish.held import Lingering
 from penstock.core.publish.producer import Producer
-from penstock.core.publish.waiting_publisher import RoadChecks, WaitingPublisher
+from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.context import QueueContext
 from penstock.core.queue.counters import UnreportedLosses
 from penstock.core.queue.expiry import EXPIRED_A_TURN
@@ -122,7 +122,6 @@ class Broker(Dispatcher):
         """True while the broker stops: auto-delete queues survive the loss of their consumers, which will reconnect."""
         self._ran: float = 0.0
         self.endings = Teardowns(self)
-        self.road_checks = RoadChecks(self.turns.chores)
         self._confirming: list[Producer] = []
         self._reopened: dict[int, Gate] = {}
         """Opened gates whose blocked producers are not all released yet."""
@@ -161,7 +160,7 @@ class Broker(Dispatcher):
             if settings.hold_deadline_s != queue.settings.hold_deadline_s:
                 sooner_or_later[id(queue)] = queue
             for gate in apply_queue_settings(self, queue, settings):
-                self.road_checks.add(gate, queue)
+                self.endings.roads.add(gate, queue)
             self.vhosts[queue.vhost].setup_dead_lettering(queue)
             limit(self, queue)
             self.watch_lifetime(queue)
@@ -316,7 +315,7 @@ class Broker(Dispatcher):
         count = self.vhosts[queue.vhost].delete_queue(queue, self.now)
         for gate in gates:
             if gate is not queue.gate:  # That one has opened: those that wait there have their turns.
-                self.road_checks.add(gate, queue)
+                self.endings.roads.add(gate, queue)
         if queue.queue_expiry is not None:
             self.timers.drop(queue.queue_expiry)
         if queue.rotation is not None:

@@ -18,6 +18,9 @@ from penstock.flow.reserved_room import Party
 from penstock.flow.timers import NEVER, TimerHandler
 
 NO_GUARANTEE: Final = -1
+IDLE: Final = 0
+LISTED: Final = 1
+RETIRED: Final = 2
 RETRY_AFTER_S: Final = 1.0
 
 
@@ -266,10 +269,8 @@ class Gate:
         self.transitions = crossings
         """The broker's list of unhandled transitions."""
         self.open: bool = True
-        self.scheduled: bool = False
-        """True while Turns has it in the schedule."""
-        self.retired: bool = False
-        """True if its queue is deleted: it is open for good, and those that wait there are answered without turns."""
+        self.scheduled: i64 = IDLE
+        """IDLE; LISTED while Turns has it in the schedule; RETIRED if its queue is deleted: it is open for good."""
         self.guaranteed_bytes: i64 = NO_GUARANTEE
         """A queue with at most these bytes, the new message included, passes even when the gate is closed."""
         self.frequent: bool = False
@@ -442,6 +443,16 @@ class Gate:
         for waiter in woken:
             del self.to_release[id(waiter)]
         return woken
+
+
+def retire(gate: Gate) -> None:
+    """Give no more turns at a gate, for good."""
+    gate.scheduled = RETIRED
+
+
+def lose_ticket(waiter: Waiter) -> None:
+    """End the wait of one that has nothing more to pass."""
+    waiter.ticket = 0
 
 
 def retry_after_s(gate: Gate | None, now: float) -> float:

@@ -42,7 +42,18 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
-from penstock.flow.gate import NOBODY_RETURNS, Gate, GateOwner, GateTransition, Waiter
+from penstock.flow.gate import (
+    IDLE,
+    LISTED,
+    NOBODY_RETURNS,
+    RETIRED,
+    Gate,
+    GateOwner,
+    GateTransition,
+    Waiter,
+    lose_ticket,
+    retire,
+)
 from penstock.flow.gate_stats import FlowTotals
 from penstock.flow.reserved_room import Party
 from penstock.flow.timers import NEVER, TimerHandler, Timers
@@ -108,7 +119,7 @@ class _Dismissals(Chore):
             gate = self._gates[0]
             first = gate.next_in_line()
             if first is None:
-                self._gates.popleft().scheduled = False
+                self._gates.popleft()
             else:
                 passed = self._turns.dismiss(first, gate, (most - spent) // DISMISS_WORK + 1, now)
                 spent += DISMISS_WORK * (passed + 1)
@@ -155,22 +166,21 @@ class Turns:
 
     def schedule(self, gate: Gate) -> None:
         """Schedule an open gate that has waiters; does nothing if it is scheduled already."""
-        if gate.scheduled:
+        if gate.scheduled == LISTED:
             return
         first = gate.next_in_line()
         if first is None:
             return
-        gate.scheduled = True
-        if gate.retired:
+        if gate.scheduled == RETIRED:
             self._dismissals.add(gate)
             return
+        gate.scheduled = LISTED
         heapq.heappush(self._scheduled, (first.ticket, first.order, gate))
         self.pending = True
 
     def retire(self, gate: Gate) -> None:
         """Answer all who wait at the gate of a deleted queue, or will wait there, out of turn."""
-        gate.retired = True
-        gate.scheduled = True
+        retire(gate)
         self._dismissals.add(gate)
 
     def run(self, turns: int, now: float) -> int:
@@ -180,9 +190,9 @@ class Turns:
         self._end = meter.done + UNITS_A_TURN
         while turns > 0 and self._scheduled and meter.done < self._end:
             gate = heapq.heappop(self._scheduled)[2]
-            if gate.retired:
+            if gate.scheduled == RETIRED:
                 continue
-            gate.scheduled = False
+            gate.scheduled = IDLE
             first = self._next_in_line(gate)
             messages = 0 if first is None else self._turn(gate, first, turns, now)
             passed += messages
@@ -223,7 +233,7 @@ class Turns:
         if passed > 0:
             waiter.after_release(now)
         if following is None:
-            waiter.ticket = 0
+            lose_ticket(waiter)
         elif following is gate:
             gate.enter(waiter)
         else:

@@ -139,7 +139,6 @@ class UnitCommit(Held):
         "unit",
         "batch",
         "publishes",
-        "transient",
         "settlements",
         "producer_deltas",
         "queue_deltas",
@@ -170,8 +169,6 @@ class UnitCommit(Held):
         self.unit = unit
         self.batch = batch
         self.publishes = publishes
-        self.transient = [held for held in publishes if not held.route.envelope.persistent]
-        """Those that count on the disk only if they are paged."""
         self.settlements = settlements
         self.producer_deltas = producers
         self.queue_deltas = list(loads.values())
@@ -179,10 +176,6 @@ class UnitCommit(Held):
         self.shares = shares_of(settlements)
         self.stopped_by: GateDelta | None = None
         """Its change at the gate of the queue that stopped it last: the same at each look. None: another stopped it."""
-
-    def parts(self) -> i64:
-        """Return the number of its publishes and settlements."""
-        return len(self.publishes) + len(self.settlements)
 
     # Admission
 
@@ -307,8 +300,8 @@ class UnitCommit(Held):
                 for gate in pager.storage.vhost_usage.gates:
                     transient = delta.bytes - delta.persistent_bytes
                     gate_delta_at(at_gates, gate).bring(delta.messages - delta.persistent, transient)
-        for held in self.transient:
-            for queue in held.queues:
+        for held in self.publishes:  # A transient one counts on the disk only if it is paged.
+            for queue in held.queues if not held.route.envelope.persistent else []:
                 for gate in admission.disk_gates(held.route, queue, held.charge):
                     gate_delta_at(at_gates, gate).bring(1, held.charge)
         for settlement in self.settlements if at_gates else []:

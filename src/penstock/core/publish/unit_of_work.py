@@ -251,7 +251,7 @@ class UnitOfWork:
             return False
         self._finish()
         commit = UnitCommit(self, self.publishes, self.settlements)
-        broker.work.count(COMMIT_WORK + commit.parts() // SUMMED_A_UNIT)
+        broker.work.count(COMMIT_WORK + (len(commit.publishes) + len(commit.settlements)) // SUMMED_A_UNIT)
         producer.hold_budget.uncommitted -= commit.charge
         if self.error is not None:
             commit.refuse(self.error)
