@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from librt.strings import BytesWriter
 from pamqp import commands
 
+from penstock.core.large_bodies import Parts
 from penstock.flow.timers import TimerHandler
-from penstock.flow.work import Chore
+from penstock.flow.work import UNITS_A_TURN, Chore
 from penstock.log_ids import LOG_CROWDED
+from penstock.protocols.common.connection import LARGE_OCTETS_A_UNIT
+from penstock.protocols.common.connection_output import SHARE_OCTETS, OutputSource
 from penstock.protocols.common.log_line import LogLine
 from penstock.server.event_loop import EventLoop, stepped
 from penstock.server.transport import Transport
@@ -178,3 +183,42 @@ def test_thousand_log_lines_of_one_turn_are_handed_over_some_at_a_time() -> None
         simulate(1, tell)
     finally:
         logging.getLogger("penstock").removeHandler(counting)
+
+
+class Large(OutputSource):
+    """A large message of eight parts."""
+
+    def __init__(self) -> None:
+        self.written = 0
+
+    def write_some(self, out: BytesWriter, parts: Parts) -> bool:
+        self.written += 1
+        parts.append(bytes(SHARE_OCTETS))
+        return self.written < 8
+
+    def end(self) -> None:
+        self.written = 8
+
+
+def test_large_messages_of_many_are_written_in_parts_behind_the_answer_to_another() -> None:
+    async def write(loop: SimLoop) -> None:
+        world = World(loop)
+        clients = [world.client(f"c{number}") for number in range(150)]
+        for client in clients:
+            await client.open()
+        *readers, victim = list(world.driver.connections.values())
+        sources = [Large() for _ in readers]
+        for connection, source in zip(readers, sources, strict=True):
+            connection.output.open_source(source)
+            connection.request_flush()
+        world.event_loop.received(world.event_loop.transports[victim.number], method_frame(1, spec.BASIC_QOS))
+        steps: list[tuple[int, bool]] = []
+        loop.after_pass = lambda: steps.append((sum([source.written for source in sources]), victim.output.touched))
+        await world.settled()
+        bound = UNITS_A_TURN * LARGE_OCTETS_A_UNIT // SHARE_OCTETS + 8
+        assert not next(touched for written, touched in steps if written)
+        assert steps[-1][0] == 8 * 149
+        for (before, _), (after, _) in pairwise([(0, True), *steps]):
+            assert after - before <= bound
+
+    simulate(1, write)

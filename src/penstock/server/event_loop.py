@@ -18,6 +18,7 @@ from penstock.core.publish.held import ENDED
 from penstock.core.queue.queue import Queue
 from penstock.driver.driver import BrokerDriver
 from penstock.driver.entry_times import END, TICK
+from penstock.flow.work import UNITS_A_TURN
 from penstock.log_ids import DEBUG, LATE_LOOP, level_of
 from penstock.protocols.common.callbacks import DurableCallback, PageLoadCallback
 from penstock.protocols.common.connection import GIVEN_UP, Connection
@@ -198,8 +199,7 @@ class EventLoop:
         to_write = self._to_write
         to_write.extend(driver.take_pending_output())
         if to_write:
-            for _ in range(min(len(to_write), WRITTEN_AT_ONCE)):
-                self._write(to_write.popleft())
+            self._write_some(to_write)
         for connection in driver.serve(self._time()):
             more = True
             transport = self.transports.get(connection.number)
@@ -210,6 +210,8 @@ class EventLoop:
         writer = self.store_writer
         if writer is not None and (writer.leaving or driver.has_store_work()):
             writer.run_once()
+        if driver.scheduler.gone:
+            self._disconnect_some()  # Before the next turn begins, so that it has all its units for input.
         when = driver.next_deadline()
         if when != self._timer_at:
             self._arm_timer(when)
@@ -313,6 +315,21 @@ class EventLoop:
         self._flush_logs()
         if not self.driver.log_queue.is_empty() and self._log_batch_timer is None:
             self._log_batch_timer = self.loop.call_later(GATHER_S, self._gathered)
+
+    def _write_some(self, to_write: deque[Connection]) -> None:
+        """Write output of connections. Large messages, within the work of a turn, go behind the answers of others."""
+        work = self.driver.broker.work
+        end = work.done + UNITS_A_TURN
+        written = 0
+        for _ in range(len(to_write)):
+            connection = to_write.popleft()
+            if connection.output.sources and work.done >= end:
+                to_write.append(connection)
+                continue
+            self._write(connection)
+            written += 1
+            if written == WRITTEN_AT_ONCE:
+                return
 
     def _write(self, connection: Connection) -> None:
         transport = self.transports.get(connection.number)
