@@ -160,7 +160,7 @@ class Broker(Dispatcher):
             if settings.hold_deadline_s != queue.settings.hold_deadline_s:
                 sooner_or_later[id(queue)] = queue
             for gate in apply_queue_settings(self, queue, settings):
-                self.endings.roads.add(gate, queue)
+                self.turns.roads.add(gate, queue)
             self.vhosts[queue.vhost].setup_dead_lettering(queue)
             limit(self, queue)
             self.watch_lifetime(queue)
@@ -315,7 +315,7 @@ class Broker(Dispatcher):
         count = self.vhosts[queue.vhost].delete_queue(queue, self.now)
         for gate in gates:
             if gate is not queue.gate:  # That one has opened: those that wait there have their turns.
-                self.endings.roads.add(gate, queue)
+                self.turns.roads.add(gate, queue)
         if queue.queue_expiry is not None:
             self.timers.drop(queue.queue_expiry)
         if queue.rotation is not None:

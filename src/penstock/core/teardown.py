@@ -16,7 +16,6 @@ from penstock.core.consume.bulk_requeue import BulkRequeue
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.context import ConsumeContext
 from penstock.core.consume.session import Session
-from penstock.core.publish.waiting_publisher import RoadChecks
 from penstock.flow.work import ENDS_A_TURN, SHARE, Chore
 
 CONSUMER_COST: Final = 3
@@ -45,8 +44,6 @@ class Teardowns:
         self.broker = broker
         self._left: i64 = ENDS_A_TURN
         self._under_way: deque[Teardown] = deque()
-        self.roads = RoadChecks(broker.turns.chores)
-        """Checks of those who wait at the gates of queues that were deleted."""
 
     def begin(self, ending: Teardown) -> None:
         """Do this turn's part, usually all of it; the rest follows in later turns."""

@@ -101,8 +101,9 @@ class Waiter:
         """Handle that it was put in the line of a gate."""
         raise NotImplementedError
 
-    def on_road_changed(self) -> None:
-        """Look soon whether it still waits at the right gate; only a waiter for credit is called."""
+    def on_road_changed(self, left: set[object], now: float) -> i64:
+        """Look whether it still waits at the right gate, which these owners have left; returns units of work."""
+        raise NotImplementedError
 
     def obstacle(self, finishing: Gate | None = None) -> Gate | None:
         """Return the first gate that does not let its next message pass, or None.

@@ -126,6 +126,49 @@ class _Dismissals(Chore):
         return spent
 
 
+class _RoadChecks(Chore):
+    """Checks of the roads of those that wait at gates which owners, such as queues, have left: all in one pass."""
+
+    def __init__(self, chores: Chores) -> None:
+        super().__init__()
+        self._chores = chores
+        self._left: dict[Gate, set[object]] = {}
+        """Gates with those that have left them since their last pass."""
+        self._gate: Gate | None = None
+        self._owners: set[object] = set()
+        self._waiters: list[Waiter] = []
+        """The present pass: its gate, the owners that have left it, and the waiters that are not checked yet."""
+
+    def add(self, gate: Gate, owner: object) -> None:
+        """Check all that wait at a gate: it is no longer on the road to this owner."""
+        if gate.in_line() > 0:
+            if gate not in self._left:
+                self._left[gate] = set()
+            self._left[gate].add(owner)
+            self._chores.add(self)
+
+    @override
+    def has_more(self) -> bool:
+        return len(self._waiters) > 0 or len(self._left) > 0
+
+    @override
+    def work(self, most: i64, now: float) -> i64:
+        spent: i64 = 0
+        while spent < most and self.has_more():
+            if self._waiters:
+                waiter = self._waiters.pop()
+                spent += 1  # Who has moved on has looked at its road.
+                if waiter.gate is self._gate:
+                    spent += waiter.on_road_changed(self._owners, now)
+            else:
+                self._gate, self._owners = self._left.popitem()
+                self._waiters = [*self._gate.waiters, *self._gate.requests]
+        if not self.has_more():
+            self._gate = None
+            self._owners = set()
+        return spent
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Turns:
     """The turns of all waiting producers of the broker."""
@@ -136,6 +179,7 @@ class Turns:
         self.chores = Chores(self._meter)
         """Background work in slices, run turn by turn."""
         self._dismissals = _Dismissals(self, self._meter)
+        self.roads = _RoadChecks(self.chores)
         self.totals = FlowTotals()
         """Totals of all gates since the start."""
         self._scheduled: Final[list[tuple[i64, i64, Gate]]] = []

@@ -272,8 +272,9 @@ class SenderCredit(CreditedLink):
             self.schedule_review()  # A trial may go on.
 
     @override
-    def on_road_changed(self) -> None:
+    def on_road_changed(self, left: set[object], now: float) -> i64:
         self.schedule_review()
+        return 1
 
     @override
     def obstacle(self, finishing: Gate | None = None) -> Gate | None:

@@ -29,7 +29,6 @@ from penstock.flow.reserved_room import Party
 from penstock.flow.series import Tally
 from penstock.flow.states import StateTable
 from penstock.flow.timers import CLOSE_ENOUGH_S, TimerHandler
-from penstock.flow.work import Chore, Chores
 
 NOTHING_HELD: Final[deque[Held]] = deque(maxlen=0)
 """The outbox of a publisher that has not held anything: most never do, and an empty deque has 640 octets."""
@@ -161,10 +160,11 @@ class WaitingPublisher(Waiter):
         self.after_release(now)
         return passed
 
-    def on_queues_left(self, queues: set[Queue], now: float) -> i64:
-        """Check the road of the waiting entry again, if it is to go to one of these queues; returns units of work."""
+    @override
+    def on_road_changed(self, left: set[object], now: float) -> i64:
+        """See `Waiter.on_road_changed`: only the waiting entry is concerned, if it is to go to one of these queues."""
         for queue in self.outbox[0].queues:
-            if queue in queues:
+            if queue in left:
                 self.rejoin_line(now)
                 return REJOIN_WORK
         return 1
@@ -386,53 +386,6 @@ def stopping_gate(
                 if queue.takes(content, charge, now):
                     return gate
     return None
-
-
-class RoadChecks(Chore):
-    """Checks of the roads of those that wait at gates which queues have left, for all these queues in one pass."""
-
-    def __init__(self, chores: Chores) -> None:
-        super().__init__()
-        self._chores = chores
-        self._left: dict[Gate, set[Queue]] = {}
-        """Gates with queues that have left them since their last pass."""
-        self._gate: Gate | None = None
-        self._queues: set[Queue] = set()
-        self._waiters: list[Waiter] = []
-        """The present pass: its gate, the queues that have left it, and the waiters that are not checked yet."""
-
-    def add(self, gate: Gate, queue: Queue) -> None:
-        """Check all that wait at a gate: a queue no longer has it on its road."""
-        if gate.in_line() > 0:
-            if gate not in self._left:
-                self._left[gate] = set()
-            self._left[gate].add(queue)
-            self._chores.add(self)
-
-    @override
-    def has_more(self) -> bool:
-        return len(self._waiters) > 0 or len(self._left) > 0
-
-    @override
-    def work(self, most: i64, now: float) -> i64:
-        spent: i64 = 0
-        while spent < most and self.has_more():
-            if self._waiters:
-                spent += self._check(self._waiters.pop(), now)
-            else:
-                self._gate, self._queues = self._left.popitem()
-                self._waiters = [*self._gate.waiters, *self._gate.requests]
-        if not self.has_more():
-            self._gate = None
-            self._queues = set()
-        return spent
-
-    def _check(self, waiter: Waiter, now: float) -> i64:
-        if waiter.gate is self._gate:  # Who has moved on has looked at its road.
-            if isinstance(waiter, WaitingPublisher):
-                return waiter.on_queues_left(self._queues, now)
-            waiter.on_road_changed()
-        return 1
 
 
 def count_arrival(sender: WaitingPublisher, queues: list[Queue], charge: i64) -> None:
