@@ -210,8 +210,6 @@ class EventLoop:
         writer = self.store_writer
         if writer is not None and (writer.leaving or driver.has_store_work()):
             writer.run_once()
-        if driver.scheduler.gone:
-            self._disconnect_some()  # Before the next turn begins, so that it has all its units for input.
         when = driver.next_deadline()
         if when != self._timer_at:
             self._arm_timer(when)

@@ -163,10 +163,9 @@ class WaitingPublisher(Waiter):
     @override
     def on_road_changed(self, left: set[object], now: float) -> i64:
         """See `Waiter.on_road_changed`: only the waiting entry is concerned, if it is to go to one of these queues."""
-        for queue in self.outbox[0].queues:
-            if queue in left:
-                self.rejoin_line(now)
-                return REJOIN_WORK
+        if self.outbox and not left.isdisjoint(self.outbox[0].queues):
+            self.rejoin_line(now)
+            return REJOIN_WORK
         return 1
 
     def rejoin_line(self, now: float) -> None:
