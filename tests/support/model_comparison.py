@@ -91,6 +91,8 @@ class Looking:
         queues = producer.outbox[0].queues
         if not queues or not self.room(producer) or waits_for_another(producer):
             return False
+        if any(queue.deleted and producer.gate is queue.gate for queue in queues):
+            return False  # Who waits at a deleted queue is looked at in slices, and others may pass meanwhile.
         for other in self.waiting():
             before = (other.ticket, other.serial) < (producer.ticket, producer.serial)
             if before and not self.room(other) and any(queue in queues for queue in other.outbox[0].queues):

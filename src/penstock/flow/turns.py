@@ -132,8 +132,8 @@ class _RoadChecks(Chore):
     def __init__(self, chores: Chores) -> None:
         super().__init__()
         self._chores = chores
-        self._left: dict[Gate, set[object]] = {}
-        """Gates with those that have left them since their last pass."""
+        self._left: dict[int, tuple[Gate, set[object]]] = {}
+        """Gates, by identity, with those that have left them since their last pass."""
         self._gate: Gate | None = None
         self._owners: set[object] = set()
         self._waiters: list[Waiter] = []
@@ -142,9 +142,10 @@ class _RoadChecks(Chore):
     def add(self, gate: Gate, owner: object) -> None:
         """Check all that wait at a gate: it is no longer on the road to this owner."""
         if gate.in_line() > 0:
-            if gate not in self._left:
-                self._left[gate] = set()
-            self._left[gate].add(owner)
+            known = self._left.get(id(gate))
+            if known is None:
+                known = self._left[id(gate)] = (gate, set())
+            known[1].add(owner)
             self._chores.add(self)
 
     @override
@@ -161,7 +162,7 @@ class _RoadChecks(Chore):
                 if waiter.gate is self._gate:
                     spent += waiter.on_road_changed(self._owners, now)
             else:
-                self._gate, self._owners = self._left.popitem()
+                self._gate, self._owners = self._left.popitem()[1]
                 self._waiters = [*self._gate.waiters, *self._gate.requests]
         if not self.has_more():
             self._gate = None
