@@ -29,7 +29,7 @@ def formats() -> MessageFormats:
 def large(formats: MessageFormats, properties: Properties, stored: bool = False, octet: int = 2) -> bytes:
     """Return a large message whose head is in a protocol's format."""
     bodies = LargeBodies()
-    bodies.stores = stored
+    bodies.stores, bodies.in_memory_max = stored, 0
     content = large_content(formats.by_octet(octet).encode(properties, b""), arrived(bodies, OCTETS))
     bodies.written(bodies.take_writes())
     return content
