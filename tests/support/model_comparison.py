@@ -27,7 +27,7 @@ class Watched(Producer):
         self.confirming = model.confirming
 
     def take_turn(self, now: float) -> int:
-        if self.outbox[0].queues:
+        if any(not queue.deleted for queue in self.outbox[0].queues):  # Otherwise it takes no room from anybody.
             charge = int(self.outbox[0].charge)
             self.rig.passes(self, charge, [other for other in self.rig.waiting() if self.rig.could_go(other)])
             self.model.passed_before = int(self.unturned_bytes)
