@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from penstock.core.large_bodies import PIECE_OCTETS
@@ -41,6 +43,15 @@ def content_of(driver: BrokerDriver) -> bytes:
     """Return the content of the only message."""
     message = driver.broker.vhosts["/"].queues["q"].ready_queue.next()
     return message.content
+
+
+def test_work_only_grows_when_a_delivery_becomes_large_with_frames_that_came_before(driver: BrokerDriver) -> None:
+    client = sender(driver)
+    done = [int(driver.broker.work.done)]
+    for frame in frames_of(data_section(BODY * 2), 0):
+        client.connection.receive(frame)
+        done.append(int(driver.broker.work.done))
+    assert all(before < after for before, after in pairwise(done))
 
 
 def test_a_large_message_is_accepted_with_its_last_frame(driver: BrokerDriver) -> None:

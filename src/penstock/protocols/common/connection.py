@@ -269,6 +269,8 @@ class Connection(Worker):
             pieces.begin_input()
             pos = self.engine.read(data)
             body = pieces.arrived
+            if body > pos:  # Over AMQP 1.0 a message becomes large with octets that came before.
+                body = pos
             self.broker.work.count((pos - body) // OCTETS_A_UNIT + body // LARGE_OCTETS_A_UNIT + 1)
             if pos < len(data):
                 self.unparsed = data[pos:] if pos else data
