@@ -314,7 +314,7 @@ class Broker(Dispatcher):
         gates = gates_of(queue)
         count = self.vhosts[queue.vhost].delete_queue(queue, self.now)
         for gate in gates:
-            if gate is not queue.gate:  # That one has opened: those that wait there have their turns.
+            if gate is not queue.gate:  # Those that wait there are answered, because it is retired.
                 self.turns.roads.add(gate, queue)
         if queue.queue_expiry is not None:
             self.timers.drop(queue.queue_expiry)
