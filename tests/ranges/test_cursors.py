@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections import deque
-from collections.abc import Callable, Iterator
-from types import FrameType
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given, settings
@@ -25,6 +22,7 @@ from penstock.ranges.cursors import POSITIONS_MAX, Cursor
 from tests.profiles import examples
 from tests.support.attached_cursors import Desk, sequences
 from tests.support.full_queue import CHARGE, MANY, FullQueue
+from tests.support.line_counts import lines_of
 
 FOR_EVER = 1 << 62
 
@@ -310,24 +308,6 @@ class CountingDeque(deque[Message]):
         return super().popleft()
 
 
-def steps_of(action: Callable[[], object]) -> int:
-    """Return the number of lines that an action runs; compiled code has none."""
-    count = 0
-
-    def trace(frame: FrameType, event: str, arg: object) -> Any:
-        nonlocal count
-        count += event == "line"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        action()
-    finally:
-        sys.settrace(before)
-    return count
-
-
 @pytest.mark.parametrize("gaps", [False, True])
 def test_work_of_a_plan_and_a_range_does_not_grow_with_the_lag(gaps: bool) -> None:
     work: list[tuple[int, int]] = []
@@ -344,7 +324,7 @@ def test_work_of_a_plan_and_a_range_does_not_grow_with_the_lag(gaps: bool) -> No
         tails = desk.attach("tails")
         assert tails.plan("q", 0, FOR_EVER, FOR_EVER, FOR_EVER)[0] == count
         line.looked_at = 0
-        steps = steps_of(
+        steps = lines_of(
             lambda cursor=tails, count=count: (  # type: ignore[misc]
                 cursor.plan("q", count - 10, 100, FOR_EVER, FOR_EVER),
                 cursor.plan("q", count, 100, FOR_EVER, FOR_EVER),
@@ -363,7 +343,7 @@ def test_plan_of_very_many_messages_looks_at_chunks() -> None:
     cursor = desk.attach()
     whole = (100 * CHUNK, 100 * CHUNK, 1000 * CHUNK)
     assert cursor.plan("q", 0, FOR_EVER, FOR_EVER, FOR_EVER) == whole
-    steps = steps_of(lambda: cursor.plan("q", 0, FOR_EVER, FOR_EVER, FOR_EVER))
+    steps = lines_of(lambda: cursor.plan("q", 0, FOR_EVER, FOR_EVER, FOR_EVER))
     assert steps <= 100 * 30
     assert cursor.plan("q", 7, 3 * CHUNK, FOR_EVER, FOR_EVER) == (7 + 3 * CHUNK, 3 * CHUNK, 30 * CHUNK)
     assert cursor.plan("q", 7, FOR_EVER, 30 * CHUNK + 5, FOR_EVER) == (7 + 3 * CHUNK, 3 * CHUNK, 30 * CHUNK)

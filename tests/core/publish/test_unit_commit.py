@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from functools import partial
-from types import FrameType
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -20,6 +16,7 @@ from penstock.settings.read import read_settings
 from tests.profiles import examples
 from tests.support import at_once
 from tests.support.broker_fixture import House, told
+from tests.support.line_counts import lines_of
 from tests.support.transaction_client import Client, traces
 
 # How it waits and how it ends
@@ -511,24 +508,6 @@ def test_commits_that_are_tried_again_in_any_order_apply_each_publish_once_in_or
     assert traces(rig.house, rig.client) == []
 
 
-def steps_of(action: Callable[[], object]) -> int:
-    """Return the lines of Python that an action takes; compiled code has none."""
-    count = 0
-
-    def trace(frame: FrameType, event: str, argument: object) -> Any:
-        nonlocal count
-        count += event == "line"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        action()
-    finally:
-        sys.settrace(before)
-    return count
-
-
 def test_look_at_a_commit_that_waits_costs_the_same_however_large_it_is() -> None:
     steps = []
     for size in (50, 500):
@@ -540,7 +519,7 @@ def test_look_at_a_commit_that_waits_costs_the_same_however_large_it_is() -> Non
             client.publish(str(number), 1, exchange="amq.topic")
         assert not client.commit()
         house.take("a", count=40)
-        steps.append(steps_of(partial(house.take, "a", 5)))
+        steps.append(lines_of(partial(house.take, "a", 5)))
         assert not client.told()
         house.take("a", count=size)
         assert client.told() == 1
